@@ -1,1 +1,16 @@
+//! The vocabulary that all roles of bluefin share: problems, targets, jobs, outcomes, kernel specs, the wire format, and
+//! the two ports, [`broker`] and [`store`].
 #![forbid(unsafe_code)]
+
+pub mod artifact;
+pub mod broker;
+pub mod digest;
+pub mod job;
+pub mod outcome;
+pub mod problem;
+pub mod session;
+pub mod spec;
+pub mod store;
+pub mod target;
+pub mod value;
+pub mod wire;

@@ -1,0 +1,156 @@
+//! The broker port: how jobs travel. Two ways: [`embedded`] (one process) and [`amqp`] (RabbitMQ).
+//!
+//! What every implementation promises (the contract suite in `tests/` tries both):
+//! - [`Broker::publish`] returns once the message is safe, or with an error: then it may or may not have arrived.
+//! - A delivery is settled exactly once, by its owner; a delivery that is dropped or whose worker dies comes again, with
+//!   [`Delivery::redeliveries`] raised.
+//! - What a settlement causes (the message in another queue) is safe before the delivery is acknowledged.
+
+pub mod amqp;
+pub mod embedded;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Where given-up messages go, with their reason.
+pub const DEAD_QUEUE: &str = "bluefin.dead";
+
+/// Deliveries without settlement after which a worker gives a job up. Every one of them is a worker that died while it held
+/// the job, so the limit is generous: a job is isolated in a child, and a machine that fails is not the job's fault.
+pub const MAX_REDELIVERIES: u32 = 20;
+
+/// Attempts that may fail for reasons outside the job (store away, disk full) before it is given up.
+pub const MAX_ATTEMPTS: u32 = 8;
+
+/// What goes wrong between bluefin and its broker.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// Not reachable, or the connection broke: try again later.
+    #[error("broker {broker}: {reason}")]
+    Unavailable { broker: String, reason: String },
+    /// The broker refused a message: the queue is full.
+    #[error("broker: queue {queue} is full")]
+    Full { queue: String },
+    /// No queue takes the message.
+    #[error("broker: no queue named {queue}")]
+    Unroutable { queue: String },
+    /// The URL or the broker's configuration is not usable.
+    #[error("broker: {reason}")]
+    Misconfigured { reason: String },
+    /// The broker was closed by its owner.
+    #[error("broker: closed")]
+    Closed,
+}
+
+impl BrokerError {
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Full { .. } => true,
+            Self::Unroutable { .. } | Self::Misconfigured { .. } | Self::Closed => false,
+        }
+    }
+}
+
+/// A broker. Cheap to share behind an `Arc`.
+#[async_trait]
+pub trait Broker: Send + Sync + 'static {
+    /// Makes sure that `queue` exists. Idempotent.
+    async fn declare(&self, queue: &str) -> Result<(), BrokerError>;
+
+    /// Publishes `body` to `queue` as a first attempt and waits until it is safe (confirmed, and routed).
+    /// `message_id` is the job's id in hex, for people who look into the queue.
+    async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError>;
+
+    /// Starts to consume `queue`, which is declared if need be, with at most `prefetch` deliveries unsettled.
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError>;
+
+    /// Messages that wait in `queue`, not counting those delivered and unsettled. 0 for a queue that does not exist.
+    async fn depth(&self, queue: &str) -> Result<u64, BrokerError>;
+
+    /// Reconnections so far, for the metrics.
+    fn reconnects(&self) -> u64;
+
+    /// Waits for what is under way, then closes.
+    async fn close(&self);
+}
+
+/// A stream of deliveries. Dropping it hands back what was prefetched and not taken.
+#[async_trait]
+pub trait Consumer: Send {
+    /// The next delivery. Waits through reconnections; `None` once the broker is closed. Cancel safe.
+    async fn next(&mut self) -> Option<Delivery>;
+
+    /// Stops new deliveries and hands back what was prefetched and not taken, at no cost of attempts. Deliveries taken
+    /// before can still be settled.
+    async fn stop(&mut self);
+}
+
+/// One message in the hands of a worker. Settle it with one of [`ack`](Self::ack), [`retry`](Self::retry),
+/// [`hand_back`](Self::hand_back) or [`dead`](Self::dead).
+pub struct Delivery {
+    pub queue: String,
+    pub message_id: String,
+    pub body: Bytes,
+    /// 1 for the first attempt; raised by [`Self::retry`] alone.
+    pub attempt: u32,
+    /// How often it was delivered before without being settled.
+    pub redeliveries: u32,
+    pub settle: Box<dyn Settle>,
+}
+
+/// How an implementation settles a delivery. Called once.
+#[async_trait]
+pub trait Settle: Send + Sync {
+    async fn ack(&self) -> Result<(), BrokerError>;
+    /// Publishes a copy with `attempt` to the same queue, visible after `delay`, waits until it is safe, then
+    /// acknowledges.
+    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError>;
+    /// Publishes a copy to [`DEAD_QUEUE`] with the reason, waits until it is safe, then acknowledges.
+    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError>;
+}
+
+impl Delivery {
+    /// Done: what the message caused is durable.
+    pub async fn ack(self) -> Result<(), BrokerError> {
+        self.settle.ack().await
+    }
+
+    /// This attempt failed for a reason outside the job: again after a delay that grows with the attempt.
+    pub async fn retry(self) -> Result<(), BrokerError> {
+        self.settle.republish(self.attempt + 1, retry_delay(self.attempt)).await
+    }
+
+    /// Not this worker's to do (drain, unhealthy device, wrong version): back to the queue at no cost of attempts.
+    pub async fn hand_back(self, delay: Duration) -> Result<(), BrokerError> {
+        self.settle.republish(self.attempt, delay).await
+    }
+
+    /// Given up for good.
+    pub async fn dead(self, reason: &str) -> Result<(), BrokerError> {
+        self.settle.dead(self.attempt, reason).await
+    }
+
+    /// Whether this delivery is one too many, and why.
+    #[must_use]
+    pub fn exhausted(&self) -> Option<String> {
+        if self.attempt > MAX_ATTEMPTS {
+            return Some(format!("gave up after {MAX_ATTEMPTS} attempts"));
+        }
+        (self.redeliveries >= MAX_REDELIVERIES)
+            .then(|| format!("{} workers died while they held it", self.redeliveries))
+    }
+}
+
+/// Delay before the attempt that follows `attempt`: 1, 5, 25 and at most 125 seconds, the delays that exist as queues.
+#[must_use]
+pub fn retry_delay(attempt: u32) -> Duration {
+    DELAYS[(attempt.saturating_sub(1) as usize).min(DELAYS.len() - 1)]
+}
+
+/// The delays that exist; others are rounded up to the next, or down to the last.
+pub const DELAYS: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(125)];

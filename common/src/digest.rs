@@ -1,0 +1,95 @@
+//! BLAKE3 digests: the identity of problems, specs, jobs and artifacts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A BLAKE3-256 digest. Prints as 64 lowercase hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// Digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Digest of several parts. Each part is preceded by its length, so that moving a byte from one part to the next
+    /// changes the digest. `domain` keeps digests of different things apart.
+    #[must_use]
+    pub fn of_parts<'a>(domain: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(domain);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// The first 12 hex digits: enough for a person, never for a key.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_string()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+/// A text that is not 64 hex digits.
+#[derive(Debug, thiserror::Error)]
+#[error("digest: found {found:?}, expected 64 hex digits")]
+pub struct InvalidDigest {
+    found: String,
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidDigest { found: text.chars().take(80).collect() };
+        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(invalid());
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| invalid())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| invalid())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_and_parses() {
+        let digest = Digest::of(b"bluefin");
+        assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        assert!("zz".repeat(32).parse::<Digest>().is_err());
+        assert!("+f".repeat(32).parse::<Digest>().is_err());
+    }
+
+    #[test]
+    fn parts_are_kept_apart() {
+        let a = Digest::of_parts("t", [b"ab".as_slice(), b"c"]);
+        let b = Digest::of_parts("t", [b"a".as_slice(), b"bc"]);
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,175 @@
+//! The store port: what lasts. Two ways: [`sqlite`] (one file) and [`redis`].
+//!
+//! What every implementation promises (the contract suite in `tests/` tries both):
+//! - What a call has returned `Ok` for survives a crash of this process and of the store.
+//! - Artifacts are a cache: they may be gone at any time, and are never wrong. Everything else lasts.
+//! - Outcomes are idempotent: the first one of a job stands.
+
+pub mod redis;
+pub mod sqlite;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::artifact::ArtifactRef;
+use crate::digest::Digest;
+use crate::job::{GroupId, Job, JobId, Stage};
+use crate::outcome::{Failure, Outcome};
+use crate::session::{Pins, Session, SessionName};
+use crate::wire::WireError;
+
+/// What goes wrong between bluefin and its store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not reachable, timed out, out of memory or disk: try again later.
+    #[error("store {store}: {reason}")]
+    Unavailable { store: String, reason: String },
+    /// The URL, the path or the store's configuration is not usable.
+    #[error("store: {reason}")]
+    Misconfigured { reason: String },
+    /// The bytes under a digest are not the ones that were stored.
+    #[error("store: {what} {digest}: content does not match its digest; it was changed after it was stored")]
+    Tampered { what: &'static str, digest: Digest },
+    /// A stored value does not decode.
+    #[error("store: {key}: {source}")]
+    Corrupt { key: String, source: WireError },
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::Misconfigured { .. } | Self::Tampered { .. } | Self::Corrupt { .. } => false,
+        }
+    }
+}
+
+/// What the compile cache knows of one set of compiler inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompileRecord {
+    /// The artifact, or why there is none. Only failures that would repeat are kept.
+    pub result: Result<ArtifactRef, Failure>,
+    /// What the compiler took, in milliseconds.
+    pub compile_ms: u32,
+}
+
+/// A job as the store counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    pub id: JobId,
+    pub group: GroupId,
+    pub stage: Stage,
+}
+
+impl Planned {
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        Self { id: job.id(), group: job.group(), stage: job.stage }
+    }
+}
+
+/// Where a planned job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// Planned, now or before, but not known to be in a queue: publish it.
+    Planned,
+    /// Safely in a queue or in the hands of a worker.
+    Enqueued,
+    /// Its outcome is stored.
+    Done,
+}
+
+/// What storing an outcome did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// `false`: the job had an outcome before, which stands.
+    pub first: bool,
+    /// Planned jobs of its group that have no outcome yet.
+    pub open: u64,
+}
+
+/// How far a session is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Planned jobs by stage name.
+    pub planned: BTreeMap<String, u64>,
+    /// Jobs with an outcome by stage name.
+    pub done: BTreeMap<String, u64>,
+    /// Groups (problem and spec) that have work left.
+    pub unsettled_groups: u64,
+    pub groups: u64,
+    /// Candidates by result: `timed`, `pruned`, or the name of a failure kind.
+    pub candidates: BTreeMap<String, u64>,
+}
+
+impl Progress {
+    /// Nothing is left to do.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.groups > 0 && self.unsettled_groups == 0
+    }
+}
+
+/// A store. Cheap to share behind an `Arc`.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    // === sessions
+
+    /// Stores `session` unless one of its name exists; returns the one that is stored now.
+    async fn create_session(&self, session: &Session) -> Result<Session, StoreError>;
+    async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError>;
+    /// All sessions, by name.
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError>;
+    /// Pins `key` of the session to `value` unless it is pinned; returns the value it is pinned to now.
+    async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError>;
+    async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError>;
+
+    // === blobs: kernel specs, kernels of winners. They last.
+
+    async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError>;
+    /// Verified; `None` if there is none of that digest.
+    async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    // === the artifact cache: anything may be gone at any time
+
+    async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError>;
+    /// Verified by digest and size. `None`: evicted. [`StoreError::Tampered`]: refused, and removed from the cache.
+    async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError>;
+    /// Whether the artifact is there now, without reading it.
+    async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError>;
+    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError>;
+    async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError>;
+    /// How full the cache is: used memory over its limit; 0 where there is no limit.
+    async fn fullness(&self) -> Result<f64, StoreError>;
+
+    // === planned work and outcomes
+
+    /// Records `jobs` as planned and says where each is. Call before publishing: a group is complete when all of its
+    /// planned jobs have outcomes.
+    async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError>;
+    /// Records that `jobs` are safely in a queue.
+    async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError>;
+    /// Stores the outcome unless its job has one.
+    async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError>;
+    async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
+    /// All groups that ever had a job, in no particular order.
+    async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError>;
+    /// All outcomes of `groups`, in the order of the groups, ordered by job id within each.
+    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError>;
+    /// Marks the group as having nothing left to do, unless it has open jobs. Planning a new job of it unmarks it.
+    async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError>;
+    async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError>;
+
+    /// The best median known for the group, in milliseconds: what probes are compared with.
+    async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError>;
+    /// Lowers the best median of the group.
+    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError>;
+
+    /// Reconnections so far, for the metrics.
+    fn reconnects(&self) -> u64;
+}

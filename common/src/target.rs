@@ -1,0 +1,143 @@
+//! What code is built for, and which queue its evaluations go to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What code is built for: a GPU architecture with its number of compute units, or the machine's own CPU.
+///
+/// Architectures and CU counts are data, not an enum: a new GPU needs no release.
+/// Prints as `host`, `gfx90a-104`, `sm_90-132`; this is also the device class that names the evaluation queue.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Target {
+    /// The CPU of the machine that compiles and evaluates.
+    Host,
+    /// `arch` as the compiler names it (`gfx90a`, `sm_90`), `cus` compute units (AMD) or multiprocessors (NVIDIA).
+    Gpu { arch: String, cus: u32 },
+}
+
+impl Target {
+    /// The architecture as the compiler names it; `host` for the CPU.
+    #[must_use]
+    pub fn arch(&self) -> &str {
+        match self {
+            Self::Host => "host",
+            Self::Gpu { arch, .. } => arch,
+        }
+    }
+
+    /// Compute units or multiprocessors; 1 for the CPU, whose kernels run on one core.
+    #[must_use]
+    pub fn cus(&self) -> u32 {
+        match self {
+            Self::Host => 1,
+            Self::Gpu { cus, .. } => *cus,
+        }
+    }
+
+    /// Threads that run in lockstep: 64 on gfx9 and older, 32 on gfx10 and later and on NVIDIA, 1 on the CPU.
+    #[must_use]
+    pub fn wave(&self) -> u32 {
+        match self {
+            Self::Host => 1,
+            Self::Gpu { arch, .. } if arch.starts_with("gfx1") => 32,
+            Self::Gpu { arch, .. } if arch.starts_with("gfx") => 64,
+            Self::Gpu { .. } => 32,
+        }
+    }
+
+    /// MIOpen's literal for the backend in file names (`HIP`); bluefin's own for targets that MIOpen does not know.
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        match self {
+            Self::Host => "HOST",
+            Self::Gpu { arch, .. } if arch.starts_with("gfx") => "HIP",
+            Self::Gpu { .. } => "CUDA",
+        }
+    }
+
+    /// Base name of MIOpen's database files for this target: `gfx906_60`, `gfx90a68`, `gfx942130`.
+    ///
+    /// The CU count follows in decimal behind `_` up to 64, in lowercase hex without separator above (MIOpen
+    /// `handle.hpp`, `GetDbBasename`). Targets that MIOpen does not know follow the same rule; the CPU is `host`.
+    #[must_use]
+    pub fn db_basename(&self) -> String {
+        match self {
+            Self::Host => "host".to_string(),
+            Self::Gpu { arch, cus } if *cus > 64 => format!("{arch}{cus:x}"),
+            Self::Gpu { arch, cus } => format!("{arch}_{cus}"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Gpu { arch, cus } => write!(f, "{arch}-{cus}"),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A text that names no target.
+#[derive(Debug, thiserror::Error)]
+#[error("target: found {found:?}, expected host, gfx…-<CUs> (gfx90a-104) or sm_…-<SMs> (sm_90-132)")]
+pub struct InvalidTarget {
+    found: String,
+}
+
+impl FromStr for Target {
+    type Err = InvalidTarget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "host" {
+            return Ok(Self::Host);
+        }
+        let invalid = || InvalidTarget { found: text.chars().take(80).collect() };
+        let (arch, cus) = text.rsplit_once('-').ok_or_else(invalid)?;
+        let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_")).ok_or_else(invalid)?;
+        let plain = !known.is_empty() && known.len() <= 16 && known.bytes().all(|b| b.is_ascii_alphanumeric());
+        let cus: u32 = cus.parse().map_err(|_| invalid())?;
+        if !plain || cus == 0 || cus > 65_535 {
+            return Err(invalid());
+        }
+        Ok(Self::Gpu { arch: arch.to_string(), cus })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basenames_follow_miopen() {
+        for (target, name) in [
+            ("gfx906-60", "gfx906_60"),
+            ("gfx908-120", "gfx90878"),
+            ("gfx90a-104", "gfx90a68"),
+            ("gfx90a-110", "gfx90a6e"),
+            ("gfx942-304", "gfx942130"),
+            ("gfx1030-36", "gfx1030_36"),
+            ("gfx906-64", "gfx906_64"),
+            ("host", "host"),
+        ] {
+            let parsed: Target = target.parse().unwrap();
+            assert_eq!(parsed.db_basename(), name);
+            assert_eq!(parsed.to_string(), target);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "gfx90a", "gfx90a-0", "gfx-4", "sm_90-x", "gfx/../a-4", "cpu"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The envelope around every message and stored value: magic, kind and schema version, codec, then bincode.
+//!
+//! Layout: `b"BF"`, kind (u8), schema version (u8), codec (u8), body. A peer of another version gets a clear error, not
+//! garbage. This is the only module that names bincode, so that the codec can be replaced in one place.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::job::{CompileJob, EvalJob};
+use crate::outcome::Outcome;
+use crate::session::Session;
+
+const MAGIC: [u8; 2] = *b"BF";
+const HEADER: usize = 5;
+/// bincode 2, `config::standard()`: little endian, variable-length integers.
+const CODEC_BINCODE: u8 = 1;
+
+/// Largest body that is read or written, in bytes.
+pub const MAX_BODY: usize = 16 << 20;
+
+/// A value that travels or is stored in an envelope.
+pub trait Message: Serialize + DeserializeOwned {
+    /// Tells one kind of value from another.
+    const KIND: u8;
+    /// Raised with every change of the value's shape.
+    const VERSION: u8;
+    /// For error messages.
+    const NAME: &'static str;
+}
+
+macro_rules! message {
+    ($type:ty, $kind:literal, $version:literal, $name:literal) => {
+        impl Message for $type {
+            const KIND: u8 = $kind;
+            const VERSION: u8 = $version;
+            const NAME: &'static str = $name;
+        }
+    };
+}
+message!(CompileJob, 1, 1, "compile job");
+message!(EvalJob, 2, 1, "eval job");
+message!(Outcome, 3, 1, "outcome");
+message!(Session, 4, 1, "session");
+message!(crate::spec::Bundle, 5, 1, "kernel spec");
+message!(crate::store::CompileRecord, 6, 1, "compile record");
+
+/// Bytes that are no value of the expected kind.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("{expected}: found {found} bytes, expected at least {HEADER} and at most {MAX_BODY}")]
+    Size { expected: &'static str, found: usize },
+    #[error("{expected}: found magic {found:?}, expected {MAGIC:?}; not written by bluefin")]
+    Magic { expected: &'static str, found: [u8; 2] },
+    #[error("{expected}: found kind {found}, expected {want}")]
+    Kind { expected: &'static str, found: u8, want: u8 },
+    #[error("{expected}: found schema version {found}, expected {want}; written by another version of bluefin")]
+    Version { expected: &'static str, found: u8, want: u8 },
+    #[error("{expected}: found codec {found}, expected {CODEC_BINCODE}")]
+    Codec { expected: &'static str, found: u8 },
+    #[error("{expected}: byte {position}: {reason}")]
+    Body { expected: &'static str, position: usize, reason: String },
+    #[error("{expected}: {extra} bytes after its end")]
+    Trailing { expected: &'static str, extra: usize },
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<MAX_BODY>()
+}
+
+/// Encodes `value` in its envelope.
+///
+/// # Errors
+/// [`WireError::Body`] if the value is larger than [`MAX_BODY`].
+pub fn encode<T: Message>(value: &T) -> Result<Vec<u8>, WireError> {
+    let mut bytes = vec![MAGIC[0], MAGIC[1], T::KIND, T::VERSION, CODEC_BINCODE];
+    bincode::serde::encode_into_std_write(value, &mut bytes, config()).map_err(|error| WireError::Body {
+        expected: T::NAME,
+        position: 0,
+        reason: error.to_string(),
+    })?;
+    if bytes.len() > HEADER + MAX_BODY {
+        return Err(WireError::Size { expected: T::NAME, found: bytes.len() });
+    }
+    Ok(bytes)
+}
+
+/// Decodes a value from its envelope. Nothing may follow it.
+///
+/// # Errors
+/// What differs from the expected envelope, or the position at which the body stops making sense.
+pub fn decode<T: Message>(bytes: &[u8]) -> Result<T, WireError> {
+    let expected = T::NAME;
+    if bytes.len() > HEADER + MAX_BODY {
+        return Err(WireError::Size { expected, found: bytes.len() });
+    }
+    let Some((&[m0, m1, kind, version, codec], body)) = bytes.split_first_chunk::<HEADER>() else {
+        return Err(WireError::Size { expected, found: bytes.len() });
+    };
+    if [m0, m1] != MAGIC {
+        return Err(WireError::Magic { expected, found: [m0, m1] });
+    }
+    if kind != T::KIND {
+        return Err(WireError::Kind { expected, found: kind, want: T::KIND });
+    }
+    if version != T::VERSION {
+        return Err(WireError::Version { expected, found: version, want: T::VERSION });
+    }
+    if codec != CODEC_BINCODE {
+        return Err(WireError::Codec { expected, found: codec });
+    }
+    let mut reader = body;
+    let value = bincode::serde::decode_from_std_read(&mut reader, config()).map_err(|error| WireError::Body {
+        expected,
+        position: bytes.len() - reader.len(),
+        reason: error.to_string(),
+    })?;
+    if !reader.is_empty() {
+        return Err(WireError::Trailing { expected, extra: reader.len() });
+    }
+    Ok(value)
+}
