@@ -1,0 +1,24 @@
+//! What bluefin's tests need around them: real servers that belong to one test, ports that nobody else takes, connections
+//! that can be cut, and waiting for an event instead of for a time.
+//!
+//! It is test code: whatever goes wrong here panics with what was tried and what the server wrote.
+//!
+//! Nothing outlives the process that started it, not even after SIGKILL: see [`launch`].
+#![forbid(unsafe_code)]
+
+mod data;
+pub mod launch;
+mod port;
+mod proxy;
+mod rabbit;
+mod redis;
+mod vhost;
+mod wait;
+
+pub use data::data_dir;
+pub use port::free_port;
+pub use proxy::Proxy;
+pub use rabbit::{Rabbit, RabbitOptions};
+pub use redis::{Redis, RedisOptions};
+pub use vhost::Vhost;
+pub use wait::{eventually, wait_until};
