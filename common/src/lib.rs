@@ -2,13 +2,17 @@
 //! the two ports, [`broker`] and [`store`].
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod artifact;
 pub mod broker;
+pub mod campaign;
 pub mod digest;
 pub mod job;
+pub mod metrics;
 pub mod outcome;
 pub mod problem;
 pub mod session;
+pub mod shutdown;
 pub mod spec;
 pub mod store;
 pub mod target;

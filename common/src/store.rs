@@ -157,6 +157,8 @@ pub trait Store: Send + Sync + 'static {
     /// Stores the outcome unless its job has one.
     async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError>;
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
+    /// Planned jobs of the group that have no outcome yet.
+    async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError>;
     /// All groups that ever had a job, in no particular order.
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError>;
     /// All outcomes of `groups`, in the order of the groups, ordered by job id within each.
