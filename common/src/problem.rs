@@ -1,0 +1,123 @@
+//! Problems: the operations that are tuned. Each has one canonical form and one digest.
+//!
+//! A convolution is kept in the forward sense whatever its direction: `x` is n,c,\[d,\]h,w, the weights are
+//! k,c/g,\[fz,\]fy,fx and `y` is n,k,\[od,\]oh,ow. MIOpen's keys swap the two sides for the backward directions; that swap
+//! happens in [`FindDbKey`] and nowhere else.
+
+mod conv;
+mod data_type;
+mod find_db_key;
+mod gemm;
+mod kernel;
+mod layout;
+mod perf_db_key;
+mod strides;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use conv::{ConvProblem, ConvShape, Direction};
+pub use data_type::{DataType, UnknownDataType};
+pub use find_db_key::{FindDbKey, KeyError};
+pub use gemm::GemmProblem;
+pub use kernel::KernelProblem;
+pub use layout::{Layout, LayoutLabel, UnknownLayout};
+pub use perf_db_key::{PerfDbKey, PerfKeyError};
+
+use crate::digest::Digest;
+use crate::value::Value;
+
+/// Keeps digests of problems apart from digests of anything else; changes when the canonical form does.
+const DIGEST_DOMAIN: &str = "bluefin 2026 problem canonical form 1";
+
+/// Why values do not make a problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: found {found}, expected {expected}")]
+pub struct ProblemError {
+    /// The size or property that is wrong.
+    pub field: &'static str,
+    /// What it was.
+    pub found: String,
+    /// What it could have been.
+    pub expected: String,
+}
+
+impl ProblemError {
+    pub(crate) fn new(field: &'static str, found: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Self { field, found: found.to_string(), expected: expected.into() }
+    }
+}
+
+/// One operation to be tuned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Problem {
+    /// A convolution in one direction.
+    Conv(ConvProblem),
+    /// A matrix product.
+    Gemm(GemmProblem),
+    /// A user's own kernel with its sizes.
+    Kernel(KernelProblem),
+}
+
+impl Problem {
+    /// The driver command with every flag that changes what is computed, in a fixed order. The driver parser reads it
+    /// back to an equal problem.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        match self {
+            Self::Conv(conv) => conv.canonical(),
+            Self::Gemm(gemm) => gemm.canonical(),
+            Self::Kernel(kernel) => kernel.canonical(),
+        }
+    }
+
+    /// Digest of the canonical form.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of_parts(DIGEST_DOMAIN, [self.canonical().as_bytes()])
+    }
+
+    /// What kernel specs know of the problem; the names are those of the spec format.
+    #[must_use]
+    pub fn variables(&self) -> BTreeMap<String, Value> {
+        match self {
+            Self::Conv(conv) => conv.variables(),
+            Self::Gemm(gemm) => gemm.variables(),
+            Self::Kernel(kernel) => kernel.variables(),
+        }
+    }
+
+    /// Floating-point operations of useful work, two for each multiply-add; zero for a user's kernel, whose work is
+    /// not known.
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        match self {
+            Self::Conv(conv) => conv.flops(),
+            Self::Gemm(gemm) => gemm.flops(),
+            Self::Kernel(_) => 0.0,
+        }
+    }
+
+    /// A short name for tables. Not unique: pads, for one, are left out.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Self::Conv(conv) => conv.label(),
+            Self::Gemm(gemm) => gemm.label(),
+            Self::Kernel(kernel) => kernel.canonical(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.canonical())
+    }
+}
+
+/// Collects named values into the map that expressions read.
+fn variables<const N: usize>(pairs: [(&str, Value); N]) -> BTreeMap<String, Value> {
+    pairs.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}

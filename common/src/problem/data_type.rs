@@ -1,0 +1,158 @@
+//! Element types, by MIOpen's names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DataType {
+    Fp32,
+    Fp16,
+    Bf16,
+    Int8,
+    Int32,
+    Fp64,
+    Fp8,
+    Bf8,
+    Int64,
+}
+
+/// A text that names no element type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("data type: found {found:?}, expected one of FP32 FP16 BF16 INT8 INT32 FP64 FP8 BF8 INT64")]
+pub struct UnknownDataType {
+    found: String,
+}
+
+impl DataType {
+    /// Every type.
+    pub const ALL: [Self; 9] =
+        [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Int32, Self::Fp64, Self::Fp8, Self::Bf8, Self::Int64];
+
+    /// MIOpen's name, as keys spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "FP32",
+            Self::Fp16 => "FP16",
+            Self::Bf16 => "BF16",
+            Self::Int8 => "INT8",
+            Self::Int32 => "INT32",
+            Self::Fp64 => "FP64",
+            Self::Fp8 => "FP8",
+            Self::Bf8 => "BF8",
+            Self::Int64 => "INT64",
+        }
+    }
+
+    /// What follows `conv` or `gemm` in the driver's base word. MIOpenDriver knows fewer of them; the rest are
+    /// bluefin's, so that every problem has a canonical command.
+    #[must_use]
+    pub const fn driver_suffix(self) -> &'static str {
+        match self {
+            Self::Fp32 => "",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bfp16",
+            Self::Int8 => "int8",
+            Self::Int32 => "int32",
+            Self::Fp64 => "fp64",
+            Self::Fp8 => "fp8",
+            Self::Bf8 => "bfp8",
+            Self::Int64 => "int64",
+        }
+    }
+
+    /// The type of a driver's base-word suffix.
+    #[must_use]
+    pub fn from_driver_suffix(suffix: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|data_type| data_type.driver_suffix() == suffix)
+    }
+
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Fp8 | Self::Bf8 | Self::Int8 => 1,
+            Self::Fp16 | Self::Bf16 => 2,
+            Self::Fp32 | Self::Int32 => 4,
+            Self::Fp64 | Self::Int64 => 8,
+        }
+    }
+
+    /// The type of a convolution's output when its input has this one: MIOpen accumulates INT8 into INT32.
+    #[must_use]
+    pub const fn conv_output(self) -> Self {
+        match self {
+            Self::Int8 => Self::Int32,
+            other => other,
+        }
+    }
+
+    /// Splits a type name off the front of `text`. No name is a prefix of another, so this is unambiguous.
+    pub(super) fn split_prefix(text: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|data_type| Some((data_type, text.strip_prefix(data_type.name())?)))
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DataType {
+    type Err = UnknownDataType;
+
+    /// Upper or lower case, since MIOpenDriver's cast flags use lower case.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|data_type| data_type.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownDataType { found: text.chars().take(32).collect() })
+    }
+}
+
+/// The types of a problem's input, weights and output as keys print them: one name when they agree, else three.
+pub(super) fn write_types(f: &mut fmt::Formatter<'_>, types: [DataType; 3]) -> fmt::Result {
+    let [input, weights, output] = types;
+    if input == weights && input == output { write!(f, "{input}") } else { write!(f, "{input}{weights}{output}") }
+}
+
+/// Reads what [`write_types`] prints.
+pub(super) fn parse_types(text: &str) -> Option<[DataType; 3]> {
+    let (input, rest) = DataType::split_prefix(text)?;
+    if rest.is_empty() {
+        return Some([input; 3]);
+    }
+    let (weights, rest) = DataType::split_prefix(rest)?;
+    let (output, rest) = DataType::split_prefix(rest)?;
+    // Three equal names are never printed, so they are no key.
+    let canonical = input != weights || input != output;
+    (rest.is_empty() && canonical).then_some([input, weights, output])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for data_type in DataType::ALL {
+            assert_eq!(data_type.to_string().parse(), Ok(data_type));
+            assert_eq!(DataType::from_driver_suffix(data_type.driver_suffix()), Some(data_type));
+        }
+        assert_eq!("bf16".parse(), Ok(DataType::Bf16));
+        assert!("FP31".parse::<DataType>().is_err());
+    }
+
+    #[test]
+    fn concatenated_names_are_told_apart() {
+        assert_eq!(parse_types("INT8INT8INT32"), Some([DataType::Int8, DataType::Int8, DataType::Int32]));
+        assert_eq!(parse_types("FP8"), Some([DataType::Fp8; 3]));
+        for wrong in ["", "FP8FP8", "FP8FP8FP8", "FP32X", "FP8BF8FP8FP8"] {
+            assert_eq!(parse_types(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The keys of MIOpen's perf databases: 24 columns, in sqlite or joined into a text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::data_type::{parse_types, write_types};
+use super::find_db_key::{FindDbKey, parse_size};
+use super::{ConvProblem, DataType, Direction, LayoutLabel};
+use crate::value::Value;
+
+/// The integer columns, in the order of both forms.
+const INTEGERS: [&str; 21] = [
+    "spatial_dim",
+    "in_channels",
+    "in_h",
+    "in_w",
+    "in_d",
+    "fil_h",
+    "fil_w",
+    "fil_d",
+    "out_channels",
+    "batchsize",
+    "pad_h",
+    "pad_w",
+    "pad_d",
+    "conv_stride_h",
+    "conv_stride_w",
+    "conv_stride_d",
+    "dilation_h",
+    "dilation_w",
+    "dilation_d",
+    "bias",
+    "group_count",
+];
+
+/// A perf-db key (MIOpen 3.3, src/include/miopen/conv/problem_description.hpp). As in find-db keys, `in` is dy's side
+/// for the backward directions. Output sizes, cast types and the other layouts are no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PerfDbKey {
+    /// In the order of [`PerfDbKey::columns`] after the three texts.
+    pub integers: [u32; 21],
+    /// Of in.
+    pub layout: LayoutLabel,
+    /// Of in, weights and out.
+    pub types: [DataType; 3],
+    pub direction: Direction,
+}
+
+/// Why a text is no perf-db key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("perf-db key: {column}: found {found:?}, expected {expected}")]
+pub struct PerfKeyError {
+    column: &'static str,
+    found: String,
+    expected: &'static str,
+}
+
+impl PerfDbKey {
+    /// The names and values of table `config`, in the order of the sqlite schema: texts first.
+    #[must_use]
+    pub fn columns(&self) -> [(&'static str, Value); 24] {
+        let mut integers = INTEGERS.into_iter().zip(self.integers);
+        std::array::from_fn(|column| match column {
+            0 => ("layout", self.layout.to_string().into()),
+            1 => ("data_type", Types(self.types).to_string().into()),
+            2 => ("direction", self.direction.letter().into()),
+            // There are as many integers as columns left.
+            _ => integers.next().map_or(("", Value::Int(0)), |(name, value)| (name, value.into())),
+        })
+    }
+}
+
+impl From<&FindDbKey> for PerfDbKey {
+    fn from(key: &FindDbKey) -> Self {
+        // MIOpen's attributes of a depth that is not there default to 0, its sizes to 1.
+        let attribute = |[d, h, w]: [u32; 3]| if key.spatial == 3 { [h, w, d] } else { [h, w, 0] };
+        let [in_d, in_h, in_w] = key.input;
+        let [fil_d, fil_h, fil_w] = key.filter;
+        let [pad_h, pad_w, pad_d] = attribute(key.pad);
+        let [stride_h, stride_w, stride_d] = attribute(key.stride);
+        let [dilation_h, dilation_w, dilation_d] = attribute(key.dilation);
+        let [layout, ..] = key.layouts;
+        let integers = [
+            key.spatial,
+            key.in_channels,
+            in_h,
+            in_w,
+            in_d,
+            fil_h,
+            fil_w,
+            fil_d,
+            key.out_channels,
+            key.batch,
+            pad_h,
+            pad_w,
+            pad_d,
+            stride_h,
+            stride_w,
+            stride_d,
+            dilation_h,
+            dilation_w,
+            dilation_d,
+            key.bias,
+            key.group,
+        ];
+        Self { integers, layout, types: key.types, direction: key.direction }
+    }
+}
+
+impl From<&ConvProblem> for PerfDbKey {
+    fn from(problem: &ConvProblem) -> Self {
+        Self::from(&FindDbKey::from(problem))
+    }
+}
+
+struct Types([DataType; 3]);
+
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_types(f, self.0)
+    }
+}
+
+impl fmt::Display for PerfDbKey {
+    /// The text form: the integers, then layout, type and direction, joined by `x`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for integer in self.integers {
+            write!(f, "{integer}x")?;
+        }
+        write!(f, "{}x{}x{}", self.layout, Types(self.types), self.direction)
+    }
+}
+
+impl FromStr for PerfDbKey {
+    type Err = PerfKeyError;
+
+    /// Reads the text form. Strict: whatever is accepted prints back byte for byte.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong =
+            |column, found: &str, expected| PerfKeyError { column, found: found.chars().take(40).collect(), expected };
+        let mut fields = text.split('x');
+        let mut integers = [0; 21];
+        for (slot, column) in integers.iter_mut().zip(INTEGERS) {
+            let field = fields.next().unwrap_or_default();
+            *slot = parse_size(field).ok_or_else(|| wrong(column, field, "a decimal number"))?;
+        }
+        let [spatial, ..] = integers;
+        let mut field = || fields.next().unwrap_or_default();
+        let (layout, types, direction) = (field(), field(), field());
+        let key = Self {
+            integers,
+            // Old databases hold 3D rows with a 2D label; no MIOpen finds them, but they are what the file says.
+            layout: LayoutLabel::parse(layout, spatial)
+                .or_else(|| LayoutLabel::parse(layout, 2))
+                .ok_or_else(|| wrong("layout", layout, "a layout"))?,
+            types: parse_types(types)
+                .ok_or_else(|| wrong("data_type", types, "one type name, or three that differ"))?,
+            direction: direction.parse().map_err(|_| wrong("direction", direction, "F, B or W"))?,
+        };
+        match fields.next() {
+            None => Ok(key),
+            Some(extra) => Err(wrong("end", extra, "nothing after the direction")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(find_db_key: &str) -> PerfDbKey {
+        PerfDbKey::from(&FindDbKey::parse(find_db_key).unwrap())
+    }
+
+    #[test]
+    fn depths_that_are_not_there_are_one_or_zero() {
+        let key = key("1000-13-13-1x1-512-13-13-16-0x0-1x1-1x1-0-NCHW-FP16-B");
+        let text = "2x1000x13x13x1x1x1x1x512x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP16xB";
+        assert_eq!(key.to_string(), text);
+        assert_eq!(text.parse(), Ok(key));
+    }
+
+    #[test]
+    fn columns_are_in_schema_order() {
+        let columns = key("64-2-28-28-3x1x1-32-2-28-29-8-1x0x0-1x1x1-1x1x1-0-NDHWC-NCDHW-NDHWC-FP32-F_g2").columns();
+        let shown: Vec<String> = columns.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            shown.join(" "),
+            "layout=NDHWC data_type=FP32 direction=F spatial_dim=3 in_channels=64 in_h=28 in_w=28 in_d=2 fil_h=1 \
+             fil_w=1 fil_d=3 out_channels=32 batchsize=8 pad_h=0 pad_w=0 pad_d=1 conv_stride_h=1 conv_stride_w=1 \
+             conv_stride_d=1 dilation_h=1 dilation_w=1 dilation_d=1 bias=0 group_count=2"
+        );
+    }
+
+    #[test]
+    fn wrong_columns_are_named() {
+        for (text, column) in [
+            ("2x1000", "in_h"),
+            ("2x1000x13x13x1x1x1x1x512x16x0x0x0x1x1x0x1x1x0x0x1xABCDxFP16xB", "layout"),
+            ("2x1000x13x13x1x1x1x1x512x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP16xBx", "end"),
+        ] {
+            assert_eq!(text.parse::<PerfDbKey>().unwrap_err().column, column);
+        }
+    }
+}
