@@ -1,0 +1,129 @@
+//! Who goes to the find stage, who wins, and what a tie is.
+
+use std::collections::BTreeMap;
+
+use bluefin_common::artifact::{ArtifactRef, Prepared};
+use bluefin_common::campaign::{best_of_each_solver, decide, find_job, ranked};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{Job, Stage};
+use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::problem::{KernelProblem, Problem};
+use bluefin_common::session::Session;
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+
+fn session(stages: &[Stage]) -> Session {
+    Session {
+        name: "s".parse().unwrap(),
+        target: Target::Host,
+        label: String::new(),
+        stages: stages.to_vec(),
+        created_ms: 0,
+    }
+}
+
+fn candidate(solver: &str, param: i64) -> Candidate {
+    Candidate { solver: solver.to_string(), params: vec![Value::Int(param)] }
+}
+
+/// A candidate with 25 samples, median `ms`, spread `spread` and `workspace` bytes.
+fn timed(candidate: Candidate, ms: f64, spread: f64, workspace: u64) -> CandidateOutcome {
+    let timing = Timing { median_ms: ms, spread_ms: spread, samples_ms: vec![ms as f32; 25], pruned: false };
+    let prepared = Prepared { artifact: ArtifactRef::of(b"a"), launches: Vec::new(), workspace };
+    CandidateOutcome { candidate, prepared: Some(prepared), result: Ok(timing) }
+}
+
+fn pruned(candidate: Candidate, ms: f64) -> CandidateOutcome {
+    let mut outcome = timed(candidate, ms, 0.0, 0);
+    if let Ok(timing) = &mut outcome.result {
+        timing.pruned = true;
+    }
+    outcome
+}
+
+fn failed(candidate: Candidate) -> CandidateOutcome {
+    CandidateOutcome { candidate, prepared: None, result: Err(Failure::new(FailureKind::Hang, "")) }
+}
+
+fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
+    let job = Job {
+        session: "s".parse().unwrap(),
+        stage,
+        target: Target::Host,
+        problem: Problem::Kernel(KernelProblem::new("k".to_string(), BTreeMap::from([("n".to_string(), 1)])).unwrap()),
+        spec: Digest::of(b"spec"),
+        toolchain: "cc".to_string(),
+        candidates: candidates.iter().map(|outcome| outcome.candidate.clone()).collect(),
+    };
+    Outcome { job, candidates, device: String::new(), protocol: 1, finished_ms: 0 }
+}
+
+fn perf() -> Vec<Outcome> {
+    vec![
+        outcome(Stage::Perf, vec![timed(candidate("A", 1), 2.0, 0.0, 0), timed(candidate("A", 2), 1.0, 0.0, 0)]),
+        outcome(Stage::Perf, vec![timed(candidate("A", 3), 3.0, 0.0, 0), failed(candidate("A", 4))]),
+        outcome(Stage::Perf, vec![timed(candidate("B", 1), 5.0, 0.0, 0), pruned(candidate("B", 2), 0.5)]),
+        outcome(Stage::Perf, vec![failed(candidate("C", 1))]),
+    ]
+}
+
+#[test]
+fn finalists_are_the_best_of_each_solver_whatever_the_order() {
+    let find = find_job(&session(&Stage::ALL), &perf()).unwrap();
+    assert_eq!(find.candidates, [candidate("A", 2), candidate("B", 1)]);
+    assert_eq!(find.stage, Stage::Find);
+    let mut reversed = perf();
+    reversed.reverse();
+    assert_eq!(find_job(&session(&Stage::ALL), &reversed).unwrap().id(), find.id());
+}
+
+#[test]
+fn no_find_job_without_the_stage_or_without_times() {
+    assert!(find_job(&session(&[Stage::Perf]), &perf()).is_none());
+    assert!(find_job(&session(&Stage::ALL), &perf()[3..]).is_none());
+    assert!(find_job(&session(&Stage::ALL), &[]).is_none());
+}
+
+#[test]
+fn the_winner_is_decided_by_the_find_job_of_these_finalists() {
+    let mut outcomes = perf();
+    assert!(decide(&session(&Stage::ALL), &outcomes).is_none(), "the find stage has not ended");
+    // A find job of other finalists, as a smaller budget left it behind, does not count.
+    outcomes.push(outcome(Stage::Find, vec![timed(candidate("A", 1), 0.1, 0.0, 0)]));
+    assert!(decide(&session(&Stage::ALL), &outcomes).is_none());
+    let finals = vec![timed(candidate("A", 2), 1.1, 0.0, 0), timed(candidate("B", 1), 0.9, 0.0, 0)];
+    outcomes.push(outcome(Stage::Find, finals));
+    let decision = decide(&session(&Stage::ALL), &outcomes).unwrap();
+    assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("B", 1));
+    assert_eq!((decision.finalists.len(), decision.ties), (2, 0));
+}
+
+#[test]
+fn a_perf_only_session_is_decided_by_its_perf_stage() {
+    let outcomes = perf();
+    let decision = decide(&session(&[Stage::Perf]), &outcomes).unwrap();
+    assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("A", 2));
+}
+
+#[test]
+fn a_tie_goes_to_less_workspace_then_to_the_name() {
+    let ties = |first: CandidateOutcome, second: CandidateOutcome| {
+        let outcomes = [outcome(Stage::Perf, vec![first, second])];
+        let decision = decide(&session(&[Stage::Perf]), &outcomes).unwrap();
+        (decision.winner().unwrap().outcome.candidate.solver.clone(), decision.ties)
+    };
+    let (a, b) = (|| candidate("A", 1), || candidate("B", 1));
+    assert_eq!(ties(timed(a(), 1.0, 0.02, 64), timed(b(), 1.01, 0.02, 0)), ("B".to_string(), 1));
+    assert_eq!(ties(timed(a(), 1.01, 0.02, 0), timed(b(), 1.0, 0.02, 0)), ("A".to_string(), 1));
+    assert_eq!(ties(timed(a(), 1.2, 0.02, 0), timed(b(), 1.0, 0.02, 64)), ("B".to_string(), 0));
+    // No spread at all still leaves the half percent below which no two runs agree.
+    assert_eq!(ties(timed(a(), 1.004, 0.0, 0), timed(b(), 1.0, 0.0, 0)), ("A".to_string(), 1));
+}
+
+#[test]
+fn pruned_and_failed_candidates_never_rank() {
+    let outcomes = perf();
+    let order: Vec<_> = ranked(&outcomes, Stage::Perf).iter().map(|timed| timed.timing.median_ms).collect();
+    assert_eq!(order, [1.0, 2.0, 3.0, 5.0]);
+    assert_eq!(best_of_each_solver(&outcomes).len(), 2);
+}
