@@ -5,8 +5,12 @@
 //! - Artifacts are a cache: they may be gone at any time, and are never wrong. Everything else lasts.
 //! - Outcomes are idempotent: the first one of a job stands.
 
+mod packed;
 pub mod redis;
 pub mod sqlite;
+mod tally;
+
+pub use packed::MAX_BLOB;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +23,7 @@ use crate::digest::Digest;
 use crate::job::{GroupId, Job, JobId, Stage};
 use crate::outcome::{Failure, Outcome};
 use crate::session::{Pins, Session, SessionName};
-use crate::wire::WireError;
+use crate::wire::{self, WireError};
 
 /// What goes wrong between bluefin and its store.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +91,8 @@ pub enum JobState {
 /// What storing an outcome did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// `false`: the job had an outcome before, which stands.
+    /// `false`: the job had an outcome before, which stands. It may be the one of this very call, if the connection broke
+    /// before the reply and the call was repeated.
     pub first: bool,
     /// Planned jobs of its group that have no outcome yet.
     pub open: u64,
@@ -154,7 +159,7 @@ pub trait Store: Send + Sync + 'static {
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError>;
     /// Records that `jobs` are safely in a queue.
     async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError>;
-    /// Stores the outcome unless its job has one.
+    /// Stores the outcome unless its job has one. A job that was never planned counts as planned and done at once.
     async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError>;
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
     /// Planned jobs of the group that have no outcome yet.
@@ -169,9 +174,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// The best median known for the group, in milliseconds: what probes are compared with.
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError>;
-    /// Lowers the best median of the group.
+    /// Lowers the best median of the group. One that is no finite number is ignored.
     async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError>;
 
     /// Reconnections so far, for the metrics.
     fn reconnects(&self) -> u64;
+}
+
+/// The compile record in the cache under `key`. One that does not decode, as another version may have written it, is a
+/// miss: it is compiled again and replaced.
+fn cached_record(key: &str, stored: Option<&[u8]>) -> Option<CompileRecord> {
+    wire::decode(stored?).inspect_err(|error| tracing::warn!(key, %error, "compile record ignored")).ok()
 }

@@ -1,0 +1,26 @@
+-- Stores an outcome unless its job has one.
+-- KEYS: jobs, open, unsettled, stats, outcome hash of the group
+-- ARGV: id, group, stage, outcome; then name and count of each result of its candidates
+-- Returns whether it was the first, and the open jobs of the group
+local id, group, stage = ARGV[1], ARGV[2], ARGV[3]
+
+-- The first write of all: when memory is short, Redis refuses this one and nothing has changed.
+if redis.call('HSETNX', KEYS[5], id, ARGV[4]) == 0 then
+  return {0, tonumber(redis.call('HGET', KEYS[2], group) or 0)}
+end
+
+local open
+if redis.call('HDEL', KEYS[1], id) == 1 then
+  open = redis.call('HINCRBY', KEYS[2], group, -1)
+else
+  -- Never planned, or the plan was lost: planned and done at once.
+  open = redis.call('HINCRBY', KEYS[2], group, 0)
+  redis.call('SADD', KEYS[3], group)
+  redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, 1)
+end
+
+redis.call('HINCRBY', KEYS[4], 'done:' .. stage, 1)
+for at = 5, #ARGV, 2 do
+  redis.call('HINCRBY', KEYS[4], 'candidates:' .. ARGV[at], ARGV[at + 1])
+end
+return {1, open}

@@ -1,0 +1,32 @@
+//! The Lua scripts: each changes several keys as one, and none changes anything when it is repeated. Every key a script
+//! touches is among its KEYS.
+
+use redis::{Cmd, Script};
+
+/// All scripts, named and hashed once.
+pub(super) struct Scripts {
+    pub plan: Script,
+    pub enqueued: Script,
+    pub put_outcome: Script,
+    pub settle_group: Script,
+    pub improve_best: Script,
+}
+
+impl Scripts {
+    pub fn new() -> Self {
+        Self {
+            plan: Script::new(include_str!("plan.lua")),
+            enqueued: Script::new(include_str!("enqueued.lua")),
+            put_outcome: Script::new(include_str!("put_outcome.lua")),
+            settle_group: Script::new(include_str!("settle_group.lua")),
+            improve_best: Script::new(include_str!("improve_best.lua")),
+        }
+    }
+}
+
+/// `EVALSHA` of the script with `keys`; arguments follow.
+pub(super) fn invoke(script: &Script, keys: &[String]) -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(script.get_hash()).arg(keys.len()).arg(keys);
+    command
+}

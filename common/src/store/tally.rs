@@ -1,0 +1,22 @@
+//! What an outcome adds to the progress of its session.
+
+use std::collections::BTreeMap;
+
+use crate::outcome::{CandidateOutcome, Outcome};
+
+/// Candidates of `outcome` by result: `timed`, `pruned`, or the name of a failure kind.
+pub(crate) fn tally(outcome: &Outcome) -> BTreeMap<&'static str, u64> {
+    let mut tally = BTreeMap::new();
+    for candidate in &outcome.candidates {
+        *tally.entry(result_name(candidate)).or_default() += 1;
+    }
+    tally
+}
+
+fn result_name(candidate: &CandidateOutcome) -> &'static str {
+    match &candidate.result {
+        Ok(timing) if timing.pruned => "pruned",
+        Ok(_) => "timed",
+        Err(failure) => failure.kind.name(),
+    }
+}
