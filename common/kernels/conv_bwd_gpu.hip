@@ -1,0 +1,139 @@
+// dx(n, c, iy, ix) = sum over k, r, s of dy(n, k, oy, ox) * w(k, c, r, s), where oy * sh = iy + ph - r * dh and likewise
+// for ox, NCHW.
+#include "conv_operands_gpu.hip"
+
+#if defined(REFERENCE)
+KERNEL BLOCK_OF(256) conv_bwd_reference(const Element* dy, const Element* wei, Element* dx, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int index = block_x() * 256 + thread_x();
+    const int pixels = h * w;
+    if (index >= n * c * pixels) return;
+    const int pixel = index % pixels, channel = index / pixels % c, image = index / pixels / c;
+    const int in_channels = v.in_channels(), out_channels = v.out_channels();
+    const int group = channel / in_channels;
+    // FP64, so that the reference's own rounding is no part of the comparison.
+    double sum = 0;
+    for (int o = group * out_channels; o < (group + 1) * out_channels; ++o) {
+        const Element* from = dy + (image * k + o) * oh * ow;
+        const Element* filter = wei + (o * in_channels + channel % in_channels) * fy * fx;
+        for (int r = 0; r < fy; ++r) {
+            const int row = pixel / w + ph - r * dh;
+            if (row < 0 || row % sh != 0 || row / sh >= oh) continue;
+            for (int s = 0; s < fx; ++s) {
+                const int column = pixel % w + pw - s * dw;
+                if (column < 0 || column % sw != 0 || column / sw >= ow) continue;
+                sum += (double)(float)from[row / sh * ow + column / sw] * (float)filter[r * fx + s];
+            }
+        }
+    }
+    dx[index] = (Element)(float)sum;
+}
+#endif
+
+#if defined(DIRECT)
+// A block computes TC input channels of a TH x TW tile of one image: CK output channels at a time, the patch of dy that
+// met the tile and the filters lie in shared memory. A thread keeps TC channels of PX pixels, TW / PX apart in a row.
+constexpr int TILE_THREADS = TH * TW / PX;
+constexpr int PATCH_H = (TH - 1 + (FY - 1) * DH) / SH + 1;
+constexpr int PATCH_W = (TW - 1 + (FX - 1) * DW) / SW + 1;
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* wei, Element* dx, CONV_PARAMETERS) {
+    SHARED float patch[CK][PATCH_H * PATCH_W];
+    SHARED float filters[CK][FY * FX][TC];
+    const Conv v = {CONV_SIZES};
+    const int in_channels = v.in_channels(), out_channels = v.out_channels(), group = block_z();
+    const int tiles_x = ceil_div(w, TW), tiles = tiles_x * ceil_div(h, TH);
+    const int image = block_x() / tiles, tile = block_x() % tiles;
+    const int tile_y = tile / tiles_x * TH, tile_x = tile % tiles_x * TW;
+    // The first row and column of dy that a tap of the tile can meet.
+    const int top = floor_div(tile_y + ph - (FY - 1) * DH + SH - 1, SH);
+    const int left = floor_div(tile_x + pw - (FX - 1) * DW + SW - 1, SW);
+    const int channel0 = block_y() * TC;
+    const int thread = thread_x();
+    const int across = thread % (TW / PX), down = thread / (TW / PX);
+    const Element* from = dy + (image * k + group * out_channels) * oh * ow;
+
+    float sums[PX][TC] = {};
+#pragma unroll 1
+    for (int i = 0; i < out_channels; i += CK) {
+        barrier();
+        for (int at = thread; at < CK * PATCH_H * PATCH_W; at += TILE_THREADS) {
+            const int channel = at / (PATCH_H * PATCH_W), place = at % (PATCH_H * PATCH_W);
+            const int row = top + place / PATCH_W, column = left + place % PATCH_W;
+            const bool inside = i + channel < out_channels && row >= 0 && row < oh && column >= 0 && column < ow;
+            patch[channel][place] = inside ? (float)from[((i + channel) * oh + row) * ow + column] : 0.0f;
+        }
+        for (int at = thread; at < CK * TC * FY * FX; at += TILE_THREADS) {
+            const int channel = at / (TC * FY * FX), in = at / (FY * FX) % TC, tap = at % (FY * FX);
+            const bool inside = channel0 + in < in_channels && i + channel < out_channels;
+            const int filter = (group * out_channels + i + channel) * in_channels + channel0 + in;
+            filters[channel][tap][in] = inside ? (float)wei[filter * (FY * FX) + tap] : 0.0f;
+        }
+        barrier();
+#pragma unroll 1
+        for (int channel = 0; channel < CK; ++channel) {
+#pragma unroll 1
+            for (int r = 0; r < FY; ++r) {
+                // With a stride, this tap meets every SH-th row and every SW-th column only.
+                const int row = tile_y + down + ph - r * DH - top * SH;
+                if (row % SH != 0) continue;
+#pragma unroll
+                for (int s = 0; s < FX; ++s) {
+#pragma unroll
+                    for (int p = 0; p < PX; ++p) {
+                        const int column = tile_x + across + p * (TW / PX) + pw - s * DW - left * SW;
+                        if (column % SW != 0) continue;
+                        const float value = patch[channel][row / SH * PATCH_W + column / SW];
+#pragma unroll
+                        for (int t = 0; t < TC; ++t) {
+                            sums[p][t] = fma(value, filters[channel][r * FX + s][t], sums[p][t]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+#pragma unroll
+    for (int p = 0; p < PX; ++p) {
+        const int row = tile_y + down, column = tile_x + across + p * (TW / PX);
+        if (row >= h || column >= w) continue;
+#pragma unroll
+        for (int t = 0; t < TC; ++t) {
+            if (channel0 + t >= in_channels) continue;
+            dx[((image * c + group * in_channels + channel0 + t) * h + row) * w + column] = (Element)sums[p][t];
+        }
+    }
+}
+#endif
+
+#if defined(IMPLICIT) || defined(MATRIX)
+// As a product: rows are input channels, columns input pixels of all images, k runs over output channels and taps.
+#if defined(MATRIX)
+#include "matrix_tile_gpu.hip"
+#else
+#include "vector_tile_gpu.hip"
+#endif
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* wei, Element* dx, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int group = block_z(), rows = v.in_channels(), depth = v.out_channels() * TAPS;
+    // Neighbouring blocks share pixels: the images are larger than the weights.
+    const int down = ceil_div(rows, BM);
+    const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+    const Element* group_weights = wei + group * rows * depth;
+    const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
+#if POINTWISE
+    const Matrix<false> weights = {group_weights, rows, depth, rows};
+    const PixelColumns pixels = pixel_columns(output_images(v, dy, group));
+#else
+    const WeightsByInput weights = {group_weights, v};
+    const OutputPatches pixels = {dy + group * v.out_channels() * oh * ow, v};
+#endif
+#if defined(MATRIX)
+    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+#else
+    vector_tile(weights, pixels, out, row0, column0, {0, depth});
+#endif
+}
+#endif

@@ -1,0 +1,129 @@
+// y(n, k, oy, ox) = sum over c, r, s of x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw) * w(k, c, r, s), NCHW.
+#include "conv_operands_gpu.hip"
+
+#if defined(REFERENCE)
+KERNEL BLOCK_OF(256) conv_fwd_reference(const Element* x, const Element* wei, Element* y, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int index = block_x() * 256 + thread_x();
+    const int pixels = oh * ow;
+    if (index >= n * k * pixels) return;
+    const int pixel = index % pixels, channel = index / pixels % k, image = index / pixels / k;
+    const int in_channels = v.in_channels(), group = channel / v.out_channels();
+    // FP64, so that the reference's own rounding is no part of the comparison.
+    double sum = 0;
+    for (int i = 0; i < in_channels; ++i) {
+        const Element* from = x + (image * c + group * in_channels + i) * h * w;
+        const Element* filter = wei + (channel * in_channels + i) * fy * fx;
+        for (int r = 0; r < fy; ++r) {
+            const int row = pixel / ow * sh - ph + r * dh;
+            if (row < 0 || row >= h) continue;
+            for (int s = 0; s < fx; ++s) {
+                const int column = pixel % ow * sw - pw + s * dw;
+                if (column < 0 || column >= w) continue;
+                sum += (double)(float)from[row * w + column] * (float)filter[r * fx + s];
+            }
+        }
+    }
+    y[index] = (Element)(float)sum;
+}
+#endif
+
+#if defined(DIRECT)
+// A block computes TK channels of a TH x TW tile of one image: CC input channels at a time, the patch under the tile and
+// the filters lie in shared memory. A thread keeps TK channels of PX pixels, TW / PX apart in a row.
+constexpr int TILE_THREADS = TH * TW / PX;
+constexpr int PATCH_H = (TH - 1) * SH + (FY - 1) * DH + 1;
+constexpr int PATCH_W = (TW - 1) * SW + (FX - 1) * DW + 1;
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_direct(const Element* x, const Element* wei, Element* y, CONV_PARAMETERS) {
+    SHARED float patch[CC][PATCH_H * PATCH_W];
+    SHARED float filters[CC][FY * FX][TK];
+    const Conv v = {CONV_SIZES};
+    const int in_channels = v.in_channels(), out_channels = v.out_channels(), group = block_z();
+    const int tiles_x = ceil_div(ow, TW), tiles = tiles_x * ceil_div(oh, TH);
+    const int image = block_x() / tiles, tile = block_x() % tiles;
+    const int tile_y = tile / tiles_x * TH, tile_x = tile % tiles_x * TW;
+    const int top = tile_y * SH - ph, left = tile_x * SW - pw;
+    const int channel0 = block_y() * TK;
+    const int thread = thread_x();
+    const int across = thread % (TW / PX), down = thread / (TW / PX);
+    const Element* from = x + (image * c + group * in_channels) * h * w;
+
+    float sums[PX][TK] = {};
+#pragma unroll 1
+    for (int i = 0; i < in_channels; i += CC) {
+        barrier();
+        for (int at = thread; at < CC * PATCH_H * PATCH_W; at += TILE_THREADS) {
+            const int channel = at / (PATCH_H * PATCH_W), place = at % (PATCH_H * PATCH_W);
+            const int row = top + place / PATCH_W, column = left + place % PATCH_W;
+            const bool inside = i + channel < in_channels && row >= 0 && row < h && column >= 0 && column < w;
+            patch[channel][place] = inside ? (float)from[((i + channel) * h + row) * w + column] : 0.0f;
+        }
+        for (int at = thread; at < TK * CC * FY * FX; at += TILE_THREADS) {
+            const int out = at / (CC * FY * FX), channel = at / (FY * FX) % CC, tap = at % (FY * FX);
+            const bool inside = channel0 + out < out_channels && i + channel < in_channels;
+            const int filter = (group * out_channels + channel0 + out) * in_channels + i + channel;
+            filters[channel][tap][out] = inside ? (float)wei[filter * (FY * FX) + tap] : 0.0f;
+        }
+        barrier();
+#pragma unroll 1
+        for (int channel = 0; channel < CC; ++channel) {
+#pragma unroll 1
+            for (int r = 0; r < FY; ++r) {
+                const float* row = &patch[channel][(down * SH + r * DH) * PATCH_W];
+#pragma unroll
+                for (int s = 0; s < FX; ++s) {
+#pragma unroll
+                    for (int p = 0; p < PX; ++p) {
+                        const float value = row[(across + p * (TW / PX)) * SW + s * DW];
+#pragma unroll
+                        for (int t = 0; t < TK; ++t) {
+                            sums[p][t] = fma(value, filters[channel][r * FX + s][t], sums[p][t]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+#pragma unroll
+    for (int p = 0; p < PX; ++p) {
+        const int row = tile_y + down, column = tile_x + across + p * (TW / PX);
+        if (row >= oh || column >= ow) continue;
+#pragma unroll
+        for (int t = 0; t < TK; ++t) {
+            if (channel0 + t >= out_channels) continue;
+            y[((image * k + group * out_channels + channel0 + t) * oh + row) * ow + column] = (Element)sums[p][t];
+        }
+    }
+}
+#endif
+
+#if defined(IMPLICIT) || defined(MATRIX)
+// As a product: rows are output channels, columns output pixels of all images, k runs over input channels and taps.
+#if defined(MATRIX)
+#include "matrix_tile_gpu.hip"
+#else
+#include "vector_tile_gpu.hip"
+#endif
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei, Element* y, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int group = block_z(), rows = v.out_channels(), depth = v.in_channels() * TAPS;
+    // Neighbouring blocks share pixels: the images are larger than the weights.
+    const int down = ceil_div(rows, BM);
+    const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+    const Matrix<true> weights = {wei + group * rows * depth, rows, depth, depth};
+    const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
+#if POINTWISE
+    const PixelColumns pixels = pixel_columns(input_images(v, x, group));
+#else
+    const InputPatches pixels = {x + group * v.in_channels() * h * w, v};
+#endif
+#if defined(MATRIX)
+    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+#else
+    vector_tile(weights, pixels, out, row0, column0, {0, depth});
+#endif
+}
+#endif

@@ -1,0 +1,132 @@
+// dw(k, c, r, s) = sum over n, oy, ox of dy(n, k, oy, ox) * x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw), NCHW.
+#include "conv_operands_gpu.hip"
+
+#if defined(REFERENCE)
+KERNEL BLOCK_OF(256) conv_wrw_reference(const Element* x, const Element* dy, Element* dwei, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int index = block_x() * 256 + thread_x();
+    const int in_channels = v.in_channels();
+    if (index >= k * in_channels * fy * fx) return;
+    const int s = index % fx, r = index / fx % fy;
+    const int channel = index / (fy * fx) / in_channels, in = index / (fy * fx) % in_channels;
+    const int group = channel / v.out_channels();
+    // FP64, so that the reference's own rounding is no part of the comparison.
+    double sum = 0;
+    for (int image = 0; image < n; ++image) {
+        const Element* gradient = dy + (image * k + channel) * oh * ow;
+        const Element* from = x + (image * c + group * in_channels + in) * h * w;
+        for (int oy = 0; oy < oh; ++oy) {
+            const int row = oy * sh - ph + r * dh;
+            if (row < 0 || row >= h) continue;
+            for (int ox = 0; ox < ow; ++ox) {
+                const int column = ox * sw - pw + s * dw;
+                if (column < 0 || column >= w) continue;
+                sum += (double)(float)gradient[oy * ow + ox] * (float)from[row * w + column];
+            }
+        }
+    }
+    dwei[index] = (Element)(float)sum;
+}
+#endif
+
+#if defined(DIRECT)
+// A block computes one tap of TK x TC filters: its threads share the output pixels of all images, each keeps TK x TC
+// sums, which meet at the end, within a wave by exchange and between the waves through shared memory.
+constexpr int WAVES = BLOCK / WAVE;
+
+KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Element* dwei, CONV_PARAMETERS) {
+    SHARED float parts[WAVES][TK * TC];
+    const Conv v = {CONV_SIZES};
+    const int in_channels = v.in_channels(), out_channels = v.out_channels(), group = block_z();
+    const int tiles = ceil_div(in_channels, TC);
+    const int channel0 = block_x() / tiles * TK, in0 = block_x() % tiles * TC;
+    const int r = block_y() / FX, s = block_y() % FX;
+    const int thread = thread_x(), lane = thread % WAVE;
+    const int pixels = oh * ow, total = n * pixels;
+
+    float sums[TK][TC] = {};
+#pragma unroll UNROLL
+    for (int at = thread; at < total; at += BLOCK) {
+        const int image = at / pixels, pixel = at % pixels;
+        const int row = pixel / ow * SH - ph + r * dh, column = pixel % ow * SW - pw + s * dw;
+        if (row < 0 || row >= h || column < 0 || column >= w) continue;
+        const Element* gradient = dy + (image * k + group * out_channels) * pixels + pixel;
+        const Element* from = x + (image * c + group * in_channels) * h * w + row * w + column;
+        float left[TK], right[TC];
+        // Channels beyond the last are computed from the last and not stored.
+#pragma unroll
+        for (int t = 0; t < TK; ++t) left[t] = gradient[min(channel0 + t, out_channels - 1) * pixels];
+#pragma unroll
+        for (int t = 0; t < TC; ++t) right[t] = from[min(in0 + t, in_channels - 1) * h * w];
+#pragma unroll
+        for (int a = 0; a < TK; ++a) {
+#pragma unroll
+            for (int b = 0; b < TC; ++b) sums[a][b] = fma(left[a], right[b], sums[a][b]);
+        }
+    }
+
+#pragma unroll
+    for (int a = 0; a < TK; ++a) {
+#pragma unroll
+        for (int b = 0; b < TC; ++b) {
+            const float sum = wave_sum(sums[a][b], lane);
+            if (lane == 0) parts[thread / WAVE][a * TC + b] = sum;
+        }
+    }
+    barrier();
+    if (thread >= TK * TC) return;
+    const int channel = channel0 + thread / TC, in = in0 + thread % TC;
+    if (channel >= out_channels || in >= in_channels) return;
+    float sum = 0;
+    for (int i = 0; i < WAVES; ++i) sum += parts[i][thread];
+    dwei[(((group * out_channels + channel) * in_channels + in) * FY + r) * FX + s] = (Element)sum;
+}
+#endif
+
+#if defined(IMPLICIT) || defined(MATRIX)
+// As a product: rows are output channels, columns input channels and taps, k runs over the output pixels of all images,
+// perhaps split among SPLIT blocks, whose parts a second kernel sums.
+#if defined(MATRIX)
+#include "matrix_tile_gpu.hip"
+#else
+#include "vector_tile_gpu.hip"
+#endif
+
+template <class Out>
+DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, const Out& out, Span span) {
+    const int group = block_z(), down = ceil_div(out.rows, BM);
+    const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+    const PixelRows gradients = pixel_rows(output_images(v, dy, group));
+#if POINTWISE
+    const PixelRows inputs = pixel_rows(input_images(v, x, group));
+#else
+    const InputTaps inputs = {x + group * v.in_channels() * v.h * v.w, v};
+#endif
+#if defined(MATRIX)
+    matrix_tile(gradients, inputs, out, row0, column0, span);
+#else
+    vector_tile(gradients, inputs, out, row0, column0, span);
+#endif
+}
+
+#if defined(SPLIT)
+KERNEL BLOCK_OF(TILE_THREADS)
+conv_wrw_tile_split(const Element* x, const Element* dy, float* partial, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
+    float* part = partial + (block_y() * (long long)g + block_z()) * rows * columns;
+    weights_tile(v, x, dy, MatrixOut<float>{part, rows, columns, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+}
+
+KERNEL BLOCK_OF(256) conv_wrw_reduce(const float* partial, Element* dwei, int elements) {
+    reduce_parts(partial, dwei, elements, SPLIT, block_x() * 256 + thread_x());
+}
+#else
+KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_tile(const Element* x, const Element* dy, Element* dwei, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
+    Element* group_weights = dwei + block_z() * rows * columns;
+    weights_tile(v, x, dy, MatrixOut<Element>{group_weights, rows, columns, columns}, {0, n * oh * ow});
+}
+#endif
+#endif

@@ -1,0 +1,133 @@
+// What a kernel of bluefin stands on: the few words of the GPU that C++ lacks, spelled for AMD (__AMDGCN__) and
+// NVIDIA (__NVPTX__) with compiler builtins only. Nothing is included and nothing is linked, so clang alone compiles
+// a kernel, in a fraction of a second, with neither ROCm nor CUDA installed.
+#pragma once
+
+#define KERNEL extern "C" __attribute__((global)) void
+#define DEVICE __attribute__((device, always_inline)) inline
+// Goes before a lambda's parameters.
+#define DEVICE_LAMBDA __attribute__((device, always_inline))
+// Aligned for the widest vector.
+#define SHARED __attribute__((shared, aligned(16)))
+
+// Goes between KERNEL and the kernel's name: the block size it is launched with, which bounds its registers.
+#if defined(__AMDGCN__)
+#define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+#else
+#define BLOCK_OF(threads) __attribute__((launch_bounds(threads)))
+#endif
+
+using half = _Float16;
+template <class T, int N> using Vec = T __attribute__((ext_vector_type(N)));
+
+// What a problem's tensors hold; sums are always FP32.
+#if T_HALF
+using Element = half;
+#else
+using Element = float;
+#endif
+
+#if defined(__AMDGCN__)
+#if defined(__GFX9__)
+constexpr int WAVE = 64;
+#else
+constexpr int WAVE = 32;
+#endif
+DEVICE int thread_x() { return (int)__builtin_amdgcn_workitem_id_x(); }
+DEVICE int block_x() { return (int)__builtin_amdgcn_workgroup_id_x(); }
+DEVICE int block_y() { return (int)__builtin_amdgcn_workgroup_id_y(); }
+DEVICE int block_z() { return (int)__builtin_amdgcn_workgroup_id_z(); }
+
+DEVICE void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// The value of the lane whose number differs by the bits of `mask`.
+DEVICE float lane_xor(float value, int lane, int mask) {
+    return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute((lane ^ mask) * 4, __builtin_bit_cast(int, value)));
+}
+#elif defined(__NVPTX__)
+constexpr int WAVE = 32;
+DEVICE int thread_x() { return (int)__nvvm_read_ptx_sreg_tid_x(); }
+DEVICE int block_x() { return (int)__nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE int block_y() { return (int)__nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE int block_z() { return (int)__nvvm_read_ptx_sreg_ctaid_z(); }
+
+DEVICE void barrier() { __syncthreads(); }
+
+DEVICE float lane_xor(float value, int, int mask) {
+    return __builtin_bit_cast(float, __nvvm_shfl_sync_bfly_i32(-1, __builtin_bit_cast(int, value), mask, 31));
+}
+#endif
+
+template <class T> constexpr DEVICE T min(T a, T b) { return a < b ? a : b; }
+template <class T> constexpr DEVICE T max(T a, T b) { return a < b ? b : a; }
+constexpr DEVICE int ceil_div(int a, int b) { return (a + b - 1) / b; }
+DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+// The quotient towards minus infinity; `b` is positive.
+constexpr DEVICE int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// The sum over the wave, in every lane.
+DEVICE float wave_sum(float value, int lane) {
+    for (int mask = WAVE / 2; mask > 0; mask /= 2) value += lane_xor(value, lane, mask);
+    return value;
+}
+
+// ---- Matrix cores: FP16 products summed in FP32. A lane's part of each operand is laid out as the instruction says.
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
+// A is 32 x 8: lane l holds row l % 32, columns 4 * (l / 32) to + 3; B alike by column. Register r of C is row
+// 8 * (r / 4) + 4 * (l / 32) + r % 4 of column l % 32.
+DEVICE void matrix_fma(Vec<float, 16>& c, Vec<half, 4> a, Vec<half, 4> b) {
+    c = __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
+}
+// A is 16 x 16: lane l holds row l % 16, columns 4 * (l / 16) to + 3; B alike by column. Register r of C is row
+// 4 * (l / 16) + r of column l % 16.
+DEVICE void matrix_fma(Vec<float, 4>& c, Vec<half, 4> a, Vec<half, 4> b) {
+    c = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
+}
+#elif defined(__NVPTX__)
+using LocalPointer = __attribute__((address_space(3))) void*;
+DEVICE unsigned shared_address(const void* p) { return (unsigned)(unsigned long long)(LocalPointer)p; }
+
+// A is 16 x 16, B is 16 x 8, C is 16 x 8: registers 0, 1 of C are row l / 4, columns 2 * (l % 4) and + 1;
+// registers 2, 3 are eight rows further down.
+DEVICE void matrix_fma(Vec<float, 4>& c, Vec<unsigned, 4> a, unsigned b0, unsigned b1) {
+    float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    c = Vec<float, 4>{c0, c1, c2, c3};
+}
+
+// Four 8 x 8 matrices of halves; lanes 8q to 8q + 7 pass the addresses of the rows of matrix q. Lane l receives columns
+// 2 * (l % 4) and + 1 of row l / 4 of each, or of its transpose.
+template <bool TRANSPOSED> DEVICE Vec<unsigned, 4> matrix_load(const half* row) {
+    unsigned r0, r1, r2, r3;
+    if constexpr (TRANSPOSED) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared_address(row)) : "memory");
+    } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared_address(row)) : "memory");
+    }
+    return Vec<unsigned, 4>{r0, r1, r2, r3};
+}
+
+// Starts a copy of BYTES (4, 8 or 16, both sides aligned to it) into shared memory; what lies beyond `valid` bytes is
+// filled with zeros and not read.
+template <int BYTES> DEVICE void copy_async(void* to, const void* from, int valid) {
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :: "r"(shared_address(to)), "l"(from), "r"(valid) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(shared_address(to)), "l"(from), "n"(BYTES), "r"(valid) : "memory");
+    }
+}
+DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most PENDING of the committed groups are under way.
+template <int PENDING> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory"); }
+#endif
