@@ -99,7 +99,17 @@ pub struct Delivery {
     pub attempt: u32,
     /// How often it was delivered before without being settled.
     pub redeliveries: u32,
+    /// Why it is in [`DEAD_QUEUE`]; nothing elsewhere.
+    pub given_up: Option<GivenUp>,
     pub settle: Box<dyn Settle>,
+}
+
+/// What became of a message in [`DEAD_QUEUE`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The queue that it was given up in.
+    pub queue: String,
+    pub reason: String,
 }
 
 /// How an implementation settles a delivery. Called once.
