@@ -232,6 +232,33 @@ impl ConvProblem {
         self.output
     }
 
+    /// The same problem in another direction. The direction of a transposed convolution is meant as its user sees it.
+    #[must_use]
+    pub fn with_direction(mut self, direction: Direction) -> Self {
+        self.shape.direction = if self.transposed { direction.of_transposed() } else { direction };
+        self
+    }
+
+    /// The same problem with another batch size.
+    ///
+    /// # Errors
+    /// A batch size that is out of range, or tensors that become too large.
+    pub fn with_batch(self, n: u32) -> Result<Self, ProblemError> {
+        Self::new(ConvShape { n, ..self.shape })
+    }
+
+    /// The same problem on another type: that of the input as its user sees it, and of the weights. The output gets the
+    /// type that MIOpen gives it.
+    #[must_use]
+    pub fn with_type(mut self, data_type: DataType) -> Self {
+        (self.shape.x_type, self.shape.w_type, self.shape.y_type) = if self.transposed {
+            (data_type.conv_output(), data_type, data_type)
+        } else {
+            (data_type, data_type, data_type.conv_output())
+        };
+        self
+    }
+
     /// The shape, to derive another problem from it.
     #[must_use]
     pub fn into_shape(self) -> ConvShape {

@@ -1,0 +1,69 @@
+//! The database keys of driver commands, as a table.
+
+use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
+
+use crate::driver;
+use crate::input::{Content, Reject, lines, problem_of_key};
+
+/// What [`keys`] finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyTable {
+    /// Command, find-db key and perf-db key of the text form, joined by tabs: one for each direction of a command.
+    pub lines: Vec<String>,
+    /// Lines that ask for no convolution.
+    pub rejects: Vec<Reject>,
+}
+
+/// The keys that MIOpen looks up for the driver commands of a text. For a line that is a key already, the command is the
+/// canonical one of its problem.
+#[must_use]
+pub fn keys(text: &[u8]) -> KeyTable {
+    let mut table = KeyTable::default();
+    for line in lines(text) {
+        let rows = match line.content {
+            Content::Skipped => continue,
+            Content::Wrong(reason) => Err(reason),
+            Content::GemmSize(_) => Err(NO_KEYS.to_string()),
+            Content::Command { command, implied } => driver::parse(command, implied)
+                .map_err(|error| error.to_string())
+                .and_then(|problems| problems.iter().map(|problem| row(command, problem)).collect()),
+            Content::Key(key) => {
+                problem_of_key(key).and_then(|problem| row(&problem.canonical(), &problem)).map(|row| vec![row])
+            }
+        };
+        match rows {
+            Ok(rows) => table.lines.extend(rows),
+            Err(reason) => table.rejects.push(Reject::new(line.number, line.bytes, reason)),
+        }
+    }
+    table
+}
+
+const NO_KEYS: &str = "found no convolution, expected one: only convolutions have database keys";
+
+fn row(command: &str, problem: &Problem) -> Result<String, String> {
+    let Problem::Conv(conv) = problem else { return Err(NO_KEYS.to_string()) };
+    let key = FindDbKey::from(conv);
+    Ok(format!("{command}\t{key}\t{}", PerfDbKey::from(&key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_direction_has_its_row() {
+        let table = keys(b"./bin/MIOpenDriver conv -n 2 -c 4 -k 8 -F 3\ngemm -m 1\nMIOpen(HIP): Info\n");
+        assert_eq!(
+            table.lines,
+            [
+                "conv -n 2 -c 4 -k 8 -F 3\t4-32-32-3x3-8-30-30-2-0x0-1x1-1x1-0-NCHW-FP32-F\t\
+                 2x4x32x32x1x3x3x1x8x2x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF",
+                "conv -n 2 -c 4 -k 8 -F 3\t8-30-30-3x3-4-32-32-2-0x0-1x1-1x1-0-NCHW-FP32-B\t\
+                 2x8x30x30x1x3x3x1x4x2x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xB",
+            ]
+        );
+        assert_eq!(table.rejects.len(), 1);
+        assert_eq!(table.rejects[0].line, 2);
+    }
+}

@@ -1,0 +1,111 @@
+//! What kind of line a line is.
+
+use bluefin_common::problem::Direction;
+
+use super::MAX_LINE;
+use crate::driver::is_base_word;
+
+/// The program whose commands are read.
+const DRIVER: &str = "MIOpenDriver";
+/// How every line of MIOpen's own log begins, after the process and thread where they are logged.
+const LOG_MARK: &str = "MIOpen(";
+
+/// A line that is neither blank nor a comment.
+pub(crate) struct Line<'a> {
+    /// Counted from 1.
+    pub number: usize,
+    /// As it stands in the input, without its end.
+    pub bytes: &'a [u8],
+    pub content: Content<'a>,
+}
+
+/// What a line holds.
+pub(crate) enum Content<'a> {
+    /// The words from the base word on.
+    Command {
+        command: &'a str,
+        /// The direction that the words before the command tell.
+        implied: Option<Direction>,
+    },
+    /// A find-db key.
+    Key(&'a str),
+    /// An item of a YAML list of GEMM sizes.
+    GemmSize(&'a str),
+    /// Noise of a log.
+    Skipped,
+    /// None of this, and why.
+    Wrong(String),
+}
+
+/// The lines of a text. In a log, lines that hold no command are noise: a training run prints what it likes between
+/// MIOpen's lines. In any other file they are wrong.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let ended = |line: &'_ [u8]| line.len() - usize::from(line.ends_with(b"\r"));
+    let split = move || text.split(|byte| *byte == b'\n').map(move |line| &line[..ended(line)]);
+    let is_log = split().any(is_log_line);
+    split().enumerate().filter_map(move |(index, bytes)| {
+        let content = content(bytes, is_log)?;
+        Some(Line { number: index + 1, bytes, content })
+    })
+}
+
+/// Whether MIOpen's logger wrote a line: the mark comes first, or after the process and thread.
+fn is_log_line(line: &[u8]) -> bool {
+    let head = &line[..line.len().min(64)];
+    let mut words = head.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let first = words.by_ref().take(3).find(|word| !word.iter().all(u8::is_ascii_digit));
+    first.is_some_and(|word| word.starts_with(LOG_MARK.as_bytes()))
+}
+
+/// `None` for blank lines and comments.
+fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
+    if bytes.len() > MAX_LINE {
+        return Some(Content::Wrong(format!("found {} bytes, expected at most {MAX_LINE}", bytes.len())));
+    }
+    let line = match std::str::from_utf8(bytes) {
+        Ok(line) => line.trim(),
+        Err(error) => return Some(Content::Wrong(format!("not UTF-8 at byte {}", error.valid_up_to() + 1))),
+    };
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    if let Some((prefix, command)) = driver_command(line) {
+        return Some(Content::Command { command, implied: implied_direction(prefix) });
+    }
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    if is_base_word(first) {
+        return Some(Content::Command { command: line, implied: None });
+    }
+    if line.starts_with("- {") {
+        return Some(Content::GemmSize(line));
+    }
+    // Values of find databases may hold spaces, keys never do.
+    let key = line.split_once('=').map_or(line, |(key, _)| key);
+    if key.starts_with(|c: char| c.is_ascii_digit()) && key.contains('-') && !key.contains(char::is_whitespace) {
+        return Some(Content::Key(key));
+    }
+    if is_log {
+        return Some(Content::Skipped);
+    }
+    Some(Content::Wrong("found neither a driver command nor a find-db key".to_string()))
+}
+
+/// Splits a line at the name of the driver: what stands before it, and its arguments.
+fn driver_command(line: &str) -> Option<(&str, &str)> {
+    let (prefix, rest) = line.split_once(DRIVER)?;
+    let rest = rest.strip_prefix(".exe").unwrap_or(rest);
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| (prefix, rest.trim()))
+}
+
+/// Old releases logged `miopenConvolutionBackwardData: ./bin/MIOpenDriver conv ...` without `-F`. For the driver that
+/// means all directions, but the application called one of them, and the function's name says which.
+fn implied_direction(prefix: &str) -> Option<Direction> {
+    [
+        ("ConvolutionForward", Direction::Forward),
+        ("ConvolutionBackwardData", Direction::BackwardData),
+        ("ConvolutionBackwardWeights", Direction::BackwardWeights),
+    ]
+    .into_iter()
+    .find_map(|(name, direction)| prefix.contains(name).then_some(direction))
+}

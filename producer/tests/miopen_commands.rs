@@ -1,0 +1,94 @@
+//! Driver commands against what MIOpen itself says, and against the lists that its users keep.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bluefin_common::problem::{Direction, Problem};
+use bluefin_producer::driver::keys;
+use bluefin_producer::input::{Overrides, ProblemList, read_problems};
+
+fn data(name: &str) -> Option<Vec<u8>> {
+    let root = std::env::var_os("BLUEFIN_TEST_DATA")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
+    let path = root.join(name);
+    let bytes = fs::read(&path).ok();
+    if bytes.is_none() {
+        eprintln!("SKIP: {} is not there; set BLUEFIN_TEST_DATA", path.display());
+    }
+    bytes
+}
+
+fn read(name: &str) -> Option<ProblemList> {
+    Some(read_problems(name, &data(name)?, &Overrides::default()))
+}
+
+/// Problems of a list, and how many lines asked for them.
+fn counts(list: &ProblemList) -> (usize, usize) {
+    (list.problems.len(), list.problems.iter().map(|one| one.count).sum())
+}
+
+#[test]
+fn keys_are_those_of_miopen() {
+    let Some(bytes) = data("miopen/keys.tsv") else { return };
+    let text = String::from_utf8(bytes).unwrap();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let commands: Vec<&str> = rows.iter().map(|row| row.split('\t').next().unwrap()).collect();
+    let table = keys(commands.join("\n").as_bytes());
+    assert_eq!(table.rejects, []);
+    assert_eq!(table.lines, rows);
+    assert_eq!(rows.len(), 379);
+}
+
+/// Different problems, problems asked for (three for a line that leaves the direction open), and the lines that ask for
+/// a pooling.
+type Expected = (usize, usize, &'static [usize]);
+
+#[test]
+fn lists_of_users_are_read_whole() {
+    let expected: [(&str, Expected); 7] = [
+        ("driver/alexnet.txt", (14, 14, &[15, 16, 17])),
+        ("driver/conv_configs_NHWC.txt", (5, 5, &[])),
+        ("driver/mituna_tests_all.txt", (979, 1007, &[141])),
+        ("driver/resnet50.txt", (59, 59, &[60])),
+        ("driver/resnet50_pytorch.txt", (60, 60, &[])),
+        ("driver/resnext101_pytorch.txt", (56, 72, &[])),
+        ("driver/truncated.txt", (1, 1, &[])),
+    ];
+    for (name, (different, asked, poolings)) in expected {
+        let Some(list) = read(name) else { return };
+        assert_eq!(counts(&list), (different, asked), "{name}");
+        assert_eq!(list.skipped, 0, "{name}");
+        assert_eq!(list.rejects.iter().map(|reject| reject.line).collect::<Vec<_>>(), poolings, "{name}");
+        let reason = "driver command: operation pool is not supported yet, expected conv, gemm or kernel";
+        assert!(list.rejects.iter().all(|reject| reject.reason == reason), "{name}");
+    }
+}
+
+#[test]
+fn directions_come_from_the_logging_function() {
+    let Some(list) = read("driver/resnext101_pytorch.txt") else { return };
+    let count = |direction| {
+        let is = |problem: &Problem| matches!(problem, Problem::Conv(conv) if conv.direction == direction);
+        list.problems.iter().filter(|one| is(&one.problem)).count()
+    };
+    let found = Direction::ALL.map(count);
+    assert_eq!(found, [19, 18, 19]);
+}
+
+#[test]
+fn batch_norms_are_rejected_by_line() {
+    let Some(list) = read("driver/batch_norm.txt") else { return };
+    assert_eq!(list.problems, []);
+    assert_eq!(list.rejects.iter().map(|reject| reject.line).collect::<Vec<_>>(), (1..=28).collect::<Vec<_>>());
+    assert!(list.rejects.iter().all(|reject| reject.reason.contains("not supported yet")));
+}
+
+#[test]
+fn gemm_sizes_are_read() {
+    for name in ["gemm/tuning_gemm_sizes.yaml", "gemm/fallback_tuned_configs.yaml"] {
+        let Some(list) = read(name) else { return };
+        assert_eq!(list.rejects, [], "{name}");
+        assert_eq!(counts(&list).1, 63, "{name}");
+    }
+}
