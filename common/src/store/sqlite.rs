@@ -1,1 +1,275 @@
-//! In the making.
+//! The embedded store: one SQLite file, written by one process, that can be carried elsewhere when it is closed.
+//!
+//! The schema is in `sqlite/schema.sql`. The file `<state>.lock` beside it tells a second process that it is in use; reading
+//! needs no lock.
+
+mod cache;
+mod engine;
+mod file;
+mod lock;
+mod records;
+mod work;
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use self::cache::Kind;
+use self::engine::Engine;
+use self::lock::StateLock;
+use super::packed::{pack, unpack};
+use super::tally::tally;
+use super::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use crate::artifact::ArtifactRef;
+use crate::digest::Digest;
+use crate::job::{GroupId, JobId};
+use crate::outcome::Outcome;
+use crate::session::{Pins, Session, SessionName};
+use crate::wire;
+
+/// Most bytes of artifacts and compile records that are kept, unless [`SqliteStore::with_cache_limit`] says otherwise.
+pub const CACHE_LIMIT: u64 = 1 << 30;
+
+/// Groups whose outcomes are read in one go, so that writers need not wait for all.
+const READ_GROUPS: usize = 64;
+
+/// A [`Store`] in one file. Dropping it closes the file, which may take a moment: prefer [`SqliteStore::close`].
+pub struct SqliteStore {
+    engine: Engine,
+    cache_limit: u64,
+}
+
+impl SqliteStore {
+    /// Opens the state file at `path`, or makes one.
+    ///
+    /// # Errors
+    /// [`StoreError::Misconfigured`] when another process has it open, when it is not a state file, or one of another
+    /// version.
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        off_thread(move || {
+            let path = real(&path)?;
+            let lock = StateLock::acquire(&path)?;
+            let connection = file::open(&path)?;
+            Self::start(&path, connection, Some(lock))
+        })
+        .await
+    }
+
+    /// Opens the state file at `path` for reading, also while another process writes it. What would write fails.
+    ///
+    /// # Errors
+    /// [`StoreError::Misconfigured`] when there is none, when it is not a state file, or one of another version.
+    pub async fn open_read_only(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        off_thread(move || {
+            let connection = file::open_read_only(&path)?;
+            Self::start(&path, connection, None)
+        })
+        .await
+    }
+
+    /// A store that is gone when it is dropped.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when there is no memory or no thread for it.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let path = Path::new("state in memory");
+        Self::start(path, file::open_in_memory(path)?, None)
+    }
+
+    /// Keeps at most `bytes` of artifacts and compile records; what has not been used for longest goes.
+    #[must_use]
+    pub fn with_cache_limit(mut self, bytes: u64) -> Self {
+        self.cache_limit = bytes;
+        self
+    }
+
+    /// Closes the file, which then needs nothing beside it. All calls after it fail. Again is harmless.
+    pub async fn close(&self) {
+        self.engine.close().await;
+    }
+
+    fn start(path: &Path, connection: rusqlite::Connection, lock: Option<StateLock>) -> Result<Self, StoreError> {
+        Ok(Self { engine: Engine::start(path, connection, lock)?, cache_limit: CACHE_LIMIT })
+    }
+}
+
+/// The path without links, so that all ways to a file lead to the same lock.
+fn real(path: &Path) -> Result<PathBuf, StoreError> {
+    let unusable = |error: std::io::Error| StoreError::Misconfigured { reason: format!("{}: {error}", path.display()) };
+    match std::fs::canonicalize(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let missing_name = || std::io::Error::other("not a path of a file");
+            let name = path.file_name().ok_or_else(missing_name).map_err(unusable)?;
+            let folder = match path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder,
+                _ => Path::new("."),
+            };
+            Ok(std::fs::canonicalize(folder).map_err(unusable)?.join(name))
+        }
+        real => real.map_err(unusable),
+    }
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    // It fails to join only when the runtime shuts down underneath it.
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| StoreError::Unavailable { store: "state file".into(), reason: error.to_string() })?
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| records::create_session(connection, &session)).await
+    }
+
+    async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
+        let name = name.clone();
+        self.engine.call(move |connection| records::session(connection, &name)).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        self.engine.call(records::sessions).await
+    }
+
+    async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError> {
+        let (session, key, value) = (session.clone(), key.to_string(), value.to_string());
+        self.engine.call(move |connection| records::pin(connection, &session, &key, &value)).await
+    }
+
+    async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| records::pins(connection, &session)).await
+    }
+
+    async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let packed = pack("blob", bytes).await?;
+        let digest = packed.artifact.digest;
+        self.engine.call(move |connection| records::put_blob(connection, digest, &packed.bytes)).await?;
+        Ok(digest)
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.engine.call(move |connection| records::blob(connection, digest)).await? {
+            Some(packed) => unpack("blob", packed, digest, None).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
+        let packed = pack("artifact", bytes).await?;
+        let (artifact, limit) = (packed.artifact, self.cache_limit);
+        self.engine
+            .call(move |connection| cache::put(connection, Kind::Artifact, artifact.digest, &packed.bytes, limit))
+            .await?;
+        Ok(artifact)
+    }
+
+    async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
+        let digest = artifact.digest;
+        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Artifact, digest)).await?;
+        let Some(packed) = stored else { return Ok(None) };
+        let unpacked = unpack("artifact", packed, digest, Some(artifact.size)).await;
+        if let Err(StoreError::Tampered { .. }) = &unpacked {
+            self.engine.call(move |connection| cache::remove(connection, Kind::Artifact, digest)).await?;
+        }
+        unpacked.map(|bytes| Some(bytes.into()))
+    }
+
+    async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError> {
+        self.engine.call(move |connection| cache::has(connection, Kind::Artifact, artifact.digest)).await
+    }
+
+    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
+        let encode = |source| StoreError::Corrupt { key: format!("compile record {key}"), source };
+        let (bytes, limit) = (wire::encode(record).map_err(encode)?, self.cache_limit);
+        self.engine.call(move |connection| cache::put(connection, Kind::Compiled, key, &bytes, limit)).await
+    }
+
+    async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
+        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Compiled, key)).await?;
+        Ok(super::cached_record(&format!("compile record {key}"), stored.as_deref()))
+    }
+
+    /// Always 0: the cache is pruned before it is full.
+    async fn fullness(&self) -> Result<f64, StoreError> {
+        Ok(0.0)
+    }
+
+    async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
+        let (session, jobs) = (session.clone(), jobs.to_vec());
+        self.engine.call(move |connection| work::plan(connection, &session, &jobs)).await
+    }
+
+    async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
+        let (session, jobs) = (session.clone(), jobs.to_vec());
+        self.engine.call(move |connection| work::enqueued(connection, &session, &jobs)).await
+    }
+
+    async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+        let job = Planned::of(&outcome.job);
+        let encode = |source| StoreError::Corrupt { key: format!("outcome {}", job.id), source };
+        let bytes = wire::encode(outcome).map_err(encode)?;
+        let (session, tally) = (outcome.job.session.clone(), tally(outcome));
+        self.engine.call(move |connection| work::put_outcome(connection, &session, job, &bytes, &tally)).await
+    }
+
+    async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| Ok(work::has_outcome(connection, &session, group, job)?)).await
+    }
+
+    async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::open_jobs(connection, &session, group)).await
+    }
+
+    async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::groups(connection, &session)).await
+    }
+
+    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        let mut outcomes = Vec::new();
+        for chunk in groups.chunks(READ_GROUPS) {
+            let (session, chunk) = (session.clone(), chunk.to_vec());
+            let stored = self.engine.call(move |connection| work::outcomes(connection, &session, &chunk)).await?;
+            outcomes.extend(off_thread(move || work::decode_all(&stored)).await?);
+        }
+        Ok(outcomes)
+    }
+
+    async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::settle_group(connection, &session, group)).await
+    }
+
+    async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::progress(connection, &session)).await
+    }
+
+    async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| records::best_ms(connection, &session, group)).await
+    }
+
+    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
+        if !median_ms.is_finite() {
+            return Ok(());
+        }
+        let session = session.clone();
+        self.engine.call(move |connection| records::improve_best(connection, &session, group, median_ms)).await
+    }
+
+    /// Always 0: a file does not disconnect.
+    fn reconnects(&self) -> u64 {
+        0
+    }
+}

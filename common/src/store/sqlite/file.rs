@@ -1,0 +1,121 @@
+//! Opening and closing a state file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::store::StoreError;
+
+/// In the header of every state file; tells one from any other SQLite database. `BFIN`.
+const APPLICATION_ID: i32 = 0x4246_494e;
+
+/// Raised with every change of the schema.
+const VERSION: i32 = 1;
+
+/// How long a reader waits for the moments at which the writer has the file for itself.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// How long the writer waits for readers to be gone before it closes the file.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// Statements that are kept prepared: more than the store has.
+const STATEMENTS: usize = 64;
+
+pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(|error| failed(path, &error))?;
+    prepare(&connection, path).map_err(|error| failed(path, &error))??;
+    Ok(connection)
+}
+
+pub(super) fn open_in_memory(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open_in_memory().map_err(|error| failed(path, &error))?;
+    prepare(&connection, path).map_err(|error| failed(path, &error))??;
+    Ok(connection)
+}
+
+pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
+    let checked = connection.busy_timeout(BUSY).and_then(|()| check(&connection, path));
+    if checked.map_err(|error| failed(path, &error))?? == Found::Nothing {
+        return Err(StoreError::Misconfigured { reason: format!("{}: found an empty file", path.display()) });
+    }
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// Leaves one file that needs nothing beside it and can be read from a read-only disk, too.
+pub(super) fn tidy(path: &Path, connection: &Connection) {
+    let tidied = connection
+        .busy_timeout(CLOSING)
+        .and_then(|()| connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())));
+    if let Err(error) = tidied {
+        // Someone reads it: nothing is lost, but the file beside it belongs to it until it is opened again.
+        tracing::warn!(path = %path.display(), %error, "state file in use, its write-ahead log stays beside it");
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Found {
+    Nothing,
+    State,
+}
+
+fn prepare(connection: &Connection, path: &Path) -> rusqlite::Result<Result<(), StoreError>> {
+    connection.busy_timeout(BUSY)?;
+    // First of all: nothing may be written to a file that is someone else's.
+    let found = match check(connection, path)? {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(error)),
+    };
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // On disk before an answer is given.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
+    connection.pragma_update(None, "cache_size", -(32 << 10))?;
+    if found == Found::Nothing {
+        connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;",
+            include_str!("schema.sql").trim_end().trim_end_matches(';')
+        ))?;
+    }
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(Ok(()))
+}
+
+fn check(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Found, StoreError>> {
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    let refuse =
+        |reason: String| Ok(Err(StoreError::Misconfigured { reason: format!("{}: {reason}", path.display()) }));
+    if application == APPLICATION_ID && version == VERSION {
+        Ok(Ok(Found::State))
+    } else if application == APPLICATION_ID {
+        refuse(format!("found state of version {version}, expected {VERSION}; written by another version of bluefin"))
+    } else if application == 0 && version == 0 && tables == 0 {
+        Ok(Ok(Found::Nothing))
+    } else {
+        refuse("found another program's database, expected a bluefin state file".to_string())
+    }
+}
+
+/// What an error of SQLite means to a caller.
+pub(super) fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let store = path.display().to_string();
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::OutOfMemory,
+        ) => StoreError::Unavailable { store, reason: error.to_string() },
+        Some(ErrorCode::NotADatabase) => {
+            StoreError::Misconfigured { reason: format!("{store}: not a bluefin state file") }
+        }
+        Some(ErrorCode::ReadOnly) => StoreError::Misconfigured { reason: format!("{store}: open for reading only") },
+        _ => StoreError::Misconfigured { reason: format!("{store}: {error}") },
+    }
+}
