@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use bluefin_common::problem::{DataType, Direction, KernelProblem, Problem, ProblemError};
 
-pub use keys::{KeyTable, keys};
+pub use keys::{KeyRow, KeyTable, keys};
 
 /// Why a driver command asks for no problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use bluefin_common::problem::{ConvProblem, DataType, Direction, FindDbKey, Problem};
 
@@ -108,24 +109,30 @@ pub enum InputError {
 ///
 /// # Errors
 /// What kept the file from being read; wrong lines are in the list.
-pub fn read_path(path: &str, overrides: &Overrides) -> Result<ProblemList, InputError> {
-    Ok(read_problems(path, &read_bytes(path)?, overrides))
+pub fn read_file(path: &Path, overrides: &Overrides) -> Result<ProblemList, InputError> {
+    Ok(read_problems(&path.to_string_lossy(), &read_bytes(path)?, overrides))
 }
 
 /// The bytes of a file, or of standard input if the path is `-`, up to [`MAX_FILE`].
 ///
 /// # Errors
 /// What kept the file from being read.
-pub fn read_bytes(path: &str) -> Result<Vec<u8>, InputError> {
-    let failed = |source| InputError::Read { name: path.to_string(), source };
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
+    read_at_most(path, MAX_FILE)
+}
+
+fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+    let name = || path.to_string_lossy().into_owned();
+    let failed = |source| InputError::Read { name: name(), source };
     let mut bytes = Vec::new();
-    let read = if path == "-" {
-        io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes)
+    // One byte more than allowed tells that there is more.
+    let read = if path == Path::new("-") {
+        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes)
     } else {
-        File::open(path).map_err(failed)?.take(MAX_FILE + 1).read_to_end(&mut bytes)
+        File::open(path).map_err(failed)?.take(limit + 1).read_to_end(&mut bytes)
     };
-    if read.map_err(failed)? as u64 > MAX_FILE {
-        return Err(InputError::TooLarge { name: path.to_string(), limit: MAX_FILE });
+    if read.map_err(failed)? as u64 > limit {
+        return Err(InputError::TooLarge { name: name(), limit });
     }
     Ok(bytes)
 }
@@ -237,6 +244,18 @@ mod tests {
             (8, 1, "gemm NT 1x2x3 FP16"),
         ];
         assert_eq!(found, expected.map(|(line, count, label)| (line, count, label.to_string())));
+    }
+
+    #[test]
+    fn files_are_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.txt");
+        let error = read_file(&path, &Overrides::default()).unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        std::fs::write(&path, "conv -F 1\n").unwrap();
+        assert_eq!(read_file(&path, &Overrides::default()).unwrap().problems.len(), 1);
+        assert_eq!(read_at_most(&path, 10).unwrap().len(), 10);
+        assert!(matches!(read_at_most(&path, 9), Err(InputError::TooLarge { limit: 9, .. })));
     }
 
     #[test]

@@ -1,15 +1,33 @@
 //! The database keys of driver commands, as a table.
 
+use std::fmt;
+
 use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
 
 use crate::driver;
 use crate::input::{Content, Reject, lines, problem_of_key};
 
+/// The keys of a command in one direction. Prints as its three texts, joined by tabs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The command from the base word on, as it was written.
+    pub command: String,
+    pub find_db_key: String,
+    /// In the text form.
+    pub perf_db_key: String,
+}
+
+impl fmt::Display for KeyRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}\t{}", self.command, self.find_db_key, self.perf_db_key)
+    }
+}
+
 /// What [`keys`] finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyTable {
-    /// Command, find-db key and perf-db key of the text form, joined by tabs: one for each direction of a command.
-    pub lines: Vec<String>,
+    /// One for each direction of a command.
+    pub rows: Vec<KeyRow>,
     /// Lines that ask for no convolution.
     pub rejects: Vec<Reject>,
 }
@@ -32,7 +50,7 @@ pub fn keys(text: &[u8]) -> KeyTable {
             }
         };
         match rows {
-            Ok(rows) => table.lines.extend(rows),
+            Ok(rows) => table.rows.extend(rows),
             Err(reason) => table.rejects.push(Reject::new(line.number, line.bytes, reason)),
         }
     }
@@ -41,10 +59,11 @@ pub fn keys(text: &[u8]) -> KeyTable {
 
 const NO_KEYS: &str = "found no convolution, expected one: only convolutions have database keys";
 
-fn row(command: &str, problem: &Problem) -> Result<String, String> {
+fn row(command: &str, problem: &Problem) -> Result<KeyRow, String> {
     let Problem::Conv(conv) = problem else { return Err(NO_KEYS.to_string()) };
     let key = FindDbKey::from(conv);
-    Ok(format!("{command}\t{key}\t{}", PerfDbKey::from(&key)))
+    let perf_db_key = PerfDbKey::from(&key).to_string();
+    Ok(KeyRow { command: command.to_string(), find_db_key: key.to_string(), perf_db_key })
 }
 
 #[cfg(test)]
@@ -55,7 +74,7 @@ mod tests {
     fn each_direction_has_its_row() {
         let table = keys(b"./bin/MIOpenDriver conv -n 2 -c 4 -k 8 -F 3\ngemm -m 1\nMIOpen(HIP): Info\n");
         assert_eq!(
-            table.lines,
+            table.rows.iter().map(KeyRow::to_string).collect::<Vec<_>>(),
             [
                 "conv -n 2 -c 4 -k 8 -F 3\t4-32-32-3x3-8-30-30-2-0x0-1x1-1x1-0-NCHW-FP32-F\t\
                  2x4x32x32x1x3x3x1x8x2x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF",
