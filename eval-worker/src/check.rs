@@ -1,0 +1,158 @@
+//! Compares an output with the reference's.
+
+use std::fmt;
+
+use bluefin_common::artifact::Tolerance;
+use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::problem::DataType;
+
+use crate::elements::{is_poison, to_f64};
+
+/// How an output differs from the reference's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Elements compared.
+    pub elements: u64,
+    /// Elements out of tolerance, those not written included.
+    pub wrong: u64,
+    /// Elements that still hold poison, or are not a number where the reference is one.
+    pub unwritten: u64,
+    /// The first wrong element: its index, what it is, what it should be.
+    pub first: Option<(u64, f64, f64)>,
+    /// Largest absolute error of a written element.
+    pub max_error: f64,
+}
+
+impl Difference {
+    /// Compares the next elements of an output. Both slices hold the same number of whole elements.
+    pub fn compare(&mut self, data_type: DataType, got: &[u8], want: &[u8], tolerance: &Tolerance) {
+        let size = data_type.size();
+        let start = self.elements;
+        self.elements += (got.len() / size) as u64;
+        if got == want {
+            return;
+        }
+        for (index, (got, want)) in (start..).zip(got.chunks_exact(size).zip(want.chunks_exact(size))) {
+            if got == want {
+                continue;
+            }
+            let (got_number, want_number) = (to_f64(data_type, got), to_f64(data_type, want));
+            if is_right(got_number, want_number, tolerance) {
+                self.max_error = self.max_error.max(finite_error(got_number, want_number));
+                continue;
+            }
+            self.wrong += 1;
+            if is_poison(data_type, got) {
+                self.unwritten += 1;
+            } else {
+                self.max_error = self.max_error.max((got_number - want_number).abs());
+            }
+            self.first.get_or_insert((index, got_number, want_number));
+        }
+    }
+
+    /// The failure that this is for the output named `name`; `None` if all elements are right.
+    #[must_use]
+    pub fn failure(&self, name: &str) -> Option<Failure> {
+        if self.wrong == 0 {
+            return None;
+        }
+        let kind = if self.unwritten > 0 { FailureKind::OutputNotWritten } else { FailureKind::WrongResult };
+        Some(Failure::new(kind, format!("output {name}: {self}")))
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { elements, wrong, unwritten, first, max_error } = self;
+        if let Some((index, got, want)) = first {
+            write!(f, "element {index}: found {got}, expected {want}; ")?;
+        }
+        write!(f, "{wrong} of {elements} elements wrong, {unwritten} of them not written, ")?;
+        write!(f, "max absolute error {max_error:e}")
+    }
+}
+
+/// Equal infinities are right, and so is not-a-number where the reference is none either.
+fn is_right(got: f64, want: f64, tolerance: &Tolerance) -> bool {
+    got == want
+        || got.is_nan() && want.is_nan()
+        || want.is_finite() && (got - want).abs() <= tolerance.absolute + tolerance.relative * want.abs()
+}
+
+fn finite_error(got: f64, want: f64) -> f64 {
+    let error = (got - want).abs();
+    if error.is_nan() { 0.0 } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLERANCE: Tolerance = Tolerance { absolute: 1e-3, relative: 1e-2 };
+
+    fn bytes(numbers: &[f32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    fn compare(got: &[f32], want: &[f32]) -> Difference {
+        let mut difference = Difference::default();
+        difference.compare(DataType::Fp32, &bytes(got), &bytes(want), &TOLERANCE);
+        difference
+    }
+
+    #[test]
+    fn within_tolerance() {
+        let difference = compare(&[1.0, 100.9, 0.0005, -2.0], &[1.0, 100.0, 0.0, -2.01]);
+        assert_eq!(difference.failure("y"), None);
+        assert!((difference.max_error - 0.9).abs() < 1e-5);
+    }
+
+    #[test]
+    fn the_first_wrong_element_is_named() {
+        let difference = compare(&[1.0, 2.0, 3.5, 7.0], &[1.0, 2.0, 3.0, 4.0]);
+        let failure = difference.failure("y").unwrap();
+        assert_eq!(failure.kind, FailureKind::WrongResult);
+        assert_eq!(
+            failure.detail,
+            "output y: element 2: found 3.5, expected 3; 2 of 4 elements wrong, 0 of them not written, \
+             max absolute error 3e0"
+        );
+    }
+
+    #[test]
+    fn chunks_count_on() {
+        let mut difference = Difference::default();
+        difference.compare(DataType::Fp32, &bytes(&[1.0, 2.0]), &bytes(&[1.0, 2.0]), &TOLERANCE);
+        difference.compare(DataType::Fp32, &bytes(&[1.0, 2.0]), &bytes(&[1.0, 3.0]), &TOLERANCE);
+        assert_eq!((difference.elements, difference.wrong), (4, 1));
+        assert_eq!(difference.first, Some((3, 2.0, 3.0)));
+    }
+
+    #[test]
+    fn poison_left_is_not_written() {
+        let difference = compare(&[1.0, f32::NAN], &[1.0, 2.0]);
+        assert_eq!(difference.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
+        let mut integers = Difference::default();
+        let (got, want) = ([1_i32.to_ne_bytes(), [0xA5; 4]].concat(), [1_i32.to_ne_bytes(), 2_i32.to_ne_bytes()].concat());
+        integers.compare(DataType::Int32, &got, &want, &TOLERANCE);
+        assert_eq!(integers.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
+    }
+
+    #[test]
+    fn what_the_reference_has_too_is_right() {
+        assert_eq!(compare(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY]).failure("y"), None);
+        let quiet = [0x7FC0_0001_u32.to_ne_bytes()].concat();
+        let mut difference = Difference::default();
+        difference.compare(DataType::Fp32, &quiet, &bytes(&[f32::NAN]), &TOLERANCE);
+        assert_eq!(difference.failure("y"), None);
+    }
+
+    #[test]
+    fn infinities_are_not_close_to_anything() {
+        assert!(compare(&[f32::INFINITY], &[1e30]).failure("y").is_some());
+        assert!(compare(&[1e30], &[f32::INFINITY]).failure("y").is_some());
+        assert!(compare(&[f32::NEG_INFINITY], &[f32::INFINITY]).failure("y").is_some());
+        assert!(compare(&[1.0], &[f32::NAN]).failure("y").is_some());
+    }
+}

@@ -1,0 +1,68 @@
+//! What the child does to be harmless, and undisturbed.
+
+use std::fs::File;
+use std::io;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, Rlimit, Signal, getpid, getpgrp, kill_current_process_group, kill_process, setrlimit};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Descriptors from here on are out of the way of kernels that print to, or close, the usual ones.
+const OUT_OF_THE_WAY: i32 = 64;
+
+/// The two ends that lead to the parent.
+pub(super) struct Pipes {
+    pub(super) requests: File,
+    pub(super) replies: File,
+}
+
+/// Takes the pipes to the parent away from the reach of kernels: what a kernel prints to standard output goes to standard
+/// error. No core dumps, and death with the parent.
+pub(super) fn enter() -> io::Result<Pipes> {
+    let requests = fcntl_dupfd_cloexec(stdin(), OUT_OF_THE_WAY)?;
+    let replies = fcntl_dupfd_cloexec(stdout(), OUT_OF_THE_WAY)?;
+    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdout(stderr())?;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    let requests = File::from(requests);
+    die_with_parent(requests.try_clone()?)?;
+    Ok(Pipes { requests, replies: File::from(replies) })
+}
+
+/// Kills this process and what it started once nobody holds the other end of `requests`, even if a kernel never returns.
+///
+/// The kernel's own parent-death signal would not do: it is sent when the *thread* that started the child ends, and
+/// threads of an async runtime come and go.
+fn die_with_parent(requests: File) -> io::Result<()> {
+    let watch = move || {
+        loop {
+            // No events asked for: only a hang-up wakes it.
+            match poll(&mut [PollFd::new(&requests, PollFlags::empty())], None) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        if getpgrp() == getpid() {
+            let _ = kill_current_process_group(Signal::KILL);
+        }
+        let _ = kill_process(getpid(), Signal::KILL);
+    };
+    thread::Builder::new().name("die-with-parent".to_string()).stack_size(64 << 10).spawn(watch)?;
+    Ok(())
+}
+
+/// Keeps this thread on `cpu`, or on the last one it may use: the first ones serve interrupts and everybody else.
+pub(super) fn pin(cpu: Option<u32>) -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
+    let Some(cpu) = cpu.map_or(last, |cpu| Some(cpu as usize)) else { return Ok(()) };
+    if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
+        return Err(io::Error::other(format!("cpu: found {cpu}, which this process may not use")));
+    }
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    Ok(sched_setaffinity(None, &only)?)
+}

@@ -1,0 +1,184 @@
+//! The child's loop: a request, its artifacts, the replies.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::time::Instant;
+
+use bluefin_common::artifact::{Prepared, Task};
+use bluefin_common::digest::Digest;
+use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::wire;
+
+use super::evaluation::{Checked, ask_reference, check};
+use super::isolation::{Pipes, pin};
+use super::posed::Posed;
+use super::reporter::Reporter;
+use crate::device::Device;
+use crate::protocol::{Activity, FrameError, Reply, Request, Step, read_frame};
+use crate::timing::{self, Limits};
+
+/// Tasks whose answers are kept.
+const TASKS: usize = 4;
+/// Bytes that they may take; the current one is kept whatever it takes.
+const TASK_BYTES: usize = 1 << 30;
+
+/// Answers requests until the parent closes the pipe.
+pub(super) fn serve<D: Device>(pipes: Pipes, device: impl FnOnce() -> D) -> Result<(), FrameError> {
+    let Pipes { mut requests, replies } = pipes;
+    let Some((Request::Start { cpu }, _)) = read_request(&mut requests)? else {
+        return Err(io::Error::other("expected to be started").into());
+    };
+    pin(cpu)?;
+    let device = device();
+    let reporter = Reporter::new(replies);
+    reporter.answer(&Reply::Started { device: device.description().name.clone() })?;
+    let mut server = Server { device, reporter, tasks: VecDeque::new(), workspace: None, active: None };
+    while let Some((request, key)) = read_request(&mut requests)? {
+        let reply = server.handle(request, key, &mut requests)?;
+        server.reporter.answer(&reply)?;
+    }
+    Ok(())
+}
+
+struct Server<D: Device> {
+    device: D,
+    reporter: Reporter,
+    /// The current one first.
+    tasks: VecDeque<Posed<D>>,
+    /// The largest workspace of the current task so far, with its size. Shared by all: what is in it is nobody's
+    /// business, and a candidate that expects zeros is found out.
+    workspace: Option<(u64, D::Memory)>,
+    /// When the device last did something.
+    active: Option<Instant>,
+}
+
+impl<D: Device> Server<D> {
+    fn handle(&mut self, request: Request, key: Digest, requests: &mut File) -> Result<Reply, FrameError> {
+        match request {
+            Request::Start { .. } => Err(io::Error::other("started twice").into()),
+            Request::Prepare { task, seed, limits } => {
+                let code = read_artifact(requests)?;
+                Ok(Reply::Prepared(self.prepare(key, task, seed, &code, &limits)))
+            }
+            Request::Evaluate { candidate, incumbent_ms, limits } => {
+                let codes = [read_artifact(requests)?];
+                Ok(self.evaluate(&[candidate], &codes, |finalists| {
+                    finalists.iter_mut().map(|one| timing::measure(one, incumbent_ms, &limits)).collect()
+                }))
+            }
+            Request::PlayOff { candidates, seed, limits } => {
+                let codes = candidates.iter().map(|_| read_artifact(requests)).collect::<Result<Vec<_>, _>>()?;
+                Ok(self.evaluate(&candidates, &codes, |finalists| timing::play_off(finalists, seed, &limits)))
+            }
+        }
+    }
+
+    /// Makes `task` the current one. `key` tells it from others.
+    fn prepare(&mut self, key: Digest, task: Task, seed: u64, code: &[u8], limits: &Limits) -> Result<(), Failure> {
+        if self.tasks.front().is_some_and(|current| current.key == key) {
+            return Ok(());
+        }
+        self.tasks.iter_mut().for_each(Posed::vacate);
+        self.workspace = None;
+        let known = self.tasks.iter().position(|posed| posed.key == key).and_then(|index| self.tasks.remove(index));
+        let posed = match known {
+            Some(mut posed) => {
+                posed.occupy(&self.device, limits)?;
+                posed
+            }
+            None => {
+                let mut posed = Posed::new(key, task, seed)?;
+                posed.occupy(&self.device, limits)?;
+                self.grow_workspace(posed.task.reference.workspace)?;
+                let workspace = self.workspace(posed.task.reference.workspace);
+                self.reporter.working(Activity { step: Step::Check, candidate: 0 })?;
+                ask_reference(&self.device, &mut posed, code, workspace)?;
+                posed
+            }
+        };
+        self.tasks.push_front(posed);
+        while self.tasks.len() > TASKS || self.tasks.len() > 1 && self.bytes() > TASK_BYTES {
+            self.tasks.pop_back();
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.tasks.iter().map(Posed::bytes).sum()
+    }
+
+    fn grow_workspace(&mut self, bytes: u64) -> Result<(), Failure> {
+        if self.workspace.as_ref().map_or(0, |(size, _)| *size) >= bytes {
+            return Ok(());
+        }
+        self.workspace = None;
+        let memory = self.device.allocate(bytes).map_err(Failure::from);
+        let memory = memory.map_err(|failure| Failure::new(failure.kind, format!("workspace: {}", failure.detail)))?;
+        self.workspace = Some((bytes, memory));
+        Ok(())
+    }
+
+    /// The workspace for a candidate that needs `bytes`.
+    fn workspace(&self, bytes: u64) -> Option<&D::Memory> {
+        self.workspace.as_ref().filter(|_| bytes > 0).map(|(_, memory)| memory)
+    }
+
+    /// Checks `candidates`, then lets `measure` time those that are right.
+    fn evaluate<F>(&mut self, candidates: &[Prepared], codes: &[Vec<u8>], measure: F) -> Reply
+    where
+        F: FnOnce(&mut [Checked<'_, D>]) -> Vec<Result<Timing, Failure>>,
+    {
+        let mut results: Vec<Option<Result<Timing, Failure>>> =
+            candidates.iter().map(|candidate| self.grow_workspace(candidate.workspace).err().map(Err)).collect();
+        // One that can not be had takes away what the others share.
+        let largest = candidates.iter().zip(&results).filter(|(_, result)| result.is_none());
+        let largest = largest.map(|(candidate, _)| candidate.workspace).max().unwrap_or_default();
+        let lost = self.grow_workspace(largest).err();
+        let Some(posed) = self.tasks.front().filter(|_| lost.is_none()) else {
+            let failure = lost.unwrap_or_else(|| Failure::new(FailureKind::LaunchFailure, "no problem was prepared"));
+            return Reply::Results { results: vec![Some(Err(failure)); candidates.len()], tainted: false };
+        };
+
+        let mut finalists = Vec::new();
+        let mut places = Vec::new();
+        for (index, (candidate, code)) in candidates.iter().zip(codes).enumerate() {
+            let Some(place) = results.get_mut(index).filter(|place| place.is_none()) else { continue };
+            let workspace = self.workspace(candidate.workspace);
+            match check(&self.device, posed, index as u32, candidate, code, workspace, &self.reporter) {
+                Ok(checked) => {
+                    finalists.push(checked);
+                    places.push(index);
+                }
+                Err(finding) => {
+                    *place = Some(Err(finding.failure));
+                    if finding.tainted {
+                        return Reply::Results { results, tainted: true };
+                    }
+                }
+            }
+        }
+        if !finalists.is_empty() && self.active.is_none_or(|active| active.elapsed() > timing::MAX_IDLE) {
+            // A device that can not even spin will say so when it times.
+            let _ = timing::warm_up(|| self.device.spin());
+        }
+        for (index, result) in places.into_iter().zip(measure(&mut finalists)) {
+            if let Some(place) = results.get_mut(index) {
+                *place = Some(result);
+            }
+        }
+        drop(finalists);
+        self.active = Some(Instant::now());
+        Reply::Results { results, tainted: false }
+    }
+}
+
+/// A request and the digest of its frame.
+fn read_request(requests: &mut File) -> Result<Option<(Request, Digest)>, FrameError> {
+    let Some(frame) = read_frame(requests)? else { return Ok(None) };
+    Ok(Some((wire::decode(&frame)?, Digest::of(&frame))))
+}
+
+fn read_artifact(requests: &mut File) -> Result<Vec<u8>, FrameError> {
+    read_frame(requests)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
+}

@@ -1,0 +1,145 @@
+//! Memory of the host device: pages of their own, with pages that fault on either side.
+
+use std::ffi::c_void;
+use std::fs;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use super::super::DeviceError;
+
+/// Unit of mappings: a multiple of the page size of every machine.
+const PAGE: u64 = 64 << 10;
+/// Left to the rest of the machine, so that the kernel does not have to kill someone.
+const RESERVE: u64 = 64 << 20;
+
+/// Bytes that kernels read and write. Clones share them.
+#[derive(Clone)]
+pub struct Memory(Rc<Mapping>);
+
+struct Mapping {
+    /// Of the mapping; the bytes start one page later.
+    base: NonNull<c_void>,
+    /// Of the mapping in bytes.
+    mapped: usize,
+    /// Usable bytes.
+    bytes: u64,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody has it any more. An error would leave it mapped, which harms nobody.
+        let _ = unsafe { munmap(self.base.as_ptr(), self.mapped) };
+    }
+}
+
+impl Memory {
+    /// Memory of `bytes` bytes, all zero.
+    pub(super) fn allocate(bytes: u64) -> Result<Self, DeviceError> {
+        let available = available().saturating_sub(RESERVE);
+        let refused = || DeviceError::OutOfMemory { wanted: bytes, available };
+        if bytes > available {
+            return Err(refused());
+        }
+        let usable = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(refused)?;
+        let usable = usize::try_from(usable).map_err(|_| refused())?;
+        let page = PAGE as usize;
+        let mapped = usable + 2 * page;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::empty(), MapFlags::PRIVATE) };
+        let base = base.ok().and_then(NonNull::new).ok_or_else(refused)?;
+        let mapping = Mapping { base, mapped, bytes };
+        // SAFETY: the range lies within the mapping, which nobody else knows yet.
+        unsafe { mprotect(base.as_ptr().byte_add(page), usable, MprotectFlags::READ | MprotectFlags::WRITE) }
+            .map_err(|_| refused())?;
+        Ok(Self(Rc::new(mapping)))
+    }
+
+    /// The address of the byte at `offset`.
+    pub(super) fn address(&self, offset: u64) -> u64 {
+        self.start().wrapping_byte_add(offset as usize).expose_provenance() as u64
+    }
+
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let at = self.range(offset, bytes.len())?;
+        // SAFETY: `range` checked that `at` has that many bytes; no reference into the mapping ever exists, and no kernel
+        // runs now, since they run on this thread.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+        Ok(())
+    }
+
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let at = self.range(offset, bytes.len())?;
+        // SAFETY: as in `write`; the bytes are initialised, since the pages of a new mapping are zero.
+        unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.0.base.as_ptr().cast::<u8>().wrapping_add(PAGE as usize)
+    }
+
+    fn range(&self, offset: u64, length: usize) -> Result<*mut u8, DeviceError> {
+        let end = offset.checked_add(length as u64);
+        if end.is_none_or(|end| end > self.0.bytes) {
+            let bytes = self.0.bytes;
+            return Err(DeviceError::Launch(format!("bytes {offset} to {offset}+{length} of a buffer of {bytes}")));
+        }
+        Ok(self.start().wrapping_add(offset as usize))
+    }
+}
+
+/// Bytes that can be allocated without anyone being killed for it.
+fn available() -> u64 {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let machine = read("/proc/meminfo").and_then(|text| available_of_machine(&text)).unwrap_or(u64::MAX);
+    let group = read("/sys/fs/cgroup/memory.max")
+        .and_then(|text| text.trim().parse().ok())
+        .zip(read("/sys/fs/cgroup/memory.current").and_then(|text| text.trim().parse().ok()))
+        .map_or(u64::MAX, |(limit, used): (u64, u64)| limit.saturating_sub(used));
+    machine.min(group)
+}
+
+fn available_of_machine(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_was_written() {
+        let memory = Memory::allocate(100_000).unwrap();
+        memory.write(99_997, b"fin").unwrap();
+        let mut bytes = [1; 4];
+        memory.read(99_996, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"\0fin");
+        assert_eq!(memory.address(7), memory.address(0) + 7);
+        assert!(memory.address(0).is_multiple_of(256));
+    }
+
+    #[test]
+    fn nothing_beyond_its_end() {
+        let memory = Memory::allocate(10).unwrap();
+        assert!(memory.write(8, b"fin").is_err());
+        assert!(memory.read(u64::MAX, &mut [0]).is_err());
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        for bytes in [1 << 45, u64::MAX] {
+            assert!(matches!(Memory::allocate(bytes), Err(DeviceError::OutOfMemory { wanted, .. }) if wanted == bytes));
+        }
+    }
+
+    #[test]
+    fn meminfo() {
+        let text = "MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:     50 kB\n";
+        assert_eq!(available_of_machine(text), Some(51_200));
+        assert_eq!(available_of_machine("MemTotal: 100 kB\n"), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Where the buffers of a problem lie in one piece of memory, with guards between them that show an over-run.
+
+use bluefin_common::artifact::{Buffer, Role};
+use bluefin_common::outcome::{Failure, FailureKind};
+
+use crate::elements::{Random, fill_poison, fill_random, is_supported};
+
+/// Every buffer starts at a multiple of this, as allocators of GPUs have it.
+const ALIGNMENT: u64 = 256;
+/// Bytes of guard before the first buffer and, at the least, behind each.
+const GUARD: u64 = 256;
+/// What guards hold: a large number in every float type, so that reading it shows as well.
+const CANARY: u8 = 0xC7;
+
+/// Memory of one set of buffers: guard, buffer, guard, buffer, …, guard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Offset of each buffer, in the order of the task's buffers.
+    pub offsets: Vec<u64>,
+    /// Bytes of each buffer.
+    pub lengths: Vec<u64>,
+    /// Bytes of the whole set, a multiple of the alignment.
+    pub bytes: u64,
+}
+
+impl Layout {
+    /// Lays out `buffers`.
+    ///
+    /// # Errors
+    /// [`FailureKind::OutOfMemory`] if no machine has that much memory, [`FailureKind::InvalidLaunch`] for an element type
+    /// that can not be checked.
+    pub fn of(buffers: &[Buffer]) -> Result<Self, Failure> {
+        let mut layout = Self { offsets: Vec::new(), lengths: Vec::new(), bytes: GUARD };
+        for buffer in buffers {
+            if !is_supported(buffer.data_type) {
+                let detail = format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
+                return Err(Failure::new(FailureKind::InvalidLaunch, detail));
+            }
+            let length = buffer.bytes();
+            let end = layout.bytes.checked_add(length).and_then(|end| end.checked_add(GUARD));
+            let end = end.and_then(|end| end.checked_next_multiple_of(ALIGNMENT)).ok_or_else(|| {
+                let detail = format!("buffer {}: {length} bytes are more than there are addresses", buffer.name);
+                Failure::new(FailureKind::OutOfMemory, detail)
+            })?;
+            layout.offsets.push(layout.bytes);
+            layout.lengths.push(length);
+            layout.bytes = end;
+        }
+        Ok(layout)
+    }
+
+    /// Offset and end of each buffer.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.offsets.iter().zip(&self.lengths).map(|(offset, length)| (*offset, offset + length))
+    }
+
+    /// Offset and end of each guard: the one before the first buffer, then the one behind each.
+    pub fn guards(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let starts = std::iter::once(0).chain(self.ranges().map(|(_, end)| end));
+        starts.zip(self.offsets.iter().copied().chain([self.bytes]))
+    }
+
+    /// Writes what a set holds before a launch: random inputs made from `seed`, poisoned outputs, guards. `memory` has
+    /// [`Self::bytes`] bytes.
+    pub fn fill(&self, buffers: &[Buffer], seed: u64, memory: &mut [u8]) {
+        memory.fill(CANARY);
+        for (index, (buffer, (start, end))) in (0..).zip(buffers.iter().zip(self.ranges())) {
+            let Some(bytes) = memory.get_mut(start as usize..end as usize) else { continue };
+            match buffer.role {
+                Role::Input => fill_random(buffer.data_type, &mut Random::new(seed ^ (index << 32)), bytes),
+                Role::Output => fill_poison(buffer.data_type, bytes),
+            }
+        }
+    }
+}
+
+/// First byte of a guard at or after `offset` that was overwritten, counted from the start of `bytes`.
+#[must_use]
+pub fn broken_guard(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte != CANARY)
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::problem::DataType;
+
+    use super::*;
+
+    fn buffer(role: Role, data_type: DataType, length: u64) -> Buffer {
+        Buffer { name: "b".to_string(), data_type, length, role }
+    }
+
+    #[test]
+    fn every_byte_is_a_buffer_or_a_guard() {
+        let buffers = [
+            buffer(Role::Input, DataType::Fp32, 100),
+            buffer(Role::Input, DataType::Int8, 3),
+            buffer(Role::Output, DataType::Fp16, 1024),
+        ];
+        let layout = Layout::of(&buffers).unwrap();
+        let mut parts: Vec<_> = layout.ranges().chain(layout.guards()).collect();
+        parts.sort_unstable();
+        let mut at = 0;
+        for (start, end) in parts {
+            assert_eq!(start, at);
+            at = end;
+        }
+        assert_eq!(at, layout.bytes);
+        assert!(layout.offsets.iter().all(|offset| offset.is_multiple_of(ALIGNMENT)));
+        assert!(layout.guards().all(|(start, end)| end - start >= GUARD));
+
+        let mut memory = vec![0; layout.bytes as usize];
+        layout.fill(&buffers, 1, &mut memory);
+        for (start, end) in layout.guards() {
+            assert_eq!(broken_guard(&memory[start as usize..end as usize]), None);
+        }
+        memory[layout.offsets[1] as usize + 3] = 0;
+        let broken = layout.guards().map(|(start, end)| broken_guard(&memory[start as usize..end as usize]));
+        assert_eq!(broken.collect::<Vec<_>>(), [None, None, Some(0), None]);
+    }
+
+    #[test]
+    fn two_inputs_differ() {
+        let buffers = [buffer(Role::Input, DataType::Fp32, 64), buffer(Role::Input, DataType::Fp32, 64)];
+        let layout = Layout::of(&buffers).unwrap();
+        let mut memory = vec![0; layout.bytes as usize];
+        layout.fill(&buffers, 7, &mut memory);
+        let inputs: Vec<_> = layout.ranges().map(|(start, end)| &memory[start as usize..end as usize]).collect();
+        assert_ne!(inputs[0], inputs[1]);
+    }
+
+    #[test]
+    fn absurd_sizes_are_out_of_memory() {
+        let failure = Layout::of(&[buffer(Role::Input, DataType::Fp64, u64::MAX)]).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::OutOfMemory);
+        let failure = Layout::of(&[buffer(Role::Input, DataType::Fp8, 4)]).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::InvalidLaunch);
+    }
+}

@@ -1,0 +1,192 @@
+//! What the worker and its child say to each other: frames of a length (u32, little endian) and that many bytes. A frame
+//! is a [`Request`] or a [`Reply`] in its wire envelope, or the plain bytes of an artifact that a request announced.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use bluefin_common::artifact::{Prepared, Task};
+use bluefin_common::outcome::{Failure, Timing};
+use bluefin_common::wire::{self, Message, WireError};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::timing::Limits;
+
+/// Largest frame, in bytes: bounds what a length may make the reader allocate.
+pub const MAX_FRAME: usize = 256 << 20;
+
+/// From the worker to its child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first request. `cpu`: where to run, for a device that is one; the last one allowed by default.
+    Start { cpu: Option<u32> },
+    /// Makes `task` the current one. One frame follows: the reference's artifact.
+    Prepare { task: Task, seed: u64, limits: Limits },
+    /// Checks and times a candidate of the current task. One frame follows: its artifact.
+    Evaluate { candidate: Prepared, incumbent_ms: Option<f64>, limits: Limits },
+    /// Checks candidates of the current task and times them against each other. Their artifacts follow, a frame each.
+    PlayOff { candidates: Vec<Prepared>, seed: u64, limits: Limits },
+}
+
+/// From the child to its worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To [`Request::Start`].
+    Started { device: String },
+    /// What the child does from now on; proof that it is alive, and known by its parent when it dies.
+    Working(Activity),
+    /// To [`Request::Prepare`].
+    Prepared(Result<(), Failure>),
+    /// To [`Request::Evaluate`], one result, and [`Request::PlayOff`], one for each candidate in their order; `None` for
+    /// those that were not reached.
+    Results {
+        results: Vec<Option<Result<Timing, Failure>>>,
+        /// Something wrote where it should not have: this process is not to be trusted with another candidate.
+        tainted: bool,
+    },
+}
+
+/// What a child does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    pub step: Step,
+    /// Index of the candidate within its request.
+    pub candidate: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    Load,
+    Check,
+    Time,
+}
+
+/// For failure details: "while it was loaded".
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "while it was loaded",
+            Self::Check => "in its first run",
+            Self::Time => "while it was timed",
+        })
+    }
+}
+
+impl Message for Request {
+    const KIND: u8 = 32;
+    const VERSION: u8 = 1;
+    const NAME: &'static str = "request to a device's child process";
+}
+
+impl Message for Reply {
+    const KIND: u8 = 33;
+    const VERSION: u8 = 1;
+    const NAME: &'static str = "reply of a device's child process";
+}
+
+/// What goes wrong on the pipes.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("frame: found {0} bytes, expected at most {MAX_FRAME}")]
+    Size(usize),
+}
+
+fn length(bytes: usize) -> Result<u32, FrameError> {
+    u32::try_from(bytes).ok().filter(|_| bytes <= MAX_FRAME).ok_or(FrameError::Size(bytes))
+}
+
+/// Writes a frame and flushes.
+pub fn write_frame(out: &mut impl Write, bytes: &[u8]) -> Result<(), FrameError> {
+    out.write_all(&length(bytes.len())?.to_le_bytes())?;
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
+}
+
+/// Reads a frame; `None` at the end of the stream.
+pub fn read_frame(input: &mut impl Read) -> Result<Option<Vec<u8>>, FrameError> {
+    let mut head = [0; 4];
+    match input.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let bytes = length(u32::from_le_bytes(head) as usize)?;
+    let mut frame = Vec::new();
+    input.take(u64::from(bytes)).read_to_end(&mut frame)?;
+    if frame.len() != bytes as usize {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(Some(frame))
+}
+
+/// Sends a message, then plain frames.
+pub async fn send(
+    out: &mut (impl AsyncWrite + Unpin),
+    request: &Request,
+    artifacts: &[&[u8]],
+) -> Result<(), FrameError> {
+    let message = wire::encode(request)?;
+    for frame in std::iter::once(message.as_slice()).chain(artifacts.iter().copied()) {
+        out.write_all(&length(frame.len())?.to_le_bytes()).await?;
+        out.write_all(frame).await?;
+    }
+    Ok(out.flush().await?)
+}
+
+/// Receives a message; `None` at the end of the stream.
+pub async fn receive(input: &mut (impl AsyncRead + Unpin)) -> Result<Option<Reply>, FrameError> {
+    let head = match input.read_u32_le().await {
+        Ok(head) => head,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let bytes = length(head as usize)?;
+    let mut frame = Vec::new();
+    input.take(u64::from(bytes)).read_to_end(&mut frame).await?;
+    Ok(Some(wire::decode(&frame)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames() {
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, b"bluefin").unwrap();
+        write_frame(&mut pipe, b"").unwrap();
+        let mut input = pipe.as_slice();
+        assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"bluefin");
+        assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"");
+        assert!(read_frame(&mut input).unwrap().is_none());
+    }
+
+    #[test]
+    fn hostile_frames() {
+        assert!(matches!(read_frame(&mut [0xFF; 8].as_slice()), Err(FrameError::Size(_))));
+        assert!(matches!(read_frame(&mut [9, 0, 0, 0, 1].as_slice()), Err(FrameError::Io(_))));
+    }
+
+    #[tokio::test]
+    async fn both_ends_agree() {
+        let request = Request::Start { cpu: Some(3) };
+        let mut pipe = Vec::new();
+        send(&mut pipe, &request, &[b"code"]).await.unwrap();
+        let mut input = pipe.as_slice();
+        let message = read_frame(&mut input).unwrap().unwrap();
+        assert_eq!(wire::decode::<Request>(&message).unwrap(), request);
+        assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"code");
+
+        let reply = Reply::Working(Activity { step: Step::Check, candidate: 7 });
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, &wire::encode(&reply).unwrap()).unwrap();
+        let mut input = pipe.as_slice();
+        assert_eq!(receive(&mut input).await.unwrap(), Some(reply));
+        assert_eq!(receive(&mut input).await.unwrap(), None);
+        assert!(receive(&mut b"\x03\0\0\0abc".as_slice()).await.is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! A device that takes the times it is told.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::Sampler;
+
+/// A kernel whose launches take the given times.
+pub(super) struct Simulated {
+    times_ms: Box<dyn Iterator<Item = f64>>,
+    timer_ms: f64,
+    fails_after: usize,
+    pub(super) launches: u64,
+    pub(super) batches: Vec<u32>,
+}
+
+impl Simulated {
+    pub(super) fn new(times_ms: impl IntoIterator<Item = f64, IntoIter: 'static>) -> Self {
+        let times_ms = Box::new(times_ms.into_iter());
+        Self { times_ms, timer_ms: 0.0, fails_after: usize::MAX, launches: 0, batches: Vec::new() }
+    }
+
+    pub(super) fn constant(time_ms: f64) -> Self {
+        Self::new(std::iter::repeat(time_ms))
+    }
+
+    /// Every sample takes `timer_ms` on top.
+    pub(super) fn with_timer_ms(self, timer_ms: f64) -> Self {
+        Self { timer_ms, ..self }
+    }
+
+    pub(super) fn failing_after(self, samples: usize) -> Self {
+        Self { fails_after: samples, ..self }
+    }
+}
+
+impl Sampler for Simulated {
+    type Error = &'static str;
+
+    fn sample(&mut self, batch: u32) -> Result<f64, Self::Error> {
+        if self.batches.len() >= self.fails_after {
+            return Err("the device is gone");
+        }
+        self.batches.push(batch);
+        self.launches += u64::from(batch);
+        let time_ms = self.times_ms.next().unwrap_or_default();
+        Ok(time_ms + self.timer_ms / f64::from(batch))
+    }
+}
+
+/// Times around `center` with a relative width of `width`, and a slow one now and then, as real ones are.
+pub(super) fn noise(center: f64, width: f64, seed: u64) -> impl Iterator<Item = f64> + 'static {
+    let mut random = StdRng::seed_from_u64(seed);
+    std::iter::from_fn(move || {
+        let disturbed = if random.random_range(0..40) == 0 { 3.0 } else { 1.0 };
+        Some(center * disturbed * (1.0 + width * random.random_range(-1.0..1.0)))
+    })
+}
