@@ -25,6 +25,9 @@ const OWN_PREFIX: &str = "bluefin.";
 /// Messages that a queue takes from publishers before it is full.
 const MAX_DEPTH: usize = 1_000_000;
 
+/// Bytes of a name, as over AMQP, so that what works here works there.
+const MAX_NAME: usize = 255;
+
 /// Beyond, the oldest dead are forgotten: they have an outcome.
 const MAX_DEAD: usize = 100_000;
 
@@ -80,8 +83,16 @@ impl EmbeddedBroker {
         }
     }
 
-    fn ensure_open(&self) -> Result<(), BrokerError> {
-        if self.shared.closed.is_cancelled() { Err(BrokerError::Closed) } else { Ok(()) }
+    /// Whether a call that names `name` may go on.
+    fn admit(&self, name: &str) -> Result<(), BrokerError> {
+        if self.shared.closed.is_cancelled() {
+            return Err(BrokerError::Closed);
+        }
+        if name.len() > MAX_NAME {
+            let reason = format!("name: found {} bytes, expected at most {MAX_NAME}", name.len());
+            return Err(BrokerError::Misconfigured { reason });
+        }
+        Ok(())
     }
 }
 
@@ -136,13 +147,14 @@ impl Queue {
 #[async_trait]
 impl Broker for EmbeddedBroker {
     async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
-        self.ensure_open()?;
+        self.admit(queue)?;
         self.shared.declare(queue);
         Ok(())
     }
 
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
-        self.ensure_open()?;
+        self.admit(queue)?;
+        self.admit(message_id)?;
         let found = match self.shared.find(queue) {
             Some(found) => found,
             None if queue.starts_with(OWN_PREFIX) => self.shared.declare(queue),
@@ -160,7 +172,7 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
-        self.ensure_open()?;
+        self.admit(queue)?;
         Ok(Box::new(EmbeddedConsumer {
             queue: self.shared.declare(queue),
             window: Arc::new(Semaphore::new(usize::from(prefetch.max(1)))),
@@ -170,7 +182,7 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
-        self.ensure_open()?;
+        self.admit(queue)?;
         Ok(self.shared.find(queue).map_or(0, |found| found.depth() as u64))
     }
 
