@@ -121,3 +121,41 @@ impl fmt::Display for Problem {
 fn variables<const N: usize>(pairs: [(&str, Value); N]) -> BTreeMap<String, Value> {
     pairs.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems() -> [Problem; 3] {
+        let conv = ConvProblem::new(ConvShape::plain(Direction::Forward, DataType::Fp16)).unwrap();
+        let gemm = GemmProblem {
+            m: 1,
+            n: 2,
+            k: 3,
+            batch: 4,
+            trans_a: true,
+            trans_b: false,
+            col_major: false,
+            data_type: DataType::Bf16,
+        };
+        let kernel = KernelProblem::new("saxpy".to_string(), [("n".to_string(), -5)].into()).unwrap();
+        [Problem::Conv(conv), Problem::Gemm(gemm), Problem::Kernel(kernel)]
+    }
+
+    #[test]
+    fn problems_travel() {
+        let config = bincode::config::standard();
+        for problem in problems() {
+            let bytes = bincode::serde::encode_to_vec(&problem, config).unwrap();
+            let (decoded, read) = bincode::serde::decode_from_slice::<Problem, _>(&bytes, config).unwrap();
+            assert_eq!((decoded, read), (problem, bytes.len()));
+        }
+    }
+
+    /// Digests name problems in every store: a change here loses what was tuned before.
+    #[test]
+    fn digests_stay() {
+        let shown = problems().map(|problem| problem.digest().short());
+        assert_eq!(shown, ["3d32706b1d1e", "2adc4cfee18b", "366672e3510f"]);
+    }
+}

@@ -1,7 +1,7 @@
 //! How a convolution reads: its canonical command, its variables and its label.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::{ConvProblem, Layout};
 use crate::problem::data_type::write_types;
@@ -14,54 +14,45 @@ impl ConvProblem {
     pub fn canonical(&self) -> String {
         // A transposed convolution is written as its user sees it, which is what the driver reads.
         let user = if self.transposed { (**self).clone().sides_swapped(self.output()) } else { (**self).clone() };
-        let mut command = format!("conv{} -n {} -c {}", user.x_type.driver_suffix(), user.n, user.c);
-        let mut flag = |name: &str, value: &dyn std::fmt::Display| {
-            // Writing to a String cannot fail.
-            let _ = write!(command, " {name} {value}");
-        };
-        let three = user.spatial == 3;
-        let mut sized = |depth: &str, height: &str, width: &str, [d, h, w]: [u32; 3]| {
-            if three {
-                flag(depth, &d);
-            }
-            flag(height, &h);
-            flag(width, &w);
-        };
-        sized("--in_d", "-H", "-W", user.input);
-        sized("--fil_d", "-y", "-x", user.filter);
-        sized("--pad_d", "-p", "-q", user.pad);
-        sized("--conv_stride_d", "-u", "-v", user.stride);
-        sized("--dilation_d", "-l", "-j", user.dilation);
-        if user.transposed {
-            let pads = [0, 1, 2].map(|axis| u32::try_from(self.transposed_output_pad(axis)).unwrap_or(0));
-            sized("--trans_output_pad_d", "-Y", "-X", pads);
-        }
-        flag("-k", &user.k);
-        flag("-g", &user.group);
-        flag("-m", if user.transposed { &"trans" } else { &"conv" });
-        flag("--spatial_dim", &user.spatial);
-        flag("--in_layout", &user.x_layout.order());
-        flag("--fil_layout", &user.w_layout.order());
-        flag("--out_layout", &user.y_layout.order());
+        let base = format!("conv{}", user.x_type.driver_suffix());
+        let mut command = Command { text: base, three: user.spatial == 3 };
+        command.flag("-n", user.n);
+        command.flag("-c", user.c);
+        command.sizes("--in_d", "-H", "-W", user.input);
+        command.flag("-k", user.k);
+        command.sizes("--fil_d", "-y", "-x", user.filter);
+        command.sizes("--pad_d", "-p", "-q", user.pad);
+        command.sizes("--conv_stride_d", "-u", "-v", user.stride);
+        command.sizes("--dilation_d", "-l", "-j", user.dilation);
+        command.flag("--spatial_dim", user.spatial);
+        command.flag("--in_layout", user.x_layout.order());
+        command.flag("--fil_layout", user.w_layout.order());
+        command.flag("--out_layout", user.y_layout.order());
         if user.x_layout.vector_length() > 1 {
-            flag("-Z", &1);
-            flag("-L", &user.x_layout.vector_length());
+            command.flag("-Z", 1);
+            command.flag("-L", user.x_layout.vector_length());
         }
         if user.w_type != user.x_type {
-            flag("--wei_type", &user.w_type);
+            command.flag("--wei_type", user.w_type);
         }
         if user.y_type != user.x_type.conv_output() {
-            flag("--out_type", &user.y_type);
+            command.flag("--out_type", user.y_type);
         }
         for (name, cast) in
             [("--in_cast_type", user.x_cast), ("--wei_cast_type", user.w_cast), ("--out_cast_type", user.y_cast)]
         {
             if let Some(data_type) = cast {
-                flag(name, &data_type.name().to_lowercase());
+                command.flag(name, data_type.name().to_lowercase());
             }
         }
-        flag("-F", &user.direction.driver_bit());
-        command
+        command.flag("-m", if user.transposed { "trans" } else { "conv" });
+        if user.transposed {
+            let pads = [0, 1, 2].map(|axis| u32::try_from(self.transposed_output_pad(axis)).unwrap_or(0));
+            command.sizes("--trans_output_pad_d", "-Y", "-X", pads);
+        }
+        command.flag("-g", user.group);
+        command.flag("-F", user.direction.driver_bit());
+        command.text
     }
 
     /// What kernel specs know of a convolution, in the forward sense.
@@ -148,14 +139,35 @@ impl ConvProblem {
     }
 }
 
+/// A driver command in the making.
+struct Command {
+    text: String,
+    three: bool,
+}
+
+impl Command {
+    fn flag(&mut self, name: &str, value: impl fmt::Display) {
+        // Writing to a String cannot fail.
+        let _ = write!(self.text, " {name} {value}");
+    }
+
+    fn sizes(&mut self, depth: &str, height: &str, width: &str, [d, h, w]: [u32; 3]) {
+        if self.three {
+            self.flag(depth, d);
+        }
+        self.flag(height, h);
+        self.flag(width, w);
+    }
+}
+
 fn layout_text([x, w, y]: [Layout; 3]) -> String {
     if x == w && x == y { x.to_string() } else { format!("{x}-{w}-{y}") }
 }
 
 struct Types([DataType; 3]);
 
-impl std::fmt::Display for Types {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_types(f, self.0)
     }
 }
@@ -189,8 +201,8 @@ mod tests {
         let canonical = |shape| ConvProblem::new(shape).unwrap().canonical();
         assert_eq!(
             canonical(shape()),
-            "conv -n 1 -c 64 -H 56 -W 56 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -k 64 -g 1 -m conv --spatial_dim 2 \
-             --in_layout NCHW --fil_layout NCHW --out_layout NCHW -F 1"
+            "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 --spatial_dim 2 \
+             --in_layout NCHW --fil_layout NCHW --out_layout NCHW -m conv -g 1 -F 1"
         );
         // 2 (28 - 1) + 1 + 2 - 2 = 55 rows from 28, so 56 need an output pad of 1.
         let user = ConvShape { k: 32, input: [1, 28, 28], stride: [1, 2, 2], ..shape() };
@@ -200,8 +212,8 @@ mod tests {
         assert_eq!(ConvProblem::from_transposed(user, [0, 2, 1]).unwrap_err().field, "trans_output_pad_h");
         assert_eq!(
             problem.canonical(),
-            "conv -n 1 -c 64 -H 28 -W 28 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -Y 1 -X 1 -k 32 -g 1 -m trans \
-             --spatial_dim 2 --in_layout NCHW --fil_layout NCHW --out_layout NCHW -F 1"
+            "conv -n 1 -c 64 -H 28 -W 28 -k 32 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 --spatial_dim 2 \
+             --in_layout NCHW --fil_layout NCHW --out_layout NCHW -m trans -Y 1 -X 1 -g 1 -F 1"
         );
     }
 
