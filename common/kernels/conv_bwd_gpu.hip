@@ -124,7 +124,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
     const Element* group_weights = wei + group * rows * depth;
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
 #if POINTWISE
-    const Matrix<false> weights = {group_weights, rows, depth, rows};
+    const Matrix<false> weights = {group_weights, rows, depth};
     const PixelColumns pixels = pixel_columns(output_images(v, dy, group));
 #else
     const WeightsByInput weights = {group_weights, v};

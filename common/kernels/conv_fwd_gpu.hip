@@ -113,7 +113,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
     // Neighbouring blocks share pixels: the images are larger than the weights.
     const int down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {wei + group * rows * depth, rows, depth, depth};
+    const Matrix<true> weights = {wei + group * rows * depth, rows, depth};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
 #if POINTWISE
     const PixelColumns pixels = pixel_columns(input_images(v, x, group));

@@ -64,12 +64,10 @@ struct PixelColumns {
     }
     template <int V> DEVICE bool contiguous() const { return of.pixels % V == 0; }
     DEVICE const Element* address(Slot s, int k) const { return data + (s.offset + k * of.pixels); }
-    template <int V> DEVICE int valid(Slot s, int k) const {
-        return k < of.group_channels ? max(0, min(V, s.left)) : 0;
-    }
+    DEVICE bool inside(Slot s, int k) const { return s.left > 0 && k < of.group_channels; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if (contiguous<V>()) return load_run<V>(address(s, k), valid<V>(s, k));
-        return load_pixels<V>(of, address(s, k), s.pixel, valid<V>(s, k));
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        return load_pixels<V>(of, address(s, k), s.pixel, inside(s, k) ? s.left : 0);
     }
 };
 DEVICE PixelColumns pixel_columns(const Images<const Element>& of) { return {of.data, of}; }
@@ -82,7 +80,7 @@ struct PixelRows {
 
     struct Slot {
         int offset;
-        bool inside;
+        bool exists;
     };
     DEVICE Slot slot(int outer) const { return {outer * of.pixels, outer < of.group_channels}; }
     template <int V> DEVICE bool contiguous() const { return of.pixels % V == 0; }
@@ -90,12 +88,10 @@ struct PixelRows {
         const int image = k / of.pixels, pixel = k % of.pixels;
         return data + (image * of.image_size() + s.offset + pixel);
     }
-    template <int V> DEVICE int valid(Slot s, int k) const {
-        return s.inside ? max(0, min(V, of.images * of.pixels - k)) : 0;
-    }
+    DEVICE bool inside(Slot s, int k) const { return s.exists && k < of.images * of.pixels; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if (contiguous<V>()) return load_run<V>(address(s, k), valid<V>(s, k));
-        return load_pixels<V>(of, address(s, k), k % of.pixels, valid<V>(s, k));
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        return load_pixels<V>(of, address(s, k), k % of.pixels, s.exists ? of.images * of.pixels - k : 0);
     }
 };
 DEVICE PixelRows pixel_rows(const Images<const Element>& of) { return {of.data, of}; }

@@ -45,7 +45,6 @@ KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Elem
     const int pixels = oh * ow, total = n * pixels;
 
     float sums[TK][TC] = {};
-#pragma unroll UNROLL
     for (int at = thread; at < total; at += BLOCK) {
         const int image = at / pixels, pixel = at % pixels;
         const int row = pixel / ow * SH - ph + r * dh, column = pixel % ow * SW - pw + s * dw;
@@ -115,7 +114,7 @@ conv_wrw_tile_split(const Element* x, const Element* dy, float* partial, CONV_PA
     const Conv v = {CONV_SIZES};
     const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     float* part = partial + (block_y() * (long long)g + block_z()) * rows * columns;
-    weights_tile(v, x, dy, MatrixOut<float>{part, rows, columns, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+    weights_tile(v, x, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
 }
 
 KERNEL BLOCK_OF(256) conv_wrw_reduce(const float* partial, Element* dwei, int elements) {
@@ -126,7 +125,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_tile(const Element* x, const Element* dy,
     const Conv v = {CONV_SIZES};
     const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     Element* group_weights = dwei + block_z() * rows * columns;
-    weights_tile(v, x, dy, MatrixOut<Element>{group_weights, rows, columns, columns}, {0, n * oh * ow});
+    weights_tile(v, x, dy, MatrixOut<Element>{group_weights, rows, columns}, {0, n * oh * ow});
 }
 #endif
 #endif

@@ -52,8 +52,8 @@ template <class Out>
 DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int rows, int columns, int depth, Span span) {
     const Operands of = operands_of(a, b, rows, columns, depth, block_z());
     const Corner at = corner_of(block_x(), rows, columns);
-    const Matrix<!TRANS_LEFT> left = {of.left, rows, depth, TRANS_LEFT ? rows : depth};
-    const Matrix<TRANS_RIGHT> right = {of.right, columns, depth, TRANS_RIGHT ? depth : columns};
+    const Matrix<!TRANS_LEFT> left = {of.left, rows, depth};
+    const Matrix<TRANS_RIGHT> right = {of.right, columns, depth};
 #if defined(MATRIX)
     matrix_tile(left, right, out, at.row, at.column, span);
 #else
@@ -65,7 +65,7 @@ DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int ro
 KERNEL BLOCK_OF(TILE_THREADS)
 gemm_tile_split(const Element* a, const Element* b, float* partial, int rows, int columns, int depth, int batch) {
     const long long size = (long long)rows * columns;
-    const MatrixOut<float> out = {partial + (block_y() * (long long)batch + block_z()) * size, rows, columns, columns};
+    const MatrixOut<float> out = {partial + (block_y() * (long long)batch + block_z()) * size, rows, columns};
     gemm_tile(a, b, out, rows, columns, depth, span_of(depth, BK, block_y(), SPLIT));
 }
 
@@ -75,7 +75,7 @@ KERNEL BLOCK_OF(256) gemm_reduce(const float* partial, Element* c, int elements)
 #else
 KERNEL BLOCK_OF(TILE_THREADS)
 gemm_tile(const Element* a, const Element* b, Element* c, int rows, int columns, int depth) {
-    const MatrixOut<Element> out = {c + block_z() * (long long)rows * columns, rows, columns, columns};
+    const MatrixOut<Element> out = {c + block_z() * (long long)rows * columns, rows, columns};
     gemm_tile(a, b, out, rows, columns, depth, {0, depth});
 }
 #endif

@@ -67,9 +67,8 @@ template <class Operand, int OUTER> struct SliceMover {
                 half* to = slice + swizzled<LINE>(line, K_FIRST ? k_of(index) : outer_of(index));
                 const int from_k = k + k_of(index);
                 if (contiguous) {
-                    const int valid = operand.template valid<RUN>(slots[i], from_k);
-                    const half* from = valid > 0 ? operand.address(slots[i], from_k) : operand.data;
-                    copy_async<RUN * 2>(to, from, valid * 2);
+                    const bool inside = operand.inside(slots[i], from_k);
+                    copy_async<RUN * 2>(to, inside ? operand.address(slots[i], from_k) : operand.data, inside);
                 } else {
                     *(Vec<half, RUN>*)to = operand.template load<RUN>(slots[i], from_k);
                 }
@@ -192,7 +191,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
 #endif
 
 template <class A, class B, class C>
-DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
+static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
     using MoverA = SliceMover<A, BM>;
     using MoverB = SliceMover<B, BN>;
     SHARED half slices_a[STAGES * MoverA::SIZE];

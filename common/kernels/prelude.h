@@ -58,7 +58,10 @@ DEVICE int block_z() { return (int)__nvvm_read_ptx_sreg_ctaid_z(); }
 DEVICE void barrier() { __syncthreads(); }
 
 DEVICE float lane_xor(float value, int, int mask) {
-    return __builtin_bit_cast(float, __nvvm_shfl_sync_bfly_i32(-1, __builtin_bit_cast(int, value), mask, 31));
+    // The builtin is refused: without CUDA installed clang assumes a PTX too old for it.
+    float other;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(other) : "f"(value), "r"(mask));
+    return other;
 }
 #endif
 
@@ -116,9 +119,10 @@ template <bool TRANSPOSED> DEVICE Vec<unsigned, 4> matrix_load(const half* row) 
     return Vec<unsigned, 4>{r0, r1, r2, r3};
 }
 
-// Starts a copy of BYTES (4, 8 or 16, both sides aligned to it) into shared memory; what lies beyond `valid` bytes is
-// filled with zeros and not read.
-template <int BYTES> DEVICE void copy_async(void* to, const void* from, int valid) {
+// Starts a copy of BYTES (4, 8 or 16, both sides aligned to it) into shared memory; zeros instead, and nothing is read,
+// when not `inside`.
+template <int BYTES> DEVICE void copy_async(void* to, const void* from, bool inside) {
+    const int valid = inside ? BYTES : 0;
     if constexpr (BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                      :: "r"(shared_address(to)), "l"(from), "r"(valid) : "memory");

@@ -6,49 +6,40 @@
 //   load<V>     V elements from (outer, k) on, along its contiguous index (a gathering one that is not along_k: V is 1);
 //               zero outside the tensor
 // and, when dense, so that a copy engine may do the work,
-//   contiguous<V>()   every vector of V is aligned and within one run of memory, cut short at the tensor's end only
-//   address, valid<V> where such a vector starts and how many of its elements exist.
+//   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all
+//   address, inside   where such a vector starts and whether it exists.
 // An output has store<V>: V columns of one row, what lies outside the tensor is dropped.
 #pragma once
 #include "prelude.h"
 
-template <int V> DEVICE Vec<Element, V> load_run(const Element* from, int valid) {
-    if (valid >= V) return *(const Vec<Element, V>*)from;
+template <int V> DEVICE Vec<Element, V> load_vector(const Element* from, bool inside) {
     Vec<Element, V> out = {};
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-        if (j < valid) out[j] = from[j];
-    }
+    if (inside) out = *(const Vec<Element, V>*)from;
     return out;
 }
 
-// A matrix in memory. Contiguous along k: element (outer, k) is data[outer * stride + k], else data[k * stride + outer].
+// A matrix in memory. Contiguous along k: element (outer, k) is data[outer * depth + k], else data[k * outers + outer].
 template <bool ALONG_K> struct Matrix {
     static constexpr bool along_k = ALONG_K, gathers = false;
     const Element* data;
-    int outers, depth, stride;
+    int outers, depth;
 
     struct Slot {
         int outer;
     };
     DEVICE Slot slot(int outer) const { return {outer}; }
-    template <int V> DEVICE bool contiguous() const { return stride % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return (ALONG_K ? depth : outers) % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
-        return data + (ALONG_K ? s.outer * stride + k : k * stride + s.outer);
+        return data + (ALONG_K ? s.outer * depth + k : k * outers + s.outer);
     }
-    template <int V> DEVICE int valid(Slot s, int k) const {
-        const int run = ALONG_K ? depth - k : outers - s.outer;
-        const bool inside = ALONG_K ? s.outer < outers : k < depth;
-        return inside ? max(0, min(V, run)) : 0;
-    }
+    DEVICE bool inside(Slot s, int k) const { return s.outer < outers && k < depth; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
         const Element* from = address(s, k);
-        const int count = valid<V>(s, k);
-        if (contiguous<V>()) return load_run<V>(from, count);
+        if (contiguous<V>()) return load_vector<V>(from, inside(s, k));
         Vec<Element, V> out = {};
 #pragma unroll
         for (int j = 0; j < V; ++j) {
-            if (j < count) out[j] = from[j];
+            if (s.outer + (ALONG_K ? 0 : j) < outers && k + (ALONG_K ? j : 0) < depth) out[j] = from[j];
         }
         return out;
     }
@@ -57,12 +48,12 @@ template <bool ALONG_K> struct Matrix {
 // A row-major matrix to be written.
 template <class T> struct MatrixOut {
     T* data;
-    int rows, columns, stride;
+    int rows, columns;
 
     template <int V> DEVICE void store(int row, int column, Vec<float, V> value) const {
-        if (row >= rows) return;
-        T* to = data + row * stride + column;
-        if (stride % V == 0 && column + V <= columns) {
+        if (row >= rows || column >= columns) return;
+        T* to = data + row * columns + column;
+        if (columns % V == 0) {
             *(Vec<T, V>*)to = __builtin_convertvector(value, Vec<T, V>);
             return;
         }
