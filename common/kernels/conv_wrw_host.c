@@ -1,0 +1,277 @@
+/* Weight gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
+ *
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in, so
+ * one artifact serves every problem. Both tunable solvers compute dW (k x crs) = dY (k x pixels) * im2col(X)^T, where crs
+ * counts (channel, tap) pairs; they differ in what a vector runs over: pixels (Direct) or pairs (Gemm).
+ */
+#include <stdint.h>
+#include <string.h>
+
+/* The sizes, in the order in which every solver's launch passes them. */
+#define SIZES                                                                                                          \
+    int32_t n, int32_t c, int32_t d, int32_t h, int32_t w, int32_t k, int32_t g, int32_t fz, int32_t fy, int32_t fx,   \
+        int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
+        int32_t dd, int32_t dh, int32_t dw
+
+/* The first j >= 0 with start + j * step >= bound. */
+static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
+{
+    return start >= bound ? 0 : (bound - start + step - 1) / step;
+}
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+#ifdef SOLVER_REFERENCE
+/* The definition of the operation, summed in double. */
+void conv_wrw_reference(const float *x, const float *dy, float *dwei, SIZES)
+{
+    const int64_t cg = c / g, kg = k / g;
+    for (int64_t ko = 0; ko < k; ko++)
+    for (int64_t ci = 0; ci < cg; ci++)
+    for (int64_t tz = 0; tz < fz; tz++)
+    for (int64_t ty = 0; ty < fy; ty++)
+    for (int64_t tx = 0; tx < fx; tx++) {
+        const int64_t start = tx * dw - pw, lo = first_at(start, sw, 0), hi = least(ow, first_at(start, sw, w));
+        double sum = 0.0;
+        for (int64_t b = 0; b < n; b++)
+        for (int64_t z = 0; z < od; z++)
+        for (int64_t r = 0; r < oh; r++) {
+            const int64_t iz = z * sd - pd + tz * dd, iy = r * sh - ph + ty * dh;
+            if (iz < 0 || iz >= d || iy < 0 || iy >= h) continue;
+            const float *row = x + (((b * c + ko / kg * cg + ci) * d + iz) * h + iy) * w;
+            const float *out = dy + (((b * k + ko) * od + z) * oh + r) * ow;
+            for (int64_t j = lo; j < hi; j++) sum += (double)out[j] * row[start + j * sw];
+        }
+        *dwei++ = (float)sum;
+    }
+}
+#endif
+
+#if defined(SOLVER_DIRECT) || defined(SOLVER_GEMM)
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* VL floats at any address. */
+typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+
+/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element
+ * from there on. In it, whatever the stride and the dilation, a tap meets neighbouring outputs at neighbouring addresses,
+ * and no load needs a border test. The spec computes the same sizes for the workspace. */
+struct planes {
+    int64_t nz, ny, nx; /* phases */
+    int64_t d, h, w;    /* of one phase */
+    int64_t volume;     /* floats of one channel, all phases */
+};
+
+static struct planes planes_of(SIZES)
+{
+    struct planes p;
+    (void)n, (void)c, (void)d, (void)h, (void)w, (void)k, (void)g, (void)pd, (void)ph, (void)pw;
+    p.nz = least(sd, (fz - 1) * dd + 1), p.ny = least(sh, (fy - 1) * dh + 1), p.nx = least(sw, (fx - 1) * dw + 1);
+    p.d = od + (fz - 1) * dd / sd, p.h = oh + (fy - 1) * dh / sh, p.w = ow + (fx - 1) * dw / sw;
+    p.volume = p.nz * p.ny * p.nx * p.d * p.h * p.w;
+    return p;
+}
+
+/* Fills the phases of one channel. */
+static void pad_channel(float *restrict dst, const float *restrict src, const struct planes *p, int64_t d, int64_t h,
+                        int64_t w, int64_t pd, int64_t ph, int64_t pw, int64_t sd, int64_t sh, int64_t sw)
+{
+    for (int64_t a = 0; a < p->nz; a++)
+    for (int64_t b = 0; b < p->ny; b++)
+    for (int64_t e = 0; e < p->nx; e++)
+    for (int64_t z = 0; z < p->d; z++)
+    for (int64_t r = 0; r < p->h; r++, dst += p->w) {
+        const int64_t iz = z * sd + a - pd, iy = r * sh + b - ph, start = e - pw;
+        if (iz < 0 || iz >= d || iy < 0 || iy >= h) {
+            memset(dst, 0, p->w * sizeof *dst);
+            continue;
+        }
+        const float *row = src + (iz * h + iy) * w;
+        const int64_t lo = least(p->w, first_at(start, sw, 0)), hi = least(p->w, first_at(start, sw, w));
+        for (int64_t j = 0; j < lo; j++) dst[j] = 0.0f;
+        if (sw == 1)
+            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j];
+        else
+            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j * sw];
+        for (int64_t j = hi; j < p->w; j++) dst[j] = 0.0f;
+    }
+}
+
+/* offset[(channel, tap)]: from an output's position in the padded copy to the element that this tap multiplies. */
+static void tap_offsets(int32_t *offset, int64_t channels, const struct planes *p, int64_t fz, int64_t fy, int64_t fx,
+                        int64_t sd, int64_t sh, int64_t sw, int64_t dd, int64_t dh, int64_t dw)
+{
+    for (int64_t ci = 0; ci < channels; ci++)
+    for (int64_t tz = 0; tz < fz; tz++)
+    for (int64_t ty = 0; ty < fy; ty++)
+    for (int64_t tx = 0; tx < fx; tx++) {
+        const int64_t z = tz * dd, r = ty * dh, e = tx * dw;
+        const int64_t phase = (z % sd * p->ny + r % sh) * p->nx + e % sw;
+        *offset++ = (int32_t)(ci * p->volume + ((phase * p->d + z / sd) * p->h + r / sh) * p->w + e / sw);
+    }
+}
+
+/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
+static inline int64_t lines(int64_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+#endif
+
+#ifdef SOLVER_DIRECT
+/* Direct, vectors over the pixels: every weight is a dot product of a gradient channel with a shifted image channel. Both
+ * are copied with rows of the same padded width, the gradient with zeros in the padding, so that a dot product is one run
+ * over a whole image. A register tile of TK output channels x TJ pairs costs TK + TJ loads for TK * TJ multiply-adds, and
+ * at its end the lanes of each sum are added up, which only pays with enough pixels. QB pixels are done at a time, so
+ * that the rows which a tile shares with the next stay in the cache. ORDER: 0 all pairs for a channel tile, 1 all channels
+ * for a tile of pairs. */
+static inline float lane_sum(vec v)
+{
+    typedef float quad __attribute__((vector_size(16)));
+    quad sum = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#if VL == 16
+    sum += __builtin_shufflevector(v, v, 8, 9, 10, 11) + __builtin_shufflevector(v, v, 12, 13, 14, 15);
+#endif
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+/* out[i * stride + j] (+)= the dot product of row i of the gradient and the pixels at offset[j], `length` long. Rows and
+ * pairs past the last repeat it and are dropped. */
+static void run_tile(const float *dy, int64_t dy_stride, const float *pixels, const int32_t *offset, int64_t length,
+                     int64_t rows, int64_t pairs, float *out, int64_t stride, int add)
+{
+    const float *a[TK], *b[TJ];
+    vec acc[TK][TJ];
+    UNROLL for (int i = 0; i < TK; i++) a[i] = dy + least(i, rows - 1) * dy_stride;
+    UNROLL for (int j = 0; j < TJ; j++) b[j] = pixels + offset[least(j, pairs - 1)];
+    UNROLL for (int i = 0; i < TK; i++) {
+        UNROLL for (int j = 0; j < TJ; j++) acc[i][j] = (vec){0};
+    }
+    for (int64_t q = 0; q < length; q += VL) {
+        vec u[TK], v[TJ];
+        UNROLL for (int i = 0; i < TK; i++) u[i] = *(const vec *)(a[i] + q);
+        UNROLL for (int j = 0; j < TJ; j++) v[j] = *(const vec *)(b[j] + q);
+        /* Without this barrier gcc reads each v again for every use, which halves the speed. */
+        __asm__("" ::: "memory");
+        UNROLL for (int i = 0; i < TK; i++) {
+            UNROLL for (int j = 0; j < TJ; j++) acc[i][j] += u[i] * v[j];
+        }
+    }
+    float sums[TK][TJ];
+    UNROLL for (int i = 0; i < TK; i++) {
+        UNROLL for (int j = 0; j < TJ; j++) sums[i][j] = lane_sum(acc[i][j]);
+    }
+    for (int64_t i = 0; i < least(TK, rows); i++)
+        for (int64_t j = 0; j < least(TJ, pairs); j++)
+            out[i * stride + j] = add ? out[i * stride + j] + sums[i][j] : sums[i][j];
+}
+
+void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspace, SIZES)
+{
+    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const int64_t cg = c / g, kg = k / g, crs = cg * fy * fx, slack = p.w + VL;
+    const int64_t line = (oh * p.w + VL - 1) / VL * VL; /* of one gradient channel; a multiple of VL, the rest zero */
+    float *pixels = workspace;
+    float *grad = pixels + lines(cg * p.volume + slack);
+    int32_t *offset = (int32_t *)(grad + lines(kg * line));
+    tap_offsets(offset, cg, &p, 1, fy, fx, 1, sh, sw, 1, dh, dw);
+    /* What is read past the last channel meets a zero of the gradient, so it must be a number. */
+    memset(pixels + cg * p.volume, 0, slack * sizeof *pixels);
+    memset(grad, 0, kg * line * sizeof *grad);
+    const int64_t k_tiles = (kg + TK - 1) / TK, j_tiles = (crs + TJ - 1) / TJ;
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t gi = 0; gi < g; gi++) {
+        for (int64_t ci = 0; ci < cg; ci++)
+            pad_channel(pixels + ci * p.volume, x + (b * c + gi * cg + ci) * h * w, &p, 1, h, w, 0, ph, pw, 1, sh, sw);
+        for (int64_t ki = 0; ki < kg; ki++)
+            for (int64_t r = 0; r < oh; r++) {
+                const float *src = dy + ((b * k + gi * kg + ki) * oh + r) * ow;
+                for (int64_t j = 0; j < ow; j++) grad[ki * line + r * p.w + j] = src[j];
+            }
+        for (int64_t q = 0; q < line; q += QB)
+        for (int64_t s = 0; s < k_tiles * j_tiles; s++) {
+            const int64_t ki = TK * (ORDER ? s % k_tiles : s / j_tiles), j = TJ * (ORDER ? s / k_tiles : s % j_tiles);
+            run_tile(grad + ki * line + q, line, pixels + q, offset + j, least(QB, line - q), kg - ki, crs - j,
+                     dwei + (gi * kg + ki) * crs + j, crs, b > 0 || q > 0);
+        }
+    }
+}
+#endif
+
+#ifdef SOLVER_GEMM
+/* Implicit GEMM, vectors over the (channel, tap) pairs, which lie side by side in dW. A register tile of TK output
+ * channels x TV vectors of pairs is summed over KC pixels at a time; a block of NC pairs x KC pixels of im2col(X)^T is
+ * gathered from the padded copy for all output channels, and is to stay in the cache while they pass over it. The
+ * gradient is read where it lies, TK channels at a time. Few pixels (7 x 7) cost nothing here: there are no lanes to add
+ * up. */
+static void run_tile(const float *grad, int64_t image, const float *restrict pairs, int64_t depth, int64_t rows,
+                     int64_t count, float *out, int64_t stride, int add)
+{
+    const float *a[TK];
+    vec acc[TK][TV];
+    UNROLL for (int i = 0; i < TK; i++) {
+        a[i] = grad + least(i, rows - 1) * image;
+        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
+    }
+    for (int64_t q = 0; q < depth; q++, pairs += TV * VL) {
+        vec v[TV];
+        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(pairs + j * VL);
+        UNROLL for (int i = 0; i < TK; i++) {
+            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += a[i][q] * v[j];
+        }
+    }
+    float spill[TK][TV * VL];
+    UNROLL for (int i = 0; i < TK; i++) {
+        UNROLL for (int j = 0; j < TV; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
+    }
+    for (int64_t i = 0; i < least(TK, rows); i++, out += stride)
+        if (add)
+            for (int64_t j = 0; j < count; j++) out[j] += spill[i][j];
+        else
+            for (int64_t j = 0; j < count; j++) out[j] = spill[i][j];
+}
+
+void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace, SIZES)
+{
+    enum { WIDE = TV * VL };
+    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const int64_t cg = c / g, kg = k / g, crs = cg * fz * fy * fx, image = (int64_t)od * oh * ow;
+    float *planes = workspace;
+    float *block = planes + lines(cg * p.volume);
+    int32_t *offset = (int32_t *)(block + (NC + WIDE - 1) / WIDE * WIDE * KC);
+    int32_t *position = offset + crs;
+    tap_offsets(offset, cg, &p, fz, fy, fx, sd, sh, sw, dd, dh, dw);
+    for (int64_t q = 0; q < image; q++)
+        position[q] = (int32_t)((q / ow / oh * p.h + q / ow % oh) * p.w + q % ow);
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t gi = 0; gi < g; gi++) {
+        for (int64_t ci = 0; ci < cg; ci++)
+            pad_channel(planes + ci * p.volume, x + (b * c + gi * cg + ci) * d * h * w, &p, d, h, w, pd, ph, pw, sd, sh,
+                        sw);
+        for (int64_t j0 = 0; j0 < crs; j0 += NC)
+        for (int64_t q0 = 0; q0 < image; q0 += KC) {
+            const int64_t pairs = least(NC, crs - j0), depth = least(KC, image - q0);
+            float *dst = block;
+            for (int64_t j = 0; j < pairs; j += WIDE) {
+                int32_t at[WIDE];
+                for (int64_t i = 0; i < WIDE; i++) at[i] = offset[j0 + least(j + i, pairs - 1)];
+                for (int64_t q = 0; q < depth; q++, dst += WIDE) {
+                    const float *src = planes + position[q0 + q];
+                    for (int i = 0; i < WIDE; i++) dst[i] = src[at[i]];
+                }
+            }
+            for (int64_t ki = 0; ki < kg; ki += TK)
+            for (int64_t j = 0; j < pairs; j += WIDE)
+                run_tile(dy + (b * k + gi * kg + ki) * image + q0, image, block + j * depth, depth, kg - ki,
+                         least(WIDE, pairs - j), dwei + (gi * kg + ki) * crs + j0 + j, crs, b > 0 || q0 > 0);
+        }
+    }
+}
+#endif
