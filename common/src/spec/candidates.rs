@@ -9,7 +9,7 @@ use crate::outcome::Candidate;
 use crate::value::Value;
 
 /// Points that are looked at to count the valid ones, whatever the limit: spaces up to this size are counted exactly.
-const COUNTED: u64 = 4096;
+const COUNTED: u64 = 1024;
 /// Points that are looked at at most, so that a space with hardly a valid point ends.
 const MAX_WALK: u64 = 1 << 22;
 
