@@ -1,3 +1,11 @@
+//! The producer: reads problems, plans a session's jobs and enqueues what is missing.
 #![forbid(unsafe_code)]
+
 pub mod driver;
+pub mod enqueue;
 pub mod input;
+pub mod plan;
+
+mod error;
+
+pub use error::PlanError;
