@@ -1,0 +1,293 @@
+/* Data gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
+ *
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in, so
+ * one artifact serves every problem.
+ */
+#include <stdint.h>
+#include <string.h>
+
+/* The sizes, in the order in which every solver's launch passes them. */
+#define SIZES                                                                                                          \
+    int32_t n, int32_t c, int32_t d, int32_t h, int32_t w, int32_t k, int32_t g, int32_t fz, int32_t fy, int32_t fx,   \
+        int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
+        int32_t dd, int32_t dh, int32_t dw
+
+/* The first j >= 0 with start + j * step >= bound. */
+static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
+{
+    return start >= bound ? 0 : (bound - start + step - 1) / step;
+}
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+#ifdef SOLVER_REFERENCE
+/* Input columns that are summed together. */
+enum { ROW = 256 };
+
+/* The definition of the operation, summed in double: each element of dX gathers what it took part in. */
+void conv_bwd_reference(const float *dy, const float *wei, float *dx, SIZES)
+{
+    const int64_t cg = c / g, kg = k / g;
+    double sum[ROW];
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t ci = 0; ci < c; ci++)
+    for (int64_t iz = 0; iz < d; iz++)
+    for (int64_t iy = 0; iy < h; iy++)
+    for (int64_t col = 0; col < w; col += ROW) {
+        const int64_t len = least(ROW, w - col);
+        for (int64_t j = 0; j < len; j++) sum[j] = 0.0;
+        for (int64_t ko = ci / cg * kg; ko < (ci / cg + 1) * kg; ko++)
+        for (int64_t tz = 0; tz < fz; tz++)
+        for (int64_t ty = 0; ty < fy; ty++) {
+            const int64_t z = iz + pd - tz * dd, r = iy + ph - ty * dh;
+            if (z < 0 || z % sd || z / sd >= od || r < 0 || r % sh || r / sh >= oh) continue;
+            const float *row = dy + (((b * k + ko) * od + z / sd) * oh + r / sh) * ow;
+            const float *taps = wei + (((ko * cg + ci % cg) * fz + tz) * fy + ty) * fx;
+            for (int64_t tx = 0; tx < fx; tx++) {
+                /* Output column j was made from input column start + j * sw, counted from col. */
+                const int64_t start = tx * dw - pw - col, end = least(ow, first_at(start, sw, len));
+                const double tap = taps[tx];
+                for (int64_t j = first_at(start, sw, 0); j < end; j++) sum[start + j * sw] += tap * row[j];
+            }
+        }
+        float *out = dx + (((b * c + ci) * d + iz) * h + iy) * w + col;
+        for (int64_t j = 0; j < len; j++) out[j] = (float)sum[j];
+    }
+}
+#endif
+
+#if defined(SOLVER_DIRECT) || defined(SOLVER_GEMM)
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* VL floats at any address. */
+typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+
+/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
+static inline int64_t lines(int64_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+#endif
+
+#ifdef SOLVER_DIRECT
+/* Direct, vectors over the pixels of dX. Every sh-th row and sw-th column of dX, one phase, is a convolution of stride 1
+ * of dY with the taps that can reach it, so that no product with an inserted zero is ever computed. dY is copied with
+ * zeros around it, and its rows are taken as one long line: position q = row * width + column, whose vectors run across
+ * row ends; what lands in the padding columns is dropped. A register tile of TC input channels x TQ vectors costs TQ loads
+ * and TC broadcasts for TC * TQ multiply-adds. KB output channels are done at a time, so that their copy of dY stays in
+ * the cache while all input channels pass over it. PACK gathers a tile's weights, which lie a whole filter row apart, into
+ * one stream: it costs as much as a few pixels, and pays with many. */
+struct tile {
+    const float *pixels, *weights;
+    const int32_t *offset, *weight;     /* for each (output channel, tap): where its pixels and its weights are */
+    int64_t depth, taps, rows, left;    /* such pairs; between weights of two channels; channels; pixels up to the end */
+    int64_t q, width;                   /* first position; of a padded row */
+    float *out;                         /* the phase's first element of the first channel */
+    int64_t image, row, column, valid;  /* in dX: between channels, rows and columns of the phase; columns of it */
+    int add;                            /* whether earlier output channels are already in dX */
+};
+
+static void run_tile(const struct tile *t)
+{
+    vec acc[TC][TQ];
+    const float *wr[TC];
+    /* Channels past the last repeat it; they are computed and dropped. */
+    UNROLL for (int i = 0; i < TC; i++) {
+        wr[i] = PACK ? t->weights + i : t->weights + least(i, t->rows - 1) * t->taps;
+        UNROLL for (int j = 0; j < TQ; j++) acc[i][j] = (vec){0};
+    }
+    const float *pixels = t->pixels + t->q;
+    const int32_t *offset = t->offset, *weight = t->weight;
+    for (int64_t p = 0, depth = t->depth; p < depth; p++) {
+        const float *src = pixels + offset[p];
+        const int64_t at = PACK ? p * TC : weight[p];
+        vec v[TQ];
+        UNROLL for (int j = 0; j < TQ; j++) v[j] = *(const vec *)(src + j * VL);
+        UNROLL for (int i = 0; i < TC; i++) {
+            UNROLL for (int j = 0; j < TQ; j++) acc[i][j] += wr[i][at] * v[j];
+        }
+    }
+    if (t->column == 1 && t->row == t->width && t->valid == t->width && t->left >= TQ * VL && t->rows >= TC) {
+        UNROLL for (int i = 0; i < TC; i++) {
+            float *out = t->out + i * t->image + t->q;
+            UNROLL for (int j = 0; j < TQ; j++) {
+                vec *o = (vec *)(out + j * VL);
+                if (t->add) acc[i][j] += *o;
+                *o = acc[i][j];
+            }
+        }
+        return;
+    }
+    float spill[TC][TQ * VL];
+    UNROLL for (int i = 0; i < TC; i++) {
+        UNROLL for (int j = 0; j < TQ; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
+    }
+    const int64_t count = least(TQ * VL, t->left), step = t->column;
+    int64_t row = t->q / t->width, col = t->q % t->width;
+    for (int64_t j = 0; j < count; j += t->width - col, row++, col = 0) {
+        const int64_t run = least(count - j, t->valid - col);
+        for (int64_t i = 0; i < least(TC, t->rows); i++) {
+            float *out = t->out + i * t->image + row * t->row + col * step;
+            if (t->add)
+                for (int64_t e = 0; e < run; e++) out[e * step] += spill[i][j + e];
+            else if (step == 1)
+                for (int64_t e = 0; e < run; e++) out[e] = spill[i][j + e];
+            else
+                for (int64_t e = 0; e < run; e++) out[e * step] = spill[i][j + e];
+        }
+    }
+}
+
+void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspace, SIZES)
+{
+    (void)d, (void)fz, (void)od, (void)pd, (void)sd, (void)dd;
+    const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(KB, kg);
+    /* Zeros above and left of dY, and the size with those below and right; the spec computes the same for the workspace. */
+    const int64_t top = most(0, (fy - 1) * dh - ph + sh - 1) / sh, left = most(0, (fx - 1) * dw - pw + sw - 1) / sw;
+    const int64_t height = top + most(oh, (h + sh - 1) / sh + (sh - 1 + ph) / sh);
+    const int64_t width = left + most(ow, (w + sw - 1) / sw + (sw - 1 + pw) / sw);
+    const int64_t volume = height * width;
+    float *pixels = workspace;
+    float *packed = pixels + lines(block * volume + TQ * VL);
+    int32_t *offset = (int32_t *)(packed + PACK * lines(block * taps * TC)), *weight = offset + block * taps;
+    memset(pixels, 0, (block * volume + TQ * VL) * sizeof *pixels);
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t gi = 0; gi < g; gi++)
+    for (int64_t k0 = 0; k0 < kg; k0 += KB) {
+        const int64_t channels = least(KB, kg - k0);
+        for (int64_t ki = 0; ki < channels; ki++)
+            for (int64_t r = 0; r < oh; r++) {
+                const float *src = dy + ((b * k + gi * kg + k0 + ki) * oh + r) * ow;
+                float *dst = pixels + ki * volume + (top + r) * width + left;
+                for (int64_t j = 0; j < ow; j++) dst[j] = src[j];
+            }
+        for (int64_t py = 0; py < least(sh, h); py++)
+        for (int64_t px = 0; px < least(sw, w); px++) {
+            int64_t depth = 0;
+            for (int64_t ki = 0; ki < channels; ki++)
+            for (int64_t ty = 0; ty < fy; ty++)
+            for (int64_t tx = 0; tx < fx; tx++) {
+                const int64_t r = py + ph - ty * dh, e = px + pw - tx * dw;
+                if (r % sh || e % sw) continue;
+                offset[depth] = (int32_t)(ki * volume + (r / sh + top) * width + e / sw + left);
+                weight[depth++] = (int32_t)(ki * crs + ty * fx + tx);
+            }
+            if (depth == 0 && k0 > 0) continue;
+            struct tile t = {.pixels = pixels, .offset = offset, .weight = weight, .depth = depth, .taps = taps,
+                             .width = width, .image = (int64_t)h * w, .row = (int64_t)sh * w, .column = sw,
+                             .valid = (w - px + sw - 1) / sw, .add = k0 > 0};
+            const int64_t end = ((h - py + sh - 1) / sh - 1) * width + t.valid;
+            for (int64_t ci = 0; ci < cg; ci += TC) {
+                const float *weights = wei + (gi * kg + k0) * crs + ci * taps;
+                t.rows = cg - ci;
+                t.weights = PACK ? packed : weights;
+                t.out = dx + ((b * c + gi * cg + ci) * h + py) * w + px;
+                if (PACK)
+                    for (int64_t p = 0; p < depth; p++)
+                        for (int64_t i = 0; i < TC; i++)
+                            packed[p * TC + i] = weights[weight[p] + least(i, t.rows - 1) * taps];
+                for (t.q = 0; t.q < end; t.q += TQ * VL) {
+                    t.left = end - t.q;
+                    run_tile(&t);
+                }
+            }
+        }
+    }
+}
+#endif
+
+#ifdef SOLVER_GEMM
+/* GEMM and col2im: columns (crs x pixels) = W^T (crs x k) * dY (k x pixels), then every row of the columns is added to dX
+ * where its tap took it from. A register tile has TM rows x TV vectors of pixels and is summed over KC output channels at
+ * a time. Only about MB rows of the columns exist at once, whole input channels, so that they are still in the cache when
+ * they are added up. */
+static void run_tile(const float *restrict weights, const float *restrict pixels, int64_t depth, float *out,
+                     int64_t stride, int add)
+{
+    vec acc[TM][TV];
+    UNROLL for (int i = 0; i < TM; i++) {
+        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
+    }
+    for (int64_t p = 0; p < depth; p++, weights += TM, pixels += TV * VL) {
+        vec v[TV];
+        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(pixels + j * VL);
+        UNROLL for (int i = 0; i < TM; i++) {
+            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += weights[i] * v[j];
+        }
+    }
+    UNROLL for (int i = 0; i < TM; i++) {
+        UNROLL for (int j = 0; j < TV; j++) {
+            vec *o = (vec *)(out + i * stride + j * VL);
+            if (add) acc[i][j] += *o;
+            *o = acc[i][j];
+        }
+    }
+}
+
+void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace, SIZES)
+{
+    enum { WIDE = TV * VL };
+    const int64_t cg = c / g, kg = k / g, taps = fz * fy * fx, crs = cg * taps, image = (int64_t)od * oh * ow;
+    const int64_t stride = (image + WIDE - 1) / WIDE * WIDE, block = least(cg, most(1, MB / taps));
+    const int64_t volume = (int64_t)d * h * w;
+    float *pixels = workspace;            /* dY in panels: [block of KC channels][vector group][channel][pixel] */
+    float *packed = pixels + kg * stride; /* the weights of one tile */
+    float *columns = packed + KC * TM;    /* rows and pixels rounded up, so that no tile has a tail */
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t gi = 0; gi < g; gi++) {
+        for (int64_t ki = 0; ki < kg; ki++) {
+            const float *src = dy + (b * k + gi * kg + ki) * image;
+            const int64_t k0 = ki / KC * KC, depth = least(KC, kg - k0);
+            for (int64_t q = 0; q < stride; q += WIDE) {
+                float *dst = pixels + k0 * stride + q * depth + (ki - k0) * WIDE;
+                for (int64_t j = 0; j < WIDE; j++) dst[j] = q + j < image ? src[q + j] : 0.0f;
+            }
+        }
+        for (int64_t c0 = 0; c0 < cg; c0 += block) {
+            const int64_t channels = least(block, cg - c0), rows = channels * taps;
+            for (int64_t k0 = 0; k0 < kg; k0 += KC)
+            for (int64_t m = 0; m < rows; m += TM) {
+                const int64_t depth = least(KC, kg - k0);
+                const float *src = wei + (gi * kg + k0) * crs + c0 * taps + m;
+                for (int64_t p = 0; p < depth; p++)
+                    for (int64_t i = 0; i < TM; i++) packed[p * TM + i] = src[p * crs + least(i, rows - m - 1)];
+                for (int64_t q = 0; q < stride; q += WIDE)
+                    run_tile(packed, pixels + k0 * stride + q * depth, depth, columns + m * stride + q, stride, k0 > 0);
+            }
+            const float *row = columns;
+            for (int64_t ci = 0; ci < channels; ci++) {
+                float *out = dx + (b * c + gi * cg + c0 + ci) * volume;
+                memset(out, 0, volume * sizeof *out);
+                for (int64_t tz = 0; tz < fz; tz++)
+                for (int64_t ty = 0; ty < fy; ty++)
+                for (int64_t tx = 0; tx < fx; tx++, row += stride) {
+                    const int64_t start = tx * dw - pw, lo = first_at(start, sw, 0);
+                    const int64_t hi = least(ow, first_at(start, sw, w));
+                    for (int64_t q = 0; q < od * oh; q++) {
+                        const int64_t iz = q / oh * sd - pd + tz * dd, iy = q % oh * sh - ph + ty * dh;
+                        if (iz < 0 || iz >= d || iy < 0 || iy >= h) continue;
+                        float *line = out + (iz * h + iy) * w + start;
+                        const float *from = row + q * ow;
+                        if (sw == 1)
+                            for (int64_t j = lo; j < hi; j++) line[j] += from[j];
+                        else
+                            for (int64_t j = lo; j < hi; j++) line[j * sw] += from[j];
+                    }
+                }
+            }
+        }
+    }
+}
+#endif
