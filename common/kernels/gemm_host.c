@@ -1,0 +1,206 @@
+/* Matrix product on the CPU: FP32, batched, either operand transposed, row or column major, one thread.
+ *
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_PACKED or -DSOLVER_STREAM. No size is baked in, so
+ * one artifact serves every problem. A column-major product is the row-major product of the swapped operands (the memory
+ * of C then holds C^T = B^T A^T), which is all that the solvers see.
+ */
+#include <stdint.h>
+
+/* The sizes, in the order in which every solver's launch passes them. */
+#define SIZES                                                                                                          \
+    int32_t m, int32_t n, int32_t k, int32_t batch, int32_t trans_a, int32_t trans_b, int32_t col_major
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One row-major product: out (rows x cols) = left (rows x depth) * right (depth x cols). Steps are in elements. */
+struct product {
+    const float *left, *right;
+    float *out;
+    int64_t rows, cols, depth;
+    int64_t left_row, left_col, right_row, right_col;
+};
+
+static struct product product_of(const float *a, const float *b, float *c, int64_t at, SIZES)
+{
+    struct product p = {.out = c + at * m * n, .depth = k};
+    (void)batch;
+    a += at * m * k, b += at * k * n;
+    p.left = col_major ? b : a, p.right = col_major ? a : b;
+    p.rows = col_major ? n : m, p.cols = col_major ? m : n;
+    const int left_turned = col_major ? trans_b : trans_a, right_turned = col_major ? trans_a : trans_b;
+    p.left_row = left_turned ? 1 : p.depth, p.left_col = left_turned ? p.rows : 1;
+    p.right_row = right_turned ? 1 : p.cols, p.right_col = right_turned ? p.depth : 1;
+    return p;
+}
+
+#ifdef SOLVER_REFERENCE
+/* Output columns that are summed together. */
+enum { ROW = 256 };
+
+/* The definition of the operation, summed in double. */
+void gemm_reference(const float *a, const float *b, float *c, SIZES)
+{
+    double sum[ROW];
+    for (int64_t at = 0; at < batch; at++) {
+        const struct product p = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
+        for (int64_t i = 0; i < p.rows; i++)
+        for (int64_t col = 0; col < p.cols; col += ROW) {
+            const int64_t len = least(ROW, p.cols - col);
+            for (int64_t j = 0; j < len; j++) sum[j] = 0.0;
+            for (int64_t l = 0; l < p.depth; l++) {
+                const double s = p.left[i * p.left_row + l * p.left_col];
+                const float *right = p.right + l * p.right_row + col * p.right_col;
+                if (p.right_col == 1)
+                    for (int64_t j = 0; j < len; j++) sum[j] += s * right[j];
+                else
+                    for (int64_t j = 0; j < len; j++) sum[j] += s * right[j * p.right_col];
+            }
+            for (int64_t j = 0; j < len; j++) p.out[i * p.cols + col + j] = (float)sum[j];
+        }
+    }
+}
+#endif
+
+#if defined(SOLVER_PACKED) || defined(SOLVER_STREAM)
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* VL floats at any address. */
+typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+
+/* Adds a tile to the part of the output that exists, or writes it there. */
+static inline void put_tile(vec acc[TM][TV], float *out, int64_t stride, int64_t rows, int64_t cols, int add)
+{
+    if (rows >= TM && cols >= TV * VL) {
+        UNROLL for (int i = 0; i < TM; i++) {
+            UNROLL for (int j = 0; j < TV; j++) {
+                vec *o = (vec *)(out + i * stride + j * VL);
+                if (add) acc[i][j] += *o;
+                *o = acc[i][j];
+            }
+        }
+        return;
+    }
+    for (int64_t i = 0; i < least(TM, rows); i++)
+        for (int64_t j = 0; j < least(TV * VL, cols); j++) {
+            const float v = acc[i][j / VL][j % VL];
+            out[i * stride + j] = add ? out[i * stride + j] + v : v;
+        }
+}
+#endif
+
+#ifdef SOLVER_PACKED
+/* Goto's scheme. A panel of KC rows of the right matrix is packed NC columns wide, in strips as wide as a register tile of
+ * TM rows x TV vectors; MC rows of the left matrix are packed in strips of TM. The inner loop then reads two streams,
+ * whatever the operands' layout, and a tail is a strip filled up with repeated rows or columns that are dropped. The left
+ * block is to stay in the second-level cache, a strip of the right one in the first. */
+static void run_tile(const float *restrict left, const float *restrict right, int64_t depth, float *out, int64_t stride,
+                     int64_t rows, int64_t cols, int add)
+{
+    vec acc[TM][TV];
+    UNROLL for (int i = 0; i < TM; i++) {
+        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
+    }
+    for (int64_t p = 0; p < depth; p++, left += TM, right += TV * VL) {
+        vec v[TV];
+        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(right + j * VL);
+        UNROLL for (int i = 0; i < TM; i++) {
+            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += left[i] * v[j];
+        }
+    }
+    put_tile(acc, out, stride, rows, cols, add);
+}
+
+/* Packs `count` rows (or columns) `step` apart, `depth` elements of each `inner` apart, into strips of `wide`. */
+static inline void pack(float *restrict dst, const float *restrict src, int64_t count, int64_t step, int64_t depth,
+                        int64_t inner, int64_t wide)
+{
+    for (int64_t s = 0; s < count; s += wide, dst += depth * wide)
+        if (step == 1 && count - s >= wide) {
+            for (int64_t p = 0; p < depth; p++)
+                for (int64_t i = 0; i < wide; i++) dst[p * wide + i] = src[s + p * inner + i];
+        } else {
+            for (int64_t i = 0; i < wide; i++) {
+                const float *line = src + least(s + i, count - 1) * step;
+                for (int64_t p = 0; p < depth; p++) dst[p * wide + i] = line[p * inner];
+            }
+        }
+}
+
+void gemm_packed(const float *a, const float *b, float *c, void *workspace, SIZES)
+{
+    enum { WIDE = TV * VL };
+    float *right = workspace, *left = right + KC * ((NC + WIDE - 1) / WIDE * WIDE);
+    for (int64_t at = 0; at < batch; at++) {
+        const struct product t = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
+        for (int64_t j0 = 0; j0 < t.cols; j0 += NC)
+        for (int64_t p0 = 0; p0 < t.depth; p0 += KC) {
+            const int64_t cols = least(NC, t.cols - j0), depth = least(KC, t.depth - p0);
+            pack(right, t.right + p0 * t.right_row + j0 * t.right_col, cols, t.right_col, depth, t.right_row, WIDE);
+            for (int64_t i0 = 0; i0 < t.rows; i0 += MC) {
+                const int64_t rows = least(MC, t.rows - i0);
+                pack(left, t.left + i0 * t.left_row + p0 * t.left_col, rows, t.left_row, depth, t.left_col, TM);
+                for (int64_t j = 0; j < cols; j += WIDE)
+                for (int64_t i = 0; i < rows; i += TM)
+                    run_tile(left + i * depth, right + j * depth, depth, t.out + (i0 + i) * t.cols + j0 + j, t.cols,
+                             rows - i, cols - j, p0 > 0);
+            }
+        }
+    }
+}
+#endif
+
+#ifdef SOLVER_STREAM
+/* No packing: both matrices are read where they lie, which is best when one of them is so small that no packed element
+ * would be used often. Rows of the right matrix must be contiguous; the left one may be turned. KC rows of the right matrix
+ * are done at a time. ORDER says what is kept near: 0 a strip of the right matrix, 1 rows of the left one. */
+static void run_tile(const struct product *t, int64_t i0, int64_t j0, int64_t p0, int64_t depth)
+{
+    const int64_t rows = t->rows - i0, cols = t->cols - j0;
+    const float *lines[TM];
+    vec acc[TM][TV];
+    UNROLL for (int i = 0; i < TM; i++) {
+        lines[i] = t->left + (i0 + least(i, rows - 1)) * t->left_row + p0 * t->left_col;
+        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
+    }
+    const float *right = t->right + p0 * t->cols + j0;
+    if (cols >= TV * VL) {
+        const int64_t step = t->left_col;
+        for (int64_t p = 0; p < depth; p++, right += t->cols) {
+            vec v[TV];
+            UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(right + j * VL);
+            UNROLL for (int i = 0; i < TM; i++) {
+                UNROLL for (int j = 0; j < TV; j++) acc[i][j] += lines[i][p * step] * v[j];
+            }
+        }
+        put_tile(acc, t->out + i0 * t->cols + j0, t->cols, rows, cols, p0 > 0);
+        return;
+    }
+    /* The last columns, too few for whole vectors: nothing past the end of a row may be read. */
+    for (int64_t i = 0; i < least(TM, rows); i++) {
+        float sum[TV * VL] = {0}, *out = t->out + (i0 + i) * t->cols + j0;
+        for (int64_t p = 0; p < depth; p++)
+            for (int64_t j = 0; j < cols; j++) sum[j] += lines[i][p * t->left_col] * right[p * t->cols + j];
+        for (int64_t j = 0; j < cols; j++) out[j] = p0 > 0 ? out[j] + sum[j] : sum[j];
+    }
+}
+
+void gemm_stream(const float *a, const float *b, float *c, SIZES)
+{
+    for (int64_t at = 0; at < batch; at++) {
+        const struct product t = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
+        const int64_t down = (t.rows + TM - 1) / TM, across = (t.cols + TV * VL - 1) / (TV * VL);
+        for (int64_t p = 0; p < t.depth; p += KC)
+            for (int64_t s = 0; s < down * across; s++) {
+                const int64_t i = ORDER ? s / across : s % down, j = ORDER ? s % across : s / down;
+                run_tile(&t, i * TM, j * TV * VL, p, least(KC, t.depth - p));
+            }
+    }
+}
+#endif
