@@ -1,1 +1,105 @@
-fn main() {}
+//! `bluefin`: tunes GPU kernels, on one machine or on many. Parses arguments, calls a crate.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod enqueue;
+mod export;
+mod input;
+mod logging;
+mod ports;
+mod problems;
+mod progress;
+mod report;
+mod status;
+mod tune;
+mod workers;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::logging::LogFormat;
+
+/// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
+#[derive(Parser)]
+#[command(version, after_help = "Exit codes: 0 done, 1 failed or with findings, 2 wrong usage.")]
+struct Cli {
+    /// How log lines look; their level is set by BLUEFIN_LOG
+    #[arg(long, global = true, value_enum, default_value_t)]
+    log: LogFormat,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Tune(tune::TuneArgs),
+    #[command(subcommand)]
+    Problems(problems::ProblemsVerb),
+    Enqueue(enqueue::EnqueueArgs),
+    CompileWorker(workers::CompileWorkerArgs),
+    EvalWorker(workers::EvalWorkerArgs),
+    Status(status::StatusArgs),
+    Export(export::ExportArgs),
+    #[command(subcommand)]
+    Bench(bench::BenchVerb),
+    /// One device's child process, started by an eval worker
+    #[command(hide = true)]
+    EvalChild(workers::EvalChildArgs),
+    /// Runs a compiler under limits, started by a compile worker
+    #[command(hide = true)]
+    SandboxExec(workers::SandboxExecArgs),
+}
+
+/// Wrong usage that only shows after parsing: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    Usage(message.into()).into()
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    // These two are on the path of every compile and every child: nothing is set up for them.
+    let verb = match cli.verb {
+        Verb::EvalChild(args) => return Ok(args.run()),
+        Verb::SandboxExec(args) => return Ok(args.run()),
+        verb => verb,
+    };
+    let quiet = matches!(verb, Verb::Tune(_) | Verb::Problems(_) | Verb::Status(_) | Verb::Export(_) | Verb::Bench(_));
+    logging::start(cli.log, if quiet { "warn" } else { "info" })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Tune(args) => args.run().await,
+            Verb::Problems(verb) => verb.run(),
+            Verb::Enqueue(args) => args.run().await,
+            Verb::CompileWorker(args) => args.run().await,
+            Verb::EvalWorker(args) => args.run().await,
+            Verb::Status(args) => args.run().await,
+            Verb::Export(args) => args.run().await,
+            Verb::Bench(verb) => verb.run().await,
+            Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
+        }
+    })
+}

@@ -1,0 +1,112 @@
+//! `bluefin bench`: how fast bluefin itself is. Every figure comes with one of a bare run beside it, in the same minute, since
+//! machines differ and are noisy.
+
+mod compile;
+mod enqueue;
+mod export;
+mod jobs;
+mod pipeline;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use crate::ports::FleetArgs;
+
+/// Measure bluefin itself
+#[derive(Subcommand)]
+pub enum BenchVerb {
+    /// Jobs enqueued a second, confirms on, beside bare confirmed publishes
+    #[command(after_help = "Example:\n  tests/servers target/release/bluefin bench enqueue --jobs 50000")]
+    Enqueue {
+        #[arg(long, default_value_t = 50_000)]
+        jobs: u64,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        fleet: FleetArgs,
+    },
+    /// No-op jobs through both hops a second, every promise in force, beside bare publish and consume
+    #[command(after_help = "Example:\n  tests/servers target/release/bluefin bench pipeline --jobs 50000")]
+    Pipeline {
+        #[arg(long, default_value_t = 50_000)]
+        jobs: u64,
+        /// Deliveries that each worker has under way
+        #[arg(long, default_value_t = 256)]
+        slots: usize,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        fleet: FleetArgs,
+    },
+    /// Share of the CPU time that goes into compilers, and what a warm cache is worth
+    #[command(after_help = "Example:\n  bluefin bench compile --candidates 200")]
+    Compile {
+        #[arg(long, default_value_t = 100)]
+        candidates: usize,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Time and memory of an export
+    #[command(after_help = "Example:\n  bluefin bench export --outcomes 1000000")]
+    Export {
+        #[arg(long, default_value_t = 1_000_000)]
+        outcomes: u64,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl BenchVerb {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Enqueue { jobs, json, fleet } => print(&enqueue::run(jobs, &fleet).await?, json)?,
+            Self::Pipeline { jobs, slots, json, fleet } => print(&pipeline::run(jobs, slots, &fleet).await?, json)?,
+            Self::Compile { candidates, json } => print(&compile::run(candidates).await?, json)?,
+            Self::Export { outcomes, json } => print(&export::run(outcomes).await?, json)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A figure with its unit.
+#[derive(serde::Serialize)]
+struct Figure {
+    what: &'static str,
+    value: f64,
+    unit: &'static str,
+}
+
+impl Figure {
+    fn new(what: &'static str, value: f64, unit: &'static str) -> Self {
+        Self { what, value, unit }
+    }
+
+    fn rate(what: &'static str, count: u64, time: Duration, unit: &'static str) -> Self {
+        Self::new(what, count as f64 / time.as_secs_f64().max(1e-9), unit)
+    }
+}
+
+fn print(figures: &[Figure], json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(figures)?);
+    } else {
+        for figure in figures {
+            println!("{:>14.3} {:<10} {}", figure.value, figure.unit, figure.what);
+        }
+    }
+    Ok(())
+}
+
+/// Peak resident memory of this process in MiB, as the kernel counts it.
+fn peak_rss_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) / 1024.0
+}

@@ -1,0 +1,77 @@
+//! Enqueueing: planning, recording and confirmed publishing, beside confirmed publishing alone.
+
+use std::time::Instant;
+
+use anyhow::ensure;
+use bluefin_common::broker::Broker;
+use bluefin_common::job::{CompileJob, Stage};
+use bluefin_common::store::Store;
+use bluefin_common::wire;
+use bluefin_producer::enqueue::{Enqueuer, Publish};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::jobs::{noop_jobs, noop_spec, session};
+use super::{Figure, peak_rss_mib};
+use crate::ports::FleetArgs;
+
+/// Publishes under way at a time in the bare run.
+const WINDOW: usize = 1000;
+/// Jobs planned and enqueued at a time.
+const CHUNK: u64 = 5000;
+
+pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
+    let store = fleet.store().await?;
+    let broker = fleet.broker().await?;
+    let bare = bare(&*broker, count).await?;
+    let session = session(&[Stage::Perf])?;
+    let spec = noop_spec()?;
+    let started = Instant::now();
+    store.put_blob(&spec.bundle.encode()?).await?;
+    let mut enqueuer = Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?;
+    let mut planned = 0;
+    while planned < count {
+        let jobs = noop_jobs(&session, &spec, planned, CHUNK.min(count - planned))?;
+        planned += jobs.len() as u64;
+        enqueuer.enqueue(jobs, &|_| {}).await?;
+    }
+    let took = started.elapsed();
+    ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);
+    // No worker of a session serves the queue, so what was published is what waits there.
+    drain(&*broker, "bluefin.compile.noop", count).await?;
+    let enqueued = Figure::rate("enqueue: planned, recorded, published, confirmed", count, took, "jobs/s");
+    let ratio = Figure::new("of the bare publishes beside it", enqueued.value / bare.value, "x");
+    broker.close().await;
+    Ok(vec![bare, enqueued, ratio, Figure::new("peak memory", peak_rss_mib(), "MiB")])
+}
+
+/// Confirmed publishes of the same messages and nothing else.
+async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<Figure> {
+    let queue = "bluefin.bench.bare";
+    broker.declare(queue).await?;
+    let session = session(&[Stage::Perf])?;
+    let job = noop_jobs(&session, &noop_spec()?, 0, 1)?.remove(0);
+    let body = bytes_of(&CompileJob { job, enqueued_ms: 0 })?;
+    let started = Instant::now();
+    stream::iter((0..count).map(|_| broker.publish(queue, "bare", body.clone())))
+        .buffer_unordered(WINDOW)
+        .try_collect::<()>()
+        .await?;
+    let took = started.elapsed();
+    drain(broker, queue, count).await?;
+    Ok(Figure::rate("bare confirmed publishes of the same size", count, took, "msgs/s"))
+}
+
+fn bytes_of(job: &CompileJob) -> anyhow::Result<bytes::Bytes> {
+    Ok(wire::encode(job)?.into())
+}
+
+/// Takes `count` messages off `queue`.
+pub async fn drain(broker: &dyn Broker, queue: &str, count: u64) -> anyhow::Result<()> {
+    let mut consumer = broker.consume(queue, 500).await?;
+    for _ in 0..count {
+        let delivery = consumer.next().await.ok_or_else(|| anyhow::anyhow!("{queue}: closed while draining"))?;
+        delivery.ack().await?;
+    }
+    consumer.stop().await;
+    Ok(())
+}

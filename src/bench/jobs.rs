@@ -1,0 +1,39 @@
+//! Jobs that cost nothing but the pipeline.
+
+use std::collections::BTreeMap;
+
+use bluefin_common::campaign::now_ms;
+use bluefin_common::job::{Job, Stage};
+use bluefin_common::session::Session;
+use bluefin_common::spec::Bundle;
+use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+
+/// A spec whose compilation and evaluation do nothing.
+pub fn noop_spec() -> anyhow::Result<LoadedSpec> {
+    let files = BTreeMap::from([("noop.c".to_string(), "void noop(void) {}\n".to_string())]);
+    Ok(LoadedSpec::load(Bundle { toml: include_str!("noop.toml").to_string(), files })?)
+}
+
+/// A session of its own for every run, so that each starts from nothing.
+pub fn session(stages: &[Stage]) -> anyhow::Result<Session> {
+    let created_ms = now_ms();
+    Ok(Session {
+        name: format!("bench-{created_ms}-{}", std::process::id()).parse()?,
+        target: "gfx000-1".parse()?,
+        label: "bluefin bench".to_string(),
+        stages: stages.to_vec(),
+        created_ms,
+    })
+}
+
+/// `count` jobs of as many problems, the ones from `first` on.
+pub fn noop_jobs(session: &Session, spec: &LoadedSpec, first: u64, count: u64) -> anyhow::Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for n in first..first + count {
+        let sizes = BTreeMap::from([("n".to_string(), i64::try_from(n)? + 1)]);
+        let problem = spec.spec.problem(&sizes)?;
+        let groups = plan_problem(session, &problem, std::slice::from_ref(spec), Budget::QUICK)?;
+        jobs.extend(groups.into_iter().flat_map(|group| group.jobs));
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,117 @@
+//! What is to be tuned, from the command line: problem files, a user's own kernels, and how they are varied.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bluefin_common::problem::{DataType, Direction, Problem};
+use bluefin_common::spec::{Bundle, Kind};
+use bluefin_common::target::Target;
+use bluefin_producer::input::{Overrides, read_file};
+use bluefin_producer::plan::{Budget, LoadedSpec};
+
+/// What is to be tuned.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InputArgs {
+    /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// A kernel of your own: a spec as docs/kernel-specs.md describes. May be given several times
+    #[arg(long, value_name = "SPEC.toml")]
+    pub kernel: Vec<PathBuf>,
+    /// Sizes of your own kernel, as NAME=VALUE,...; each --size is one problem [default: the spec's own]
+    #[arg(long, value_name = "NAME=VALUE,...", requires = "kernel")]
+    pub size: Vec<String>,
+    /// Tune for these batch sizes instead of the files' own
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub batchsize: Vec<u32>,
+    /// Only these directions: F (forward), B (backward data), W (backward weights)
+    #[arg(long, value_name = "F,B,W", value_delimiter = ',')]
+    pub direction: Vec<Direction>,
+    /// Tune in this type instead of the files' own: FP32, FP16, BF16, INT8
+    #[arg(long = "type", value_name = "TYPE")]
+    pub data_type: Option<DataType>,
+    /// Candidates for each tunable solver and problem: quick (8), normal (16), thorough (64), all, or a number
+    #[arg(long, default_value_t = Budget::NORMAL)]
+    pub budget: Budget,
+}
+
+/// Problems, and the specs that may solve them.
+pub struct Input {
+    pub problems: Vec<Problem>,
+    pub specs: Vec<LoadedSpec>,
+    /// Lines that were not taken, as `file:line: reason`.
+    pub rejects: Vec<String>,
+}
+
+impl InputArgs {
+    /// Reads everything that was named. Rejected lines are returned, not an error; no problem at all is one.
+    pub fn read(&self, target: &Target) -> anyhow::Result<Input> {
+        if self.files.is_empty() && self.kernel.is_empty() {
+            return Err(crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, or --kernel"));
+        }
+        let overrides = Overrides {
+            batchsizes: self.batchsize.clone(),
+            directions: (!self.direction.is_empty()).then(|| self.direction.clone()),
+            data_type: self.data_type,
+        };
+        let mut problems = Vec::new();
+        let mut rejects = Vec::new();
+        for file in &self.files {
+            let list = read_file(file, &overrides)?;
+            rejects.extend(list.messages());
+            problems.extend(list.problems.into_iter().map(|sourced| sourced.problem));
+        }
+        let mut specs = LoadedSpec::shipped()?;
+        for path in &self.kernel {
+            let own = LoadedSpec::load(Bundle::read(path)?)?;
+            if own.spec.kind == Kind::Kernel {
+                for sizes in self.sizes()? {
+                    problems.push(own.spec.problem(&sizes)?);
+                }
+            }
+            if specs.iter().any(|spec| spec.spec.name == own.spec.name) {
+                return Err(crate::usage(format!("{}: the name {} is taken by another spec", path.display(), own.spec.name)));
+            }
+            specs.push(own);
+        }
+        specs.retain(|spec| spec.spec.targets.iter().any(|arch| arch == target.arch()));
+        let mut seen = std::collections::HashSet::new();
+        problems.retain(|problem| seen.insert(problem.clone()));
+        Ok(Input { problems, specs, rejects })
+    }
+
+    /// The `--size` flags; one empty map, the spec's defaults, without any.
+    fn sizes(&self) -> anyhow::Result<Vec<BTreeMap<String, i64>>> {
+        if self.size.is_empty() {
+            return Ok(vec![BTreeMap::new()]);
+        }
+        self.size.iter().map(|text| parse_sizes(text)).collect()
+    }
+}
+
+fn parse_sizes(text: &str) -> anyhow::Result<BTreeMap<String, i64>> {
+    let mut sizes = BTreeMap::new();
+    for pair in text.split(',') {
+        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)));
+        let Some((name, value)) = parsed.filter(|(name, _)| !name.is_empty()) else {
+            return Err(crate::usage(format!("--size: found {pair:?}, expected NAME=VALUE with a whole number")));
+        };
+        if sizes.insert(name.to_string(), value).is_some() {
+            return Err(crate::usage(format!("--size: {name} is given twice in {text:?}")));
+        }
+    }
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_parse() {
+        assert_eq!(parse_sizes("n=3, m=-4").unwrap(), BTreeMap::from([("n".into(), 3), ("m".into(), -4)]));
+        for text in ["", "n", "n=", "=3", "n=x", "n=1,n=2"] {
+            assert!(parse_sizes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which broker and which store: RabbitMQ and Redis, from flags, the environment or a file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bluefin_common::broker::Broker;
+use bluefin_common::broker::amqp::AmqpBroker;
+use bluefin_common::store::Store;
+use bluefin_common::store::redis::RedisStore;
+
+/// How long an artifact is kept after its last use in Redis, unless memory runs out first.
+const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Where the fleet meets.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Fleet")]
+pub struct FleetArgs {
+    /// RabbitMQ, as amqp://HOST:PORT/VHOST or amqps://..., or @FILE that holds it [env: BLUEFIN_AMQP_URL]. A URL with a
+    /// password is only taken from the environment or a file
+    #[arg(long, value_name = "URL|@FILE")]
+    pub amqp: Option<String>,
+    /// Redis for what lasts, as redis://HOST:PORT/DB or rediss://..., or @FILE [env: BLUEFIN_REDIS_URL]
+    #[arg(long, value_name = "URL|@FILE")]
+    pub redis: Option<String>,
+    /// A second Redis for artifacts alone, which may evict them [env: BLUEFIN_CACHE_URL] [default: the first]
+    #[arg(long, value_name = "URL|@FILE")]
+    pub cache: Option<String>,
+}
+
+impl FleetArgs {
+    /// Whether a broker was named, by flag or in the environment.
+    pub fn names_a_broker(&self) -> bool {
+        self.amqp.is_some() || std::env::var_os("BLUEFIN_AMQP_URL").is_some()
+    }
+
+    /// Connects to RabbitMQ.
+    pub async fn broker(&self) -> anyhow::Result<Arc<dyn Broker>> {
+        let url = required("--amqp", "BLUEFIN_AMQP_URL", self.amqp.as_deref())?;
+        Ok(Arc::new(AmqpBroker::connect(&url).await?))
+    }
+
+    /// Connects to Redis.
+    pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        let url = required("--redis", "BLUEFIN_REDIS_URL", self.redis.as_deref())?;
+        let cache = url_of("--cache", "BLUEFIN_CACHE_URL", self.cache.as_deref())?;
+        Ok(Arc::new(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?))
+    }
+}
+
+fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<String> {
+    url_of(flag, variable, given)?
+        .ok_or_else(|| crate::usage(format!("{variable} is not set: set it, or pass {flag} URL or {flag} @FILE")))
+}
+
+fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Option<String>> {
+    let (source, text) = match given {
+        Some(text) if has_password(text) => {
+            return Err(crate::usage(format!(
+                "{flag}: a URL with a password shows in the process list: put it into {variable} or into a file, {flag} @FILE"
+            )));
+        }
+        Some(text) => (flag, text.to_string()),
+        None => match std::env::var(variable) {
+            Ok(text) => (variable, text),
+            Err(std::env::VarError::NotPresent) => return Ok(None),
+            Err(error) => bail!("{variable}: {error}"),
+        },
+    };
+    let Some(path) = text.strip_prefix('@') else { return Ok(Some(text)) };
+    let content = std::fs::read_to_string(path).with_context(|| format!("{source}: {path}"))?;
+    Ok(Some(content.trim().to_string()))
+}
+
+/// Whether the URL holds a password: `scheme://user:password@host`.
+fn has_password(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split('/').next().unwrap_or(rest);
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_seen() {
+        assert!(has_password("amqp://guest:guest@localhost:5672/%2f"));
+        assert!(has_password("redis://:secret@localhost"));
+        assert!(!has_password("redis://localhost:6379/0"));
+        assert!(!has_password("amqp://guest@localhost"));
+        assert!(url_of("--amqp", "BLUEFIN_NO_SUCH_VARIABLE", Some("amqp://a:b@c")).is_err());
+    }
+}

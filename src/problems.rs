@@ -1,0 +1,93 @@
+//! `bluefin problems`: what bluefin makes of a file of problems.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bluefin_producer::driver;
+use bluefin_producer::input::{self, Overrides};
+use clap::Subcommand;
+
+/// Look at problems without tuning them
+#[derive(Subcommand)]
+pub enum ProblemsVerb {
+    /// Prints each driver command with its find-db key and its text perf-db key, tab-separated
+    #[command(after_help = "Example:\n  bluefin problems keys examples/resnet50.txt\n\n\
+        Lines that can not be taken are reported on standard error with their number, and the exit code is 1.")]
+    Keys {
+        /// File of MIOpenDriver commands or MIOpen logs; - for standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints the problems of files in their canonical form
+    #[command(after_help = "Example:\n  bluefin problems list examples/resnet50.txt --json")]
+    List {
+        /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl ProblemsVerb {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Keys { file, json } => keys(&file, json),
+            Self::List { files, json } => list(&files, json),
+        }
+    }
+}
+
+fn keys(file: &std::path::Path, json: bool) -> anyhow::Result<ExitCode> {
+    let text = input::read_bytes(file)?;
+    let keys = driver::keys(&text);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for row in &keys.rows {
+        if json {
+            let line = serde_json::json!({
+                "command": row.command, "find_db_key": row.find_db_key, "perf_db_key": row.perf_db_key
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}\t{}\t{}", row.command, row.find_db_key, row.perf_db_key)?;
+        }
+    }
+    out.flush()?;
+    Ok(report_rejects(file, &keys.rejects))
+}
+
+fn list(files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for file in files {
+        let list = input::read_file(file, &Overrides::default())?;
+        for sourced in &list.problems {
+            let problem = &sourced.problem;
+            if json {
+                let line = serde_json::json!({
+                    "problem": problem.canonical(), "digest": problem.digest().to_string(), "line": sourced.line
+                });
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "{problem}")?;
+            }
+        }
+        out.flush()?;
+        if !list.rejects.is_empty() {
+            code = report_rejects(file, &list.rejects);
+        }
+    }
+    Ok(code)
+}
+
+fn report_rejects(file: &std::path::Path, rejects: &[input::Reject]) -> ExitCode {
+    for reject in rejects {
+        eprintln!("{}:{}: {}", file.display(), reject.line, reject.reason);
+    }
+    if rejects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,153 @@
+//! How far a session is, for people: a bar for each stage on a terminal, a line now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use bluefin_common::store::Progress;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows [`Progress`] as it changes.
+pub struct Display {
+    bars: Option<Bars>,
+    started: Instant,
+    last_line: Instant,
+    /// Candidates that earlier runs had done: they do not count towards this run's speed.
+    before: Option<u64>,
+    jobs_before: u64,
+}
+
+struct Bars {
+    _all: MultiProgress,
+    perf: ProgressBar,
+    find: ProgressBar,
+    summary: ProgressBar,
+}
+
+impl Display {
+    /// Starts a display; `quiet` shows nothing.
+    pub fn start(quiet: bool) -> Self {
+        let bars = (!quiet && std::io::stderr().is_terminal()).then(Bars::new);
+        let started = Instant::now();
+        let last_line = if quiet { started + Duration::from_secs(u32::MAX.into()) } else { started };
+        Self { bars, started, last_line, before: None, jobs_before: 0 }
+    }
+
+    /// Shows where the session is now.
+    pub fn show(&mut self, progress: &Progress) {
+        let counts = Counts::of(progress);
+        if self.before.is_none() {
+            self.before = Some(counts.candidates);
+            self.jobs_before = counts.done();
+        }
+        let text = self.summary(&counts);
+        if let Some(bars) = &self.bars {
+            bars.perf.set_length(counts.perf.1);
+            bars.perf.set_position(counts.perf.0);
+            // Each group ends with one find job, which is planned when its perf jobs are done.
+            bars.find.set_length(counts.find.1.max(progress.groups));
+            bars.find.set_position(counts.find.0);
+            bars.summary.set_message(text);
+        } else if Instant::now().checked_duration_since(self.last_line).is_some_and(|past| past >= LINE_EVERY) {
+            self.last_line = Instant::now();
+            eprintln!(
+                "perf {}/{}, find {}/{} jobs; {text}",
+                counts.perf.0,
+                counts.perf.1,
+                counts.find.0,
+                counts.find.1.max(progress.groups)
+            );
+        }
+    }
+
+    /// Clears the bars.
+    pub fn finish(self) {
+        if let Some(bars) = self.bars {
+            for bar in [bars.perf, bars.find, bars.summary] {
+                bar.finish_and_clear();
+            }
+        }
+    }
+
+    fn summary(&self, counts: &Counts) -> String {
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
+        let rate = counts.candidates.saturating_sub(self.before.unwrap_or(0)) as f64 / seconds;
+        let done = counts.done().saturating_sub(self.jobs_before);
+        let left = counts.planned().saturating_sub(counts.done());
+        let eta = match done {
+            0 => "?".to_string(),
+            _ => human(Duration::from_secs_f64(seconds * left as f64 / done as f64)),
+        };
+        format!("{} candidates, {} failed, {rate:.1}/s, {eta} left", counts.candidates, counts.failed)
+    }
+}
+
+/// `1m 05s`
+pub fn human(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+impl Bars {
+    fn new() -> Self {
+        let all = MultiProgress::new();
+        let bar = |name: &'static str| {
+            let style = ProgressStyle::with_template("{prefix:>5} [{bar:40}] {pos}/{len} jobs")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            all.add(ProgressBar::new(0)).with_style(style).with_prefix(name)
+        };
+        let (perf, find) = (bar("perf"), bar("find"));
+        let style =
+            ProgressStyle::with_template("      {spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let summary = all.add(ProgressBar::new_spinner()).with_style(style);
+        summary.enable_steady_tick(Duration::from_millis(200));
+        Self { _all: all, perf, find, summary }
+    }
+}
+
+/// The numbers that people look at.
+struct Counts {
+    /// Done and planned.
+    perf: (u64, u64),
+    find: (u64, u64),
+    candidates: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn of(progress: &Progress) -> Self {
+        let jobs = |stage: &str| {
+            let count = |counts: &std::collections::BTreeMap<String, u64>| counts.get(stage).copied().unwrap_or(0);
+            (count(&progress.done), count(&progress.planned))
+        };
+        let candidates: u64 = progress.candidates.values().sum();
+        let fine: u64 = ["timed", "pruned"].iter().filter_map(|name| progress.candidates.get(*name)).sum();
+        Self { perf: jobs("perf"), find: jobs("find"), candidates, failed: candidates.saturating_sub(fine) }
+    }
+
+    fn done(&self) -> u64 {
+        self.perf.0 + self.find.0
+    }
+
+    fn planned(&self) -> u64 {
+        self.perf.1 + self.find.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!(human(Duration::from_secs(5)), "5s");
+        assert_eq!(human(Duration::from_secs(65)), "1m 05s");
+        assert_eq!(human(Duration::from_secs(3700)), "1h 01m");
+    }
+}

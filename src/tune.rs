@@ -1,0 +1,211 @@
+//! `bluefin tune`: all four roles in one process, from a file of problems to databases.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bluefin_common::broker::Broker;
+use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_common::campaign::now_ms;
+use bluefin_common::digest::Digest;
+use bluefin_common::job::Stage;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::shutdown;
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::target::Target;
+use bluefin_exporter::{ExportRequest, export};
+use bluefin_exporter::summary::summaries;
+use bluefin_producer::enqueue::Publish;
+use tokio_util::sync::CancellationToken;
+
+use crate::enqueue::{Plan, enqueue};
+use crate::input::InputArgs;
+use crate::progress::{Display, human};
+use crate::workers::{self, LocalWorkers};
+use crate::{export as export_verb, report};
+
+/// Between two looks at how far the session is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Tune problems on this machine, with nothing installed, and write the databases
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  bluefin tune examples/resnet50.txt\n  \
+    bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
+    bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n\n\
+    Ctrl-C loses nothing: the same command continues. What was tuned before is not tuned again.")]
+pub struct TuneArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Device to tune for
+    #[arg(long, default_value_t = Target::Host)]
+    device: Target,
+    /// Where the work is kept
+    #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
+    state: PathBuf,
+    /// Folder for the databases; made if need be
+    #[arg(short, long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Name of the session [default: tune-<device>-<digest of the versions that shape its results>]
+    #[arg(long, value_name = "NAME")]
+    session: Option<SessionName>,
+    /// Compilers to run at a time [default: the number of CPUs]
+    #[arg(long, value_name = "N")]
+    compile_slots: Option<usize>,
+    /// Print the result as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+impl TuneArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let input = self.input.read(&self.device)?;
+        for reject in &input.rejects {
+            eprintln!("rejected: {reject}");
+        }
+        if input.problems.is_empty() {
+            anyhow::bail!("no problem to tune in what was named");
+        }
+        let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
+        let store: Arc<dyn Store> = sqlite.clone();
+        let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
+        let shutdown = shutdown::on_signal()?;
+        let local = LocalWorkers::probe(&self.device, &input.specs, self.compile_slots)?;
+        let session = self.session(&local)?;
+        let result = self.tune(&store, &broker, session, input, local, shutdown).await;
+        broker.close().await;
+        sqlite.close().await.with_context(|| self.state.display().to_string())?;
+        result
+    }
+
+    fn session(&self, local: &LocalWorkers) -> anyhow::Result<Session> {
+        let name = match &self.session {
+            Some(name) => name.clone(),
+            // Results of another compiler or CPU are another session, so that nothing stale is taken for tuned.
+            None => {
+                let versions = Digest::of_parts("bluefin 2026 versions", [local.versions().as_bytes()]);
+                format!("tune-{}-{}", self.device, &versions.short()[..8]).parse()?
+            }
+        };
+        Ok(Session {
+            name,
+            target: self.device.clone(),
+            label: "bluefin tune".to_string(),
+            stages: Stage::ALL.to_vec(),
+            created_ms: now_ms(),
+        })
+    }
+
+    async fn tune(
+        &self,
+        store: &Arc<dyn Store>,
+        broker: &Arc<dyn Broker>,
+        session: Session,
+        input: crate::input::Input,
+        local: LocalWorkers,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let groups = input.groups(&session.target)?;
+        let budget = self.input.budget;
+        let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished).await?;
+        for problem in &plan.unsolved {
+            eprintln!("skipped, no solver applies: {problem}");
+        }
+        self.say(&skipped(&plan, &self.input));
+        let mut code = ExitCode::SUCCESS;
+        if plan.enqueued == 0 {
+            self.say("nothing to do: everything was tuned before");
+        } else {
+            let interrupted = self.work(store, broker, &session, local, &shutdown).await?;
+            if interrupted {
+                eprintln!("stopped; the same command continues where this one ended");
+                return Ok(ExitCode::from(130));
+            }
+            self.say(&format!("tuned in {}", human(started.elapsed())));
+        }
+        let request = ExportRequest {
+            find_db: true,
+            perf_db: true,
+            kernel_db: true,
+            winners: true,
+            top: Some(4),
+            out: self.out.clone(),
+        };
+        let exported = export(&**store, &session.name, &request).await?;
+        let summaries = summaries(&**store, &session, &groups).await?;
+        if self.json {
+            let result = serde_json::json!({ "plan": plan, "problems": summaries, "export": exported });
+            println!("{}", serde_json::to_string_pretty(&result)?);
+        } else {
+            println!("{}", report::table(&summaries));
+            export_verb::print_report(&exported);
+        }
+        let unsolved = summaries.iter().any(|summary| summary.winner.is_none());
+        if unsolved || !plan.unsolved.is_empty() || !plan.rejects.is_empty() || !exported.warnings.is_empty() {
+            code = ExitCode::FAILURE;
+        }
+        Ok(code)
+    }
+
+    /// Runs the workers until the session is complete. Returns whether it was interrupted.
+    async fn work(
+        &self,
+        store: &Arc<dyn Store>,
+        broker: &Arc<dyn Broker>,
+        session: &Session,
+        local: LocalWorkers,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<bool> {
+        let stop = shutdown.child_token();
+        let mut running = workers::run_local(local, store.clone(), broker.clone(), stop.clone())?;
+        let mut display = Display::start(false);
+        let failed = loop {
+            let progress = store.progress(&session.name).await?;
+            display.show(&progress);
+            if progress.is_complete() {
+                break None;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = shutdown.cancelled() => break None,
+                result = running.join_next() => break result,
+            }
+        };
+        display.finish();
+        let interrupted = shutdown.is_cancelled();
+        stop.cancel();
+        if let Some(result) = failed {
+            result??;
+            anyhow::bail!("a worker ended before the session was complete");
+        }
+        while let Some(result) = running.join_next().await {
+            result??;
+        }
+        Ok(interrupted)
+    }
+
+    fn say(&self, text: &str) {
+        if !text.is_empty() {
+            eprintln!("{text}");
+        }
+    }
+}
+
+/// What the budget leaves out.
+fn skipped(plan: &Plan, input: &InputArgs) -> String {
+    let left = plan.valid_candidates.saturating_sub(plan.candidates);
+    let mut text = format!("{} problems, {} candidates in {} jobs", plan.problems, plan.candidates, plan.jobs);
+    if left > 0 {
+        text.push_str(&format!(
+            "; budget {} skips {left} of {} valid candidates (--budget thorough or all tries more)",
+            input.budget, plan.valid_candidates
+        ));
+    }
+    if plan.done > 0 {
+        text.push_str(&format!("; {} jobs were done before", plan.done));
+    }
+    text
+}

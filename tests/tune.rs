@@ -1,0 +1,139 @@
+//! `bluefin tune`: one process, nothing installed.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bluefin_test_support::wait_until;
+use common::{Running, bluefin, expect, files, json, text, write};
+
+/// Two small convolutions, one direction each.
+const PROBLEMS: &str = "./bin/MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
+    ./bin/MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 4\n";
+
+fn tune(folder: &Path, problems: &str) -> Command {
+    write(folder, "problems.txt", problems);
+    let mut command = bluefin();
+    command.current_dir(folder).args(["tune", "problems.txt", "--budget", "3", "--state", "state.db", "--out", "out"]);
+    command
+}
+
+#[test]
+fn tunes_and_does_nothing_the_second_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = expect(tune(folder.path(), PROBLEMS).arg("--json"), 0);
+    let result = json(&first);
+    let problems = result["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2);
+    for problem in problems {
+        assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
+        assert!(problem["tried"].as_u64().unwrap() >= 3, "{problem}");
+    }
+    let written = files(&folder.path().join("out"));
+    let names: Vec<&str> = written.keys().map(String::as_str).collect();
+    assert_eq!(names, ["host.HOST.fdb.txt", "host.db", "host.db.txt", "host.kdb", "winners.json"]);
+    let find_db = text(&written["host.HOST.fdb.txt"]);
+    let keys: Vec<&str> = find_db.lines().filter_map(|line| line.split('=').next()).collect();
+    assert_eq!(
+        keys,
+        ["16-14-14-3x3-24-14-14-1-1x1-1x1-1x1-0-NCHW-FP32-F", "24-14-14-1x1-16-14-14-1-0x0-1x1-1x1-0-NCHW-FP32-W"]
+    );
+
+    let second = expect(tune(folder.path(), PROBLEMS).arg("--json"), 0);
+    assert!(text(&second.stderr).contains("nothing to do"), "{}", text(&second.stderr));
+    assert_eq!(json(&second)["problems"], result["problems"]);
+    assert_eq!(files(&folder.path().join("out")), written);
+}
+
+#[test]
+fn continues_after_an_interrupt_and_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = "conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0\n\
+        conv -n 1 -c 32 -H 14 -W 14 -k 8 -y 1 -x 1 -F 0\nconv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 0\n";
+    let done = |folder: &Path| {
+        let output = bluefin()
+            .current_dir(folder)
+            .args(["export", "--state", "state.db", "--session", "it", "--winners", "--json"])
+            .output()
+            .unwrap();
+        output.status.code().is_some_and(|_| text(&output.stdout).contains("winners.json"))
+    };
+    for (signal, code) in [("INT", Some(130)), ("KILL", None), ("TERM", Some(130))] {
+        let mut command = tune(folder.path(), whole);
+        command.args(["--session", "it"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let running = Running::start(&mut command);
+        wait_until(Duration::from_secs(60), "the state file to be read", || done(folder.path()));
+        std::thread::sleep(Duration::from_millis(700));
+        running.signal(signal);
+        let ended = running.wait(Duration::from_secs(60));
+        // A fast machine may have been done before the signal.
+        assert!(ended == code || ended == Some(0), "after {signal}: {ended:?}");
+    }
+    let last = expect(tune(folder.path(), whole).args(["--session", "it", "--json"]), 0);
+    assert_eq!(json(&last)["problems"].as_array().unwrap().len(), 9);
+}
+
+#[test]
+fn tunes_a_kernel_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    let output = expect(
+        bluefin()
+            .current_dir(folder.path())
+            .args(["tune", "--budget", "3", "--json", "--size", "n=20000", "--size", "n=30000", "--kernel"])
+            .arg(example),
+        0,
+    );
+    let result = json(&output);
+    let problems = result["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2);
+    assert!(problems.iter().all(|problem| problem["winner"].is_object()), "{result}");
+}
+
+#[test]
+fn a_broken_kernel_fails_by_kind_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "broken.c", include_str!("kernels/broken.c"));
+    let spec = write(folder.path(), "broken.toml", include_str!("kernels/broken.toml"));
+    let output = expect(
+        bluefin().current_dir(folder.path()).args(["tune", "--budget", "all", "--json", "--kernel"]).arg(spec),
+        0,
+    );
+    let result = json(&output);
+    let problem = &result["problems"][0];
+    assert_eq!(problem["winner"]["solver"], "Good", "{problem}");
+    let failed = &problem["failed"];
+    for (kind, count) in [
+        ("compile_error", 1),
+        ("compile_timeout", 0),
+        ("wrong_result", 1),
+        ("output_not_written", 1),
+        ("fault", 3),
+        ("hang", 1),
+    ] {
+        assert_eq!(failed[kind].as_u64().unwrap_or(0), count, "{kind} in {failed}");
+    }
+}
+
+#[test]
+fn bad_input_is_named_and_ends_with_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["tune"], 2, "nothing to tune"),
+        (&["tune", "missing.txt"], 1, "missing.txt"),
+        (&["tune", "problems.txt", "--budget", "some"], 2, "expected quick (8)"),
+        (&["tune", "problems.txt", "--device", "gpu"], 2, "gfx90a-104"),
+        (&["tune", "problems.txt", "--direction", "Q"], 2, "--direction"),
+        (&["tune", "--kernel", "missing.toml"], 1, "missing.toml"),
+        (&["enqueue", "problems.txt", "--session", "a/b"], 2, "session name"),
+        (&["enqueue", "problems.txt", "--session", "a", "--amqp", "amqp://u:p@h", "--redis", "redis://h:1"], 2, "password"),
+    ];
+    write(folder.path(), "problems.txt", PROBLEMS);
+    for (arguments, code, expected) in cases {
+        let output = expect(bluefin().current_dir(folder.path()).args(arguments), code);
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(files(folder.path()).len(), 1, "nothing half-written");
+}
