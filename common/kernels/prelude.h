@@ -11,7 +11,11 @@
 #define SHARED __attribute__((shared, aligned(16)))
 
 // Goes between KERNEL and the kernel's name: the block size it is launched with, which bounds its registers.
-#if defined(__AMDGCN__)
+#if defined(__gfx90a__) || defined(__gfx942__)
+// Two waves a SIMD leave 256 registers to each, few enough that clang lets matrix instructions sum in plain registers;
+// with more it keeps the sums of a loop in plain ones but multiplies into accumulation ones, copying there and back.
+#define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(2)))
+#elif defined(__AMDGCN__)
 #define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 #else
 #define BLOCK_OF(threads) __attribute__((launch_bounds(threads)))
