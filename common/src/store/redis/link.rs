@@ -222,10 +222,12 @@ fn remedy(error: &RedisError) -> Remedy {
     }
 }
 
-/// `OOM`: `maxmemory` is reached. `MISCONF`: the disk is full or fails. `NOREPLICAS`, `BUSY`: as they say. Inside a script
-/// or a pipeline the code is part of a longer text.
+/// `OOM`: `maxmemory` is reached. `MISCONF`: the disk is full or fails. `NOREPLICAS`, `BUSY`: as they say. Before Redis 7 the
+/// code of an error inside a script is part of its text.
 fn is_short_of_room(error: &RedisError) -> bool {
-    let text = error.to_string();
-    matches!(error.code(), Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY"))
-        || ["OOM ", "MISCONF ", "NOREPLICAS ", "BUSY "].iter().any(|code| text.contains(code))
+    const CODES: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY"];
+    let in_text = |text: &str| CODES.iter().any(|code| text.contains(&format!("-{code} ")));
+    error.clone().into_server_errors().is_some_and(|errors| {
+        errors.iter().any(|(_, error)| CODES.contains(&error.code()) || error.details().is_some_and(in_text))
+    })
 }
