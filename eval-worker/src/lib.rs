@@ -4,8 +4,17 @@
 
 mod check;
 pub mod child;
+mod config;
 mod device;
 mod elements;
 mod layout;
+mod metrics;
 mod protocol;
+mod supervisor;
 pub mod timing;
+mod worker;
+
+pub use config::{Config, DeviceSpec};
+pub use metrics::Metrics;
+pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
+pub use worker::{Error, run};

@@ -1,0 +1,99 @@
+//! Metrics of the eval worker. Those that all workers have are in [`bluefin_common::metrics`].
+
+use std::time::Duration;
+
+use bluefin_common::metrics::PipelineMetrics;
+use prometheus::{Counter, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+/// Why a child process was replaced.
+const CAUSES: [&str; 5] = ["signal", "exit", "hang", "garbled", "tainted"];
+
+/// Metrics of an eval worker. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    pub(crate) pipeline: PipelineMetrics,
+    busy: Counter,
+    child_starts: IntCounter,
+    child_losses: IntCounterVec,
+    artifacts: IntCounterVec,
+    artifact_bytes: IntGauge,
+}
+
+impl Metrics {
+    /// Registers the metrics; `pipeline` has been.
+    ///
+    /// # Errors
+    /// If `registry` has metrics of these names.
+    pub fn register(registry: &Registry, pipeline: PipelineMetrics) -> prometheus::Result<Self> {
+        let metrics = Self {
+            pipeline,
+            busy: Counter::new(
+                "bluefin_device_busy_seconds_total",
+                "Time in which the device had candidates to check and time.",
+            )?,
+            child_starts: IntCounter::new("bluefin_child_starts_total", "Child processes started.")?,
+            child_losses: IntCounterVec::new(
+                Opts::new("bluefin_child_losses_total", "Child processes that a candidate or a reference took down."),
+                &["cause"],
+            )?,
+            artifacts: IntCounterVec::new(
+                Opts::new(
+                    "bluefin_eval_artifact_reads_total",
+                    "Artifacts needed, by where they were: in memory, in the store, or missing.",
+                ),
+                &["from"],
+            )?,
+            artifact_bytes: IntGauge::new("bluefin_eval_artifact_cache_bytes", "Artifacts kept in memory.")?,
+        };
+        registry.register(Box::new(metrics.busy.clone()))?;
+        registry.register(Box::new(metrics.child_starts.clone()))?;
+        registry.register(Box::new(metrics.child_losses.clone()))?;
+        registry.register(Box::new(metrics.artifacts.clone()))?;
+        registry.register(Box::new(metrics.artifact_bytes.clone()))?;
+        for cause in CAUSES {
+            metrics.child_losses.with_label_values(&[cause]);
+        }
+        for from in [ReadFrom::Memory, ReadFrom::Store, ReadFrom::Missing] {
+            metrics.artifacts.with_label_values(&[from.name()]);
+        }
+        Ok(metrics)
+    }
+
+    pub(crate) fn busy(&self, time: Duration) {
+        self.busy.inc_by(time.as_secs_f64());
+    }
+
+    pub(crate) fn child_started(&self) {
+        self.child_starts.inc();
+    }
+
+    pub(crate) fn child_lost(&self, cause: &'static str) {
+        self.child_losses.with_label_values(&[cause]).inc();
+    }
+
+    pub(crate) fn artifact_read(&self, from: ReadFrom) {
+        self.artifacts.with_label_values(&[from.name()]).inc();
+    }
+
+    pub(crate) fn set_artifact_bytes(&self, bytes: u64) {
+        self.artifact_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+/// Where an artifact was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFrom {
+    Memory,
+    Store,
+    Missing,
+}
+
+impl ReadFrom {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Store => "store",
+            Self::Missing => "missing",
+        }
+    }
+}

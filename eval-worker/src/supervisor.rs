@@ -1,0 +1,305 @@
+//! The parent's side of a device: a child that runs candidates, and a new one whenever a candidate takes it down.
+
+mod process;
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use bluefin_common::artifact::{Prepared, Task};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::Stage;
+use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::wire;
+use bytes::Bytes;
+
+use self::process::{ChildProcess, Lost};
+use crate::metrics::Metrics;
+use crate::protocol::{Reply, Request};
+use crate::timing::Limits;
+
+/// Tries to start a child, or to run a reference, before it is given up.
+const TRIES: u32 = 3;
+/// Between tries to start a child.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How to start a child, and how long to wait for it.
+#[derive(Clone, Debug)]
+pub struct ChildConfig {
+    /// Program and arguments: something that calls [`crate::child::main`].
+    pub command: Vec<OsString>,
+    /// The CPU that the host device runs on; the last one allowed by default.
+    pub cpu: Option<u32>,
+    pub deadlines: Deadlines,
+}
+
+/// How long a child may be silent.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// After it was started.
+    pub start: Duration,
+    /// While it makes inputs and runs the reference, which may be slow.
+    pub reference: Duration,
+    /// While it loads a candidate, or between two of its launches.
+    pub step: Duration,
+    /// The same as a multiple of the best known time, if that is longer.
+    pub step_of_incumbent: f64,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(20),
+            reference: Duration::from_secs(120),
+            step: Duration::from_secs(10),
+            step_of_incumbent: 20.0,
+        }
+    }
+}
+
+impl Deadlines {
+    fn step(&self, incumbent_ms: Option<f64>) -> Duration {
+        let of_incumbent = incumbent_ms.unwrap_or_default() * self.step_of_incumbent / 1000.0;
+        Duration::try_from_secs_f64(of_incumbent).map_or(self.step, |of_incumbent| self.step.max(of_incumbent))
+    }
+}
+
+/// The device can not be used at all, whatever the candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("child process {command:?}: {reason}")]
+    Start { command: OsString, reason: String },
+    #[error("device: found {found:?} after a restart, expected {expected:?}")]
+    Changed { found: String, expected: String },
+}
+
+/// A candidate that can be run.
+#[derive(Clone, Debug)]
+pub struct Runnable {
+    pub prepared: Prepared,
+    /// Its artifact.
+    pub code: Bytes,
+}
+
+/// Candidates of one task.
+pub struct Work<'a> {
+    pub stage: Stage,
+    pub task: &'a Task,
+    /// The reference's artifact.
+    pub reference: &'a Bytes,
+    pub candidates: &'a [Runnable],
+    /// Of inputs and of the order in a play-off.
+    pub seed: u64,
+    /// The best median known for the problem.
+    pub incumbent_ms: Option<f64>,
+    pub limits: Limits,
+}
+
+/// A device and the child that runs it.
+pub struct DeviceWorker {
+    config: ChildConfig,
+    metrics: Metrics,
+    /// Taken out while it works, so that it is gone if whoever waits for it is.
+    child: Option<ChildProcess>,
+    device: String,
+}
+
+impl DeviceWorker {
+    /// Starts a child.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub async fn start(config: ChildConfig, metrics: Metrics) -> Result<Self, DeviceError> {
+        let mut worker = Self { config, metrics, child: None, device: String::new() };
+        let child = worker.start_child().await?;
+        worker.device.clone_from(&child.device);
+        worker.child = Some(child);
+        Ok(worker)
+    }
+
+    /// The device as it names itself.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Checks and times the candidates of `work`; a result for each, in their order. A candidate that takes the child
+    /// down costs only its own result. May be cancelled: the child is then killed.
+    ///
+    /// # Errors
+    /// If no child can be started any more. No candidate is to blame.
+    pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Result<Timing, Failure>>, DeviceError> {
+        let start = Instant::now();
+        let mut results = vec![None; work.candidates.len()];
+        let mut incumbent_ms = work.incumbent_ms;
+        let mut unexplained = 0;
+        while let Some(next) = results.iter().position(Option::is_none) {
+            let open: Vec<usize> = match work.stage {
+                Stage::Perf => vec![next],
+                Stage::Find => (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect(),
+            };
+            let mut child = match self.child_at(work).await? {
+                Ok(child) => child,
+                // Without an answer to compare with, nobody can be right.
+                Err(failure) => {
+                    for result in results.iter_mut().filter(|result| result.is_none()) {
+                        *result = Some(Err(failure.clone()));
+                    }
+                    break;
+                }
+            };
+            match self.ask(&mut child, work, &open, incumbent_ms).await {
+                Ok(Outcome { results: new, tainted }) => {
+                    for (index, new) in open.iter().zip(new) {
+                        if let (Some(result), Some(new)) = (results.get_mut(*index), new) {
+                            incumbent_ms = better(incumbent_ms, &new);
+                            *result = Some(new);
+                        }
+                    }
+                    if tainted {
+                        self.metrics.child_lost("tainted");
+                    } else {
+                        self.child = Some(child);
+                    }
+                }
+                Err(lost) => {
+                    let (culprit, failure) = self.bury(child, lost).await;
+                    unexplained += u32::from(culprit.is_none());
+                    let culprit = culprit.or_else(|| (unexplained >= TRIES).then_some(0));
+                    let culprit = culprit.and_then(|culprit| open.get(culprit as usize));
+                    if let Some(result) = culprit.and_then(|culprit| results.get_mut(*culprit)) {
+                        *result = Some(Err(failure));
+                    }
+                }
+            }
+        }
+        self.metrics.busy(start.elapsed());
+        let missing = || Err(Failure::new(FailureKind::Dead, "not evaluated"));
+        Ok(results.into_iter().map(|result| result.unwrap_or_else(missing)).collect())
+    }
+
+    /// Lets the child evaluate the candidates at the indices `open`.
+    async fn ask(
+        &self,
+        child: &mut ChildProcess,
+        work: &Work<'_>,
+        open: &[usize],
+        incumbent_ms: Option<f64>,
+    ) -> Result<Outcome, Lost> {
+        let candidates: Vec<&Runnable> = open.iter().filter_map(|index| work.candidates.get(*index)).collect();
+        let codes: Vec<&[u8]> = candidates.iter().map(|candidate| candidate.code.as_ref()).collect();
+        let limits = work.limits;
+        let request = match (work.stage, candidates.as_slice()) {
+            (Stage::Perf, [candidate]) => {
+                Request::Evaluate { candidate: candidate.prepared.clone(), incumbent_ms, limits }
+            }
+            _ => {
+                let candidates = candidates.iter().map(|candidate| candidate.prepared.clone()).collect();
+                Request::PlayOff { candidates, seed: work.seed, limits }
+            }
+        };
+        match child.ask(&request, &codes, self.config.deadlines.step(incumbent_ms)).await? {
+            Reply::Results { results, tainted } if results.len() == open.len() => Ok(Outcome { results, tainted }),
+            other => Err(Lost::Garbled { reason: format!("unexpected reply {other:?}") }),
+        }
+    }
+
+    /// A child with the task of `work` prepared, or why the reference does not run.
+    async fn child_at(&mut self, work: &Work<'_>) -> Result<Result<ChildProcess, Failure>, DeviceError> {
+        let request = Request::Prepare { task: work.task.clone(), seed: work.seed, limits: work.limits };
+        let key = match wire::encode(&request) {
+            Ok(frame) => Digest::of(&frame),
+            Err(error) => return Ok(Err(Failure::new(FailureKind::InvalidLaunch, error.to_string()))),
+        };
+        let mut failure = Failure::new(FailureKind::Fault, String::new());
+        for _ in 0..TRIES {
+            let mut child = match self.child.take() {
+                Some(child) => child,
+                None => self.start_child().await?,
+            };
+            if child.task == Some(key) {
+                return Ok(Ok(child));
+            }
+            child.task = None;
+            let reply = child.ask(&request, &[work.reference.as_ref()], self.config.deadlines.reference).await;
+            match reply {
+                Ok(Reply::Prepared(Ok(()))) => {
+                    child.task = Some(key);
+                    return Ok(Ok(child));
+                }
+                // Computed, not crashed: it would say the same again.
+                Ok(Reply::Prepared(Err(refused))) => {
+                    self.child = Some(child);
+                    return Ok(Err(of_reference(&refused)));
+                }
+                Ok(other) => {
+                    let lost = Lost::Garbled { reason: format!("unexpected reply {other:?}") };
+                    failure = self.bury(child, lost).await.1;
+                }
+                Err(lost) => {
+                    let hung = matches!(lost, Lost::Hung { .. });
+                    failure = self.bury(child, lost).await.1;
+                    if hung {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Err(of_reference(&failure)))
+    }
+
+    /// What became of a lost child: the candidate that it worked on, and the failure that it is.
+    async fn bury(&self, child: ChildProcess, lost: Lost) -> (Option<u32>, Failure) {
+        let obituary = child.bury(lost).await;
+        self.metrics.child_lost(obituary.cause);
+        tracing::debug!(kind = obituary.failure.kind.name(), detail = obituary.failure.detail, "child lost");
+        (obituary.candidate, obituary.failure)
+    }
+
+    async fn start_child(&self) -> Result<ChildProcess, DeviceError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            self.metrics.child_started();
+            match ChildProcess::start(&self.config).await {
+                Ok(child) if self.device.is_empty() || self.device == child.device => return Ok(child),
+                Ok(child) => {
+                    return Err(DeviceError::Changed { found: child.device.clone(), expected: self.device.clone() });
+                }
+                Err(error) if tries >= TRIES => return Err(error),
+                Err(error) => tracing::warn!(%error, tries, "child did not start"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What a child says of the candidates it was asked about.
+struct Outcome {
+    results: Vec<Option<Result<Timing, Failure>>>,
+    tainted: bool,
+}
+
+fn better(incumbent_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {
+    match result {
+        Ok(timing) if !timing.pruned => Some(incumbent_ms.map_or(timing.median_ms, |best| best.min(timing.median_ms))),
+        _ => incumbent_ms,
+    }
+}
+
+fn of_reference(failure: &Failure) -> Failure {
+    Failure::new(failure.kind, format!("the reference failed: {}", failure.detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_grow_with_the_incumbent() {
+        let deadlines = Deadlines::default();
+        assert_eq!(deadlines.step(None), Duration::from_secs(10));
+        assert_eq!(deadlines.step(Some(1.0)), Duration::from_secs(10));
+        assert_eq!(deadlines.step(Some(2000.0)), Duration::from_secs(40));
+        assert_eq!(deadlines.step(Some(f64::NAN)), Duration::from_secs(10));
+    }
+}

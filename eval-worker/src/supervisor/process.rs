@@ -1,0 +1,242 @@
+//! One child process, from its start to its end.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bluefin_common::digest::Digest;
+use bluefin_common::outcome::{Failure, FailureKind};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{ChildConfig, DeviceError};
+use crate::protocol::{Activity, FrameError, Reply, Request, receive, send};
+
+/// Bytes kept of what a child prints; the end says why it died.
+const TAIL: usize = 2048;
+/// How long a child that closed its pipe may take to end, and its last words to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A running child.
+pub(super) struct ChildProcess {
+    child: Child,
+    /// Its process group, which what it starts belongs to.
+    group: Option<Pid>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    tail: Arc<Mutex<Vec<u8>>>,
+    /// Reads what the child prints; aborted with it.
+    printed: JoinSet<()>,
+    activity: Option<Activity>,
+    pub(super) device: String,
+    /// The task that it has prepared.
+    pub(super) task: Option<Digest>,
+}
+
+/// Why a child is of no use any more.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// It was silent for too long.
+    Hung { deadline: Duration },
+    /// It closed its pipe.
+    Ended,
+    /// What it says makes no sense.
+    Garbled { reason: String },
+}
+
+/// What is known of a lost child.
+pub(super) struct Obituary {
+    /// Index of the candidate that it worked on, within its request.
+    pub(super) candidate: Option<u32>,
+    pub(super) failure: Failure,
+    /// For the metrics.
+    pub(super) cause: &'static str,
+}
+
+impl ChildProcess {
+    pub(super) async fn start(config: &ChildConfig) -> Result<Self, DeviceError> {
+        let command = config.command.first().cloned().unwrap_or_default();
+        let failed = |reason: String| DeviceError::Start { command: command.clone(), reason };
+        let mut child = Command::new(&command)
+            .args(config.command.iter().skip(1))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(failed("no pipes".to_string()));
+        };
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let mut printed = JoinSet::new();
+        printed.spawn(keep_tail(stderr, Arc::clone(&tail)));
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let mut process = Self {
+            child,
+            group,
+            stdin,
+            stdout: BufReader::new(stdout),
+            tail,
+            printed,
+            activity: None,
+            device: String::new(),
+            task: None,
+        };
+        match process.ask(&Request::Start { cpu: config.cpu }, &[], config.deadlines.start).await {
+            Ok(Reply::Started { device }) => {
+                process.device = device;
+                Ok(process)
+            }
+            Ok(other) => Err(failed(format!("unexpected reply {other:?}"))),
+            Err(lost) => Err(failed(process.bury(lost).await.failure.detail)),
+        }
+    }
+
+    /// Sends a request and waits for its answer, as long as the child says something every `deadline`.
+    pub(super) async fn ask(
+        &mut self,
+        request: &Request,
+        artifacts: &[&[u8]],
+        deadline: Duration,
+    ) -> Result<Reply, Lost> {
+        self.activity = None;
+        let hung = |_| Lost::Hung { deadline };
+        // The child reads all of a request before it answers, so writing first can not lock up both.
+        timeout(deadline, send(&mut self.stdin, request, artifacts)).await.map_err(hung)??;
+        loop {
+            match timeout(deadline, receive(&mut self.stdout)).await.map_err(hung)?? {
+                Some(Reply::Working(activity)) => self.activity = Some(activity),
+                Some(reply) => return Ok(reply),
+                None => return Err(Lost::Ended),
+            }
+        }
+    }
+
+    /// Makes sure that the process and all it started are gone, and says what happened to it.
+    pub(super) async fn bury(mut self, lost: Lost) -> Obituary {
+        // One that ended by itself has a status to tell; what is left of its group is killed after that.
+        let ended = match lost {
+            Lost::Ended => timeout(LAST_WORDS, self.child.wait()).await.ok().and_then(Result::ok),
+            Lost::Hung { .. } | Lost::Garbled { .. } => None,
+        };
+        self.kill();
+        if ended.is_none() {
+            let _ = timeout(LAST_WORDS, self.child.wait()).await;
+        }
+        self.group = None;
+        let _ = timeout(LAST_WORDS, self.printed.join_next()).await;
+
+        let (kind, cause, what) = match (&lost, ended) {
+            (Lost::Hung { deadline }, _) => {
+                (FailureKind::Hang, "hang", format!("killed after {:.1} s without a sign", deadline.as_secs_f64()))
+            }
+            (Lost::Garbled { reason }, _) => (FailureKind::Fault, "garbled", format!("damaged its process: {reason}")),
+            (Lost::Ended, Some(status)) if status.signal().is_some() => {
+                (FailureKind::Fault, "signal", describe(status))
+            }
+            (Lost::Ended, Some(status)) => (FailureKind::Fault, "exit", describe(status)),
+            (Lost::Ended, None) => (FailureKind::Fault, "exit", "closed its pipe and was killed".to_string()),
+        };
+        let mut detail = what;
+        if let Some(activity) = self.activity {
+            detail = format!("{detail} {}", activity.step);
+        }
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = String::from_utf8_lossy(&tail);
+        if !printed.trim().is_empty() {
+            detail = format!("{detail}; it printed: {}", printed.trim());
+        }
+        drop(tail);
+        let candidate = self.activity.map(|activity| activity.candidate);
+        Obituary { candidate, failure: Failure::new(kind, detail), cause }
+    }
+
+    /// Kills the whole process group.
+    fn kill(&self) {
+        if let Some(group) = self.group {
+            // It may be gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A pipe that breaks is the child's end.
+impl From<FrameError> for Lost {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::Io(error) if is_end(&error) => Self::Ended,
+            error => Self::Garbled { reason: error.to_string() },
+        }
+    }
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+    )
+}
+
+async fn keep_tail(mut stderr: impl AsyncRead + Unpin, tail: Arc<Mutex<Vec<u8>>>) {
+    let mut chunk = [0; TAIL];
+    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend(chunk.iter().take(count));
+        let excess = tail.len().saturating_sub(TAIL);
+        tail.drain(..excess);
+    }
+}
+
+/// How a process ended, with the name of its signal.
+fn describe(status: ExitStatus) -> String {
+    let Some(signal) = status.signal() else {
+        return format!("ended its process with exit code {}", status.code().unwrap_or_default());
+    };
+    let name = match Signal::from_named_raw(signal) {
+        Some(Signal::SEGV) => "SIGSEGV (invalid address)",
+        Some(Signal::BUS) => "SIGBUS (invalid address)",
+        Some(Signal::FPE) => "SIGFPE (integer division)",
+        Some(Signal::ILL) => "SIGILL (instruction that this CPU does not have)",
+        Some(Signal::ABORT) => "SIGABRT",
+        Some(Signal::TRAP) => "SIGTRAP",
+        Some(Signal::SYS) => "SIGSYS",
+        Some(Signal::KILL) => "SIGKILL (not by bluefin; most likely the machine ran out of memory)",
+        _ => return format!("killed by signal {signal}"),
+    };
+    format!("killed by {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses() {
+        assert_eq!(describe(ExitStatus::from_raw(11)), "killed by SIGSEGV (invalid address)");
+        assert_eq!(describe(ExitStatus::from_raw(6)), "killed by SIGABRT");
+        assert_eq!(describe(ExitStatus::from_raw(34)), "killed by signal 34");
+        assert_eq!(describe(ExitStatus::from_raw(3 << 8)), "ended its process with exit code 3");
+    }
+
+    #[tokio::test]
+    async fn the_tail_is_bounded_and_is_the_end() {
+        let text: Vec<u8> = (0..20_000_u32).flat_map(|number| number.to_le_bytes()).collect();
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        keep_tail(text.as_slice(), Arc::clone(&tail)).await;
+        assert_eq!(*tail.lock().unwrap(), text[text.len() - TAIL..]);
+    }
+}

@@ -1,0 +1,221 @@
+//! The way of one job through the worker.
+
+use std::time::Duration;
+
+use bluefin_common::broker::Delivery;
+use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::job::{EvalJob, Job, Stage};
+use bluefin_common::metrics::{Settled, Step};
+use bluefin_common::outcome::{CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::store::Store;
+use bluefin_common::wire::{self, WireError};
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+
+use super::Worker;
+use super::settle::{Stop, Verdict};
+use crate::supervisor::{DeviceError, Runnable, Work};
+use crate::timing::PROTOCOL_VERSION;
+
+/// Before a job that is not this worker's is offered again.
+const NOT_MINE: Duration = Duration::from_secs(5);
+/// The same for a message of another version of bluefin: until the fleet is upgraded.
+const OTHER_VERSION: Duration = Duration::from_secs(25);
+/// The time that the device that does nothing measures.
+const NOOP_MS: f64 = 1.0;
+
+impl Worker {
+    /// Takes a job through all steps and settles it.
+    ///
+    /// # Errors
+    /// If the device is gone; the job is handed back.
+    pub(super) async fn handle(&self, delivery: Delivery) -> Result<(), DeviceError> {
+        let _in_flight = self.metrics.pipeline.in_flight(Step::Eval);
+        let eval_job: EvalJob = match wire::decode(&delivery.body) {
+            Ok(eval_job) => eval_job,
+            Err(error) => {
+                self.refuse(delivery, &error).await;
+                return Ok(());
+            }
+        };
+        let stage = eval_job.job.stage;
+        let (verdict, result) = match self.process(&delivery, eval_job).await {
+            Ok(settled) => (Verdict::Ack(settled), Ok(())),
+            Err(Stop::Settle(verdict)) => (verdict, Ok(())),
+            Err(Stop::Device(error)) => (Verdict::HandBack(Duration::ZERO), Err(error)),
+        };
+        self.settle(delivery, stage, verdict).await;
+        result
+    }
+
+    /// Settles a message that is no job.
+    async fn refuse(&self, delivery: Delivery, error: &WireError) {
+        tracing::error!(message = delivery.message_id, %error, "message refused");
+        let result = if let WireError::Version { .. } = error {
+            delivery.hand_back(OTHER_VERSION).await
+        } else {
+            self.metrics.pipeline.undecodable();
+            delivery.dead(&error.to_string()).await
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "delivery not settled");
+        }
+    }
+
+    async fn process(&self, delivery: &Delivery, eval_job: EvalJob) -> Result<Settled, Stop> {
+        if self.draining.is_cancelled() {
+            return Err(Verdict::HandBack(Duration::ZERO).into());
+        }
+        let job = &eval_job.job;
+        self.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
+        if let Some(reason) = delivery.exhausted().or_else(|| self.mismatch(&eval_job)) {
+            self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
+            return Err(Verdict::Dead(reason).into());
+        }
+        let (group, id) = (job.group(), job.id());
+        if self.patiently("look for outcome", || self.store.has_outcome(&job.session, group, id)).await? {
+            self.advance(job, None).await?;
+            return Ok(Settled::Skipped);
+        }
+        if !self.patiently("pin", || self.pinning.allows(self.store(), &job.session)).await? {
+            self.metrics.pipeline.refused(Step::Eval);
+            return Err(Verdict::HandBack(NOT_MINE).into());
+        }
+        let Some(fetched) = self.fetch(&eval_job).await? else {
+            // Nobody compiles it unasked: what it was compiled from is all in the job.
+            tracing::info!(job = %id.short(), "artifacts are gone; compiling again");
+            let publish = || campaign::publish(self.store(), &*self.broker, job, eval_job.enqueued_ms);
+            self.patiently("send back to compile", publish).await?;
+            return Ok(Settled::Recompile);
+        };
+        let outcome = self.evaluate(eval_job, fetched).await?;
+        self.store_outcome(&outcome).await?;
+        Ok(Settled::Done)
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// What is wrong with a job that decodes.
+    fn mismatch(&self, eval_job: &EvalJob) -> Option<String> {
+        let (job, target) = (&eval_job.job, self.config.device.target());
+        if job.target != target {
+            return Some(format!("target: found {}, expected {target}, which its queue is for", job.target));
+        }
+        let (found, expected) = (eval_job.prepared.len(), job.candidates.len());
+        (found != expected).then(|| format!("prepared: found {found}, expected one for each of {expected} candidates"))
+    }
+
+    /// All artifacts of the job; `None` if one is missing.
+    async fn fetch(&self, eval_job: &EvalJob) -> Result<Option<Fetched>, Stop> {
+        if eval_job.prepared.iter().all(Result::is_err) {
+            return Ok(Some(Fetched { reference: Bytes::new(), candidates: Vec::new() }));
+        }
+        let get = |artifact| {
+            self.patiently("fetch artifact", move || self.artifacts.get(self.store(), artifact))
+        };
+        let Some(reference) = get(eval_job.task.reference.artifact).await? else { return Ok(None) };
+        let wanted: Vec<_> = eval_job.prepared.iter().flatten().map(|prepared| prepared.artifact).collect();
+        let codes = try_join_all(wanted.into_iter().map(get)).await?;
+        let codes: Option<Vec<Bytes>> = codes.into_iter().collect();
+        Ok(codes.map(|codes| {
+            let candidates = eval_job.prepared.iter().flatten().cloned().zip(codes);
+            let candidates = candidates.map(|(prepared, code)| Runnable { prepared, code }).collect();
+            Fetched { reference, candidates }
+        }))
+    }
+
+    /// Runs what can be run.
+    async fn evaluate(&self, eval_job: EvalJob, fetched: Fetched) -> Result<Outcome, Stop> {
+        let EvalJob { job, task, prepared, .. } = eval_job;
+        let group = job.group();
+        let stored_ms = self.patiently("read best", || self.store.best_ms(&job.session, group)).await?;
+        let mut work = Work {
+            stage: job.stage,
+            task: &task,
+            reference: &fetched.reference,
+            candidates: &fetched.candidates,
+            seed: job.problem.digest().0.iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte)),
+            incumbent_ms: None,
+            limits: self.config.limits,
+        };
+        let results = if fetched.candidates.is_empty() {
+            Vec::new()
+        } else if let Some(device) = &self.device {
+            let mut device = tokio::select! {
+                biased;
+                () = self.draining.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
+                device = device.lock() => device,
+            };
+            work.incumbent_ms = self.best_of(&job, stored_ms);
+            tokio::select! {
+                results = device.evaluate(&work) => results?,
+                () = self.expired.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
+            }
+        } else {
+            let timing = Timing { median_ms: NOOP_MS, spread_ms: 0.0, samples_ms: vec![NOOP_MS as f32], pruned: false };
+            vec![Ok(timing); fetched.candidates.len()]
+        };
+        self.best_of(&job, best(&results));
+        if job.stage == Stage::Find {
+            for (runnable, _) in fetched.candidates.iter().zip(&results).filter(|(_, result)| result.is_ok()) {
+                self.patiently("keep artifact", || self.store.put_blob(&runnable.code)).await?;
+            }
+        }
+
+        let device = if results.is_empty() { String::new() } else { self.device_name.clone() };
+        let mut results = results.into_iter();
+        let mut result = |prepared: &_| match prepared {
+            Ok(_) => results.next().unwrap_or_else(|| Err(Failure::new(FailureKind::Dead, "not evaluated"))),
+            Err(failure) => Err(Failure::clone(failure)),
+        };
+        let outcomes = job.candidates.iter().zip(prepared).map(|(candidate, prepared)| CandidateOutcome {
+            candidate: candidate.clone(),
+            result: result(&prepared),
+            prepared: prepared.ok(),
+        });
+        let candidates = outcomes.collect();
+        Ok(Outcome { job, candidates, device, protocol: PROTOCOL_VERSION, finished_ms: now_ms() })
+    }
+
+    /// Makes an outcome durable, and lets its group take the next step.
+    async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Stop> {
+        let job = &outcome.job;
+        let stored = self.patiently("store outcome", || self.store.put_outcome(outcome)).await?;
+        if stored.first {
+            outcome.candidates.iter().for_each(|candidate| self.metrics.pipeline.candidate(Step::Eval, candidate));
+        }
+        let times = outcome.candidates.iter().map(|candidate| &candidate.result);
+        if let Some(best_ms) = best(times) {
+            let improve = || self.store.improve_best(&job.session, job.group(), best_ms);
+            self.patiently("store best", improve).await?;
+        }
+        self.advance(job, Some(stored.open)).await
+    }
+
+    /// Lets the group of `job` take its next step. `open`: its jobs without an outcome, where that is known.
+    async fn advance(&self, job: &Job, open: Option<u64>) -> Result<(), Stop> {
+        let advance = || async {
+            let open = match open {
+                Some(open) => open,
+                None => self.store.open_jobs(&job.session, job.group()).await?,
+            };
+            campaign::advance(self.store(), &*self.broker, job, open).await
+        };
+        Ok(self.patiently("advance group", advance).await?)
+    }
+}
+
+/// The artifacts of a job.
+struct Fetched {
+    reference: Bytes,
+    /// Those of its candidates that compiled, in order.
+    candidates: Vec<Runnable>,
+}
+
+/// The best of the times that were measured to the end.
+fn best<'a>(results: impl IntoIterator<Item = &'a Result<Timing, Failure>>) -> Option<f64> {
+    let times = results.into_iter().flatten().filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
+    times.min_by(f64::total_cmp)
+}

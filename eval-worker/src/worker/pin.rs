@@ -1,0 +1,48 @@
+//! A session's times come from devices of one kind: the first worker pins what it is, the others must be the same.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use bluefin_common::session::SessionName;
+use bluefin_common::store::{Store, StoreError};
+use bluefin_common::target::Target;
+use lru::LruCache;
+
+/// Sessions whose pin is remembered.
+const SESSIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// What this worker pins sessions to.
+pub(super) struct Pinning {
+    key: String,
+    value: String,
+    /// Whether the session takes this worker.
+    known: Mutex<LruCache<SessionName, bool>>,
+}
+
+impl Pinning {
+    pub(super) fn new(target: &Target, device: &str) -> Self {
+        let known = Mutex::new(LruCache::new(SESSIONS));
+        Self { key: format!("device.{target}"), value: device.to_string(), known }
+    }
+
+    /// Whether this worker may evaluate for `session`. Says loudly if not, once for each session.
+    pub(super) async fn allows(&self, store: &dyn Store, session: &SessionName) -> Result<bool, StoreError> {
+        if let Some(allowed) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(session) {
+            return Ok(*allowed);
+        }
+        let pinned = store.pin(session, &self.key, &self.value).await?;
+        let allowed = pinned == self.value;
+        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(session.clone(), allowed);
+        if !allowed && before.is_none() {
+            tracing::error!(
+                %session,
+                pin = self.key,
+                pinned,
+                this_worker = self.value,
+                "this device is not the one that the session's times come from; its jobs are handed back. Run workers on \
+                 devices of one model for a session, or start a new session for this one"
+            );
+        }
+        Ok(allowed)
+    }
+}
