@@ -28,14 +28,14 @@ pub struct Candidates {
 
 impl KernelSpec {
     /// Up to `limit` valid points: the default first if it is valid, then a pseudo-random order that depends on the
-    /// solver and the problem alone. Nothing is enumerated beyond what `limit` asks for and the count needs.
+    /// solver alone. Nothing is enumerated beyond what `limit` asks for and the count needs.
     ///
     /// # Errors
     /// A constraint that has no value for a point.
     pub fn candidates(&self, solver: &Solver, scope: &Scope, limit: usize) -> Result<Candidates, SpecError> {
         let space = solver.space();
-        let seed =
-            Digest::of_parts("bluefin 2026 candidate order", [solver.name.as_bytes(), scope.problem.0.as_slice()]);
+        // Not by problem: the layers of a network then try the same points, and share their artifacts.
+        let seed = Digest::of_parts("bluefin 2026 candidate order", [solver.name.as_bytes()]);
         let order = Permutation::new(space, &seed.0);
         let mut values = scope.values.clone();
         let outer = values.len();

@@ -4,7 +4,6 @@ use super::error::SpecError;
 use super::expression::{Values, push};
 use super::{KernelSpec, Kind, Solver, TypeOf};
 use crate::artifact::{Buffer, Role, Tolerance};
-use crate::digest::Digest;
 use crate::problem::{DataType, KernelProblem, Problem};
 use crate::target::Target;
 use crate::value::Value;
@@ -20,8 +19,6 @@ const MAX_SIZE: i64 = 1 << 40;
 pub struct Scope {
     pub(super) values: Values,
     pub(super) target: Target,
-    /// Digest of the problem, which seeds the order of candidates.
-    pub(super) problem: Digest,
 }
 
 impl Scope {
@@ -77,7 +74,7 @@ impl KernelSpec {
         if self.applicable_uses_lets && !self.applicable.bool(&mut values)? {
             return Ok(None);
         }
-        Ok(Some(Scope { values, target: target.clone(), problem: problem.digest() }))
+        Ok(Some(Scope { values, target: target.clone() }))
     }
 
     /// The problem of a user's own kernel: its sizes with their defaults, `sizes` in their place where given.
