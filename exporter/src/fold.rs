@@ -1,0 +1,249 @@
+//! The fold: from the outcomes of each group to the records of all databases. Pure; what it yields does not depend on the
+//! order in which groups come.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::campaign::{Decision, Timed, best_of_each_solver, decide};
+use bluefin_common::digest::Digest;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
+use bluefin_common::session::Session;
+use bluefin_common::spec::KernelSpec;
+
+use crate::find_db::{FindDb, FindEntry, algorithm_name, intern};
+use crate::kernel_db::KernelName;
+use crate::number;
+use crate::perf_db::PerfDb;
+use crate::summary;
+
+/// Which records are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub find_db: bool,
+    pub perf_db: bool,
+    pub kernel_db: bool,
+    pub winners: bool,
+}
+
+/// The best params of a solver so far.
+#[derive(Clone, Debug, PartialEq)]
+struct BestParams {
+    median_ms: f64,
+    params: Box<str>,
+}
+
+/// A winner's code object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelRef {
+    pub artifact: ArtifactRef,
+    /// A problem that it wins, in canonical form.
+    pub problem: String,
+}
+
+/// Where a summary stands in `winners.json`: problem, name and digest of its spec.
+pub type SummaryKey = (String, String, Digest);
+
+/// Records of any number of groups.
+#[derive(Debug, Default)]
+pub struct Records {
+    finds: BTreeMap<String, Vec<FindEntry>>,
+    best_params: BTreeMap<PerfDbKey, BTreeMap<Arc<str>, BestParams>>,
+    /// Code objects by the name that MIOpen looks them up by.
+    pub kernels: BTreeMap<KernelName, KernelRef>,
+    /// Summaries as JSON, which is smaller than the structure.
+    pub summaries: BTreeMap<SummaryKey, Box<str>>,
+    /// What could not be told in a database.
+    pub warnings: BTreeSet<String>,
+    names: HashSet<Arc<str>>,
+}
+
+impl Records {
+    /// Adds what the outcomes of one group tell.
+    pub fn add(&mut self, session: &Session, spec: &KernelSpec, outcomes: &[Outcome], wanted: Wanted) {
+        let Some(first) = outcomes.first() else { return };
+        let problem = &first.job.problem;
+        let decision = decide(session, outcomes);
+        if let Problem::Conv(conv) = problem {
+            if wanted.find_db
+                && let Some(decision) = &decision
+            {
+                self.add_find(conv, spec, decision);
+            }
+            if wanted.perf_db {
+                self.add_perf(conv, spec, outcomes);
+            }
+        }
+        if wanted.kernel_db
+            && let Some(winner) = decision.as_ref().and_then(Decision::winner)
+        {
+            match kernel(session, spec, problem, winner) {
+                Ok((name, kernel)) => self.add_kernel(name, kernel),
+                Err(reason) => {
+                    let candidate = &winner.outcome.candidate;
+                    self.warnings.insert(format!("{problem}: {candidate}: not in the kernel db: {reason}"));
+                }
+            }
+        }
+        if wanted.winners
+            && let Some(summary) = summary::of_decision(decision.as_ref(), spec, outcomes)
+        {
+            match serde_json::to_string(&summary) {
+                Ok(json) => {
+                    let key = (summary.problem, summary.spec, first.job.spec);
+                    self.summaries.insert(key, json.into());
+                }
+                Err(error) => {
+                    self.warnings.insert(format!("{problem}: not in winners.json: {error}"));
+                }
+            }
+        }
+    }
+
+    fn add_find(&mut self, conv: &ConvProblem, spec: &KernelSpec, decision: &Decision<'_>) {
+        let key = FindDbKey::from(conv).to_string();
+        for finalist in &decision.finalists {
+            let name = &finalist.outcome.candidate.solver;
+            let algorithm = spec.solver(name).and_then(|solver| algorithm_name(conv.direction, solver.algorithm));
+            let Some(algorithm) = algorithm else {
+                self.warnings.insert(format!(
+                    "{key}: {name}: not in the find db: MIOpen has no such algorithm for its direction"
+                ));
+                continue;
+            };
+            // As it will be read back, so that the order in the file is the order of what it says.
+            let (time_ms, _) = number::read_float(&number::print(finalist.timing.median_ms as f32));
+            if time_ms <= 0.0 || finalist.timing.median_ms > f64::from(f32::MAX) {
+                let median = finalist.timing.median_ms;
+                self.warnings.insert(format!("{key}: {name}: not in the find db: it has no room for {median} ms"));
+                continue;
+            }
+            let entry = FindEntry {
+                solver: intern(&mut self.names, name),
+                time_ms,
+                workspace: finalist.workspace(),
+                algorithm: intern(&mut self.names, &algorithm),
+            };
+            merge_find(self.finds.entry(key.clone()).or_default(), entry);
+        }
+    }
+
+    fn add_perf(&mut self, conv: &ConvProblem, spec: &KernelSpec, outcomes: &[Outcome]) {
+        let key = PerfDbKey::from(conv);
+        for (name, best) in best_of_each_solver(outcomes) {
+            if spec.solver(name).is_some_and(|solver| solver.is_tunable()) {
+                let params = best.outcome.candidate.params_text().into();
+                let best = BestParams { median_ms: best.timing.median_ms, params };
+                let solver = intern(&mut self.names, name);
+                merge_params(self.best_params.entry(key.clone()).or_default(), solver, best);
+            }
+        }
+    }
+
+    fn add_kernel(&mut self, name: KernelName, kernel: KernelRef) {
+        match self.kernels.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(kernel);
+            }
+            Entry::Occupied(mut entry) => {
+                if entry.get().artifact != kernel.artifact {
+                    let KernelName { name, args } = entry.key();
+                    self.warnings.insert(format!(
+                        "kernel {name}{args}: winners have several code objects of this name; the kernel db can hold one"
+                    ));
+                }
+                if kernel < *entry.get() {
+                    entry.insert(kernel);
+                }
+            }
+        }
+    }
+
+    /// Adds the records of other groups.
+    pub fn merge(&mut self, other: Self) {
+        for (key, entries) in other.finds {
+            let merged = self.finds.entry(key).or_default();
+            for entry in entries {
+                merge_find(merged, entry);
+            }
+        }
+        for (key, solvers) in other.best_params {
+            let merged = self.best_params.entry(key).or_default();
+            for (solver, best) in solvers {
+                merge_params(merged, solver, best);
+            }
+        }
+        for (name, kernel) in other.kernels {
+            self.add_kernel(name, kernel);
+        }
+        self.summaries.extend(other.summaries);
+        self.warnings.extend(other.warnings);
+        // One copy of each name in the long run, though each part came with its own.
+        self.names.extend(other.names);
+    }
+
+    /// The find db: for each key the `top` fastest solvers, or all; equal times by name.
+    pub fn take_find_db(&mut self, top: Option<usize>) -> FindDb {
+        let mut records = std::mem::take(&mut self.finds);
+        for entries in records.values_mut() {
+            entries.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms).then_with(|| a.solver.cmp(&b.solver)));
+            entries.truncate(top.unwrap_or(usize::MAX));
+        }
+        FindDb { records, ..FindDb::default() }
+    }
+
+    /// The perf db.
+    pub fn take_perf_db(&mut self) -> PerfDb {
+        let records = std::mem::take(&mut self.best_params).into_iter().map(|(key, solvers)| {
+            let solvers = solvers.into_iter().map(|(solver, best)| (solver, best.params)).collect();
+            (key, solvers)
+        });
+        PerfDb { records: records.collect(), ..PerfDb::default() }
+    }
+}
+
+/// Several problems or specs may time one solver for one key: the fastest stands.
+fn merge_find(entries: &mut Vec<FindEntry>, entry: FindEntry) {
+    let Some(known) = entries.iter_mut().find(|known| known.solver == entry.solver) else {
+        return entries.push(entry);
+    };
+    let rank = |entry: &FindEntry| (entry.workspace, entry.algorithm.clone());
+    if entry.time_ms.total_cmp(&known.time_ms).then_with(|| rank(&entry).cmp(&rank(known))).is_lt() {
+        *known = entry;
+    }
+}
+
+fn merge_params(solvers: &mut BTreeMap<Arc<str>, BestParams>, solver: Arc<str>, best: BestParams) {
+    match solvers.entry(solver) {
+        Entry::Vacant(entry) => {
+            entry.insert(best);
+        }
+        Entry::Occupied(mut entry) => {
+            let known = entry.get();
+            if best.median_ms.total_cmp(&known.median_ms).then_with(|| best.params.cmp(&known.params)).is_lt() {
+                entry.insert(best);
+            }
+        }
+    }
+}
+
+/// The winner's code object and the name that MIOpen would look it up by.
+fn kernel(
+    session: &Session,
+    spec: &KernelSpec,
+    problem: &Problem,
+    winner: &Timed<'_>,
+) -> Result<(KernelName, KernelRef), String> {
+    let prepared = winner.outcome.prepared.as_ref().ok_or("its outcome names no code object")?;
+    let scope = spec.scope(problem, &session.target).map_err(|error| error.to_string())?;
+    let scope =
+        scope.ok_or_else(|| format!("kernel spec {} is not for this problem on {}", spec.name, session.target))?;
+    let build = spec.build(&winner.outcome.candidate, &scope).map_err(|error| error.to_string())?;
+    let name = KernelName::new(&spec.source, &build.defines, &session.target);
+    Ok((name, KernelRef { artifact: prepared.artifact, problem: problem.canonical() }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! What came of each problem, for people and for `winners.json`.
+
+use std::collections::BTreeMap;
+
+use bluefin_common::campaign::{Decision, decide};
+use bluefin_common::job::{GroupId, Stage};
+use bluefin_common::outcome::{Candidate, Outcome};
+use bluefin_common::session::Session;
+use bluefin_common::spec::KernelSpec;
+use bluefin_common::store::Store;
+use bluefin_common::value::Value;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::error::ExportError;
+use crate::stream::{self, Slice};
+
+/// What came of one problem with one kernel spec.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Canonical form.
+    pub problem: String,
+    /// Short name for tables.
+    pub label: String,
+    /// Name of the kernel spec.
+    pub spec: String,
+    pub winner: Option<Winner>,
+    /// Candidates of the perf stage.
+    pub tried: u64,
+    /// Candidates that failed in any stage, by kind of failure.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// The candidate that won, and by how much.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Winner {
+    pub solver: String,
+    /// By name, in the order of the spec.
+    #[serde(serialize_with = "by_name")]
+    pub params: Vec<(String, Value)>,
+    pub median_ms: f64,
+    pub spread_ms: f64,
+    /// Bytes.
+    pub workspace: u64,
+    /// Useful work per second; 0 for a user's own kernel, whose work is not known.
+    pub gflops: f64,
+    /// Other finalists that can not be told apart from the fastest.
+    pub ties: usize,
+    /// Against the same solver with its default params. This and the next two compare times of the perf stage, where
+    /// all candidates were timed alike.
+    pub speedup_over_default: Option<f64>,
+    /// Against the slowest candidate of the problem, those that were only probed included.
+    pub speedup_over_worst: Option<f64>,
+    /// Against the spec's reference solver.
+    pub speedup_over_reference: Option<f64>,
+}
+
+fn by_name<S: Serializer>(params: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(params.len()))?;
+    for (name, value) in params {
+        match value {
+            Value::Int(value) => map.serialize_entry(name, value)?,
+            Value::Text(value) => map.serialize_entry(name, value)?,
+            Value::Bool(value) => map.serialize_entry(name, value)?,
+        }
+    }
+    map.end()
+}
+
+/// Summarizes the outcomes of one group. `None` if there are none.
+#[must_use]
+pub fn summarize(session: &Session, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Summary> {
+    of_decision(decide(session, outcomes).as_ref(), spec, outcomes)
+}
+
+/// The same where the decision is known already.
+pub(crate) fn of_decision(decision: Option<&Decision<'_>>, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Summary> {
+    let problem = &outcomes.first()?.job.problem;
+    let mut tried = 0;
+    let mut failed: BTreeMap<String, u64> = BTreeMap::new();
+    for outcome in outcomes {
+        if outcome.job.stage == Stage::Perf {
+            tried += outcome.candidates.len() as u64;
+        }
+        for failure in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().err()) {
+            *failed.entry(failure.kind.name().to_string()).or_default() += 1;
+        }
+    }
+    let winner = decision.and_then(|decision| winner(decision, spec, outcomes));
+    Some(Summary {
+        problem: problem.canonical(),
+        label: problem.label(),
+        spec: spec.name.clone(),
+        winner,
+        tried,
+        failed,
+    })
+}
+
+fn winner(decision: &Decision<'_>, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Winner> {
+    let winner = decision.winner()?;
+    let candidate = &winner.outcome.candidate;
+    let problem = &outcomes.first()?.job.problem;
+    let solver = spec.solver(&candidate.solver);
+    let params = candidate.params.iter().enumerate().map(|(index, value)| {
+        let name =
+            solver.and_then(|solver| solver.params.get(index)).map_or_else(|| index.to_string(), |p| p.name.clone());
+        (name, value.clone())
+    });
+    let perf = PerfTimes(outcomes);
+    let own = perf.of(candidate);
+    let over = |other: Option<f64>| Some(other? / own?);
+    Some(Winner {
+        solver: candidate.solver.clone(),
+        params: params.collect(),
+        median_ms: winner.timing.median_ms,
+        spread_ms: winner.timing.spread_ms,
+        workspace: winner.workspace(),
+        gflops: problem.flops() / (winner.timing.median_ms * 1e6),
+        ties: decision.ties,
+        speedup_over_default: over(solver.and_then(|solver| perf.of(&solver.default_candidate()))),
+        speedup_over_worst: over(perf.worst()),
+        speedup_over_reference: over(perf.of(&spec.reference())),
+    })
+}
+
+/// Medians of the perf stage, those of mere probes included.
+struct PerfTimes<'a>(&'a [Outcome]);
+
+impl<'a> PerfTimes<'a> {
+    fn all(&self) -> impl Iterator<Item = (&'a Candidate, f64)> {
+        let perf = self.0.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+        perf.flat_map(|outcome| &outcome.candidates).filter_map(|candidate| {
+            let median = candidate.result.as_ref().ok()?.median_ms;
+            (median > 0.0).then_some((&candidate.candidate, median))
+        })
+    }
+
+    fn of(&self, wanted: &Candidate) -> Option<f64> {
+        self.all().filter(|(candidate, _)| *candidate == wanted).map(|(_, median)| median).min_by(f64::total_cmp)
+    }
+
+    fn worst(&self) -> Option<f64> {
+        self.all().map(|(_, median)| median).max_by(f64::total_cmp)
+    }
+}
+
+/// Summaries of `groups`, in their order. A group without outcomes has none.
+///
+/// # Errors
+/// If the store fails, or a kernel spec in it can not be used.
+pub async fn summaries(store: &dyn Store, session: &Session, groups: &[GroupId]) -> Result<Vec<Summary>, ExportError> {
+    let mut all = Vec::with_capacity(groups.len());
+    let fold = |slice: Slice| {
+        let summary = |group: stream::Group<'_>| summarize(slice.session(), group.spec, group.outcomes);
+        slice.groups().filter_map(summary).collect::<Vec<_>>()
+    };
+    stream::fold(store, session, groups, fold, |part| all.extend(part)).await?;
+    Ok(all)
+}
