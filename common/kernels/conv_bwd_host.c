@@ -1,7 +1,7 @@
 /* Data gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
  *
- * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in, so
- * one artifact serves every problem.
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
+ * so one artifact serves every problem.
  */
 #include <stdint.h>
 #include <string.h>
@@ -12,20 +12,17 @@
         int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
         int32_t dd, int32_t dh, int32_t dw
 
+#ifndef SOLVER_DIRECT
 /* The first j >= 0 with start + j * step >= bound. */
 static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
 {
     return start >= bound ? 0 : (bound - start + step - 1) / step;
 }
+#endif
 
 static inline int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static inline int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 #ifdef SOLVER_REFERENCE
@@ -73,26 +70,31 @@ void conv_bwd_reference(const float *dy, const float *wei, float *dx, SIZES)
 
 /* VL floats at any address. */
 typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+#endif
+
+#ifdef SOLVER_DIRECT
+static inline int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
 static inline int64_t lines(int64_t floats)
 {
     return (floats + 15) / 16 * 16;
 }
-#endif
 
-#ifdef SOLVER_DIRECT
-/* Direct, vectors over the pixels of dX. Every sh-th row and sw-th column of dX, one phase, is a convolution of stride 1
- * of dY with the taps that can reach it, so that no product with an inserted zero is ever computed. dY is copied with
- * zeros around it, and its rows are taken as one long line: position q = row * width + column, whose vectors run across
- * row ends; what lands in the padding columns is dropped. A register tile of TC input channels x TQ vectors costs TQ loads
- * and TC broadcasts for TC * TQ multiply-adds. KB output channels are done at a time, so that their copy of dY stays in
- * the cache while all input channels pass over it. PACK gathers a tile's weights, which lie a whole filter row apart, into
- * one stream: it costs as much as a few pixels, and pays with many. */
+/* Direct, vectors over the pixels of dX. Every sh-th row and sw-th column of dX, one phase, is a convolution of
+ * stride 1 of dY with the taps that can reach it, so that no product with an inserted zero is ever computed. dY is
+ * copied with zeros around it, and its rows are taken as one long line: position q = row * width + column, whose
+ * vectors run across row ends; what lands in the padding columns is dropped. A register tile of TC input channels x
+ * TQ vectors costs TQ loads and TC broadcasts for TC * TQ multiply-adds. KB output channels are done at a time, so
+ * that their copy of dY stays in the cache while all input channels pass over it. PACK gathers a tile's weights,
+ * which lie a whole filter row apart, into one stream: it costs as much as a few pixels, and pays with many. */
 struct tile {
     const float *pixels, *weights;
     const int32_t *offset, *weight;     /* for each (output channel, tap): where its pixels and its weights are */
-    int64_t depth, taps, rows, left;    /* such pairs; between weights of two channels; channels; pixels up to the end */
+    int64_t depth, taps, rows, left;    /* such pairs; between two channels' weights; channels; pixels up to the end */
     int64_t q, width;                   /* first position; of a padded row */
     float *out;                         /* the phase's first element of the first channel */
     int64_t image, row, column, valid;  /* in dX: between channels, rows and columns of the phase; columns of it */
@@ -154,7 +156,7 @@ void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspa
 {
     (void)d, (void)fz, (void)od, (void)pd, (void)sd, (void)dd;
     const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(KB, kg);
-    /* Zeros above and left of dY, and the size with those below and right; the spec computes the same for the workspace. */
+    /* Zeros above and left of dY, and the size with those below and right, as the spec computes them. */
     const int64_t top = most(0, (fy - 1) * dh - ph + sh - 1) / sh, left = most(0, (fx - 1) * dw - pw + sw - 1) / sw;
     const int64_t height = top + most(oh, (h + sh - 1) / sh + (sh - 1 + ph) / sh);
     const int64_t width = left + most(ow, (w + sw - 1) / sw + (sw - 1 + pw) / sw);
@@ -209,10 +211,10 @@ void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspa
 #endif
 
 #ifdef SOLVER_GEMM
-/* GEMM and col2im: columns (crs x pixels) = W^T (crs x k) * dY (k x pixels), then every row of the columns is added to dX
- * where its tap took it from. A register tile has TM rows x TV vectors of pixels and is summed over KC output channels at
- * a time. Only about MB rows of the columns exist at once, whole input channels, so that they are still in the cache when
- * they are added up. */
+/* GEMM and col2im: columns (crs x pixels) = W^T (crs x k) * dY (k x pixels), then every row of the columns is added
+ * to dX where its tap took it from. A register tile has TM rows x TV vectors of pixels and is summed over KC output
+ * channels at a time. Only about MB rows of the columns exist at once, whole input channels, so that they are still
+ * in the cache when they are added up. */
 static void run_tile(const float *restrict weights, const float *restrict pixels, int64_t depth, float *out,
                      int64_t stride, int add)
 {

@@ -1,8 +1,8 @@
 /* Forward convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
  *
- * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in, so
- * one artifact serves every problem: the inner loops walk a table of offsets, one for each (channel, tap), and never see
- * the filter's shape, its stride or its dilation.
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
+ * so one artifact serves every problem: the inner loops walk a table of offsets, one for each (channel, tap), and never
+ * see the filter's shape, its stride or its dilation.
  */
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static inline int64_t least(int64_t a, int64_t b)
 /* Output columns that are summed together. */
 enum { ROW = 256 };
 
-/* The definition of the operation, summed in double. Rows of output columns keep it fast enough to run once a problem. */
+/* The definition of the operation, summed in double. Rows of output columns keep it fast enough to run once a
+ * problem. */
 void conv_fwd_reference(const float *x, const float *wei, float *y, SIZES)
 {
     const int64_t cg = c / g, kg = k / g;
@@ -69,9 +70,9 @@ void conv_fwd_reference(const float *x, const float *wei, float *y, SIZES)
 /* VL floats at any address. */
 typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
 
-/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element
- * from there on. In it, whatever the stride and the dilation, a tap reads neighbouring outputs from neighbouring
- * addresses, and no load needs a border test. The spec computes the same sizes for the workspace. */
+/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th
+ * element from there on. In it, whatever the stride and the dilation, a tap reads neighbouring outputs from
+ * neighbouring addresses, and no load needs a border test. The spec computes the same sizes for the workspace. */
 struct planes {
     int64_t nz, ny, nx; /* phases */
     int64_t d, h, w;    /* of one phase */
@@ -136,12 +137,12 @@ static inline int64_t lines(int64_t floats)
 
 #ifdef SOLVER_DIRECT
 /* Direct convolution, vectors over the output's pixels. The padded copy's rows are taken as one long line: position
- * q = row * width + column, so that vectors run across row ends and small images fill them too; what lands in the padding
- * columns is dropped. A register tile of TK output channels x TQ vectors costs TQ loads and TK broadcasts for TK * TQ
- * multiply-adds. CB input channels are done at a time, so that their padded copy stays in the cache while all output
- * channels pass over it. ORDER says what is kept near: 0 a pixel tile (the weights stream past it), 1 a tile's weights
- * (the pixels stream past them). The weights are read where they lie, TK rows at a time: to pack them would cost more
- * than the whole convolution of a 7 x 7 image. */
+ * q = row * width + column, so that vectors run across row ends and small images fill them too; what lands in the
+ * padding columns is dropped. A register tile of TK output channels x TQ vectors costs TQ loads and TK broadcasts
+ * for TK * TQ multiply-adds. CB input channels are done at a time, so that their padded copy stays in the cache
+ * while all output channels pass over it. ORDER says what is kept near: 0 a pixel tile (the weights stream past it),
+ * 1 a tile's weights (the pixels stream past them). The weights are read where they lie, TK rows at a time: to pack
+ * them would cost more than the whole convolution of a 7 x 7 image. */
 struct tile {
     const float *pixels, *weights;
     const int32_t *offset;

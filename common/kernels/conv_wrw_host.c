@@ -1,8 +1,8 @@
 /* Weight gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
  *
- * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in, so
- * one artifact serves every problem. Both tunable solvers compute dW (k x crs) = dY (k x pixels) * im2col(X)^T, where crs
- * counts (channel, tap) pairs; they differ in what a vector runs over: pixels (Direct) or pairs (Gemm).
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
+ * so one artifact serves every problem. Both tunable solvers compute dW (k x crs) = dY (k x pixels) * im2col(X)^T,
+ * where crs counts (channel, tap) pairs; they differ in what a vector runs over: pixels (Direct) or pairs (Gemm).
  */
 #include <stdint.h>
 #include <string.h>
@@ -60,9 +60,9 @@ void conv_wrw_reference(const float *x, const float *dy, float *dwei, SIZES)
 /* VL floats at any address. */
 typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
 
-/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element
- * from there on. In it, whatever the stride and the dilation, a tap meets neighbouring outputs at neighbouring addresses,
- * and no load needs a border test. The spec computes the same sizes for the workspace. */
+/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th
+ * element from there on. In it, whatever the stride and the dilation, a tap meets neighbouring outputs at
+ * neighbouring addresses, and no load needs a border test. The spec computes the same sizes for the workspace. */
 struct planes {
     int64_t nz, ny, nx; /* phases */
     int64_t d, h, w;    /* of one phase */
@@ -126,12 +126,12 @@ static inline int64_t lines(int64_t floats)
 #endif
 
 #ifdef SOLVER_DIRECT
-/* Direct, vectors over the pixels: every weight is a dot product of a gradient channel with a shifted image channel. Both
- * are copied with rows of the same padded width, the gradient with zeros in the padding, so that a dot product is one run
- * over a whole image. A register tile of TK output channels x TJ pairs costs TK + TJ loads for TK * TJ multiply-adds, and
- * at its end the lanes of each sum are added up, which only pays with enough pixels. QB pixels are done at a time, so
- * that the rows which a tile shares with the next stay in the cache. ORDER: 0 all pairs for a channel tile, 1 all channels
- * for a tile of pairs. */
+/* Direct, vectors over the pixels: every weight is a dot product of a gradient channel with a shifted image channel.
+ * Both are copied with rows of the same padded width, the gradient with zeros in the padding, so that a dot product
+ * is one run over a whole image. A register tile of TK output channels x TJ pairs costs TK + TJ loads for TK * TJ
+ * multiply-adds, and at its end the lanes of each sum are added up, which only pays with enough pixels. QB pixels
+ * are done at a time, so that the rows which a tile shares with the next stay in the cache. ORDER: 0 all pairs for a
+ * channel tile, 1 all channels for a tile of pairs. */
 static inline float lane_sum(vec v)
 {
     typedef float quad __attribute__((vector_size(16)));
@@ -142,8 +142,8 @@ static inline float lane_sum(vec v)
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* out[i * stride + j] (+)= the dot product of row i of the gradient and the pixels at offset[j], `length` long. Rows and
- * pairs past the last repeat it and are dropped. */
+/* out[i * stride + j] (+)= the dot product of row i of the gradient and the pixels at offset[j], `length` long. Rows
+ * and pairs past the last repeat it and are dropped. */
 static void run_tile(const float *dy, int64_t dy_stride, const float *pixels, const int32_t *offset, int64_t length,
                      int64_t rows, int64_t pairs, float *out, int64_t stride, int add)
 {
@@ -207,10 +207,10 @@ void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspa
 
 #ifdef SOLVER_GEMM
 /* Implicit GEMM, vectors over the (channel, tap) pairs, which lie side by side in dW. A register tile of TK output
- * channels x TV vectors of pairs is summed over KC pixels at a time; a block of NC pairs x KC pixels of im2col(X)^T is
- * gathered from the padded copy for all output channels, and is to stay in the cache while they pass over it. The
- * gradient is read where it lies, TK channels at a time. Few pixels (7 x 7) cost nothing here: there are no lanes to add
- * up. */
+ * channels x TV vectors of pairs is summed over KC pixels at a time; a block of NC pairs x KC pixels of im2col(X)^T
+ * is gathered from the padded copy for all output channels, and is to stay in the cache while they pass over it. The
+ * gradient is read where it lies, TK channels at a time. Few pixels (7 x 7) cost nothing here: there are no lanes to
+ * add up. */
 static void run_tile(const float *grad, int64_t image, const float *restrict pairs, int64_t depth, int64_t rows,
                      int64_t count, float *out, int64_t stride, int add)
 {

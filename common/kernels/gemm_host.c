@@ -1,8 +1,8 @@
 /* Matrix product on the CPU: FP32, batched, either operand transposed, row or column major, one thread.
  *
- * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_PACKED or -DSOLVER_STREAM. No size is baked in, so
- * one artifact serves every problem. A column-major product is the row-major product of the swapped operands (the memory
- * of C then holds C^T = B^T A^T), which is all that the solvers see.
+ * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_PACKED or -DSOLVER_STREAM. No size is baked
+ * in, so one artifact serves every problem. A column-major product is the row-major product of the swapped operands
+ * (the memory of C then holds C^T = B^T A^T), which is all that the solvers see.
  */
 #include <stdint.h>
 
@@ -37,28 +37,38 @@ static struct product product_of(const float *a, const float *b, float *c, int64
 }
 
 #ifdef SOLVER_REFERENCE
-/* Output columns that are summed together. */
-enum { ROW = 256 };
+/* Sums that run side by side. */
+enum { ROW = 256, LANES = 16 };
 
-/* The definition of the operation, summed in double. */
+/* The definition of the operation, summed in double: a row of sums at once where the right matrix has contiguous
+ * rows, one dot product after the other where it has contiguous columns. */
 void gemm_reference(const float *a, const float *b, float *c, SIZES)
 {
-    double sum[ROW];
     for (int64_t at = 0; at < batch; at++) {
         const struct product p = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
-        for (int64_t i = 0; i < p.rows; i++)
-        for (int64_t col = 0; col < p.cols; col += ROW) {
-            const int64_t len = least(ROW, p.cols - col);
-            for (int64_t j = 0; j < len; j++) sum[j] = 0.0;
-            for (int64_t l = 0; l < p.depth; l++) {
-                const double s = p.left[i * p.left_row + l * p.left_col];
-                const float *right = p.right + l * p.right_row + col * p.right_col;
-                if (p.right_col == 1)
+        for (int64_t i = 0; i < p.rows; i++) {
+            const float *left = p.left + i * p.left_row;
+            float *out = p.out + i * p.cols;
+            for (int64_t col = 0; p.right_col == 1 && col < p.cols; col += ROW) {
+                const int64_t len = least(ROW, p.cols - col);
+                double sum[ROW] = {0};
+                for (int64_t l = 0; l < p.depth; l++) {
+                    const double s = left[l * p.left_col];
+                    const float *right = p.right + l * p.right_row + col;
                     for (int64_t j = 0; j < len; j++) sum[j] += s * right[j];
-                else
-                    for (int64_t j = 0; j < len; j++) sum[j] += s * right[j * p.right_col];
+                }
+                for (int64_t j = 0; j < len; j++) out[col + j] = (float)sum[j];
             }
-            for (int64_t j = 0; j < len; j++) p.out[i * p.cols + col + j] = (float)sum[j];
+            for (int64_t j = 0; p.right_col != 1 && j < p.cols; j++) {
+                const float *right = p.right + j * p.right_col;
+                double lane[LANES] = {0}, sum = 0.0;
+                int64_t l = 0;
+                for (; l + LANES <= p.depth; l += LANES)
+                    for (int64_t e = 0; e < LANES; e++) lane[e] += (double)left[(l + e) * p.left_col] * right[l + e];
+                for (; l < p.depth; l++) sum += (double)left[l * p.left_col] * right[l];
+                for (int64_t e = 0; e < LANES; e++) sum += lane[e];
+                out[j] = (float)sum;
+            }
         }
     }
 }
@@ -96,10 +106,10 @@ static inline void put_tile(vec acc[TM][TV], float *out, int64_t stride, int64_t
 #endif
 
 #ifdef SOLVER_PACKED
-/* Goto's scheme. A panel of KC rows of the right matrix is packed NC columns wide, in strips as wide as a register tile of
- * TM rows x TV vectors; MC rows of the left matrix are packed in strips of TM. The inner loop then reads two streams,
- * whatever the operands' layout, and a tail is a strip filled up with repeated rows or columns that are dropped. The left
- * block is to stay in the second-level cache, a strip of the right one in the first. */
+/* Goto's scheme. A panel of KC rows of the right matrix is packed NC columns wide, in strips as wide as a register
+ * tile of TM rows x TV vectors; MC rows of the left matrix are packed in strips of TM. The inner loop then reads two
+ * streams, whatever the operands' layout, and a tail is a strip filled up with repeated rows or columns that are
+ * dropped. The left block is to stay in the second-level cache, a strip of the right one in the first. */
 static void run_tile(const float *restrict left, const float *restrict right, int64_t depth, float *out, int64_t stride,
                      int64_t rows, int64_t cols, int add)
 {
@@ -157,9 +167,10 @@ void gemm_packed(const float *a, const float *b, float *c, void *workspace, SIZE
 #endif
 
 #ifdef SOLVER_STREAM
-/* No packing: both matrices are read where they lie, which is best when one of them is so small that no packed element
- * would be used often. Rows of the right matrix must be contiguous; the left one may be turned. KC rows of the right matrix
- * are done at a time. ORDER says what is kept near: 0 a strip of the right matrix, 1 rows of the left one. */
+/* No packing: both matrices are read where they lie, which is best when one of them is so small that no packed
+ * element would be used often. Rows of the right matrix must be contiguous; the left one may be turned. KC rows of
+ * the right matrix are done at a time. ORDER says what is kept near: 0 a strip of the right matrix, 1 rows of the
+ * left one. */
 static void run_tile(const struct product *t, int64_t i0, int64_t j0, int64_t p0, int64_t depth)
 {
     const int64_t rows = t->rows - i0, cols = t->cols - j0;
