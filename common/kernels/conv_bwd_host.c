@@ -70,14 +70,14 @@ void conv_bwd_reference(const float *dy, const float *wei, float *dx, SIZES)
 
 /* VL floats at any address. */
 typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
-#endif
 
-#ifdef SOLVER_DIRECT
 static inline int64_t most(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+#endif
 
+#ifdef SOLVER_DIRECT
 /* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
 static inline int64_t lines(int64_t floats)
 {
