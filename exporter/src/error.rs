@@ -24,7 +24,7 @@ pub enum ExportError {
     #[error("kernel spec {digest}: {source}")]
     SpecBytes { digest: Digest, source: WireError },
     #[error("kernel spec {digest}: {source}")]
-    Spec { digest: Digest, source: SpecError },
+    Spec { digest: Digest, source: Box<SpecError> },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{}: {source}", path.display())]

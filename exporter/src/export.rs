@@ -164,6 +164,3 @@ fn write_text(
     };
     all().map_err(WriteError::at(path))
 }
-
-#[cfg(test)]
-mod tests;

@@ -244,6 +244,3 @@ fn kernel(
     let name = KernelName::new(&spec.source, &build.defines, &session.target);
     Ok((name, KernelRef { artifact: prepared.artifact, problem: problem.canonical() }))
 }
-
-#[cfg(test)]
-mod tests;

@@ -19,13 +19,14 @@ impl Specs {
     /// Loads the specs that `outcomes` name and that are not loaded yet.
     pub(crate) async fn load(&mut self, store: &dyn Store, outcomes: &[Outcome]) -> Result<(), ExportError> {
         for digest in outcomes.iter().map(|outcome| outcome.job.spec) {
-            if !self.0.contains_key(&digest) {
-                let bytes = store.blob(digest).await?.ok_or(ExportError::NoSpec { digest })?;
-                let bundle: Bundle =
-                    wire::decode(&bytes).map_err(|source| ExportError::SpecBytes { digest, source })?;
-                let spec = KernelSpec::load(&bundle).map_err(|source| ExportError::Spec { digest, source })?;
-                self.0.insert(digest, Arc::new(spec));
+            if self.0.contains_key(&digest) {
+                continue;
             }
+            let bytes = store.blob(digest).await?.ok_or(ExportError::NoSpec { digest })?;
+            let bundle: Bundle = wire::decode(&bytes).map_err(|source| ExportError::SpecBytes { digest, source })?;
+            let spec =
+                KernelSpec::load(&bundle).map_err(|source| ExportError::Spec { digest, source: Box::new(source) })?;
+            self.0.insert(digest, Arc::new(spec));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Tables `config` and `perf_db` (MIOpen 3.3, src/include/miopen/sqlite_db.hpp and src/sqlite_db.cpp).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ impl PerfDb {
                 continue;
             };
             used.insert(config);
-            let solvers = self.records.entry(key.clone()).or_insert_with(BTreeMap::new);
+            let solvers = self.records.entry(key.clone()).or_default();
             if solvers.contains_key(solver.as_str()) {
                 findings.add(line.unsigned_abs(), FindingKind::DuplicateSolver, || {
                     format!("perf_db {line}: solver {solver} came before for its config; the first one stands")

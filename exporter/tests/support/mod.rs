@@ -1,0 +1,270 @@
+//! Sessions made up for tests, and a store that holds them in any order.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use bluefin_common::artifact::{ArtifactRef, Prepared};
+use bluefin_common::campaign::find_job;
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{GroupId, Job, JobId, Stage};
+use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
+use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::spec::{Bundle, KernelSpec};
+use bluefin_common::store::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use bytes::Bytes;
+
+/// A spec for convolutions of any direction, with three solvers. `VARIANT` bakes the batch size into the code.
+pub const CONV: &str = r#"
+name = "tiny-conv"
+problem = "conv"
+toolchain = "noop"
+targets = ["gfx90a"]
+source = "tiny.hip"
+reference = "TinyReference"
+
+[[buffer]]
+name = "in"
+type = "FP32"
+length = "n * c * h * w"
+role = "input"
+
+[[buffer]]
+name = "out"
+type = "FP32"
+length = "n * k * oh * ow"
+role = "output"
+
+[tolerance.FP32]
+absolute = 1e-3
+relative = 1e-3
+
+[[solver]]
+name = "TinyReference"
+algorithm = "Direct"
+[[solver.launch]]
+entry = "reference"
+arguments = ["in", "out"]
+grid = [1]
+block = [64]
+
+[[solver]]
+name = "TinyTiled"
+algorithm = "ImplicitGEMM"
+workspace = "1024 * TILE"
+defines = { VARIANT = "n % 2000" }
+[[solver.param]]
+name = "TILE"
+values = [1, 2, 4, 8, 16, 32, 64, 128]
+default = 1
+[[solver.param]]
+name = "UNROLL"
+values = [1, 2]
+default = 1
+[[solver.launch]]
+entry = "tiled"
+arguments = ["in", "out", "workspace"]
+grid = [1]
+block = [64]
+
+[[solver]]
+name = "TinyFft"
+algorithm = "FFT"
+[[solver.launch]]
+entry = "fft"
+arguments = ["in", "out"]
+grid = [1]
+block = [64]
+"#;
+
+pub struct Spec {
+    pub spec: KernelSpec,
+    pub bytes: Vec<u8>,
+    pub digest: Digest,
+}
+
+impl Spec {
+    pub fn new(toml: &str) -> Self {
+        let files = ["tiny.hip", "scale.hip"].into_iter().filter(|file| toml.contains(file));
+        let files = files.map(|file| (file.to_string(), "// nothing".to_string())).collect();
+        let bundle = Bundle { toml: toml.to_string(), files };
+        let (bytes, digest) = (bundle.encode().unwrap(), bundle.digest().unwrap());
+        Self { spec: KernelSpec::load(&bundle).unwrap(), bytes, digest }
+    }
+}
+
+pub fn session(stages: &[Stage]) -> Session {
+    Session {
+        name: "nightly".parse().unwrap(),
+        target: "gfx90a-104".parse().unwrap(),
+        label: String::new(),
+        stages: stages.to_vec(),
+        created_ms: 77,
+    }
+}
+
+pub fn conv(direction: Direction, n: u32) -> Problem {
+    let shape = ConvShape { n, c: 8, k: 16, input: [1, 14, 13], ..ConvShape::plain(direction, DataType::Fp32) };
+    Problem::Conv(ConvProblem::new(shape).unwrap())
+}
+
+/// The code object of a candidate: compressible if it is a tiled one.
+pub fn code(candidate: &Candidate) -> Vec<u8> {
+    let text = format!("code of {candidate}");
+    text.repeat(if candidate.params.is_empty() { 1 } else { 100 }).into_bytes()
+}
+
+/// What a candidate comes to in a stage: a median, or a failure.
+pub type Times<'a> = &'a dyn Fn(Stage, &Candidate) -> Result<f64, FailureKind>;
+
+/// All outcomes of a group, ordered by job id: one perf job for each solver, then the find job.
+pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<'_>) -> Vec<Outcome> {
+    let scope = spec.spec.scope(problem, &session.target).unwrap().unwrap();
+    let evaluate = |job: Job| {
+        let candidates = job.candidates.iter().map(|candidate| {
+            let build = spec.spec.build(candidate, &scope).unwrap();
+            let artifact = ArtifactRef::of(&code(candidate));
+            let prepared = Prepared { artifact, launches: build.launches, workspace: build.workspace };
+            let result = times(job.stage, candidate)
+                .map(|median_ms| Timing { median_ms, spread_ms: 0.0, samples_ms: vec![1.0; 20], pruned: false })
+                .map_err(|kind| Failure::new(kind, "made up"));
+            CandidateOutcome { candidate: candidate.clone(), prepared: Some(prepared), result }
+        });
+        Outcome { candidates: candidates.collect(), job, device: "device".into(), protocol: 1, finished_ms: 5 }
+    };
+    let mut all = Vec::new();
+    for solver in &spec.spec.solvers {
+        all.push(evaluate(Job {
+            session: session.name.clone(),
+            stage: Stage::Perf,
+            target: session.target.clone(),
+            problem: problem.clone(),
+            spec: spec.digest,
+            toolchain: spec.spec.toolchain.clone(),
+            candidates: spec.spec.candidates(solver, &scope, 100).unwrap().points,
+        }));
+    }
+    if let Some(job) = find_job(session, &all) {
+        all.push(evaluate(job));
+    }
+    all.sort_by_key(Outcome::job_id);
+    all
+}
+
+/// A store that only answers questions.
+pub struct Sample {
+    pub session: Session,
+    pub groups: Vec<(GroupId, Vec<Outcome>)>,
+    pub blobs: HashMap<Digest, Vec<u8>>,
+    pub artifacts: HashMap<Digest, Vec<u8>>,
+    pub unsettled: u64,
+    /// Calls of [`Store::outcomes`] that succeed before all fail.
+    pub calls: std::sync::atomic::AtomicU64,
+}
+
+impl Sample {
+    pub fn new(session: &Session, specs: &[&Spec], groups: Vec<Vec<Outcome>>) -> Self {
+        let mut blobs: HashMap<_, _> = specs.iter().map(|spec| (spec.digest, spec.bytes.clone())).collect();
+        for candidate in groups.iter().flatten().flat_map(|outcome| &outcome.candidates) {
+            let code = code(&candidate.candidate);
+            blobs.insert(Digest::of(&code), code);
+        }
+        Self {
+            session: session.clone(),
+            groups: groups.into_iter().map(|outcomes| (outcomes[0].group(), outcomes)).collect(),
+            blobs,
+            artifacts: HashMap::new(),
+            unsettled: 0,
+            calls: u64::MAX.into(),
+        }
+    }
+}
+
+fn no<T>() -> Result<T, StoreError> {
+    Err(StoreError::Misconfigured { reason: "a sample only answers questions".into() })
+}
+
+#[async_trait]
+impl Store for Sample {
+    async fn create_session(&self, _: &Session) -> Result<Session, StoreError> {
+        no()
+    }
+    async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
+        Ok((*name == self.session.name).then(|| self.session.clone()))
+    }
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        Ok(vec![self.session.clone()])
+    }
+    async fn pin(&self, _: &SessionName, _: &str, _: &str) -> Result<String, StoreError> {
+        no()
+    }
+    async fn pins(&self, _: &SessionName) -> Result<Pins, StoreError> {
+        no()
+    }
+    async fn put_blob(&self, _: &[u8]) -> Result<Digest, StoreError> {
+        no()
+    }
+    async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.blobs.get(&digest).cloned())
+    }
+    async fn put_artifact(&self, _: &[u8]) -> Result<ArtifactRef, StoreError> {
+        no()
+    }
+    async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.artifacts.get(&artifact.digest).cloned().map(Bytes::from))
+    }
+    async fn has_artifact(&self, _: ArtifactRef) -> Result<bool, StoreError> {
+        no()
+    }
+    async fn put_compiled(&self, _: Digest, _: &CompileRecord) -> Result<(), StoreError> {
+        no()
+    }
+    async fn compiled(&self, _: Digest) -> Result<Option<CompileRecord>, StoreError> {
+        no()
+    }
+    async fn fullness(&self) -> Result<f64, StoreError> {
+        no()
+    }
+    async fn plan(&self, _: &SessionName, _: &[Planned]) -> Result<Vec<JobState>, StoreError> {
+        no()
+    }
+    async fn enqueued(&self, _: &SessionName, _: &[JobId]) -> Result<(), StoreError> {
+        no()
+    }
+    async fn put_outcome(&self, _: &Outcome) -> Result<Stored, StoreError> {
+        no()
+    }
+    async fn has_outcome(&self, _: &SessionName, _: GroupId, _: JobId) -> Result<bool, StoreError> {
+        no()
+    }
+    async fn open_jobs(&self, _: &SessionName, _: GroupId) -> Result<u64, StoreError> {
+        no()
+    }
+    async fn groups(&self, _: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        Ok(self.groups.iter().map(|(id, _)| *id).collect())
+    }
+    async fn outcomes(&self, _: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        use std::sync::atomic::Ordering::SeqCst;
+        if self.calls.fetch_sub(1, SeqCst) == 0 {
+            self.calls.store(0, SeqCst);
+            return Err(StoreError::Unavailable { store: "sample".into(), reason: "gone".into() });
+        }
+        let by_id: BTreeMap<_, _> = self.groups.iter().map(|(id, outcomes)| (*id, outcomes)).collect();
+        Ok(groups.iter().flat_map(|id| by_id[id].clone()).collect())
+    }
+    async fn settle_group(&self, _: &SessionName, _: GroupId) -> Result<(), StoreError> {
+        no()
+    }
+    async fn progress(&self, _: &SessionName) -> Result<Progress, StoreError> {
+        Ok(Progress { unsettled_groups: self.unsettled, groups: self.groups.len() as u64, ..Progress::default() })
+    }
+    async fn best_ms(&self, _: &SessionName, _: GroupId) -> Result<Option<f64>, StoreError> {
+        no()
+    }
+    async fn improve_best(&self, _: &SessionName, _: GroupId, _: f64) -> Result<(), StoreError> {
+        no()
+    }
+    fn reconnects(&self) -> u64 {
+        0
+    }
+}
