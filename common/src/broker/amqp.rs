@@ -19,6 +19,7 @@
 
 mod address;
 mod consumer;
+mod fresh;
 mod lane;
 mod link;
 mod message;
@@ -31,12 +32,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::address::Address;
 use self::consumer::AmqpConsumer;
+use self::fresh::Fresh;
 use self::lane::{Lanes, Publication};
 use self::link::Link;
 use self::message::{Label, short};
@@ -61,6 +63,7 @@ struct Shared {
     address: Arc<Address>,
     publishing: Arc<Link>,
     consuming: Arc<Link>,
+    fresh: Arc<Fresh>,
     /// Ends consumers and refuses new calls.
     closing: CancellationToken,
     /// Ends the connections.
@@ -81,11 +84,14 @@ impl AmqpBroker {
     /// bluefin's exists with other properties.
     pub async fn connect(url: &str) -> Result<Self, BrokerError> {
         let address = Arc::new(Address::parse(url)?);
+        let fresh = Arc::<Fresh>::default();
+        let link = |name| Arc::new(Link::new(name, Arc::clone(&address), Arc::clone(&fresh)));
         let broker = Self {
             shared: Arc::new(Shared {
-                publishing: Arc::new(Link::new("publishing", Arc::clone(&address))),
-                consuming: Arc::new(Link::new("consuming", Arc::clone(&address))),
-                address,
+                publishing: link("publishing"),
+                consuming: link("consuming"),
+                address: Arc::clone(&address),
+                fresh: Arc::clone(&fresh),
                 closing: CancellationToken::new(),
                 closed: CancellationToken::new(),
                 tasks: TaskTracker::new(),
@@ -138,7 +144,17 @@ impl Shared {
         let own = queue.starts_with(OWN_PREFIX);
         session.declare(if own { queue } else { DEAD_QUEUE }).await?;
         let lanes = session.lanes.get_or_try_init(|| Lanes::open(&session, &self.tasks)).await?;
+        let trusted_at = self.fresh.trusted_at(queue, Instant::now());
         match lanes.publish(publication).await {
+            Some(Ok(())) => {
+                if let Some(trusted_at) = trusted_at {
+                    sleep_until(trusted_at).await;
+                    if !session.is_open() {
+                        return Err(self.address.unavailable("the connection broke before the new queue was safe"));
+                    }
+                }
+                Ok(())
+            }
             None => Err(self.address.unavailable("the connection broke")),
             Some(Err(BrokerError::Unroutable { queue })) if own => {
                 Err(self.address.unavailable(format!("queue {queue} was deleted; the next message declares it again")))

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::BrokerError;
 use super::address::Address;
+use super::fresh::Fresh;
 use super::session::{OpenError, Session};
 
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -30,6 +31,7 @@ pub(super) fn backoff() -> ExponentialBackoff {
 pub(super) struct Link {
     name: &'static str,
     address: Arc<Address>,
+    fresh: Arc<Fresh>,
     state: watch::Sender<State>,
     reconnects: AtomicU64,
 }
@@ -43,9 +45,9 @@ enum State {
 }
 
 impl Link {
-    pub(super) fn new(name: &'static str, address: Arc<Address>) -> Self {
+    pub(super) fn new(name: &'static str, address: Arc<Address>, fresh: Arc<Fresh>) -> Self {
         let state = State::Down { reason: "not connected yet".to_owned() };
-        Self { name, address, state: watch::Sender::new(state), reconnects: AtomicU64::new(0) }
+        Self { name, address, fresh, state: watch::Sender::new(state), reconnects: AtomicU64::new(0) }
     }
 
     pub(super) fn reconnects(&self) -> u64 {
@@ -78,7 +80,9 @@ impl Link {
         let mut waits = backoff();
         let mut failed = false;
         loop {
-            let (state, reason) = match Session::open(Arc::clone(&self.address), self.name).await {
+            let (state, reason) = match Session::open(Arc::clone(&self.address), Arc::clone(&self.fresh), self.name)
+                .await
+            {
                 Ok(session) => {
                     if failed {
                         tracing::info!(broker = self.address.shown(), purpose = self.name, "connected to the broker");

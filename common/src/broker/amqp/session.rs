@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::super::BrokerError;
 use super::address::Address;
+use super::fresh::Fresh;
 use super::lane::Lanes;
 use super::topology;
 
@@ -26,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// For the broker to answer to a close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// For a channel that the broker closed to be gone on both sides.
+const CHANNEL_CLOSES: Duration = Duration::from_millis(50);
 
 /// lapin announces the end of a connection; how often to look in case it does not.
 const LOOK: Duration = Duration::from_millis(500);
@@ -38,6 +42,7 @@ pub(super) struct Session {
     /// Channel for declarations; absent before the first and after a refusal, which closes it.
     control: tokio::sync::Mutex<Option<Channel>>,
     declared: Mutex<HashSet<String>>,
+    fresh: Arc<Fresh>,
     /// For publishing, opened on first use.
     pub(super) lanes: OnceCell<Lanes>,
 }
@@ -94,7 +99,7 @@ impl Drop for Pending {
 
 impl Session {
     /// Connects as `name`, which people see in the broker's list of connections.
-    pub(super) async fn open(address: Arc<Address>, name: &str) -> Result<Self, OpenError> {
+    pub(super) async fn open(address: Arc<Address>, fresh: Arc<Fresh>, name: &str) -> Result<Self, OpenError> {
         let socket = Socket::default();
         let mut pending = Pending(Some(socket.clone()));
         let connection = match timeout(PATIENCE, connect(&address, name, socket.clone())).await {
@@ -109,6 +114,7 @@ impl Session {
             socket,
             control: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
+            fresh,
             lanes: OnceCell::new(),
         })
     }
@@ -164,6 +170,7 @@ impl Session {
                 lock(&self.declared).insert(super::DEAD_QUEUE.to_owned());
             }
             if queue != super::DEAD_QUEUE {
+                self.fresh.made(queue);
                 topology::declare_queue(&channel, queue).await?;
             }
             Ok(())
@@ -191,14 +198,23 @@ impl Session {
     /// Messages that wait in `queue`; 0 without such a queue.
     pub(super) async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         let mut control = self.control.lock().await;
-        let channel = self.open_control(&mut control).await?;
+        Ok(self.count(&mut control, queue).await?.unwrap_or(0))
+    }
+
+    /// Messages that wait in `queue`, if it exists.
+    async fn count(&self, control: &mut Option<Channel>, queue: &str) -> Result<Option<u64>, BrokerError> {
+        let channel = self.open_control(control).await?;
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         match timeout(PATIENCE, channel.queue_declare(queue.into(), options, FieldTable::default())).await {
             Ok(Ok(found)) => {
                 *control = Some(channel);
-                Ok(u64::from(found.message_count()))
+                Ok(Some(u64::from(found.message_count())))
             }
-            Ok(Err(error)) if topology::is_soft(&error, &AMQPSoftError::NOTFOUND) => Ok(0),
+            Ok(Err(error)) if topology::is_soft(&error, &AMQPSoftError::NOTFOUND) => {
+                // lapin gives the number of a closing channel out again at once, which the broker takes for an error.
+                tokio::time::sleep(CHANNEL_CLOSES).await;
+                Ok(None)
+            }
             Ok(Err(error)) => Err(self.address.unavailable(error)),
             Err(_) => Err(self.address.unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
         }

@@ -1,0 +1,50 @@
+//! Queues that are too new to be trusted.
+//!
+//! RabbitMQ keeps the list of its quorum queues in a table that it writes to disk up to three seconds late. Killed before
+//! that, it comes back with the queue empty, though it confirmed what was in it. So a message that went to a new queue is
+//! called safe only once the queue is older. Nobody can
+//! tell how old a queue is, so each process waits once for each queue.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Seen with RabbitMQ 3.10.8: Erlang's `dets` holds writes back for 3 s.
+const TRUSTED_AFTER: Duration = Duration::from_millis(3500);
+
+/// The queues that this process declared, and when each of them can be trusted.
+#[derive(Default)]
+pub(super) struct Fresh(Mutex<HashMap<String, Instant>>);
+
+impl Fresh {
+    pub(super) fn made(&self, queue: &str) {
+        self.lock().entry(queue.to_owned()).or_insert_with(|| Instant::now() + TRUSTED_AFTER);
+    }
+
+    /// When `queue` can be trusted, if that is still to come at `now`.
+    pub(super) fn trusted_at(&self, queue: &str, now: Instant) -> Option<Instant> {
+        self.lock().get(queue).copied().filter(|trusted| *trusted > now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        // Nothing panics under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_fresh_for_a_while() {
+        let fresh = Fresh::default();
+        fresh.made("q");
+        let now = Instant::now();
+        let trusted = fresh.trusted_at("q", now).unwrap();
+        assert!(fresh.trusted_at("other", now).is_none());
+        assert!(fresh.trusted_at("q", trusted).is_none());
+    }
+}
