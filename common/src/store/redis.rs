@@ -55,11 +55,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a call with an artifact or a blob is tried: many megabytes may be on their way ahead of it.
 const BULK_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Connections for outcomes; each connects when it is first needed.
+const OUTCOME_LINKS: usize = 8;
+
 /// A [`Store`] in Redis.
 pub struct RedisStore {
     /// Small values that last. Large ones have connections of their own, so that nothing waits behind them.
     main: Link,
     blobs: Link,
+    /// Outcomes are spread over these by job: the server reads 16 KiB of a connection between two syncs, so that one
+    /// connection alone would write about ten outcomes a sync.
+    outcomes: Vec<Link>,
     cache: Link,
     artifacts: Link,
     scripts: Scripts,
@@ -87,6 +93,7 @@ impl RedisStore {
         let store = Self {
             main: link(url, PATIENCE)?,
             blobs: link(url, BULK_PATIENCE)?,
+            outcomes: (0..OUTCOME_LINKS).map(|_| link(url, PATIENCE)).collect::<Result<_, _>>()?,
             cache: link(cache_at, PATIENCE)?,
             artifacts: link(cache_at, BULK_PATIENCE)?,
             scripts: Scripts::new(),

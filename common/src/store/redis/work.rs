@@ -8,7 +8,7 @@ use redis::cmd;
 
 use super::keys::SessionKeys;
 use super::link::Request;
-use super::{RedisStore, corrupt, decode, query, scripts};
+use super::{OUTCOME_LINKS, RedisStore, corrupt, decode, query, scripts};
 use crate::digest::Digest;
 use crate::job::{GroupId, JobId};
 use crate::outcome::Outcome;
@@ -90,7 +90,8 @@ impl RedisStore {
         for (result, count) in tally(outcome) {
             command.arg(result).arg(count);
         }
-        let (first, open) = self.main.call(Request::Script(script, &command)).await?;
+        let link = self.outcomes.get(usize::from(job.id.0[0]) % OUTCOME_LINKS).unwrap_or(&self.main);
+        let (first, open) = link.call(Request::Script(script, &command)).await?;
         Ok(Stored { first, open })
     }
 
