@@ -1,1 +1,31 @@
+//! The compile worker: takes compile jobs, looks each candidate up in the cache, compiles what is missing in a sandbox,
+//! and passes the job on as an eval job.
+//!
+//! # What a host artifact exports
+//!
+//! A shared object of the toolchain `cc` exports, beside the kernel's own symbols, one function for each launch, in the
+//! order of the launches: `void bluefin_launch_<i>(void **arguments)`. `arguments[k]` points to the value of the k-th
+//! argument of the launch: to a pointer for a buffer or the workspace, to a 32- or 64-bit integer, a float or a double
+//! for a number. It is how CUDA and HIP pass arguments, so one caller serves all kernels. See [`shim`].
 #![forbid(unsafe_code)]
+
+mod backlog;
+mod compile;
+mod diagnose;
+mod error;
+mod gate;
+mod job;
+mod metrics;
+mod process;
+pub mod sandbox;
+pub mod shim;
+mod specs;
+mod toolchain;
+mod worker;
+
+pub use compile::{Compiler, Unit};
+pub use error::Error;
+pub use metrics::Metrics;
+pub use process::Limits;
+pub use toolchain::Toolchain;
+pub use worker::{Config, run};

@@ -1,0 +1,58 @@
+//! What goes wrong in a compile worker that is not a candidate's fault.
+
+use std::io;
+use std::path::PathBuf;
+
+use bluefin_common::broker::BrokerError;
+use bluefin_common::campaign::AdvanceError;
+use bluefin_common::store::StoreError;
+
+/// An error of the worker or of what it stands on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    #[error(transparent)]
+    Advance(#[from] AdvanceError),
+    #[error("toolchain {name}: unknown, expected cc, clang or noop")]
+    UnknownToolchain { name: String },
+    #[error(
+        "toolchain {toolchain}: no compiler found (looked for {looked_for}): install {install}, or name one in {variable}"
+    )]
+    NoCompiler { toolchain: &'static str, looked_for: String, install: &'static str, variable: &'static str },
+    #[error("toolchain {toolchain}: {program} does not work: {reason}: install {install}", program = program.display())]
+    BrokenCompiler { toolchain: &'static str, program: PathBuf, reason: String, install: &'static str },
+    /// This machine cannot run compilers now: no disk, no memory, no process.
+    #[error("{what}: {source}")]
+    Machine { what: String, source: io::Error },
+    /// A compiler said so itself.
+    #[error("the compiler ran out of a resource of this machine: {reason}")]
+    Exhausted { reason: String },
+    /// The job makes no sense, and will not the next time.
+    #[error("{reason}")]
+    Job { reason: String },
+    #[error("configuration: {field}: found {found}, expected {expected}")]
+    Config { field: &'static str, found: String, expected: &'static str },
+}
+
+impl Error {
+    /// Whether the same job may succeed later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_transient(),
+            // A queue that is missing is declared before the next attempt.
+            Self::Broker(BrokerError::Unroutable { .. }) => true,
+            Self::Broker(error) => error.is_transient(),
+            Self::Advance(error) => error.is_transient(),
+            Self::Machine { .. } | Self::Exhausted { .. } => true,
+            Self::UnknownToolchain { .. }
+            | Self::NoCompiler { .. }
+            | Self::BrokenCompiler { .. }
+            | Self::Job { .. }
+            | Self::Config { .. } => false,
+        }
+    }
+}

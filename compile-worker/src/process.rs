@@ -1,0 +1,155 @@
+//! The outer side of the sandbox: runs one compiler, bounded in time and output, and kills it with all its children.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::error::Error;
+use crate::sandbox::SandboxLimits;
+
+/// Bytes of diagnostics that are kept; the first ones say what is wrong.
+pub(crate) const MAX_OUTPUT: usize = 64 << 10;
+
+/// Bounds of one compile.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Wall-clock time.
+    pub time: Duration,
+    /// Address space of each process.
+    pub memory_bytes: u64,
+    /// Size of each file it writes, the artifact included.
+    pub file_bytes: u64,
+    /// CPUs that compilers may run on; all if empty.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(60), memory_bytes: 4 << 30, file_bytes: 64 << 20, cpus: Vec::new() }
+    }
+}
+
+impl Limits {
+    fn sandbox(&self) -> SandboxLimits {
+        SandboxLimits {
+            // The wall clock ends a compile first, unless the compiler runs threads.
+            cpu_seconds: Some(self.time.as_secs() + 2),
+            memory_bytes: Some(self.memory_bytes),
+            file_bytes: Some(self.file_bytes),
+            cpus: self.cpus.clone(),
+        }
+    }
+}
+
+/// How a compiler ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself or by a signal, with the beginning of what it said.
+    Exited {
+        status: ExitStatus,
+        output: String,
+    },
+    TimedOut,
+}
+
+/// Runs `command` in `folder`, behind `launcher` if there is one: with no input, an environment that is the same on all
+/// machines but for PATH, and in a process group of its own.
+pub(crate) async fn run(
+    launcher: Option<&[OsString]>,
+    limits: &Limits,
+    command: &[OsString],
+    folder: &Path,
+) -> Result<Ended, Error> {
+    let mut line: Vec<OsString> = Vec::new();
+    if let Some(launcher) = launcher {
+        line.extend(launcher.iter().cloned());
+        line.extend(limits.sandbox().to_args());
+    }
+    line.extend(command.iter().cloned());
+    let Some((program, args)) = line.split_first() else {
+        return Err(Error::Job { reason: "no compiler to run".to_string() });
+    };
+    let machine = |source| Error::Machine { what: program.to_string_lossy().into_owned(), source };
+    let mut child = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .env_clear()
+        .envs(environment())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(machine)?;
+    let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let stderr = child.stderr.take();
+    let work = async {
+        let output = match stderr {
+            Some(stderr) => read_start(stderr).await?,
+            None => String::new(),
+        };
+        Ok((child.wait().await?, output))
+    };
+    match timeout(limits.time, work).await {
+        Ok(Ok((status, output))) => {
+            // Reaped: its number may belong to another group by now.
+            group.disarm();
+            Ok(Ended::Exited { status, output })
+        }
+        Ok(Err(source)) => Err(machine(source)),
+        Err(_) => {
+            drop(group);
+            // Reaps it; it was killed, so this is short.
+            child.wait().await.map_err(machine)?;
+            Ok(Ended::TimedOut)
+        }
+    }
+}
+
+/// The environment of every compiler. All of it is a constant but PATH, where compilers look for their own parts.
+pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let fixed = [("LC_ALL", "C"), ("TMPDIR", "."), ("SOURCE_DATE_EPOCH", "0")];
+    let fixed = fixed.into_iter().map(|(name, value)| (name.into(), value.into()));
+    fixed.chain([("PATH".into(), path)]).collect()
+}
+
+/// The first [`MAX_OUTPUT`] bytes; the rest is read too, so that the writer does not wait for a reader.
+async fn read_start(mut from: impl AsyncRead + Unpin) -> std::io::Result<String> {
+    let mut kept = Vec::new();
+    let mut chunk = vec![0; 16 << 10];
+    loop {
+        let count = from.read(&mut chunk).await?;
+        if count == 0 {
+            break;
+        }
+        let room = MAX_OUTPUT - kept.len();
+        kept.extend_from_slice(chunk.get(..count.min(room)).unwrap_or_default());
+    }
+    Ok(String::from_utf8_lossy(&kept).into_owned())
+}
+
+/// A process group that is killed when this is dropped, also if its future is.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended by itself in the meantime.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}

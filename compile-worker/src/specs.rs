@@ -1,0 +1,51 @@
+//! Kernel specs by digest, fetched once and kept while they are in use.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bluefin_common::digest::Digest;
+use bluefin_common::spec::{Bundle, KernelSpec};
+use bluefin_common::store::Store;
+use bluefin_common::wire;
+use lru::LruCache;
+
+use crate::error::Error;
+
+/// Specs that are kept: more than a fleet tunes at a time.
+const KEPT: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// A spec and the files that it came with.
+pub(crate) struct Loaded {
+    pub(crate) spec: KernelSpec,
+    pub(crate) bundle: Arc<Bundle>,
+}
+
+pub(crate) struct Specs {
+    store: Arc<dyn Store>,
+    kept: Mutex<LruCache<Digest, Arc<Loaded>>>,
+}
+
+impl Specs {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, kept: Mutex::new(LruCache::new(KEPT)) }
+    }
+
+    /// # Errors
+    /// The store; a spec that is not there or does not load, which no other attempt will mend.
+    pub(crate) async fn get(&self, digest: Digest) -> Result<Arc<Loaded>, Error> {
+        if let Some(found) = self.kept().get(&digest) {
+            return Ok(Arc::clone(found));
+        }
+        let bytes = self.store.blob(digest).await?;
+        let bytes = bytes.ok_or_else(|| Error::Job { reason: format!("kernel spec {digest}: not in the store") })?;
+        let bundle: Bundle = wire::decode(&bytes).map_err(|error| Error::Job { reason: error.to_string() })?;
+        let spec = KernelSpec::load(&bundle).map_err(|error| Error::Job { reason: error.to_string() })?;
+        let loaded = Arc::new(Loaded { spec, bundle: Arc::new(bundle) });
+        self.kept().put(digest, Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<Digest, Arc<Loaded>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

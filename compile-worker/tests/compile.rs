@@ -1,0 +1,282 @@
+//! Real compiles: what ships, what is cached, what is shared, what fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::digest::Digest;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::{Candidate, Failure, FailureKind};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::spec::{Bundle, KernelSpec, Kind};
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::target::Target;
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit};
+use tokio::sync::Semaphore;
+
+struct Bench {
+    store: Arc<SqliteStore>,
+    compiler: Compiler,
+    metrics: Metrics,
+}
+
+fn bench(toolchain: Toolchain, limits: Limits) -> Bench {
+    bench_with(toolchain, limits, Arc::new(SqliteStore::in_memory().unwrap()))
+}
+
+fn bench_with(toolchain: Toolchain, limits: Limits, store: Arc<SqliteStore>) -> Bench {
+    let registry = prometheus::Registry::new();
+    let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
+    let compiler = Compiler::new(toolchain, store.clone(), Arc::new(Semaphore::new(2)), limits, None, metrics.clone());
+    Bench { store, compiler, metrics }
+}
+
+fn cc() -> Toolchain {
+    Toolchain::probe("cc").unwrap()
+}
+
+fn stencil() -> Bundle {
+    Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap()
+}
+
+fn unit(
+    toolchain: &Toolchain,
+    bundle: &Bundle,
+    problem: &Problem,
+    target: &Target,
+    candidate: Option<&Candidate>,
+) -> Option<Unit> {
+    let spec = KernelSpec::load(bundle).unwrap();
+    let scope = spec.scope(problem, target).unwrap()?;
+    let reference = spec.reference();
+    let build = spec.build(candidate.unwrap_or(&reference), &scope).unwrap();
+    Some(Unit::new(toolchain, target.arch(), Arc::new(bundle.clone()), &spec, build.defines, &build.launches))
+}
+
+fn stencil_unit(toolchain: &Toolchain, bundle: &Bundle) -> Unit {
+    let spec = KernelSpec::load(bundle).unwrap();
+    unit(toolchain, bundle, &spec.problem(&BTreeMap::new()).unwrap(), &Target::Host, None).unwrap()
+}
+
+/// The stencil with another source.
+fn source(text: &str) -> Bundle {
+    let mut bundle = stencil();
+    bundle.files.insert("stencil.c".to_string(), text.to_string());
+    bundle
+}
+
+async fn compile_source(limits: Limits, text: &str) -> (Result<ArtifactRef, Failure>, Bench) {
+    let bench = bench(cc(), limits);
+    let unit = stencil_unit(bench.compiler.toolchain(), &source(text));
+    (bench.compiler.compile(&unit).await.unwrap(), bench)
+}
+
+#[tokio::test]
+async fn equal_units_give_equal_bytes_and_the_second_is_not_compiled() {
+    let first = bench(cc(), Limits::default());
+    let unit = stencil_unit(first.compiler.toolchain(), &stencil());
+    let artifact = first.compiler.compile(&unit).await.unwrap().unwrap();
+    let bytes = first.store.artifact(artifact).await.unwrap().unwrap();
+    assert!(bytes.starts_with(b"\x7fELF"));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("bluefin_launch_0") && !text.contains("/tmp"), "exports the launch, holds no path");
+
+    assert_eq!(first.compiler.compile(&unit).await.unwrap().unwrap(), artifact);
+    assert_eq!(first.metrics.compiled().0, 1, "the second was in the cache");
+    let elsewhere = bench(cc(), Limits::default());
+    assert_eq!(elsewhere.compiler.compile(&unit).await.unwrap().unwrap(), artifact, "the same bytes");
+    assert_eq!(elsewhere.metrics.compiled().0, 1);
+}
+
+#[tokio::test]
+async fn an_evicted_artifact_is_compiled_again() {
+    // Room for the artifact or for what follows. What is stored is compressed, so what follows is noise.
+    let store = Arc::new(SqliteStore::in_memory().unwrap().with_cache_limit(20 << 10));
+    let bench = bench_with(cc(), Limits::default(), store);
+    let unit = stencil_unit(bench.compiler.toolchain(), &stencil());
+    let artifact = bench.compiler.compile(&unit).await.unwrap().unwrap();
+    let noise: Vec<u8> = (0..600_u32).flat_map(|index| Digest::of(&index.to_le_bytes()).0).collect();
+    bench.store.put_artifact(&noise).await.unwrap();
+    assert!(!bench.store.has_artifact(artifact).await.unwrap(), "evicted");
+    assert_eq!(bench.compiler.compile(&unit).await.unwrap().unwrap(), artifact);
+    assert_eq!(bench.metrics.compiled().0, 2);
+    assert!(bench.store.has_artifact(artifact).await.unwrap());
+}
+
+#[tokio::test]
+async fn equal_units_in_flight_are_compiled_once() {
+    let bench = bench(cc(), Limits::default());
+    let unit = stencil_unit(bench.compiler.toolchain(), &stencil());
+    let all = futures_util::future::join_all((0..20).map(|_| bench.compiler.compile(&unit))).await;
+    let artifacts: Vec<ArtifactRef> = all.into_iter().map(|made| made.unwrap().unwrap()).collect();
+    assert!(artifacts.windows(2).all(|pair| pair[0] == pair[1]));
+    assert_eq!(bench.metrics.compiled().0, 1);
+}
+
+#[tokio::test]
+async fn everything_that_shapes_an_artifact_is_in_its_key() {
+    let toolchain = cc();
+    let key = |bundle: &Bundle| stencil_unit(&toolchain, bundle).key(&toolchain);
+    let plain = stencil();
+    let mut keys = vec![key(&plain), key(&source("// another"))];
+    for (from, to) in [
+        ("\"-O3\"", "\"-O2\""),
+        ("entry = \"stencil_reference\"", "entry = \"another\""),
+        (
+            "arguments = [\"now\", \"next\", { i64 = \"height\" }",
+            "arguments = [\"now\", \"next\", { i32 = \"height\" }",
+        ),
+        ("algorithm = \"Direct\"", "algorithm = \"Direct\"\ndefines = { A = 1 }"),
+        ("algorithm = \"Direct\"", "algorithm = \"Direct\"\ndefines = { A = 2 }"),
+    ] {
+        assert!(plain.toml.contains(from));
+        keys.push(key(&Bundle { toml: plain.toml.replacen(from, to, 1), ..plain.clone() }));
+    }
+    let mut included = plain.clone();
+    included.toml = included.toml.replacen("flags", "includes = [\"a.h\"]\nflags", 1);
+    included.files.insert("a.h".to_string(), String::new());
+    keys.push(key(&included));
+    keys.push(stencil_unit(&toolchain, &plain).key(&Toolchain::probe("noop").unwrap()));
+    let count = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), count);
+    let renamed =
+        Bundle { toml: plain.toml.replacen("[tolerance.FP32]", "[tolerance.FP32] # another", 1), ..plain.clone() };
+    assert_eq!(key(&renamed), key(&plain), "what does not reach the compiler is not");
+}
+
+#[tokio::test]
+async fn a_source_that_does_not_compile_is_remembered() {
+    let (made, bench) = compile_source(Limits::default(), "int x = ;\n").await;
+    let failure = made.expect_err("no C");
+    assert_eq!(failure.kind, FailureKind::CompileError);
+    assert!(failure.detail.contains("stencil.c:1:9: error") && !failure.detail.contains("/tmp"), "{}", failure.detail);
+    let unit = stencil_unit(bench.compiler.toolchain(), &source("int x = ;\n"));
+    assert_eq!(bench.compiler.compile(&unit).await.unwrap().expect_err("no C"), failure);
+    assert_eq!(bench.metrics.compiled().0, 1);
+}
+
+#[tokio::test]
+async fn launches_are_checked_against_the_source() {
+    let (made, _) = compile_source(Limits::default(), "void stencil_reference(float *a) { }\n").await;
+    assert!(made.expect_err("arguments").detail.contains("too many arguments to function"));
+    let (made, _) = compile_source(Limits::default(), "void other(float *a) { }\n").await;
+    assert!(made.expect_err("entry").detail.contains("stencil_reference"));
+}
+
+#[tokio::test]
+async fn a_compile_that_does_not_end_is_killed() {
+    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let started = Instant::now();
+    let (made, bench) = compile_source(limits, "#include \"/dev/tty\"\n#include \"/dev/zero\"\n").await;
+    let endless = made.as_ref().is_err_and(|failure| failure.kind == FailureKind::CompileTimeout);
+    if !endless {
+        // Where the compiler refuses devices, macros keep it busy: 10^8 tokens.
+        let mut text = String::from("#define A0 1,\n");
+        for level in 1..=12 {
+            text.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
+        }
+        text.push_str("int x[] = { A12 };\n");
+        let unit = stencil_unit(bench.compiler.toolchain(), &source(&text));
+        let failure = bench.compiler.compile(&unit).await.unwrap().expect_err("endless");
+        assert_eq!(failure.kind, FailureKind::CompileTimeout, "{}", failure.detail);
+        assert_eq!(
+            bench.store.compiled(unit.key(bench.compiler.toolchain())).await.unwrap(),
+            None,
+            "may go well elsewhere"
+        );
+    }
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn output_is_bounded() {
+    let mut text = String::new();
+    for line in 0..15_000 {
+        text.push_str(&format!("#error number {line} {}\n", "x".repeat(100)));
+    }
+    let (made, _) = compile_source(Limits::default(), &text).await;
+    let failure = made.expect_err("errors");
+    assert_eq!(failure.kind, FailureKind::CompileError);
+    assert!(failure.detail.len() <= Failure::MAX_DETAIL && failure.detail.contains("number 0"));
+}
+
+fn sample(kind: Kind, spec: &KernelSpec) -> Vec<Problem> {
+    match kind {
+        Kind::Conv => Direction::ALL
+            .into_iter()
+            .flat_map(|direction| [(DataType::Fp32, direction), (DataType::Fp16, direction)])
+            .map(|(data_type, direction)| {
+                let shape = ConvShape {
+                    n: 2,
+                    c: 16,
+                    k: 32,
+                    input: [1, 14, 14],
+                    filter: [1, 3, 3],
+                    pad: [0, 1, 1],
+                    ..ConvShape::plain(direction, data_type)
+                };
+                Problem::Conv(ConvProblem::new(shape).unwrap())
+            })
+            .collect(),
+        Kind::Gemm => [DataType::Fp32, DataType::Fp16]
+            .map(|data_type| {
+                Problem::Gemm(GemmProblem {
+                    m: 256,
+                    n: 256,
+                    k: 256,
+                    batch: 1,
+                    trans_a: false,
+                    trans_b: false,
+                    col_major: false,
+                    data_type,
+                })
+            })
+            .to_vec(),
+        Kind::Kernel => vec![spec.problem(&BTreeMap::new()).unwrap()],
+    }
+}
+
+/// Compiles the reference and the default of every solver of every shipped spec of `toolchain`.
+async fn compile_shipped(toolchain: Toolchain, targets: &[&str]) {
+    let bench = bench(toolchain, Limits::default());
+    let toolchain = bench.compiler.toolchain();
+    for bundle in Bundle::shipped().into_iter().chain([stencil()]) {
+        let spec = KernelSpec::load(&bundle).unwrap();
+        if spec.toolchain != toolchain.name() {
+            continue;
+        }
+        for target in targets {
+            let target: Target = target.parse().unwrap();
+            for problem in sample(spec.kind, &spec) {
+                let Some(scope) = spec.scope(&problem, &target).unwrap() else { continue };
+                for solver in spec.solvers_for(&scope).unwrap() {
+                    let candidate = solver.default_candidate();
+                    let unit = unit(toolchain, &bundle, &problem, &target, Some(&candidate)).unwrap();
+                    let made = bench.compiler.compile(&unit).await.unwrap();
+                    made.unwrap_or_else(|failure| panic!("{candidate} {target} {problem}: {}", failure.detail));
+                }
+            }
+        }
+    }
+    let (count, took) = bench.metrics.compiled();
+    println!("{count} compiles, {:.2} s each", took.as_secs_f64() / count.max(1) as f64);
+    assert!(count >= 4);
+}
+
+#[tokio::test]
+async fn shipped_host_kernels_compile() {
+    compile_shipped(cc(), &["host"]).await;
+}
+
+#[tokio::test]
+async fn shipped_gpu_kernels_compile() {
+    match Toolchain::probe("clang") {
+        Ok(clang) => compile_shipped(clang, &["gfx90a-104", "sm_90-132"]).await,
+        Err(error) => println!("SKIP: {error}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! Limits of the sandbox, with this program as the launcher that sets them.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::spec::{Bundle, KernelSpec};
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::target::Target;
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit, sandbox};
+use tokio::sync::Semaphore;
+
+const TESTS: [(&str, fn()); 4] = [
+    ("a_compile_within_limits_succeeds", a_compile_within_limits_succeeds),
+    ("memory_is_limited", memory_is_limited),
+    ("artifacts_are_limited", artifacts_are_limited),
+    (
+        "a_launcher_that_cannot_start_is_not_the_candidates_fault",
+        a_launcher_that_cannot_start_is_not_the_candidates_fault,
+    ),
+];
+
+/// Speaks just enough of the test runner's language: list, or run those that are named.
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == "sandbox-exec") {
+        let error = sandbox::exec_from_args(args.into_iter().skip(1)).expect_err("returns only with an error");
+        eprintln!("{error}");
+        return ExitCode::from(125);
+    }
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let named: Vec<&OsString> = args.iter().filter(|arg| !arg.to_string_lossy().starts_with('-')).collect();
+    for (name, test) in TESTS {
+        if has("--list") {
+            if !has("--ignored") {
+                println!("{name}: test");
+            }
+        } else if named.is_empty() || named.iter().any(|arg| name.contains(&*arg.to_string_lossy()) || *arg == "terse")
+        {
+            test();
+            println!("{name}: ok");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn launcher() -> Vec<OsString> {
+    vec![std::env::current_exe().unwrap().into(), "sandbox-exec".into()]
+}
+
+/// Compiles `source`, in place of the stencil's.
+fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Result<Result<u64, Failure>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
+        if let Some(source) = source {
+            bundle.files.insert("stencil.c".to_string(), source.to_string());
+        }
+        let spec = KernelSpec::load(&bundle).unwrap();
+        let problem = spec.problem(&spec.sizes).unwrap();
+        let scope = spec.scope(&problem, &Target::Host).unwrap().unwrap();
+        let build = spec.build(&spec.reference(), &scope).unwrap();
+        let toolchain = Toolchain::probe("cc").unwrap();
+        let unit = Unit::new(&toolchain, "host", Arc::new(bundle), &spec, build.defines, &build.launches);
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
+        let store = Arc::new(SqliteStore::in_memory().unwrap());
+        let compiler = Compiler::new(toolchain, store, Arc::new(Semaphore::new(1)), limits, Some(launcher), metrics);
+        let made = compiler.compile(&unit).await.map_err(|error| {
+            assert!(error.is_transient(), "{error}");
+            error.to_string()
+        })?;
+        Ok(made.map(|artifact| artifact.size))
+    })
+}
+
+fn a_compile_within_limits_succeeds() {
+    let limits = Limits { cpus: vec![0], ..Limits::default() };
+    let size = compile(None, limits, launcher()).unwrap().unwrap();
+    assert!((1000..100_000).contains(&size), "{size}");
+}
+
+fn memory_is_limited() {
+    let limits = Limits { memory_bytes: 200 << 20, ..Limits::default() };
+    // 10^8 numbers, of which the compiler keeps each.
+    let mut source = String::from("#define A0 1,\n");
+    for level in 1..=8 {
+        source.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
+    }
+    source.push_str("int x[] = { A8 };\n");
+    let failure = compile(Some(&source), limits, launcher()).unwrap().expect_err("more than 200 MiB");
+    assert_eq!(failure.kind, FailureKind::CompileCrash, "{}", failure.detail);
+    assert!(failure.detail.contains("memory"), "{}", failure.detail);
+}
+
+fn artifacts_are_limited() {
+    let limits = Limits { file_bytes: 4096, ..Limits::default() };
+    let failure = compile(None, limits, launcher()).unwrap().expect_err("more than 4 KiB");
+    assert_eq!(failure.kind, FailureKind::CompileCrash, "{}", failure.detail);
+}
+
+fn a_launcher_that_cannot_start_is_not_the_candidates_fault() {
+    let missing = vec![OsString::from("/nonexistent/bluefin"), "sandbox-exec".into()];
+    assert!(compile(None, Limits::default(), missing).unwrap_err().contains("/nonexistent/bluefin"));
+    // A worker that is killed takes its compilers along: the launcher's child dies with it.
+    let started = Instant::now();
+    let mut child = Command::new("sh")
+        .args(["-c", "\"$0\" sandbox-exec --cpu-seconds 60 -- sh -c 'echo $$; exec sleep 60' & sleep 0.3; kill -9 $$"])
+        .arg(std::env::current_exe().unwrap())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Ends when the last one that holds it is gone.
+    let mut pid = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut pid).unwrap();
+    child.wait().unwrap();
+    assert!(!pid.trim().is_empty() && started.elapsed() < Duration::from_secs(30), "{pid:?} {:?}", started.elapsed());
+}
