@@ -13,7 +13,7 @@ use bluefin_common::problem::{Direction, FindDbKey, KeyError};
 use bluefin_common::spec::Algorithm;
 
 use crate::error::{ExportError, ReadError, WriteError};
-use crate::findings::{FindingKind, Findings};
+use crate::findings::{FindingKind, Findings, short};
 use crate::lines::{self, Line};
 use crate::number;
 
@@ -95,6 +95,7 @@ impl FindDb {
             }
         };
         let mut entries: Vec<FindEntry> = Vec::new();
+        let mut seen = HashSet::new();
         let mut legacy = false;
         for (first, values) in line.entries(findings) {
             let is_legacy = is_algorithm(first, &Direction::ALL);
@@ -102,9 +103,9 @@ impl FindDb {
             let read =
                 if is_legacy { legacy_entry(line, first, values, findings) } else { Some((first, values.into())) };
             let Some((solver, values)) = read else { continue };
-            if entries.iter().any(|entry| *entry.solver == *solver) {
+            if !seen.insert(solver) {
                 findings.add(line.number, FindingKind::DuplicateSolver, || {
-                    format!("solver {solver} came before in its line; the first one stands")
+                    format!("solver {} came before in its line; the first one stands", short(solver))
                 });
                 continue;
             }
@@ -163,7 +164,7 @@ fn legacy_entry<'a>(
     let mut fields = values.split(',');
     let (Some(solver), Some(time), Some(workspace)) = (fields.next(), fields.next(), fields.next()) else {
         findings.add(line.number, FindingKind::MissingFields, || {
-            format!("entry {algorithm}:{values}: expected algorithm:solver,time,workspace; skipped")
+            format!("entry {algorithm}:{}: expected algorithm:solver,time,workspace; skipped", short(values))
         });
         return None;
     };
@@ -179,7 +180,7 @@ fn entry(
     findings: &mut Findings,
 ) -> FindEntry {
     let mut add = |kind, what: &str| {
-        findings.add(line.number, kind, || format!("entry {solver}:{values}: {what}"));
+        findings.add(line.number, kind, || format!("entry {}:{}: {what}", short(solver), short(values)));
     };
     if solver.is_empty() || solver.contains(|c: char| c.is_whitespace() || c.is_control()) {
         add(FindingKind::Space, "no solver has this name");

@@ -85,8 +85,14 @@ impl Findings {
         self.kept.iter().any(|finding| finding.kind == kind)
     }
 
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
+}
+
+/// The beginning of `text`, for a message: a hostile line can be as long as its file.
+pub(crate) fn short(text: &str) -> String {
+    text.chars().take(120).collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::error::{ExportError, ReadError};
-use crate::findings::{FindingKind, Findings};
+use crate::findings::{FindingKind, Findings, short};
 
 /// Largest text that is read: several times what MIOpen ships.
 const MAX_TEXT: usize = 1 << 30;
@@ -38,13 +38,16 @@ pub(crate) fn read<'a>(
             continue;
         };
         let Some((key, contents)) = line.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            findings.add(number, FindingKind::NoKey, || format!("found {line:?}, expected key=entries; skipped"));
+            findings
+                .add(number, FindingKind::NoKey, || format!("found {:?}, expected key=entries; skipped", short(line)));
             continue;
         };
         if seen.insert(key) {
             take(Line { number, key, contents }, findings);
         } else {
-            findings.add(number, FindingKind::DuplicateKey, || format!("key {key} came before; the first line stands"));
+            findings.add(number, FindingKind::DuplicateKey, || {
+                format!("key {} came before; the first line stands", short(key))
+            });
         }
     }
     Ok(())
@@ -61,13 +64,15 @@ impl<'a> Line<'a> {
                 // Reported below, once.
                 None if contents.is_empty() => {}
                 None => findings.add(self.number, FindingKind::NoName, || {
-                    format!("found {entry:?}, expected name:values; skipped")
+                    format!("found {:?}, expected name:values; skipped", short(entry))
                 }),
             }
         }
         if entries.is_empty() {
             let key = self.key;
-            findings.add(self.number, FindingKind::NoEntry, || format!("key {key}: no entry; a look-up is a miss"));
+            findings.add(self.number, FindingKind::NoEntry, || {
+                format!("key {}: no entry; a look-up is a miss", short(key))
+            });
         }
         entries
     }

@@ -71,7 +71,6 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The larger the tile the faster, up to 32; the default (1, 1) takes 8 ms, the reference 40.
-#[expect(clippy::unnecessary_wraps, reason = "the shape of all times")]
 fn times(stage: Stage, candidate: &Candidate) -> Result<f64, FailureKind> {
     let find = if stage == Stage::Find { 0.01 } else { 0.0 };
     let median = match (candidate.solver.as_str(), candidate.params.as_slice()) {

@@ -105,6 +105,15 @@ fn findings_are_counted_not_kept_without_end() {
     assert_eq!((db.findings.total, db.findings.kept.len()), (5000, 1000));
 }
 
+/// A line of a million entries, and one entry as long as its file, take time and memory in proportion.
+#[test]
+fn one_long_line_is_no_trouble() {
+    let entries: String = (0..200_000).map(|index| format!("S{index}:1,0,{GEMM};")).collect();
+    assert_eq!(parse(&format!("{KEY}={entries}")).records[KEY].len(), 200_000);
+    let db = parse(&"x".repeat(10_000_000));
+    assert!(db.findings.kept[0].detail.len() < 400);
+}
+
 #[test]
 fn what_would_read_back_differently_is_refused() {
     let refused = |key: &str, entry: FindEntry| {

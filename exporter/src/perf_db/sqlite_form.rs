@@ -123,8 +123,7 @@ impl PerfDb {
     }
 
     fn from_connection(name: &str, connection: &Connection) -> Result<Self, ReadError> {
-        sqlite::check_table(connection, name, "config", &CONFIG)?;
-        sqlite::check_table(connection, name, "config", &["id"])?;
+        sqlite::check_table(connection, name, "config", &[["id"].as_slice(), &CONFIG].concat())?;
         sqlite::check_table(connection, name, "perf_db", &["id", "solver", "config", "params"])?;
         let mut db = Self::default();
         let mut findings = Findings::default();

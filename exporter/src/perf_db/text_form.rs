@@ -9,7 +9,7 @@ use bluefin_common::problem::PerfDbKey;
 use super::PerfDb;
 use crate::error::{ReadError, WriteError};
 use crate::find_db::intern;
-use crate::findings::{FindingKind, Findings};
+use crate::findings::{FindingKind, Findings, short};
 use crate::lines;
 
 impl PerfDb {
@@ -30,13 +30,13 @@ impl PerfDb {
             for (solver, params) in line.entries(findings) {
                 if solvers.contains_key(solver) {
                     findings.add(line.number, FindingKind::DuplicateSolver, || {
-                        format!("solver {solver} came before in its line; the first one stands")
+                        format!("solver {} came before in its line; the first one stands", short(solver))
                     });
                     continue;
                 }
                 if params.contains(|c: char| c.is_control()) {
                     findings.add(line.number, FindingKind::Space, || {
-                        format!("params of {solver}: control character, such as a carriage return")
+                        format!("params of {}: control character, such as a carriage return", short(solver))
                     });
                 }
                 solvers.insert(intern(&mut names, solver), params.into());
