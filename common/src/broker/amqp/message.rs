@@ -53,7 +53,7 @@ impl Label {
         headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(self.attempt.into()));
         if let Some(GivenUp { queue, reason }) = &self.given_up {
             headers.insert(QUEUE.into(), AMQPValue::LongString(queue.as_str().into()));
-            let end = reason.floor_char_boundary(MAX_REASON);
+            let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
             headers.insert(REASON.into(), AMQPValue::LongString(reason.get(..end).unwrap_or_default().into()));
         }
         properties.with_headers(headers)
