@@ -134,7 +134,8 @@ mod tests {
         let difference = compare(&[1.0, f32::NAN], &[1.0, 2.0]);
         assert_eq!(difference.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
         let mut integers = Difference::default();
-        let (got, want) = ([1_i32.to_ne_bytes(), [0xA5; 4]].concat(), [1_i32.to_ne_bytes(), 2_i32.to_ne_bytes()].concat());
+        let (got, want) =
+            ([1_i32.to_ne_bytes(), [0xA5; 4]].concat(), [1_i32.to_ne_bytes(), 2_i32.to_ne_bytes()].concat());
         integers.compare(DataType::Int32, &got, &want, &TOLERANCE);
         assert_eq!(integers.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
     }

@@ -87,8 +87,9 @@ pub fn to_f64(data_type: DataType, element: &[u8]) -> f64 {
         DataType::Fp32 => exact(element).map(|bytes| f64::from(f32::from_ne_bytes(bytes))),
         DataType::Fp64 => exact(element).map(f64::from_ne_bytes),
         DataType::Fp16 => exact(element).map(|bytes| from_fp16(u16::from_ne_bytes(bytes))),
-        DataType::Bf16 => exact(element)
-            .map(|bytes| f64::from(f32::from_bits(u32::from(u16::from_ne_bytes(bytes)) << 16))),
+        DataType::Bf16 => {
+            exact(element).map(|bytes| f64::from(f32::from_bits(u32::from(u16::from_ne_bytes(bytes)) << 16)))
+        }
         DataType::Int8 => exact(element).map(|bytes| f64::from(i8::from_ne_bytes(bytes))),
         DataType::Int32 => exact(element).map(|bytes| f64::from(i32::from_ne_bytes(bytes))),
         DataType::Int64 => exact(element).map(|bytes| i64::from_ne_bytes(bytes) as f64),

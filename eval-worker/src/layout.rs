@@ -33,7 +33,8 @@ impl Layout {
         let mut layout = Self { offsets: Vec::new(), lengths: Vec::new(), bytes: GUARD };
         for buffer in buffers {
             if !is_supported(buffer.data_type) {
-                let detail = format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
+                let detail =
+                    format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
                 return Err(Failure::new(FailureKind::InvalidLaunch, detail));
             }
             let length = buffer.bytes();

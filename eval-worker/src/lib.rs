@@ -18,3 +18,10 @@ pub use config::{Config, DeviceSpec};
 pub use metrics::Metrics;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
 pub use worker::{Error, run};
+
+/// What sessions on this machine's CPU are pinned to: its model and features.
+#[must_use]
+pub fn host_identity() -> String {
+    use device::Device as _;
+    device::host::HostDevice::new().description().name.clone()
+}

@@ -135,7 +135,9 @@ impl DeviceWorker {
         while let Some(next) = results.iter().position(Option::is_none) {
             let open: Vec<usize> = match work.stage {
                 Stage::Perf => vec![next],
-                Stage::Find => (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect(),
+                Stage::Find => {
+                    (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect()
+                }
             };
             let mut child = match self.child_at(work).await? {
                 Ok(child) => child,

@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, Rlimit, Signal, getpid, getpgrp, kill_current_process_group, kill_process, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getpgrp, getpid, kill_current_process_group, kill_process, setrlimit};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -38,13 +38,9 @@ pub(super) fn enter() -> io::Result<Pipes> {
 /// threads of an async runtime come and go.
 fn die_with_parent(requests: File) -> io::Result<()> {
     let watch = move || {
-        loop {
-            // No events asked for: only a hang-up wakes it.
-            match poll(&mut [PollFd::new(&requests, PollFlags::empty())], None) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) | Err(_) => break,
-            }
-        }
+        // No events asked for: only a hang-up wakes it, or a signal.
+        let hung_up = || poll(&mut [PollFd::new(&requests, PollFlags::empty())], None);
+        while let Ok(0) | Err(rustix::io::Errno::INTR) = hung_up() {}
         if getpgrp() == getpid() {
             let _ = kill_current_process_group(Signal::KILL);
         }

@@ -37,9 +37,8 @@ impl<D: Device> Posed<D> {
     /// Makes the inputs of `task`; the reference has not run yet.
     pub(super) fn new(key: Digest, task: Task, seed: u64) -> Result<Self, Failure> {
         let layout = Layout::of(&task.buffers)?;
-        let out_of_memory = || {
-            Failure::new(FailureKind::OutOfMemory, format!("{} bytes for the problem's buffers", layout.bytes))
-        };
+        let out_of_memory =
+            || Failure::new(FailureKind::OutOfMemory, format!("{} bytes for the problem's buffers", layout.bytes));
         let bytes = usize::try_from(layout.bytes).map_err(|_| out_of_memory())?;
         let mut before = Vec::new();
         before.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
@@ -115,11 +114,14 @@ impl<D: Device> Posed<D> {
     pub(super) fn check_intact(&self, device: &D) -> Result<(), Finding> {
         let finding = |detail| Finding { failure: Failure::new(FailureKind::WrongResult, detail), tainted: true };
         for (index, (start, end)) in self.layout.guards().enumerate() {
-            let broken = self.scan(device, start, end, |at, bytes, _| broken_guard(bytes).map(|byte| at + byte as u64))?;
+            let broken =
+                self.scan(device, start, end, |at, bytes, _| broken_guard(bytes).map(|byte| at + byte as u64))?;
             if let Some(byte) = broken {
                 let buffer = index.checked_sub(1).and_then(|index| self.task.buffers.get(index));
                 return Err(finding(match buffer {
-                    Some(buffer) => format!("buffer {}: written {} bytes beyond its end", buffer.name, byte - start + 1),
+                    Some(buffer) => {
+                        format!("buffer {}: written {} bytes beyond its end", buffer.name, byte - start + 1)
+                    }
                     None => format!("written {} bytes before the first buffer", end - byte),
                 }));
             }

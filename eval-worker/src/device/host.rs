@@ -178,7 +178,10 @@ fn value(
     Ok(match argument {
         Argument::Buffer(index) => {
             let offset = buffers.offsets.get(usize::from(index)).ok_or_else(|| {
-                DeviceError::Launch(format!("argument: found buffer {index}, expected less than {}", buffers.offsets.len()))
+                DeviceError::Launch(format!(
+                    "argument: found buffer {index}, expected less than {}",
+                    buffers.offsets.len()
+                ))
             })?;
             buffers.memory.address(offset + buffers.stride * copy as u64)
         }

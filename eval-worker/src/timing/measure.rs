@@ -18,11 +18,7 @@ const NOISE_STABLE: f64 = 0.05;
 ///
 /// # Errors
 /// The first one of `sampler`.
-pub fn measure<S: Sampler>(
-    sampler: &mut S,
-    incumbent_ms: Option<f64>,
-    limits: &Limits,
-) -> Result<Timing, S::Error> {
+pub fn measure<S: Sampler>(sampler: &mut S, incumbent_ms: Option<f64>, limits: &Limits) -> Result<Timing, S::Error> {
     let mut series = Series::start(sampler)?;
     while series.samples.len() < PROBES && !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
         series.take(sampler)?;

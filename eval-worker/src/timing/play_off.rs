@@ -21,8 +21,8 @@ pub fn play_off<S: Sampler>(samplers: &mut [S], seed: u64, limits: &Limits) -> V
     let best_ms = entries.iter().filter_map(|entry| entry.series.as_ref().ok()).map(Series::min);
     let best_ms = best_ms.fold(f64::INFINITY, f64::min);
 
-    let (mut contenders, hopeless): (Vec<_>, Vec<_>) = (0..entries.len())
-        .partition(|&index| entries.get(index).is_some_and(|entry| !entry.is_hopeless(best_ms)));
+    let (mut contenders, hopeless): (Vec<_>, Vec<_>) =
+        (0..entries.len()).partition(|&index| entries.get(index).is_some_and(|entry| !entry.is_hopeless(best_ms)));
     for index in hopeless {
         let Some(entry) = entries.get_mut(index) else { continue };
         while entry.series.as_ref().is_ok_and(|series| series.samples.len() < PROBES && !series.is_spent(limits)) {
@@ -163,8 +163,11 @@ mod tests {
 
     #[test]
     fn the_failure_of_one_costs_only_that_one() {
-        let mut finalists =
-            [Simulated::constant(1.0), Simulated::constant(1.0).failing_after(4), Simulated::constant(1.0).failing_after(0)];
+        let mut finalists = [
+            Simulated::constant(1.0),
+            Simulated::constant(1.0).failing_after(4),
+            Simulated::constant(1.0).failing_after(0),
+        ];
         let timings = play_off(&mut finalists, 1, &LIMITS);
         assert_eq!(counts(&timings), [10, 0, 0]);
         assert!(timings[1].is_err() && timings[2].is_err());

@@ -46,8 +46,7 @@ pub fn mad(samples: &[f64], center: f64) -> f64 {
 pub fn summarize(samples: &[f64]) -> Summary {
     let center = median(samples);
     let sigma = sigma(samples, center);
-    let kept: Vec<f64> =
-        samples.iter().copied().filter(|sample| (sample - center).abs() <= OUTLIER * sigma).collect();
+    let kept: Vec<f64> = samples.iter().copied().filter(|sample| (sample - center).abs() <= OUTLIER * sigma).collect();
     let median = median(&kept);
     Summary { median, spread: MAD_TO_SIGMA * mad(&kept, median), deviation: deviation(&kept), kept: kept.len() }
 }

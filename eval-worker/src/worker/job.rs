@@ -112,9 +112,7 @@ impl Worker {
         if eval_job.prepared.iter().all(Result::is_err) {
             return Ok(Some(Fetched { reference: Bytes::new(), candidates: Vec::new() }));
         }
-        let get = |artifact| {
-            self.patiently("fetch artifact", move || self.artifacts.get(self.store(), artifact))
-        };
+        let get = |artifact| self.patiently("fetch artifact", move || self.artifacts.get(self.store(), artifact));
         let Some(reference) = get(eval_job.task.reference.artifact).await? else { return Ok(None) };
         let wanted: Vec<_> = eval_job.prepared.iter().flatten().map(|prepared| prepared.artifact).collect();
         let codes = try_join_all(wanted.into_iter().map(get)).await?;

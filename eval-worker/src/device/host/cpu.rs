@@ -6,8 +6,28 @@ use super::super::Description;
 
 /// Features that change which code compilers make or kernels choose.
 const FEATURES: [&str; 22] = [
-    "sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
-    "avx512_fp16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimdhp", "asimddp", "bf16", "i8mm", "sve",
+    "sse4_2",
+    "avx",
+    "f16c",
+    "fma",
+    "avx2",
+    "avx512f",
+    "avx512dq",
+    "avx512bw",
+    "avx512vl",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "avx_vnni",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "bf16",
+    "i8mm",
+    "sve",
 ];
 /// Assumed where the system does not say.
 const USUAL_CACHE: u64 = 32 << 20;
@@ -21,13 +41,20 @@ pub(super) fn describe() -> Description {
 /// Model, its numbers where the model's name may be shared, and features: `AMD EPYC 7763 (25.1.1): sse4_2 avx fma …`
 fn name(cpuinfo: &str) -> String {
     let field = |key: &str| {
-        cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key).map(|(_, v)| v.trim())
+        cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.trim() == key)
+            .map(|(_, v)| v.trim())
     };
     let model = field("model name").unwrap_or(std::env::consts::ARCH);
-    let numbers: Vec<_> =
-        ["cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU variant"].into_iter().filter_map(field).collect();
+    let numbers: Vec<_> = ["cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU variant"]
+        .into_iter()
+        .filter_map(field)
+        .collect();
     let flags = field("flags").or_else(|| field("Features")).unwrap_or_default();
-    let features: Vec<_> = FEATURES.into_iter().filter(|feature| flags.split_whitespace().any(|f| f == *feature)).collect();
+    let features: Vec<_> =
+        FEATURES.into_iter().filter(|feature| flags.split_whitespace().any(|f| f == *feature)).collect();
     format!("{model} ({}): {}", numbers.join("."), features.join(" "))
 }
 

@@ -1,5 +1,6 @@
 //! Shared objects from memory.
 
+use std::error::Error;
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,7 +27,7 @@ pub(super) struct Library {
 
 impl Library {
     pub(super) fn load(code: &[u8]) -> Result<Self, DeviceError> {
-        let error = |error: &dyn std::fmt::Display| DeviceError::Load(error.to_string());
+        let error = |error: &dyn Error| DeviceError::Load(with_causes(error));
         let file = memfd_create("bluefin-artifact", MemfdFlags::CLOEXEC).map_err(|e| error(&e))?;
         let mut file = std::fs::File::from(file);
         file.write_all(code).map_err(|e| error(&e))?;
@@ -49,8 +50,19 @@ impl Library {
         // SAFETY: the symbol has this signature by the contract of host artifacts; it is called only while the library is
         // loaded, since whoever holds a shim holds the library.
         let shim = unsafe { self.library.get::<Shim>(symbol.as_bytes()) };
-        shim.map(|shim| *shim).map_err(|error| DeviceError::Load(format!("symbol {symbol}: {error}")))
+        shim.map(|shim| *shim).map_err(|error| DeviceError::Load(format!("symbol {symbol}: {}", with_causes(&error))))
     }
+}
+
+/// What the loader says is only in the cause.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 fn path(file: &OwnedFd) -> String {

@@ -1,0 +1,160 @@
+//! A store that is away at first.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{GroupId, JobId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::store::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use bytes::Bytes;
+
+/// Fails the first call of every method, as a store does that restarts at the worst moments.
+pub struct Blinking {
+    store: Arc<SqliteStore>,
+    called: Mutex<HashSet<&'static str>>,
+}
+
+impl Blinking {
+    pub fn new(store: Arc<SqliteStore>) -> Self {
+        Self { store, called: Mutex::default() }
+    }
+
+    fn blink(&self, method: &'static str) -> Result<(), StoreError> {
+        if self.called.lock().unwrap().insert(method) {
+            return Err(StoreError::Unavailable { store: "test".to_string(), reason: "blinks".to_string() });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Blinking {
+    async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
+        self.blink("create_session")?;
+        self.store.create_session(session).await
+    }
+
+    async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
+        self.blink("session")?;
+        self.store.session(name).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        self.blink("sessions")?;
+        self.store.sessions().await
+    }
+
+    async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError> {
+        self.blink("pin")?;
+        self.store.pin(session, key, value).await
+    }
+
+    async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
+        self.blink("pins")?;
+        self.store.pins(session).await
+    }
+
+    async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        self.blink("put_blob")?;
+        self.store.put_blob(bytes).await
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.blink("blob")?;
+        self.store.blob(digest).await
+    }
+
+    async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
+        self.blink("put_artifact")?;
+        self.store.put_artifact(bytes).await
+    }
+
+    async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
+        self.blink("artifact")?;
+        self.store.artifact(artifact).await
+    }
+
+    async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError> {
+        self.blink("has_artifact")?;
+        self.store.has_artifact(artifact).await
+    }
+
+    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
+        self.blink("put_compiled")?;
+        self.store.put_compiled(key, record).await
+    }
+
+    async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
+        self.blink("compiled")?;
+        self.store.compiled(key).await
+    }
+
+    async fn fullness(&self) -> Result<f64, StoreError> {
+        self.blink("fullness")?;
+        self.store.fullness().await
+    }
+
+    async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
+        self.blink("plan")?;
+        self.store.plan(session, jobs).await
+    }
+
+    async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
+        self.blink("enqueued")?;
+        self.store.enqueued(session, jobs).await
+    }
+
+    async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+        self.blink("put_outcome")?;
+        self.store.put_outcome(outcome).await
+    }
+
+    async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
+        self.blink("has_outcome")?;
+        self.store.has_outcome(session, group, job).await
+    }
+
+    async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
+        self.blink("open_jobs")?;
+        self.store.open_jobs(session, group).await
+    }
+
+    async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        self.blink("groups")?;
+        self.store.groups(session).await
+    }
+
+    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        self.blink("outcomes")?;
+        self.store.outcomes(session, groups).await
+    }
+
+    async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
+        self.blink("settle_group")?;
+        self.store.settle_group(session, group).await
+    }
+
+    async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError> {
+        self.blink("progress")?;
+        self.store.progress(session).await
+    }
+
+    async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
+        self.blink("best_ms")?;
+        self.store.best_ms(session, group).await
+    }
+
+    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
+        self.blink("improve_best")?;
+        self.store.improve_best(session, group, median_ms).await
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.store.reconnects()
+    }
+}

@@ -1,0 +1,139 @@
+//! What the tests with a real child share: their own `main`, since the test binary is its own child, and kernels in C.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub mod blinking;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Launch, Prepared, Role, Task, Tolerance};
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::problem::DataType;
+use bluefin_eval_worker::timing::Limits;
+use bluefin_eval_worker::{ChildConfig, Deadlines, Metrics, Runnable};
+use bytes::Bytes;
+use prometheus::Registry;
+
+/// A test and its name.
+pub type Case = (&'static str, fn());
+
+/// `main` of a test binary: the child if asked for it, else the cases, as test runners ask for them.
+pub fn main(cases: &[Case]) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|verb| verb == "eval-child") {
+        return bluefin_eval_worker::child::main("host");
+    }
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    if flag("--list") {
+        if !flag("--ignored") {
+            cases.iter().for_each(|(name, _)| println!("{name}: test"));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let wanted = |name: &str| {
+        filters.is_empty()
+            || filters.iter().any(|filter| if flag("--exact") { name == *filter } else { name.contains(*filter) })
+    };
+    let mut failed = Vec::new();
+    for (name, case) in cases.iter().filter(|(name, _)| wanted(name)) {
+        let passed = std::panic::catch_unwind(case).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        failed.extend((!passed).then_some(*name));
+    }
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("failed: {}", failed.join(" "));
+    ExitCode::FAILURE
+}
+
+/// Starts this binary as a child, with deadlines that a test can wait for.
+pub fn child() -> ChildConfig {
+    let program = std::env::current_exe().unwrap().into_os_string();
+    ChildConfig {
+        command: vec![program, OsString::from("eval-child")],
+        cpu: None,
+        deadlines: Deadlines {
+            step: Duration::from_millis(1500),
+            reference: Duration::from_secs(3),
+            ..Deadlines::default()
+        },
+    }
+}
+
+pub fn metrics() -> (Registry, Metrics) {
+    let registry = Registry::new();
+    let pipeline = PipelineMetrics::register(&registry).unwrap();
+    let metrics = Metrics::register(&registry, pipeline).unwrap();
+    (registry, metrics)
+}
+
+/// Small budgets: these tests are about what happens, not about how long it takes.
+pub fn limits() -> Limits {
+    Limits { sample_budget_ms: 20.0, rotation_bytes: 8 << 20 }
+}
+
+/// Elements of the test problem's two buffers.
+pub const LENGTH: u64 = 1000;
+
+/// `y = 2 x + 1` over [`LENGTH`] elements.
+pub const RIGHT: &str = "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;";
+
+/// A shared object whose launch 0 runs `body`, in which `x`, `y`, `n` and `workspace` are the arguments.
+pub fn kernel(body: &str) -> Runnable {
+    kernel_with(body, 0)
+}
+
+/// The same with a workspace.
+pub fn kernel_with(body: &str, workspace: u64) -> Runnable {
+    let source = format!(
+        "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+         static volatile int64_t zero;\n\
+         void bluefin_launch_0(void **arguments) {{\n\
+         float *x = *(float **)arguments[0], *y = *(float **)arguments[1];\n\
+         int64_t n = *(int64_t *)arguments[2];\n\
+         char *workspace = *(char **)arguments[3];\n\
+         (void)x; (void)y; (void)n; (void)workspace; (void)zero;\n\
+         {body}\n}}\n"
+    );
+    let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::I64(LENGTH as i64), Argument::Workspace];
+    runnable(compile(&source), vec![arguments], workspace)
+}
+
+/// Launches of `code` with these arguments.
+pub fn runnable(code: Bytes, arguments: Vec<Vec<Argument>>, workspace: u64) -> Runnable {
+    let launch = |arguments| Launch { entry: "test".to_string(), grid: [1; 3], block: [1; 3], shared: 0, arguments };
+    let launches = arguments.into_iter().map(launch).collect();
+    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches, workspace }, code }
+}
+
+pub fn compile(source: &str) -> Bytes {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("kernel.so");
+    let mut cc = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-w", "-x", "c", "-", "-o"])
+        .arg(&object)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the tests need a C compiler called cc");
+    cc.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    assert!(cc.wait().unwrap().success(), "{source}");
+    std::fs::read(object).unwrap().into()
+}
+
+/// The test problem, answered by `reference`.
+pub fn task(reference: &Runnable) -> Task {
+    let buffer = |name: &str, role| Buffer { name: name.to_string(), data_type: DataType::Fp32, length: LENGTH, role };
+    Task {
+        buffers: vec![buffer("x", Role::Input), buffer("y", Role::Output)],
+        reference: reference.prepared.clone(),
+        tolerance: Tolerance { absolute: 1e-6, relative: 1e-6 },
+    }
+}
+
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
+}
