@@ -324,3 +324,65 @@ async fn nothing_is_written_when_something_fails() {
     assert_eq!(error.to_string(), "session nigthly: not in the store, which holds nightly");
     untouched();
 }
+
+#[tokio::test]
+async fn probes_count_as_slow_but_never_win() {
+    let session = session(&[Stage::Perf]);
+    let tiny = Spec::new(CONV);
+    let mut group = outcomes(&session, &tiny, &conv(Direction::Forward, 1), &times);
+    for candidate in group.iter_mut().flat_map(|outcome| &mut outcome.candidates) {
+        let timing = candidate.result.as_mut().unwrap();
+        timing.pruned = candidate.candidate.solver == "TinyReference" || timing.median_ms < 0.2;
+    }
+    let summary = bluefin_exporter::summary::summarize(&session, &tiny.spec, &group).unwrap();
+    let winner = summary.winner.unwrap();
+    // 0.125 ms was only probed.
+    assert_eq!((winner.solver.as_str(), winner.median_ms), ("TinyTiled", 0.25));
+    assert_eq!((winner.speedup_over_worst, winner.speedup_over_reference), (Some(160.0), Some(160.0)));
+    assert_eq!(winner.speedup_over_default, Some(32.0));
+    assert_eq!((summary.tried, summary.failed.len()), (18, 0));
+    assert_eq!(bluefin_exporter::summary::summarize(&session, &tiny.spec, &[]), None);
+}
+
+#[tokio::test]
+async fn one_name_for_two_code_objects_is_told() {
+    let session = session(&Stage::ALL);
+    let (tiny, other) = (Spec::new(CONV), Spec::new(&CONV.replace("tiny-conv", "other-conv")));
+    let problem = conv(Direction::Forward, 4);
+    let mut changed = outcomes(&session, &other, &problem, &times);
+    let code = b"the code of another version of the source".to_vec();
+    for candidate in changed.iter_mut().flat_map(|outcome| &mut outcome.candidates) {
+        candidate.prepared.as_mut().unwrap().artifact = bluefin_common::artifact::ArtifactRef::of(&code);
+    }
+    let groups = vec![outcomes(&session, &tiny, &problem, &times), changed];
+    let mut sample = Sample::new(&session, &[&tiny, &other], groups);
+    sample.blobs.insert(bluefin_common::digest::Digest::of(&code), code);
+    let out = tempfile::tempdir().unwrap();
+    let report = exported(&sample, out.path()).await;
+    let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
+    assert!(warning.starts_with("kernel tiny.hip.o -DTILE=32 -DUNROLL=2 -DVARIANT=4 -mcpu=gfx90a: "), "{warning}");
+    let first = files(out.path());
+    sample.groups.reverse();
+    exported(&sample, out.path()).await;
+    assert!(files(out.path()) == first, "the order decides which one is kept");
+}
+
+#[tokio::test]
+async fn an_empty_session_gives_empty_files() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let out = tempfile::tempdir().unwrap();
+    let report = exported(&Sample::new(&session(&Stage::ALL), &[], Vec::new()), out.path()).await;
+    assert_eq!((report.files.len(), report.warnings.len()), (5, 0));
+    assert!(report.files.iter().all(|file| file.records == 0));
+    let files = files(out.path());
+    assert_eq!(PerfDb::parse_sqlite("perf", &files["gfx90a68.db"]).unwrap(), PerfDb::default());
+    assert_eq!(KernelDb::parse("kernels", &files["gfx90a68.kdb"]).unwrap(), KernelDb::default());
+    let winners: serde_json::Value = serde_json::from_slice(&files["winners.json"]).unwrap();
+    assert_eq!(winners["problems"], serde_json::json!([]));
+    // As readable as any file that its owner makes, unlike a temporary one.
+    let plain = out.path().join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+    assert!(report.files.iter().all(|file| mode(&file.path) == mode(&plain)));
+}
