@@ -35,7 +35,7 @@ pub enum BenchVerb {
         jobs: u64,
         /// Deliveries that each worker has under way
         #[arg(long, default_value_t = 256)]
-        slots: usize,
+        slots: u16,
         /// Print as JSON
         #[arg(long)]
         json: bool,
@@ -51,7 +51,7 @@ pub enum BenchVerb {
         #[arg(long)]
         json: bool,
     },
-    /// Time and memory of an export
+    /// Time and memory of an export, from Redis if one is named, else from a state file
     #[command(after_help = "Example:\n  bluefin bench export --outcomes 1000000")]
     Export {
         #[arg(long, default_value_t = 1_000_000)]
@@ -59,6 +59,8 @@ pub enum BenchVerb {
         /// Print as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        fleet: FleetArgs,
     },
 }
 
@@ -68,7 +70,7 @@ impl BenchVerb {
             Self::Enqueue { jobs, json, fleet } => print(&enqueue::run(jobs, &fleet).await?, json)?,
             Self::Pipeline { jobs, slots, json, fleet } => print(&pipeline::run(jobs, slots, &fleet).await?, json)?,
             Self::Compile { candidates, json } => print(&compile::run(candidates).await?, json)?,
-            Self::Export { outcomes, json } => print(&export::run(outcomes).await?, json)?,
+            Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -14,6 +14,7 @@ use bluefin_producer::plan::{Budget, plan_problem};
 use serde::Serialize;
 
 use crate::input::{Input, InputArgs};
+use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
 
 /// Problems planned at a time: what bounds the memory of a large plan.
@@ -45,6 +46,8 @@ pub struct EnqueueArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
     fleet: FleetArgs,
 }
 
@@ -75,6 +78,7 @@ pub struct Plan {
 
 impl EnqueueArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let admin = self.admin.start().await?;
         let store = self.fleet.store().await?;
         let stored = store.session(&self.session).await?;
         let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
@@ -91,6 +95,7 @@ impl EnqueueArgs {
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
         let plan = enqueue(&*store, &*broker, &session, input, self.input.budget, publish).await?;
         broker.close().await;
+        admin.stop().await;
         if self.json {
             println!("{}", serde_json::to_string_pretty(&plan)?);
         } else {

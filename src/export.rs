@@ -8,6 +8,7 @@ use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_exporter::{ExportReport, ExportRequest, export};
 
+use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
 
 /// Write a session's results as MIOpen databases
@@ -44,6 +45,8 @@ pub struct ExportArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
     fleet: FleetArgs,
 }
 
@@ -70,10 +73,12 @@ impl ExportArgs {
             top: self.top.0,
             out: self.out.clone(),
         };
+        let admin = self.admin.start().await?;
         let report = match &self.state {
             Some(path) => export(&SqliteStore::open_read_only(path).await?, &self.session, &request).await?,
             None => export(&*self.fleet.store().await? as &dyn Store, &self.session, &request).await?,
         };
+        admin.stop().await;
         if self.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {

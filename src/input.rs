@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::{DataType, Direction, Problem};
 use bluefin_common::spec::{Bundle, Kind};
 use bluefin_common::target::Target;
@@ -86,6 +87,23 @@ impl InputArgs {
             return Ok(vec![BTreeMap::new()]);
         }
         self.size.iter().map(|text| parse_sizes(text)).collect()
+    }
+}
+
+impl Input {
+    /// The groups that a plan of this input has, in the order of the problems.
+    pub fn groups(&self, target: &Target) -> anyhow::Result<Vec<GroupId>> {
+        let mut groups = Vec::new();
+        for problem in &self.problems {
+            for spec in &self.specs {
+                if let Some(scope) = spec.spec.scope(problem, target)?
+                    && !spec.spec.solvers_for(&scope)?.is_empty()
+                {
+                    groups.push(group_id(problem, spec.digest));
+                }
+            }
+        }
+        Ok(groups)
     }
 }
 

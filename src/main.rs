@@ -1,6 +1,7 @@
 //! `bluefin`: tunes GPU kernels, on one machine or on many. Parses arguments, calls a crate.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod bench;
 mod enqueue;
 mod export;

@@ -34,6 +34,11 @@ impl FleetArgs {
         self.amqp.is_some() || std::env::var_os("BLUEFIN_AMQP_URL").is_some()
     }
 
+    /// Whether a store was named, by flag or in the environment.
+    pub fn names_a_store(&self) -> bool {
+        self.redis.is_some() || std::env::var_os("BLUEFIN_REDIS_URL").is_some()
+    }
+
     /// Connects to RabbitMQ.
     pub async fn broker(&self) -> anyhow::Result<Arc<dyn Broker>> {
         let url = required("--amqp", "BLUEFIN_AMQP_URL", self.amqp.as_deref())?;

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use bluefin_common::broker::Broker;
 use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
@@ -21,6 +20,7 @@ use bluefin_exporter::summary::summaries;
 use bluefin_producer::enqueue::Publish;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::{Admin, AdminArgs};
 use crate::enqueue::{Plan, enqueue};
 use crate::input::InputArgs;
 use crate::progress::{Display, human};
@@ -57,6 +57,8 @@ pub struct TuneArgs {
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
 }
 
 impl TuneArgs {
@@ -74,9 +76,12 @@ impl TuneArgs {
         let shutdown = shutdown::on_signal()?;
         let local = LocalWorkers::probe(&self.device, &input.specs, self.compile_slots)?;
         let session = self.session(&local)?;
-        let result = self.tune(&store, &broker, session, input, local, shutdown).await;
+        let admin = self.admin.start().await?;
+        admin.readiness.ready();
+        let result = self.tune(&store, &broker, session, input, local, &admin, shutdown).await;
+        admin.stop().await;
         broker.close().await;
-        sqlite.close().await.with_context(|| self.state.display().to_string())?;
+        sqlite.close().await;
         result
     }
 
@@ -105,6 +110,7 @@ impl TuneArgs {
         session: Session,
         input: crate::input::Input,
         local: LocalWorkers,
+        admin: &Admin,
         shutdown: CancellationToken,
     ) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
@@ -119,7 +125,7 @@ impl TuneArgs {
         if plan.enqueued == 0 {
             self.say("nothing to do: everything was tuned before");
         } else {
-            let interrupted = self.work(store, broker, &session, local, &shutdown).await?;
+            let interrupted = self.work(store, broker, &session, local, admin, &shutdown).await?;
             if interrupted {
                 eprintln!("stopped; the same command continues where this one ended");
                 return Ok(ExitCode::from(130));
@@ -157,10 +163,11 @@ impl TuneArgs {
         broker: &Arc<dyn Broker>,
         session: &Session,
         local: LocalWorkers,
+        admin: &Admin,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<bool> {
         let stop = shutdown.child_token();
-        let mut running = workers::run_local(local, store.clone(), broker.clone(), stop.clone())?;
+        let mut running = workers::run_local(local, store.clone(), broker.clone(), &admin.registry, stop.clone())?;
         let mut display = Display::start(false);
         let failed = loop {
             let progress = store.progress(&session.name).await?;

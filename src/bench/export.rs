@@ -1,0 +1,152 @@
+//! An export of many outcomes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use bluefin_common::artifact::{ArtifactRef, Prepared};
+use bluefin_common::campaign::{find_job, now_ms};
+use bluefin_common::job::{Job, Stage};
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
+use bluefin_common::session::Session;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::store::{Planned, Store};
+use bluefin_common::target::Target;
+use bluefin_exporter::{ExportRequest, export};
+use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{Figure, peak_rss_mib};
+use crate::ports::FleetArgs;
+
+/// Different kernels among the winners.
+const KERNELS: usize = 200;
+/// Size of each, as host kernels have it.
+const KERNEL_BYTES: usize = 20_000;
+/// Groups stored at a time.
+const WINDOW: usize = 256;
+
+/// Fills a store (Redis if one is named, else a temporary state file) and exports it.
+pub async fn run(outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
+    let folder = std::env::temp_dir().join(format!("bluefin-bench-export-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let result = run_in(&folder, outcomes, fleet).await;
+    std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    result
+}
+
+async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
+    let store: Arc<dyn Store> = match fleet.names_a_store() {
+        true => fleet.store().await?,
+        false => Arc::new(SqliteStore::open(folder.join("state.db")).await?),
+    };
+    let session = fill(&*store, outcomes).await?;
+    let filled = peak_rss_mib();
+    let request = ExportRequest {
+        find_db: true,
+        perf_db: true,
+        kernel_db: true,
+        winners: false,
+        top: Some(4),
+        out: folder.join("out"),
+    };
+    let started = Instant::now();
+    let report = export(&*store, &session.name, &request).await?;
+    let took = started.elapsed();
+    anyhow::ensure!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let records: u64 = report.files.iter().map(|file| file.records).sum();
+    Ok(vec![
+        Figure::new("to all three databases", took.as_secs_f64(), "s"),
+        Figure::rate("outcomes folded", report.outcomes, took, "/s"),
+        Figure::new("records written", records as f64, "records"),
+        Figure::new("peak memory before the export", filled, "MiB"),
+        Figure::new("peak memory", peak_rss_mib(), "MiB"),
+    ])
+}
+
+/// Stores about `count` outcomes of convolutions, as a tuned session has them.
+async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
+    let session = Session {
+        name: format!("bench-export-{}", now_ms()).parse()?,
+        target: Target::Host,
+        label: "bluefin bench".to_string(),
+        stages: Stage::ALL.to_vec(),
+        created_ms: 0,
+    };
+    store.create_session(&session).await?;
+    let spec = LoadedSpec::shipped()?.into_iter().find(|spec| spec.spec.name == "conv-fwd-host");
+    let spec = spec.context("the spec conv-fwd-host")?;
+    store.put_blob(&spec.bundle.encode()?).await?;
+    let mut kernels = Vec::new();
+    for kernel in 0..KERNELS {
+        // Half of it compresses, as code does.
+        let code: Vec<u8> = (0..KERNEL_BYTES).map(|i| if i % 2 == 0 { (i * (kernel + 3) / 7) as u8 } else { 0 }).collect();
+        store.put_blob(&code).await?;
+        kernels.push(ArtifactRef::of(&code));
+    }
+    let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), Budget::QUICK)?;
+    let template: Vec<Job> = planned.into_iter().flat_map(|group| group.jobs).collect();
+    let groups = count / (template.len() as u64 + 1);
+    let (session_ref, template, kernels) = (&session, &template, &kernels);
+    stream::iter((0..groups).map(|index| async move {
+        let problem = problem(index)?;
+        let perf: Vec<Outcome> = template
+            .iter()
+            .map(|job| outcome(Job { problem: problem.clone(), ..job.clone() }, index, kernels))
+            .collect();
+        let find = find_job(session_ref, &perf).context("a find job")?;
+        let find = outcome(find, index, kernels);
+        for outcome in perf.iter().chain([&find]) {
+            store.plan(&session_ref.name, &[Planned::of(&outcome.job)]).await?;
+            store.put_outcome(outcome).await?;
+        }
+        store.settle_group(&session_ref.name, find.group()).await?;
+        anyhow::Ok(())
+    }))
+    .buffer_unordered(WINDOW)
+    .try_collect::<()>()
+    .await?;
+    Ok(session)
+}
+
+/// A convolution that no other index has.
+fn problem(index: u64) -> anyhow::Result<Problem> {
+    let index = u32::try_from(index)?;
+    let shape = ConvShape {
+        n: 1 + index / 65_536,
+        c: 1 + index % 256,
+        k: 1 + index / 256 % 256,
+        input: [1, 14, 14],
+        filter: [1, 3, 3],
+        pad: [0, 1, 1],
+        ..ConvShape::plain(Direction::Forward, DataType::Fp32)
+    };
+    Ok(Problem::Conv(ConvProblem::new(shape)?))
+}
+
+/// Plausible times that follow from the index, with the samples that a real outcome has.
+fn outcome(job: Job, index: u64, kernels: &[ArtifactRef]) -> Outcome {
+    let candidates = job
+        .candidates
+        .iter()
+        .enumerate()
+        .map(|(position, candidate)| {
+            let mix = (index.wrapping_mul(2_654_435_761) ^ (position as u64).wrapping_mul(40_503)) % 1000;
+            let median_ms = 0.1 + mix as f64 / 1000.0;
+            let artifact = kernels[(index as usize + position) % kernels.len()];
+            CandidateOutcome {
+                candidate: candidate.clone(),
+                prepared: Some(Prepared { artifact, launches: Vec::new(), workspace: 4096 }),
+                result: Ok(Timing {
+                    median_ms,
+                    spread_ms: median_ms / 100.0,
+                    samples_ms: vec![median_ms as f32; 12],
+                    pruned: false,
+                }),
+            }
+        })
+        .collect();
+    Outcome { job, candidates, device: "bench".to_string(), protocol: 1, finished_ms: 0 }
+}

@@ -1,0 +1,100 @@
+//! No-op jobs through both hops, beside what broker and store allow at best.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use bluefin_common::job::Stage;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::store::Store;
+use bluefin_compile_worker as compile_worker;
+use bluefin_compile_worker::Toolchain;
+use bluefin_eval_worker as eval_worker;
+use bluefin_eval_worker::DeviceSpec;
+use bluefin_producer::enqueue::{Enqueuer, Publish};
+use prometheus::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::enqueue::bare;
+use super::jobs::{noop_jobs, noop_spec, session};
+use super::{Figure, peak_rss_mib};
+use crate::ports::FleetArgs;
+
+/// Between two looks at what is done.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Without a new outcome for this long the run has failed.
+const STALLED: Duration = Duration::from_secs(30);
+
+pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
+    let store = fleet.store().await?;
+    let broker = fleet.broker().await?;
+    let mut figures = bare(&*broker, count).await?;
+
+    let session = session(&[Stage::Perf])?;
+    let spec = noop_spec()?;
+    store.put_blob(&spec.bundle.encode()?).await?;
+    let mut enqueuer = Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?;
+    enqueuer.enqueue(noop_jobs(&session, &spec, 0, count)?, &|_| {}).await?;
+    ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);
+
+    // A worker of each kind, as processes of their own would have them: connections, metrics and all.
+    let stop = CancellationToken::new();
+    let registry = Registry::new();
+    let pipeline = PipelineMetrics::register(&registry)?;
+    let compile_metrics = compile_worker::Metrics::register(&registry, pipeline.clone())?;
+    let eval_metrics = eval_worker::Metrics::register(&registry, pipeline)?;
+    let mut compile = compile_worker::Config::new("bench", vec![Toolchain::probe("noop")?], 1);
+    compile.prefetch = slots;
+    let mut eval = eval_worker::Config::new("bench", DeviceSpec::Noop(session.target.clone()));
+    eval.prefetch = slots;
+    let mut workers = JoinSet::new();
+    let started = Instant::now();
+    for worker in [0, 1] {
+        let (broker, store, stop) = (fleet.broker().await?, fleet.store().await?, stop.clone());
+        let (compile, compile_metrics) = (compile.clone(), compile_metrics.clone());
+        let (eval, eval_metrics) = (eval.clone(), eval_metrics.clone());
+        workers.spawn(async move {
+            let ran: anyhow::Result<()> = match worker {
+                0 => compile_worker::run(compile, broker.clone(), store, compile_metrics, stop).await.map_err(Into::into),
+                _ => eval_worker::run(eval, broker.clone(), store, eval_metrics, stop).await.map_err(Into::into),
+            };
+            broker.close().await;
+            ran
+        });
+    }
+    let took = wait(&*store, &session.name, count, started).await?;
+    stop.cancel();
+    while let Some(worker) = workers.join_next().await {
+        worker??;
+    }
+    broker.close().await;
+    figures.push(Figure::rate("no-op jobs through both hops", count, took, "jobs/s"));
+    let (publish, consume, jobs) = (figures[0].value, figures[1].value, figures[2].value);
+    // A job is published twice and consumed twice; the first publish is before the clock starts.
+    let bound = 1.0 / (1.0 / publish + 2.0 / consume);
+    figures.push(Figure::new("of one bare publish and two bare consumes beside it", jobs / bound, "x"));
+    figures.push(Figure::new("peak memory of both workers and the producer", peak_rss_mib(), "MiB"));
+    Ok(figures)
+}
+
+/// Waits until `count` jobs have outcomes and returns how long that took since `started`.
+async fn wait(
+    store: &dyn Store,
+    session: &bluefin_common::session::SessionName,
+    count: u64,
+    started: Instant,
+) -> anyhow::Result<Duration> {
+    let (mut done, mut moved) = (0, Instant::now());
+    loop {
+        let progress = store.progress(session).await?;
+        let now = progress.done.values().sum();
+        if now >= count {
+            return Ok(started.elapsed());
+        }
+        if now > done {
+            (done, moved) = (now, Instant::now());
+        }
+        ensure!(moved.elapsed() < STALLED, "stalled at {done} of {count} jobs");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
