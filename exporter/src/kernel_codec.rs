@@ -81,6 +81,16 @@ mod tests {
         assert!(decompress(&packed[..packed.len() - 4], 2_000_000).is_err());
     }
 
+    /// What the reference implementation of bzip2 makes of it.
+    #[test]
+    fn golden_bytes() {
+        let text = b"bluefin ".repeat(100);
+        let packed: String = compress(&text).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = "425a683931415926535918015eeb00006391804000132502002000508604052a00e91608bc45b22e1\
+                        1708ba45e22f8bb9229c28480c00af758";
+        assert_eq!(packed, expected.replace(' ', ""));
+    }
+
     #[test]
     fn md5_is_lowercase() {
         assert_eq!(md5_hex(b""), "d41d8cd98f00b204e9800998ecf8427e");
@@ -88,6 +98,9 @@ mod tests {
     }
 
     proptest! {
+        // Each stream of level 9 works on megabytes, however short it is.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn round_trip(bytes in proptest::collection::vec(0_u8..4, 0..5000)) {
             if let Some(packed) = compress(&bytes) {
