@@ -2,30 +2,20 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_REDELIVERIES};
-use bluefin_common::digest::Digest;
 use bluefin_common::job::{CompileJob, EvalJob, Job, Stage};
-use bluefin_common::outcome::{Candidate, Failure, FailureKind, Outcome};
-use bluefin_common::problem::{KernelProblem, Problem};
-use bluefin_common::session::Session;
-use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::store::Store;
 use bluefin_common::target::Target;
-use bluefin_common::value::Value;
 use bluefin_common::wire;
-use bluefin_eval_worker::{Config, DeviceSpec, Error, Runnable, run};
-use prometheus::Registry;
-use support::blinking::Blinking;
-use support::{RIGHT, block_on, child, kernel, limits, metrics, task};
+use bluefin_eval_worker::{Config, DeviceSpec, Error};
+use support::setting::Setting;
+use support::{RIGHT, block_on, child, kernel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 fn main() -> ExitCode {
     support::main(&[
@@ -42,136 +32,6 @@ fn main() -> ExitCode {
         ("a_store_that_blinks_costs_no_measurement", a_store_that_blinks_costs_no_measurement),
         ("the_device_that_does_nothing", the_device_that_does_nothing),
     ])
-}
-
-/// A broker, a store with a session, and the job of a test.
-struct Setting {
-    broker: Arc<EmbeddedBroker>,
-    store: Arc<SqliteStore>,
-    /// Whether the worker's store fails the first call of each method.
-    blinks: bool,
-    registry: Registry,
-    shutdown: CancellationToken,
-    tasks: TaskTracker,
-    session: Session,
-}
-
-impl Setting {
-    async fn new(stages: &[Stage]) -> Self {
-        let session = Session {
-            name: "test".parse().unwrap(),
-            target: Target::Host,
-            label: String::new(),
-            stages: stages.to_vec(),
-            created_ms: 1,
-        };
-        let store = Arc::new(SqliteStore::in_memory().unwrap());
-        store.create_session(&session).await.unwrap();
-        let broker = Arc::new(EmbeddedBroker::new());
-        broker.declare(DEAD_QUEUE).await.unwrap();
-        Self {
-            broker,
-            store,
-            blinks: false,
-            registry: Registry::new(),
-            shutdown: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            session,
-        }
-    }
-
-    /// Starts a worker.
-    fn work(&mut self, change: impl FnOnce(&mut Config)) -> JoinHandle<Result<(), Error>> {
-        let mut config = Config::new("test", DeviceSpec::Host(child()));
-        config.limits = limits();
-        change(&mut config);
-        let (registry, metrics) = metrics();
-        self.registry = registry;
-        let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
-        let store = Arc::clone(&self.store);
-        let store: Arc<dyn Store> = if self.blinks { Arc::new(Blinking::new(store)) } else { store };
-        self.tasks.spawn(run(config, broker, store, metrics, self.shutdown.clone()))
-    }
-
-    /// A job of candidates called `solver-<index>`, of the problem with the given size.
-    fn job(&self, size: i64, stage: Stage, candidates: usize) -> Job {
-        let sizes = BTreeMap::from([("n".to_string(), size)]);
-        let candidate = |index| Candidate { solver: format!("solver-{index}"), params: vec![Value::Int(1)] };
-        Job {
-            session: self.session.name.clone(),
-            stage,
-            target: Target::Host,
-            problem: Problem::Kernel(KernelProblem::new("test".to_string(), sizes).unwrap()),
-            spec: Digest::of(b"spec"),
-            toolchain: "cc".to_string(),
-            candidates: (0..candidates).map(candidate).collect(),
-        }
-    }
-
-    /// The job, compiled: its artifacts are in the store.
-    async fn compiled(&self, job: Job, candidates: &[Result<Runnable, Failure>]) -> EvalJob {
-        let reference = kernel(RIGHT);
-        self.store.put_artifact(&reference.code).await.unwrap();
-        for runnable in candidates.iter().flatten() {
-            self.store.put_artifact(&runnable.code).await.unwrap();
-        }
-        let prepared = candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.prepared)).collect();
-        EvalJob { job, enqueued_ms: 77, task: task(&reference), prepared }
-    }
-
-    async fn publish(&self, eval_job: &EvalJob) {
-        let job = &eval_job.job;
-        self.store.plan(&job.session, &[Planned::of(job)]).await.unwrap();
-        self.broker.declare(&job.eval_queue()).await.unwrap();
-        self.broker.declare(&job.compile_queue()).await.unwrap();
-        let body = wire::encode(eval_job).unwrap().into();
-        self.broker.publish(&job.eval_queue(), &job.id().to_string(), body).await.unwrap();
-    }
-
-    async fn outcome(&self, job: &Job) -> Outcome {
-        self.until("outcome", async || {
-            self.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap().then_some(())
-        })
-        .await;
-        let outcomes = self.store.outcomes(&job.session, &[job.group()]).await.unwrap();
-        outcomes.into_iter().find(|outcome| outcome.job_id() == job.id()).unwrap()
-    }
-
-    async fn until<T>(&self, what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
-        let wait = async {
-            loop {
-                if let Some(value) = condition().await {
-                    return value;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("waited too long: {what}"))
-    }
-
-    /// The sum of the series of `name` whose labels include `labels`.
-    fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let families = self.registry.gather();
-        let series = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
-        let wanted = series.filter(|metric| {
-            labels.iter().all(|(name, value)| {
-                metric.get_label().iter().any(|label| label.name() == *name && label.value() == *value)
-            })
-        });
-        wanted.map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value()).sum()
-    }
-
-    async fn settled(&self, result: &str, count: f64) {
-        let labels = [("step", "eval"), ("result", result)];
-        self.until(result, async || (self.metric("bluefin_jobs_total", &labels) >= count).then_some(())).await;
-        assert_eq!(self.metric("bluefin_jobs_total", &labels), count);
-    }
-
-    async fn stop(&self, worker: JoinHandle<Result<(), Error>>) {
-        self.shutdown.cancel();
-        worker.await.unwrap().unwrap();
-        assert_eq!(self.metric("bluefin_jobs_in_flight", &[]), 0.0);
-    }
 }
 
 fn a_job_becomes_an_outcome() {

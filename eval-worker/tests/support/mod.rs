@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod blinking;
+pub mod setting;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,10 +10,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Launch, Prepared, Role, Task, Tolerance};
+use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::{Failure, Timing};
 use bluefin_common::problem::DataType;
 use bluefin_eval_worker::timing::Limits;
-use bluefin_eval_worker::{ChildConfig, Deadlines, Metrics, Runnable};
+use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
 use prometheus::Registry;
 
@@ -136,4 +139,19 @@ pub fn task(reference: &Runnable) -> Task {
 
 pub fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
+}
+
+pub type Results = Vec<Result<Timing, Failure>>;
+
+/// Evaluates `candidates` of `task`.
+pub async fn evaluate(
+    worker: &mut DeviceWorker,
+    stage: Stage,
+    task: &Task,
+    reference: &Runnable,
+    candidates: &[Runnable],
+) -> Results {
+    let work =
+        Work { stage, task, reference: &reference.code, candidates, seed: 1, incumbent_ms: None, limits: limits() };
+    worker.evaluate(&work).await.unwrap()
 }
