@@ -48,6 +48,8 @@ impl Drop for Waiting {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::task::TaskTracker;
+
     use super::*;
 
     #[tokio::test]
@@ -55,7 +57,7 @@ mod tests {
         let backlog = Backlog::default();
         backlog.below(1).await;
         let (first, second) = (backlog.add(), backlog.add());
-        let waiter = tokio::spawn({
+        let waiter = TaskTracker::new().spawn({
             let backlog = backlog.clone();
             async move { backlog.below(2).await }
         });

@@ -26,6 +26,9 @@ const CRASHES: [&str; 10] = [
 /// Says that the machine is at its end: another attempt, perhaps elsewhere, may go well.
 const EXHAUSTED: [&str; 3] = ["No space left on device", "Resource temporarily unavailable", "Too many open files"];
 
+/// Exit codes of a launcher that could not start the compiler, as shells and `sandbox-exec` have them.
+const NOT_STARTED: [i32; 3] = [125, 126, 127];
+
 /// Why a compile that ended with `status` failed.
 pub(crate) fn failure(status: ExitStatus, output: &str, limits: &Limits) -> Result<Failure, Error> {
     if let Some(reason) = output.lines().find(|line| EXHAUSTED.iter().any(|text| line.contains(text))) {
@@ -36,6 +39,10 @@ pub(crate) fn failure(status: ExitStatus, output: &str, limits: &Limits) -> Resu
         return Ok(Failure::new(FailureKind::CompileCrash, reason));
     }
     let code = status.code().unwrap_or_default();
+    if NOT_STARTED.contains(&code) {
+        let reason = format!("the compiler did not start: {}", output.chars().take(300).collect::<String>());
+        return Err(Error::Exhausted { reason });
+    }
     let crashed = CRASHES.iter().any(|text| output.contains(text));
     if crashed || code != 1 {
         let reason = format!("the compiler crashed or hit a limit ({}), exit code {code}:\n{output}", all(limits));
@@ -85,6 +92,7 @@ mod tests {
         assert!(matches!(kind(4 << 8, ""), Ok(FailureKind::CompileCrash)));
         assert!(matches!(kind(9, ""), Ok(FailureKind::CompileCrash)));
         assert!(matches!(kind(1 << 8, "as: No space left on device"), Err(Error::Exhausted { .. })));
+        assert!(matches!(kind(126 << 8, "sandbox-exec: cc: not found"), Err(Error::Exhausted { .. })));
         let killed = failure(ExitStatus::from_raw(24), "", &limits).unwrap();
         assert!(killed.detail.contains("CPU time"), "{}", killed.detail);
     }

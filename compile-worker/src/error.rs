@@ -27,8 +27,8 @@ pub enum Error {
     /// This machine cannot run compilers now: no disk, no memory, no process.
     #[error("{what}: {source}")]
     Machine { what: String, source: io::Error },
-    /// A compiler said so itself.
-    #[error("the compiler ran out of a resource of this machine: {reason}")]
+    /// The same, as a compiler or its launcher says.
+    #[error("this machine cannot compile now: {reason}")]
     Exhausted { reason: String },
     /// The job makes no sense, and will not the next time.
     #[error("{reason}")]

@@ -19,6 +19,7 @@ use bluefin_common::wire;
 use bluefin_compile_worker::{Config, Error, Metrics, Toolchain, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,7 +75,8 @@ impl Fleet {
         let registry = prometheus::Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(run(config, self.broker.clone(), self.store.clone(), metrics.clone(), stop.clone()));
+        let work = run(config, self.broker.clone(), self.store.clone(), metrics.clone(), stop.clone());
+        let task = TaskTracker::new().spawn(work);
         Worker { metrics, stop, task }
     }
 

@@ -430,6 +430,15 @@ fn bundles_are_read_from_disk() {
 }
 
 #[test]
+fn the_manual_shows_the_example() {
+    let manual = std::fs::read_to_string(root().join("docs/kernel-specs.md")).unwrap();
+    let shown = manual.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = std::fs::read_to_string(root().join("examples/stencil.toml")).unwrap();
+    let parse = |text: &str| text.parse::<toml::Table>().unwrap();
+    assert_eq!(parse(shown), parse(&example));
+}
+
+#[test]
 fn files_that_are_no_bundle_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
