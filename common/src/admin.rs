@@ -80,9 +80,7 @@ type Shared = Arc<(Registry, Readiness)>;
 async fn metrics(State(state): State<Shared>) -> impl IntoResponse {
     match TextEncoder::new().encode_to_string(&state.0.gather()) {
         Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text),
-        Err(error) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], format!("{error}\n"))
-        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], format!("{error}\n")),
     }
 }
 
@@ -118,7 +116,8 @@ mod tests {
         let server = AdminServer::bind(([127, 0, 0, 1], 0).into(), registry, readiness.clone()).await.unwrap();
         let address = server.address().unwrap();
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(server.serve(shutdown.clone()));
+        let mut serving = tokio::task::JoinSet::new();
+        serving.spawn(server.serve(shutdown.clone()));
         assert!(get(address, "/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/ready").await.starts_with("HTTP/1.1 503"));
         readiness.ready();
@@ -126,6 +125,6 @@ mod tests {
         assert!(get(address, "/metrics").await.contains("bluefin_queue_depth{queue=\"bluefin.eval.host\"} 3"));
         assert!(get(address, "/nowhere").await.starts_with("HTTP/1.1 404"));
         shutdown.cancel();
-        serving.await.unwrap().unwrap();
+        serving.join_next().await.unwrap().unwrap().unwrap();
     }
 }

@@ -54,8 +54,7 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     if open > 0 {
         return Ok(());
     }
-    let session =
-        store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
+    let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
     let group = job.group();
     let outcomes = store.outcomes(&session.name, &[group]).await?;
     let Some(find) = find_job(&session, &outcomes) else {
@@ -74,12 +73,7 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
 ///
 /// # Errors
 /// If the store or the broker fails; the job is then planned but not known to be enqueued.
-pub async fn publish(
-    store: &dyn Store,
-    broker: &dyn Broker,
-    job: &Job,
-    enqueued_ms: u64,
-) -> Result<(), AdvanceError> {
+pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued_ms: u64) -> Result<(), AdvanceError> {
     let id = job.id();
     let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms })?;
     broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
@@ -137,26 +131,37 @@ impl Timed<'_> {
 /// The candidates of `outcomes` that were timed to the end, fastest first; equal times by workspace and name.
 #[must_use]
 pub fn ranked(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
+    let mut timed = in_order(outcomes, stage);
+    timed.retain(|timed| !timed.timing.pruned);
+    timed
+}
+
+/// All candidates with a time, fastest first; those that were only probed last.
+fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
     let mut timed: Vec<_> = outcomes
         .iter()
         .filter(|outcome| outcome.job.stage == stage)
         .flat_map(|outcome| &outcome.candidates)
         .filter_map(|outcome| {
-            let timing = outcome.result.as_ref().ok().filter(|timing| !timing.pruned && timing.median_ms > 0.0)?;
+            let timing = outcome.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0)?;
             Some(Timed { outcome, timing })
         })
         .collect();
     timed.sort_by(|a, b| {
-        a.timing.median_ms.total_cmp(&b.timing.median_ms).then_with(|| a.preference().cmp(&b.preference()))
+        let pruned = a.timing.pruned.cmp(&b.timing.pruned);
+        pruned
+            .then_with(|| a.timing.median_ms.total_cmp(&b.timing.median_ms))
+            .then_with(|| a.preference().cmp(&b.preference()))
     });
     timed
 }
 
-/// The fastest candidate of each solver in the perf stage, by solver name.
+/// The fastest candidate of each solver in the perf stage, by solver name. A solver that is far slower than the best of its
+/// group has only probes; the best of those then stands for it, since its params are wanted all the same.
 #[must_use]
 pub fn best_of_each_solver(outcomes: &[Outcome]) -> BTreeMap<&str, Timed<'_>> {
     let mut best = BTreeMap::new();
-    for timed in ranked(outcomes, Stage::Perf) {
+    for timed in in_order(outcomes, Stage::Perf) {
         best.entry(timed.outcome.candidate.solver.as_str()).or_insert(timed);
     }
     best
@@ -191,6 +196,7 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
         ranked(outcomes.get(find..=find)?, Stage::Find)
     } else {
         let mut best: Vec<_> = best_of_each_solver(outcomes).into_values().collect();
+        best.retain(|timed| !timed.timing.pruned);
         best.sort_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
         best
     };

@@ -42,8 +42,7 @@ pub enum Settled {
 }
 
 impl Settled {
-    const ALL: [Self; 6] =
-        [Self::Done, Self::Skipped, Self::Retried, Self::HandedBack, Self::Recompile, Self::Dead];
+    const ALL: [Self; 6] = [Self::Done, Self::Skipped, Self::Retried, Self::HandedBack, Self::Recompile, Self::Dead];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -108,7 +107,10 @@ impl PipelineMetrics {
             )?,
             broker_reconnects: IntGauge::new("bluefin_broker_reconnects", "Reconnections to the broker so far.")?,
             store_reconnects: IntGauge::new("bluefin_store_reconnects", "Reconnections to the store so far.")?,
-            cache_fullness: Gauge::new("bluefin_cache_fullness_ratio", "Used memory of the artifact cache over its limit.")?,
+            cache_fullness: Gauge::new(
+                "bluefin_cache_fullness_ratio",
+                "Used memory of the artifact cache over its limit.",
+            )?,
         };
         registry.register(Box::new(metrics.jobs.clone()))?;
         registry.register(Box::new(metrics.candidates.clone()))?;

@@ -17,7 +17,7 @@ pub fn on_signal() -> io::Result<CancellationToken> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let token = CancellationToken::new();
     let shutdown = token.clone();
-    // Lives as long as the process: it is what ends it.
+    #[expect(clippy::disallowed_methods, reason = "lives as long as the process: it is what ends it")]
     tokio::spawn(async move {
         let mut received = 0;
         loop {
