@@ -13,8 +13,8 @@ use bluefin_producer::enqueue::{Enqueued, Enqueuer, Publish};
 use bluefin_producer::plan::{Budget, plan_problem};
 use serde::Serialize;
 
-use crate::input::{Input, InputArgs};
 use crate::admin::AdminArgs;
+use crate::input::{Input, InputArgs};
 use crate::ports::FleetArgs;
 
 /// Problems planned at a time: what bounds the memory of a large plan.

@@ -48,7 +48,9 @@ impl InputArgs {
     /// Reads everything that was named. Rejected lines are returned, not an error; no problem at all is one.
     pub fn read(&self, target: &Target) -> anyhow::Result<Input> {
         if self.files.is_empty() && self.kernel.is_empty() {
-            return Err(crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, or --kernel"));
+            return Err(crate::usage(
+                "nothing to tune: name a FILE of driver commands, - for standard input, or --kernel",
+            ));
         }
         let overrides = Overrides {
             batchsizes: self.batchsize.clone(),
@@ -71,7 +73,11 @@ impl InputArgs {
                 }
             }
             if specs.iter().any(|spec| spec.spec.name == own.spec.name) {
-                return Err(crate::usage(format!("{}: the name {} is taken by another spec", path.display(), own.spec.name)));
+                return Err(crate::usage(format!(
+                    "{}: the name {} is taken by another spec",
+                    path.display(),
+                    own.spec.name
+                )));
             }
             specs.push(own);
         }

@@ -15,8 +15,8 @@ use bluefin_common::shutdown;
 use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
-use bluefin_exporter::{ExportRequest, export};
 use bluefin_exporter::summary::summaries;
+use bluefin_exporter::{ExportRequest, export};
 use bluefin_producer::enqueue::Publish;
 use tokio_util::sync::CancellationToken;
 

@@ -128,7 +128,11 @@ fn bad_input_is_named_and_ends_with_its_code() {
         (&["tune", "problems.txt", "--direction", "Q"], 2, "--direction"),
         (&["tune", "--kernel", "missing.toml"], 1, "missing.toml"),
         (&["enqueue", "problems.txt", "--session", "a/b"], 2, "session name"),
-        (&["enqueue", "problems.txt", "--session", "a", "--amqp", "amqp://u:p@h", "--redis", "redis://h:1"], 2, "password"),
+        (
+            &["enqueue", "problems.txt", "--session", "a", "--amqp", "amqp://u:p@h", "--redis", "redis://h:1"],
+            2,
+            "password",
+        ),
     ];
     write(folder.path(), "problems.txt", PROBLEMS);
     for (arguments, code, expected) in cases {

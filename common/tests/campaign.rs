@@ -92,11 +92,12 @@ fn the_winner_is_decided_by_the_find_job_of_these_finalists() {
     // A find job of other finalists, as a smaller budget left it behind, does not count.
     outcomes.push(outcome(Stage::Find, vec![timed(candidate("A", 1), 0.1, 0.0, 0)]));
     assert!(decide(&session(&Stage::ALL), &outcomes).is_none());
-    let finals = vec![timed(candidate("A", 2), 1.1, 0.0, 0), timed(candidate("B", 1), 0.9, 0.0, 0)];
+    let finals = [("A", 2, 1.1), ("B", 1, 0.9), ("D", 2, 7.0)];
+    let finals = finals.map(|(solver, param, ms)| timed(candidate(solver, param), ms, 0.0, 0)).to_vec();
     outcomes.push(outcome(Stage::Find, finals));
     let decision = decide(&session(&Stage::ALL), &outcomes).unwrap();
     assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("B", 1));
-    assert_eq!((decision.finalists.len(), decision.ties), (2, 0));
+    assert_eq!((decision.finalists.len(), decision.ties), (3, 0));
 }
 
 #[test]

@@ -51,7 +51,9 @@ impl fmt::Display for Budget {
 
 /// A text that is no budget.
 #[derive(Debug, thiserror::Error)]
-#[error("budget: found {found:?}, expected quick (8), normal (16), thorough (64), all, or a number of candidates per solver")]
+#[error(
+    "budget: found {found:?}, expected quick (8), normal (16), thorough (64), all, or a number of candidates per solver"
+)]
 pub struct InvalidBudget {
     found: String,
 }

@@ -121,7 +121,8 @@ fn children_cpu() -> anyhow::Result<f64> {
     // Fields 16 and 17, counted behind the command name, which may hold spaces.
     let behind = stat.rsplit_once(')').context("/proc/self/stat")?.1;
     let fields: Vec<&str> = behind.split_whitespace().collect();
-    let ticks: u64 = fields.get(13..15).context("/proc/self/stat")?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 =
+        fields.get(13..15).context("/proc/self/stat")?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
     // Linux counts these in hundredths of a second on every architecture that it runs on.
     Ok(ticks as f64 / 100.0)
 }

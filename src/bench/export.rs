@@ -82,7 +82,8 @@ async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
     let mut kernels = Vec::new();
     for kernel in 0..KERNELS {
         // Half of it compresses, as code does.
-        let code: Vec<u8> = (0..KERNEL_BYTES).map(|i| if i % 2 == 0 { (i * (kernel + 3) / 7) as u8 } else { 0 }).collect();
+        let code: Vec<u8> =
+            (0..KERNEL_BYTES).map(|i| if i % 2 == 0 { (i * (kernel + 3) / 7) as u8 } else { 0 }).collect();
         store.put_blob(&code).await?;
         kernels.push(ArtifactRef::of(&code));
     }

@@ -55,7 +55,9 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
         let (eval, eval_metrics) = (eval.clone(), eval_metrics.clone());
         workers.spawn(async move {
             let ran: anyhow::Result<()> = match worker {
-                0 => compile_worker::run(compile, broker.clone(), store, compile_metrics, stop).await.map_err(Into::into),
+                0 => {
+                    compile_worker::run(compile, broker.clone(), store, compile_metrics, stop).await.map_err(Into::into)
+                }
                 _ => eval_worker::run(eval, broker.clone(), store, eval_metrics, stop).await.map_err(Into::into),
             };
             broker.close().await;

@@ -43,7 +43,12 @@ impl LocalWorkers {
     /// Everything that shapes results, as text.
     pub fn versions(&self) -> String {
         let compilers: Vec<&str> = self.toolchains.iter().map(Toolchain::identity).collect();
-        format!("{}\n{}\nprotocol {}", compilers.join("\n"), self.device_identity, eval_worker::timing::PROTOCOL_VERSION)
+        format!(
+            "{}\n{}\nprotocol {}",
+            compilers.join("\n"),
+            self.device_identity,
+            eval_worker::timing::PROTOCOL_VERSION
+        )
     }
 }
 

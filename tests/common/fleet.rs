@@ -1,0 +1,83 @@
+//! A fleet of processes around a RabbitMQ and a Redis.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bluefin_test_support::wait_until;
+use serde_json::Value;
+
+use super::{Running, bluefin, expect, json};
+
+/// Where a fleet meets, and a folder of its own.
+pub struct Fleet {
+    pub amqp: String,
+    pub redis: String,
+    pub cache: String,
+    pub folder: tempfile::TempDir,
+}
+
+impl Fleet {
+    pub fn new(amqp: String, redis: String, cache: String) -> Self {
+        Self { amqp, redis, cache, folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// `bluefin` in this fleet.
+    pub fn bluefin(&self, arguments: &[&str]) -> Command {
+        let mut command = bluefin();
+        command
+            .current_dir(self.folder.path())
+            .env("BLUEFIN_AMQP_URL", &self.amqp)
+            .env("BLUEFIN_REDIS_URL", &self.redis)
+            .env("BLUEFIN_CACHE_URL", &self.cache)
+            .args(arguments);
+        command
+    }
+
+    /// Starts a worker that runs until it is dropped or signalled; it logs into the fleet's folder.
+    pub fn worker(&self, arguments: &[&str]) -> Running {
+        let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
+        let mut command = self.bluefin(arguments);
+        command.stdout(Stdio::null()).stderr(log);
+        Running::start(&mut command)
+    }
+
+    /// What the workers logged.
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("workers.log")
+    }
+
+    /// `bluefin status` of one session; `None` while the fleet is not reachable.
+    pub fn status(&self, session: &str) -> Option<Value> {
+        let output = self.bluefin(&["status", "--json", "--session", session]).output().unwrap();
+        output.status.success().then(|| json(&output)["sessions"][0].clone())
+    }
+
+    /// Waits until the session is complete.
+    pub fn wait_complete(&self, session: &str, patience: Duration) {
+        wait_until(patience, &format!("session {session} to complete"), || {
+            self.status(session).is_some_and(|status| status["complete"] == true)
+        });
+    }
+
+    /// Exports the session and returns the folder.
+    pub fn export(&self, session: &str, folder: &str) -> PathBuf {
+        let out = self.folder.path().join(folder);
+        expect(self.bluefin(&["export", "--session", session, "--out"]).arg(&out), 0);
+        out
+    }
+}
+
+/// The spec of a kernel that computes nothing; see its text.
+pub fn noop_spec() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/noop_conv.toml")
+}
+
+/// `count` different convolutions in all three directions, as driver commands.
+pub fn many_problems(count: u32) -> String {
+    (1..=count).map(|k| format!("conv -n 1 -c 8 -H 14 -W 14 -k {k} -y 3 -x 3 -p 1 -q 1 -F 0\n")).collect()
+}
