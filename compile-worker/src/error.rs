@@ -38,6 +38,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether broker or store is away, which is the fault of no job and ends for all at once.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Store(_) | Self::Broker(_) | Self::Advance(_) => self.is_transient(),
+            Self::UnknownToolchain { .. }
+            | Self::NoCompiler { .. }
+            | Self::BrokenCompiler { .. }
+            | Self::Machine { .. }
+            | Self::Exhausted { .. }
+            | Self::Job { .. }
+            | Self::Config { .. } => false,
+        }
+    }
+
     /// Whether the same job may succeed later.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -63,12 +63,12 @@ impl Gate {
         let queues: Vec<String> = self.queues().iter().cloned().collect();
         let mut deepest = (0, String::new());
         for queue in queues {
-            // Who cannot be asked is not full; publishing will show.
-            let Ok(depth) = broker.depth(&queue).await else { continue };
+            // Who cannot be asked is neither full nor roomy: the gate stays as it is.
+            let Ok(depth) = broker.depth(&queue).await else { return };
             metrics.pipeline.set_queue_depth(&queue, depth);
             deepest = deepest.max((depth, queue));
         }
-        let fullness = store.fullness().await.unwrap_or(0.0);
+        let Ok(fullness) = store.fullness().await else { return };
         metrics.pipeline.set_cache_fullness(fullness);
         let was_open = *self.open.borrow();
         let open = decide(was_open, deepest.0, self.high_water, fullness);

@@ -11,7 +11,7 @@ use bluefin_common::store::Store;
 use bluefin_common::wire;
 use lru::LruCache;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +27,9 @@ use crate::toolchain::Toolchain;
 
 /// How long a job of a session that is pinned to another compiler stays away.
 const NOT_MINE: Duration = Duration::from_secs(5);
+/// Between two attempts while broker or store is away.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// After the grace period: for handing back what is still in flight.
 const HAND_BACK: Duration = Duration::from_secs(5);
 
@@ -45,6 +48,9 @@ pub struct Config {
     pub backlog: usize,
     /// What is in flight when a drain begins may take this long to end.
     pub grace: Duration,
+    /// How long a delivery is kept while broker or store is away, before that counts as a failed attempt. Shorter than
+    /// the time after which RabbitMQ takes a delivery for lost (30 minutes).
+    pub patience: Duration,
     /// Command that starts the inner side of the sandbox, such as `/usr/bin/bluefin sandbox-exec`. Without it compilers
     /// run with no limit but that of time.
     pub launcher: Option<Vec<OsString>>,
@@ -66,6 +72,7 @@ impl Config {
             prefetch: if idle { 256 } else { 64 },
             backlog: if idle { 4096 } else { 2 * slots },
             grace: Duration::from_secs(30),
+            patience: Duration::from_secs(600),
             launcher: None,
             limits: Limits::default(),
             high_water: 10_000,
@@ -126,7 +133,13 @@ pub async fn run(
             config.launcher.clone(),
             metrics.clone(),
         ));
-        let queue = Queue { jobs: Arc::clone(&jobs), compiler, tasks: tasks.clone(), abandon: abandon.clone() };
+        let queue = Queue {
+            jobs: Arc::clone(&jobs),
+            compiler,
+            tasks: tasks.clone(),
+            abandon: abandon.clone(),
+            patience: config.patience,
+        };
         let (config, stop) = (&config, &stop);
         async move {
             let result = queue.serve(config, stop).await;
@@ -154,6 +167,7 @@ struct Queue {
     compiler: Arc<Compiler>,
     tasks: TaskTracker,
     abandon: CancellationToken,
+    patience: Duration,
 }
 
 impl Queue {
@@ -181,8 +195,9 @@ impl Queue {
             // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
             let waiting = self.jobs.backlog.add();
             let (jobs, compiler, abandon) = (Arc::clone(&self.jobs), Arc::clone(&self.compiler), self.abandon.clone());
+            let patience = self.patience;
             self.tasks.spawn(async move {
-                handle(&jobs, &compiler, &abandon, delivery).await;
+                handle(&jobs, &compiler, &abandon, patience, delivery).await;
                 drop((waiting, permit));
             });
         }
@@ -192,7 +207,7 @@ impl Queue {
 }
 
 /// Does one delivery and settles it, whatever comes of it.
-async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, delivery: Delivery) {
+async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, patience: Duration, delivery: Delivery) {
     let _in_flight = jobs.metrics.pipeline.in_flight(Step::Compile);
     let id = delivery.message_id.clone();
     let compile_job: CompileJob = match wire::decode(&delivery.body) {
@@ -208,7 +223,7 @@ async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, d
     let work = async {
         match &given_up {
             Some(reason) => Err(Error::Job { reason: reason.clone() }),
-            None => jobs.process(compiler, &compile_job).await,
+            None => process(jobs, compiler, &compile_job, patience).await,
         }
     };
     // Dropping the work kills its compilers.
@@ -242,6 +257,29 @@ async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, d
     };
     jobs.metrics.pipeline.settled(Step::Compile, stage, settled);
     log_unsettled(&id, outcome);
+}
+
+/// Does a job, again and again while broker or store is away: an outage must not use up the attempts of all jobs.
+async fn process(
+    jobs: &Jobs,
+    compiler: &Compiler,
+    compile_job: &CompileJob,
+    patience: Duration,
+) -> Result<Done, Error> {
+    let give_up_at = Instant::now() + patience;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match jobs.process(compiler, compile_job).await {
+            Err(error) if error.is_outage() && Instant::now() + pause < give_up_at => {
+                if pause == FIRST_PAUSE {
+                    tracing::warn!(%error, "waiting for it to come back");
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// A delivery that could not be settled comes again; what it caused is idempotent.

@@ -33,12 +33,22 @@ struct Fleet {
 }
 
 struct Worker {
+    registry: prometheus::Registry,
     metrics: Metrics,
     stop: CancellationToken,
     task: JoinHandle<Result<(), Error>>,
 }
 
 impl Worker {
+    /// Deliveries that were settled with `result`.
+    fn settled(&self, result: &str) -> f64 {
+        let families = self.registry.gather();
+        let jobs = families.iter().find(|family| family.name() == "bluefin_jobs_total").unwrap();
+        let of_result = |labels: &[prometheus::proto::LabelPair]| labels.iter().any(|label| label.value() == result);
+        let found = jobs.get_metric().iter().filter(|metric| of_result(metric.get_label()));
+        found.map(|metric| metric.get_counter().get_value()).sum()
+    }
+
     async fn stop(self) -> Metrics {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.task).await.expect("drains").unwrap().unwrap();
@@ -47,6 +57,10 @@ impl Worker {
 }
 
 async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {
+    fleet_on(EmbeddedBroker::new(), change).await
+}
+
+async fn fleet_on(broker: EmbeddedBroker, change: impl FnOnce(&mut Bundle)) -> Fleet {
     let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
     change(&mut bundle);
     let session = Session {
@@ -59,7 +73,7 @@ async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {
     let store = Arc::new(SqliteStore::in_memory().unwrap());
     store.create_session(&session).await.unwrap();
     store.put_blob(&bundle.encode().unwrap()).await.unwrap();
-    let broker = Arc::new(EmbeddedBroker::new());
+    let broker = Arc::new(broker);
     for queue in [compile_queue("cc"), compile_queue("noop"), eval_queue(&Target::Host), DEAD_QUEUE.to_string()] {
         broker.declare(&queue).await.unwrap();
     }
@@ -77,7 +91,7 @@ impl Fleet {
         let stop = CancellationToken::new();
         let work = run(config, self.broker.clone(), self.store.clone(), metrics.clone(), stop.clone());
         let task = TaskTracker::new().spawn(work);
-        Worker { metrics, stop, task }
+        Worker { registry, metrics, stop, task }
     }
 
     /// A job of the tiled solver; `height` tells jobs apart.
@@ -248,6 +262,34 @@ async fn a_job_that_was_tried_too_often_is_given_up_with_an_outcome() {
     let worker = fleet.worker(|_| {});
     assert_eq!(kinds(&fleet.outcome(&job).await), [FailureKind::Dead; 2]);
     assert_eq!(next::<CompileJob>(&mut dead).await.job, job);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_uses_up_no_attempts() {
+    // A queue that is full is one that takes nothing now.
+    let fleet = fleet_on(EmbeddedBroker::with_max_depth(1), |_| {}).await;
+    let evals = eval_queue(&Target::Host);
+    fleet.broker.publish(&evals, "in the way", vec![0].into()).await.unwrap();
+    let worker = fleet.worker(|_| {});
+    let job = fleet.job(64, 1);
+    fleet.enqueue(&job).await;
+    let started = Instant::now();
+    while worker.metrics.compiled().0 < 2 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // For several attempts to publish.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(worker.settled("done") + worker.settled("retried"), 0.0);
+    let mut consumer = fleet.consume(&evals).await;
+    consumer.next().await.unwrap().ack().await.unwrap();
+    assert_eq!(next::<EvalJob>(&mut consumer).await.job, job);
+    while worker.settled("done") < 1.0 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(worker.settled("retried"), 0.0);
     worker.stop().await;
 }
 
