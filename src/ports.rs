@@ -18,13 +18,13 @@ const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct FleetArgs {
     /// RabbitMQ, as amqp://HOST:PORT/VHOST or amqps://..., or @FILE that holds it [env: BLUEFIN_AMQP_URL]. A URL with a
     /// password is only taken from the environment or a file
-    #[arg(long, value_name = "URL|@FILE")]
+    #[arg(long, value_name = "URL|@FILE", value_parser = without_password)]
     pub amqp: Option<String>,
     /// Redis for what lasts, as redis://HOST:PORT/DB or rediss://..., or @FILE [env: BLUEFIN_REDIS_URL]
-    #[arg(long, value_name = "URL|@FILE")]
+    #[arg(long, value_name = "URL|@FILE", value_parser = without_password)]
     pub redis: Option<String>,
     /// A second Redis for artifacts alone, which may evict them [env: BLUEFIN_CACHE_URL] [default: the first]
-    #[arg(long, value_name = "URL|@FILE")]
+    #[arg(long, value_name = "URL|@FILE", value_parser = without_password)]
     pub cache: Option<String>,
 }
 
@@ -60,11 +60,6 @@ fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<S
 
 fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Option<String>> {
     let (source, text) = match given {
-        Some(text) if has_password(text) => {
-            return Err(crate::usage(format!(
-                "{flag}: a URL with a password shows in the process list: put it into {variable} or into a file, {flag} @FILE"
-            )));
-        }
         Some(text) => (flag, text.to_string()),
         None => match std::env::var(variable) {
             Ok(text) => (variable, text),
@@ -75,6 +70,16 @@ fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Opt
     let Some(path) = text.strip_prefix('@') else { return Ok(Some(text)) };
     let content = std::fs::read_to_string(path).with_context(|| format!("{source}: {path}"))?;
     Ok(Some(content.trim().to_string()))
+}
+
+/// Takes a URL from the command line, where the process list shows it.
+fn without_password(text: &str) -> Result<String, String> {
+    if has_password(text) {
+        return Err(
+            "a URL with a password shows in the process list: put it into the environment or into a file, @FILE".into(),
+        );
+    }
+    Ok(text.to_string())
 }
 
 /// Whether the URL holds a password: `scheme://user:password@host`.
@@ -94,6 +99,6 @@ mod tests {
         assert!(has_password("redis://:secret@localhost"));
         assert!(!has_password("redis://localhost:6379/0"));
         assert!(!has_password("amqp://guest@localhost"));
-        assert!(url_of("--amqp", "BLUEFIN_NO_SUCH_VARIABLE", Some("amqp://a:b@c")).is_err());
+        assert!(without_password("amqp://a:b@c").is_err());
     }
 }

@@ -82,7 +82,17 @@ fn tunes_a_kernel_of_ones_own() {
     let output = expect(
         bluefin()
             .current_dir(folder.path())
-            .args(["tune", "--budget", "3", "--json", "--size", "n=20000", "--size", "n=30000", "--kernel"])
+            .args([
+                "tune",
+                "--budget",
+                "3",
+                "--json",
+                "--size",
+                "height=200",
+                "--size",
+                "height=300,width=70",
+                "--kernel",
+            ])
             .arg(example),
         0,
     );
@@ -103,7 +113,9 @@ fn a_broken_kernel_fails_by_kind_and_the_rest_goes_on() {
     );
     let result = json(&output);
     let problem = &result["problems"][0];
-    assert_eq!(problem["winner"]["solver"], "Good", "{problem}");
+    // Good, or Bad in the one way that is fine: they tie.
+    let winner = &problem["winner"];
+    assert!(winner["solver"] == "Good" || winner["params"]["HOW"] == "fine", "{problem}");
     let failed = &problem["failed"];
     for (kind, count) in [
         ("compile_error", 1),
