@@ -12,6 +12,8 @@ mod error;
 mod expression;
 mod format;
 mod load;
+#[cfg(test)]
+mod mistake_tests;
 mod permutation;
 mod place;
 mod rules;

@@ -1,5 +1,7 @@
 //! Where the expressions of a spec have values: one problem on one target.
 
+use std::collections::BTreeMap;
+
 use super::error::SpecError;
 use super::expression::{Values, push};
 use super::{KernelSpec, Kind, Solver, TypeOf};
@@ -7,7 +9,6 @@ use crate::artifact::{Buffer, Role, Tolerance};
 use crate::problem::{DataType, KernelProblem, Problem};
 use crate::target::Target;
 use crate::value::Value;
-use std::collections::BTreeMap;
 
 /// Most bytes of all buffers together, and of a workspace.
 pub(super) const MAX_BYTES: u64 = 1 << 40;
