@@ -21,7 +21,8 @@ pub fn start(format: LogFormat, default: &str) -> anyhow::Result<()> {
     let filter = match std::env::var("BLUEFIN_LOG") {
         Ok(text) => EnvFilter::try_new(&text)
             .map_err(|error| anyhow::anyhow!("BLUEFIN_LOG: found {text:?}, expected a level or filters: {error}"))?,
-        Err(_) => EnvFilter::new(default),
+        // lapin reports as errors what closes in order, too; what matters of it is in our own warnings.
+        Err(_) => EnvFilter::new(format!("{default},lapin=off")),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

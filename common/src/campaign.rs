@@ -56,6 +56,10 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     }
     let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
     let group = job.group();
+    if !session.stages.contains(&Stage::Find) {
+        store.settle_group(&session.name, group).await?;
+        return Ok(());
+    }
     let outcomes = store.outcomes(&session.name, &[group]).await?;
     let Some(find) = find_job(&session, &outcomes) else {
         store.settle_group(&session.name, group).await?;

@@ -159,7 +159,8 @@ pub trait Store: Send + Sync + 'static {
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError>;
     /// Records that `jobs` are safely in a queue.
     async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError>;
-    /// Stores the outcome unless its job has one. A job that was never planned counts as planned and done at once.
+    /// Stores the outcome unless its job has one, and lowers the best median of its group to the best of its timings that
+    /// are not pruned. A job that was never planned counts as planned and done at once.
     async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError>;
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
     /// Planned jobs of the group that have no outcome yet.
@@ -174,8 +175,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// The best median known for the group, in milliseconds: what probes are compared with.
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError>;
-    /// Lowers the best median of the group. One that is no finite number is ignored.
-    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError>;
 
     /// Reconnections so far, for the metrics.
     fn reconnects(&self) -> u64;

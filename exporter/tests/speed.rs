@@ -175,9 +175,6 @@ impl Store for Repeated {
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
         self.sample.best_ms(session, group).await
     }
-    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
-        self.sample.improve_best(session, group, median_ms).await
-    }
     fn reconnects(&self) -> u64 {
         self.sample.reconnects()
     }

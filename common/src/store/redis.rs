@@ -29,12 +29,14 @@ mod link;
 mod scripts;
 mod work;
 
-use std::sync::Arc;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use lru::LruCache;
 use redis::{Cmd, FromRedisValue, cmd};
 
 use self::keys::SessionKeys;
@@ -58,6 +60,9 @@ const BULK_PATIENCE: Duration = Duration::from_secs(30);
 /// Connections for outcomes; each connects when it is first needed.
 const OUTCOME_LINKS: usize = 8;
 
+/// Sessions that are kept in memory.
+const SESSIONS_KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
 /// A [`Store`] in Redis.
 pub struct RedisStore {
     /// Small values that last. Large ones have connections of their own, so that nothing waits behind them.
@@ -69,6 +74,8 @@ pub struct RedisStore {
     cache: Link,
     artifacts: Link,
     scripts: Scripts,
+    /// Sessions that were read: they never change, and every group that ends asks for its own.
+    sessions: Mutex<LruCache<SessionName, Session>>,
     artifact_ttl_ms: u64,
     reconnects: Arc<AtomicU64>,
 }
@@ -97,6 +104,7 @@ impl RedisStore {
             cache: link(cache_at, PATIENCE)?,
             artifacts: link(cache_at, BULK_PATIENCE)?,
             scripts: Scripts::new(),
+            sessions: Mutex::new(LruCache::new(SESSIONS_KEPT)),
             artifact_ttl_ms,
             reconnects,
         };
@@ -123,8 +131,15 @@ impl Store for RedisStore {
     }
 
     async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
+        let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = kept().get(name) {
+            return Ok(Some(session.clone()));
+        }
         let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
-        stored.map(|bytes| decode(&session_key(name.as_str()), &bytes)).transpose()
+        let Some(bytes) = stored else { return Ok(None) };
+        let session: Session = decode(&session_key(name.as_str()), &bytes)?;
+        kept().put(name.clone(), session.clone());
+        Ok(Some(session))
     }
 
     async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
@@ -245,17 +260,6 @@ impl Store for RedisStore {
 
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
         query(&self.main, cmd("HGET").arg(SessionKeys(session).best()).arg(&group.0)).await
-    }
-
-    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
-        if !median_ms.is_finite() {
-            return Ok(());
-        }
-        let script = &self.scripts.improve_best;
-        let mut command = scripts::invoke(script, &[SessionKeys(session).best()]);
-        // The shortest text that reads back as the same number.
-        command.arg(&group.0).arg(median_ms.to_string());
-        self.main.call(Request::Script(script, &command)).await
     }
 
     fn reconnects(&self) -> u64 {

@@ -19,7 +19,7 @@ use self::cache::Kind;
 use self::engine::Engine;
 use self::lock::StateLock;
 use super::packed::{pack, unpack};
-use super::tally::tally;
+use super::tally::{best_ms, tally};
 use super::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
 use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
@@ -216,8 +216,8 @@ impl Store for SqliteStore {
         let job = Planned::of(&outcome.job);
         let encode = |source| StoreError::Corrupt { key: format!("outcome {}", job.id), source };
         let bytes = wire::encode(outcome).map_err(encode)?;
-        let (session, tally) = (outcome.job.session.clone(), tally(outcome));
-        self.engine.call(move |connection| work::put_outcome(connection, &session, job, &bytes, &tally)).await
+        let (session, tally, best_ms) = (outcome.job.session.clone(), tally(outcome), best_ms(outcome));
+        self.engine.call(move |connection| work::put_outcome(connection, &session, job, &bytes, &tally, best_ms)).await
     }
 
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
@@ -258,14 +258,6 @@ impl Store for SqliteStore {
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
         let session = session.clone();
         self.engine.call(move |connection| records::best_ms(connection, &session, group)).await
-    }
-
-    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
-        if !median_ms.is_finite() {
-            return Ok(());
-        }
-        let session = session.clone();
-        self.engine.call(move |connection| records::improve_best(connection, &session, group, median_ms)).await
     }
 
     /// Always 0: a file does not disconnect.

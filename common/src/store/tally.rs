@@ -13,6 +13,13 @@ pub(crate) fn tally(outcome: &Outcome) -> BTreeMap<&'static str, u64> {
     tally
 }
 
+/// The best median of `outcome` that was measured to the end and is a finite number.
+pub(crate) fn best_ms(outcome: &Outcome) -> Option<f64> {
+    let timings = outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().ok());
+    let medians = timings.filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
+    medians.filter(|median_ms| median_ms.is_finite()).min_by(f64::total_cmp)
+}
+
 fn result_name(candidate: &CandidateOutcome) -> &'static str {
     match &candidate.result {
         Ok(timing) if timing.pruned => "pruned",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::digest::Digest;
+use bluefin_common::job::Job;
 use bluefin_common::outcome::{Failure, FailureKind, Outcome};
 use bluefin_common::store::{CompileRecord, JobState, Planned, Store, StoreError, Stored};
 use tokio::task::JoinSet;
@@ -281,23 +282,41 @@ pub async fn groups_settle(backend: &impl Backend) {
 }
 
 pub async fn the_best_only_improves(backend: &impl Backend) {
-    let (store, s, g) = (backend.store(), name("s"), Digest::of(b"group"));
+    let (store, s) = (backend.store(), name("s"));
+    let g = group(&s, 1);
     assert_eq!(store.best_ms(&s, g).await.unwrap(), None);
     let exact = 0.1 + 0.2;
-    for (median, best) in [(3.0, 3.0), (5.0, 3.0), (exact, exact), (f64::NAN, exact), (1e-300, 1e-300), (0.5, 1e-300)] {
-        store.improve_best(&s, g, median).await.unwrap();
-        assert_eq!(store.best_ms(&s, g).await.unwrap(), Some(best));
+    let steps = [
+        (f64::NAN, None),
+        (f64::NEG_INFINITY, None),
+        (3.0, Some(3.0)),
+        (5.0, Some(3.0)),
+        (exact, Some(exact)),
+        (1e-300, Some(1e-300)),
+        (0.5, Some(1e-300)),
+    ];
+    for (number, (median_ms, best)) in (0..).zip(steps) {
+        store.put_outcome(&timed(&job(&s, 1, number), median_ms)).await.unwrap();
+        assert_eq!(store.best_ms(&s, g).await.unwrap(), best);
     }
-    store.improve_best(&s, g, f64::NEG_INFINITY).await.unwrap();
-    assert_eq!(store.best_ms(&s, g).await.unwrap(), Some(1e-300));
     let mut racers = JoinSet::new();
-    let other = Digest::of(b"other group");
     for racer in 1..=8 {
         let (store, s) = (Arc::clone(store), s.clone());
-        racers.spawn(async move { store.improve_best(&s, other, f64::from(racer)).await.unwrap() });
+        racers.spawn(async move {
+            store.put_outcome(&timed(&job(&s, 2, i64::from(racer)), f64::from(racer))).await.unwrap();
+        });
     }
     racers.join_all().await;
-    assert_eq!(store.best_ms(&s, other).await.unwrap(), Some(1.0));
+    assert_eq!(store.best_ms(&s, group(&s, 2)).await.unwrap(), Some(1.0));
+}
+
+/// The outcome of `job` whose measured candidates took `median_ms`; the pruned one, which counts for nothing, took less.
+fn timed(job: &Job, median_ms: f64) -> Outcome {
+    let mut outcome = outcome(job);
+    for timing in outcome.candidates.iter_mut().filter_map(|candidate| candidate.result.as_mut().ok()) {
+        timing.median_ms = if timing.pruned { 1e-305 } else { median_ms };
+    }
+    outcome
 }
 
 pub async fn sessions_do_not_mix(backend: &impl Backend) {
@@ -305,7 +324,7 @@ pub async fn sessions_do_not_mix(backend: &impl Backend) {
     let job = job(&a, 1, 1);
     store.plan(&a, &[Planned::of(&job)]).await.unwrap();
     store.put_outcome(&outcome(&job)).await.unwrap();
-    store.improve_best(&a, job.group(), 1.0).await.unwrap();
+    assert_eq!(store.best_ms(&a, job.group()).await.unwrap(), Some(1.5));
     assert_eq!(store.progress(&b).await.unwrap(), bluefin_common::store::Progress::default());
     assert!(!store.progress(&b).await.unwrap().is_complete());
     assert!(store.groups(&b).await.unwrap().is_empty());

@@ -184,11 +184,6 @@ impl Worker {
         if stored.first {
             outcome.candidates.iter().for_each(|candidate| self.metrics.pipeline.candidate(Step::Eval, candidate));
         }
-        let times = outcome.candidates.iter().map(|candidate| &candidate.result);
-        if let Some(best_ms) = best(times) {
-            let improve = || self.store.improve_best(&job.session, job.group(), best_ms);
-            self.patiently("store best", improve).await?;
-        }
         self.advance(job, Some(stored.open)).await
     }
 

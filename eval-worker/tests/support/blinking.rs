@@ -149,11 +149,6 @@ impl Store for Blinking {
         self.store.best_ms(session, group).await
     }
 
-    async fn improve_best(&self, session: &SessionName, group: GroupId, median_ms: f64) -> Result<(), StoreError> {
-        self.blink("improve_best")?;
-        self.store.improve_best(session, group, median_ms).await
-    }
-
     fn reconnects(&self) -> u64 {
         self.store.reconnects()
     }

@@ -261,9 +261,6 @@ impl Store for Sample {
     async fn best_ms(&self, _: &SessionName, _: GroupId) -> Result<Option<f64>, StoreError> {
         no()
     }
-    async fn improve_best(&self, _: &SessionName, _: GroupId, _: f64) -> Result<(), StoreError> {
-        no()
-    }
     fn reconnects(&self) -> u64 {
         0
     }

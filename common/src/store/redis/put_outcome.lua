@@ -1,11 +1,11 @@
 -- Stores an outcome unless its job has one.
--- KEYS: jobs, open, unsettled, stats, outcome hash of the group
--- ARGV: id, group, stage, outcome; then name and count of each result of its candidates
+-- KEYS: jobs, open, unsettled, stats, best, outcome hash of the group
+-- ARGV: id, group, stage, outcome, best median in milliseconds or nothing; then name and count of each result of its candidates
 -- Returns whether it was the first, and the open jobs of the group
 local id, group, stage = ARGV[1], ARGV[2], ARGV[3]
 
 -- The first write of all: when memory is short, Redis refuses this one and nothing has changed.
-if redis.call('HSETNX', KEYS[5], id, ARGV[4]) == 0 then
+if redis.call('HSETNX', KEYS[6], id, ARGV[4]) == 0 then
   return {0, tonumber(redis.call('HGET', KEYS[2], group) or 0)}
 end
 
@@ -20,7 +20,13 @@ else
 end
 
 redis.call('HINCRBY', KEYS[4], 'done:' .. stage, 1)
-for at = 5, #ARGV, 2 do
+for at = 6, #ARGV, 2 do
   redis.call('HINCRBY', KEYS[4], 'candidates:' .. ARGV[at], ARGV[at + 1])
+end
+if ARGV[5] ~= '' then
+  local known = redis.call('HGET', KEYS[5], group)
+  if not known or tonumber(ARGV[5]) < tonumber(known) then
+    redis.call('HSET', KEYS[5], group, ARGV[5])
+  end
 end
 return {1, open}

@@ -9,7 +9,6 @@ pub(super) struct Scripts {
     pub enqueued: Script,
     pub put_outcome: Script,
     pub settle_group: Script,
-    pub improve_best: Script,
 }
 
 impl Scripts {
@@ -19,7 +18,6 @@ impl Scripts {
             enqueued: Script::new(include_str!("enqueued.lua")),
             put_outcome: Script::new(include_str!("put_outcome.lua")),
             settle_group: Script::new(include_str!("settle_group.lua")),
-            improve_best: Script::new(include_str!("improve_best.lua")),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::job::{GroupId, JobId};
 use crate::outcome::Outcome;
 use crate::session::SessionName;
-use crate::store::tally::tally;
+use crate::store::tally::{best_ms, tally};
 use crate::store::{JobState, Planned, Progress, StoreError, Stored};
 use crate::wire;
 
@@ -82,11 +82,13 @@ impl RedisStore {
     pub(super) async fn store_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
-        let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.group(job.group)];
+        let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.best(), keys.group(job.group)];
         let bytes = wire::encode(outcome).map_err(|source| corrupt(&format!("outcome {}", job.id), source))?;
         let script = &self.scripts.put_outcome;
         let mut command = scripts::invoke(script, &names);
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
+        // The shortest text that reads back as the same number.
+        command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string()));
         for (result, count) in tally(outcome) {
             command.arg(result).arg(count);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::engine::Answer;
+use super::records::improve_best;
 use crate::digest::Digest;
 use crate::job::{GroupId, JobId};
 use crate::outcome::Outcome;
@@ -51,6 +52,7 @@ pub(super) fn put_outcome(
     job: Planned,
     outcome: &[u8],
     tally: &BTreeMap<&'static str, u64>,
+    best_ms: Option<f64>,
 ) -> Answer<Stored> {
     let first = connection
         .prepare_cached(
@@ -75,6 +77,9 @@ pub(super) fn put_outcome(
         count(connection, session, "done", job.stage.name(), 1)?;
         for (result, candidates) in tally {
             count(connection, session, "candidates", result, *candidates)?;
+        }
+        if let Some(best_ms) = best_ms {
+            improve_best(connection, session, job.group, best_ms)?;
         }
     }
     Ok(Stored { first, open: open_jobs(connection, session, job.group)? })
