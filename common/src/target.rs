@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Architectures and CU counts are data, not an enum: a new GPU needs no release.
 /// Prints as `host`, `gfx90a-104`, `sm_90-132`; this is also the device class that names the evaluation queue.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub enum Target {
     /// The CPU of the machine that compiles and evaluates.
     Host,
@@ -17,7 +18,34 @@ pub enum Target {
     Gpu { arch: String, cus: u32 },
 }
 
+/// What a [`Target`] is read from: a message may name an architecture that would lead a path or a queue name astray.
+#[derive(Deserialize)]
+#[serde(rename = "Target")]
+enum Unchecked {
+    Host,
+    Gpu { arch: String, cus: u32 },
+}
+
+impl TryFrom<Unchecked> for Target {
+    type Error = InvalidTarget;
+
+    fn try_from(fields: Unchecked) -> Result<Self, Self::Error> {
+        match fields {
+            Unchecked::Host => Ok(Self::Host),
+            Unchecked::Gpu { arch, cus } => Self::gpu(&arch, cus)
+                .ok_or_else(|| InvalidTarget { found: format!("{arch}-{cus}").chars().take(80).collect() }),
+        }
+    }
+}
+
 impl Target {
+    /// `None` if no compiler would name an architecture like that, or no GPU has as many units.
+    fn gpu(arch: &str, cus: u32) -> Option<Self> {
+        let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_"))?;
+        let plain = (1..=16).contains(&known.len()) && known.bytes().all(|b| b.is_ascii_alphanumeric());
+        (plain && (1..=65_535).contains(&cus)).then(|| Self::Gpu { arch: arch.to_string(), cus })
+    }
+
     /// The architecture as the compiler names it; `host` for the CPU.
     #[must_use]
     pub fn arch(&self) -> &str {
@@ -100,15 +128,9 @@ impl FromStr for Target {
         if text == "host" {
             return Ok(Self::Host);
         }
-        let invalid = || InvalidTarget { found: text.chars().take(80).collect() };
-        let (arch, cus) = text.rsplit_once('-').ok_or_else(invalid)?;
-        let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_")).ok_or_else(invalid)?;
-        let plain = !known.is_empty() && known.len() <= 16 && known.bytes().all(|b| b.is_ascii_alphanumeric());
-        let cus: u32 = cus.parse().map_err(|_| invalid())?;
-        if !plain || cus == 0 || cus > 65_535 {
-            return Err(invalid());
-        }
-        Ok(Self::Gpu { arch: arch.to_string(), cus })
+        text.rsplit_once('-')
+            .and_then(|(arch, cus)| Self::gpu(arch, cus.parse().ok()?))
+            .ok_or_else(|| InvalidTarget { found: text.chars().take(80).collect() })
     }
 }
 
@@ -138,6 +160,13 @@ mod tests {
     fn nonsense_is_refused() {
         for text in ["", "gfx90a", "gfx90a-0", "gfx-4", "sm_90-x", "gfx/../a-4", "cpu"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+        let read = |arch: &str, cus: u32| {
+            serde_json::from_value::<Target>(serde_json::json!({ "Gpu": { "arch": arch, "cus": cus } }))
+        };
+        assert_eq!(read("gfx90a", 104).unwrap(), "gfx90a-104".parse().unwrap());
+        for (arch, cus) in [("../gfx90a", 104), ("gfx90a", 0), ("gfx90a", 65_536), ("gfx", 1), ("gfx9/a", 4)] {
+            assert!(read(arch, cus).is_err(), "{arch}-{cus}");
         }
     }
 }
