@@ -16,6 +16,7 @@ use crate::ports::FleetArgs;
 
 /// Measure bluefin itself
 #[derive(Subcommand)]
+#[command(after_help = "Example:\n  bluefin bench compile --candidates 200")]
 pub enum BenchVerb {
     /// Jobs enqueued a second, confirms on, beside bare confirmed publishes
     #[command(after_help = "Example:\n  tests/servers target/release/bluefin bench enqueue --jobs 50000")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::{DataType, Direction, Problem};
 use bluefin_common::spec::{Bundle, Kind};
@@ -23,7 +24,7 @@ pub struct InputArgs {
     #[arg(long, value_name = "NAME=VALUE,...", requires = "kernel")]
     pub size: Vec<String>,
     /// Tune for these batch sizes instead of the files' own
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub batchsize: Vec<u32>,
     /// Only these directions: F (forward), B (backward data), W (backward weights)
     #[arg(long, value_name = "F,B,W", value_delimiter = ',')]
@@ -66,7 +67,8 @@ impl InputArgs {
         }
         let mut specs = LoadedSpec::shipped()?;
         for path in &self.kernel {
-            let own = LoadedSpec::load(Bundle::read(path)?)?;
+            let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
+            let own = own.with_context(|| format!("--kernel {}", path.display()))?;
             if own.spec.kind == Kind::Kernel {
                 for sizes in self.sizes()? {
                     problems.push(own.spec.problem(&sizes)?);

@@ -24,7 +24,10 @@ use crate::logging::LogFormat;
 
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]
-#[command(version, after_help = "Exit codes: 0 done, 1 failed or with findings, 2 wrong usage.")]
+#[command(
+    version,
+    after_help = "Example:\n  bluefin tune examples/resnet50.txt\n\nExit codes: 0 done, 1 failed or with findings, 2 wrong usage."
+)]
 struct Cli {
     /// How log lines look; their level is set by BLUEFIN_LOG
     #[arg(long, global = true, value_enum, default_value_t)]
@@ -69,12 +72,24 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
+/// The error and its causes, each once: the messages of most errors end with their cause already.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", message(&error));
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -103,4 +118,28 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        #[derive(Debug)]
+        struct Read(std::io::Error);
+        impl fmt::Display for Read {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "list.txt: {}", self.0)
+            }
+        }
+        impl std::error::Error for Read {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = anyhow::Error::new(Read(std::io::Error::other("gone")));
+        assert_eq!(message(&error), "list.txt: gone");
+        assert_eq!(message(&error.context("--kernel")), "--kernel: list.txt: gone");
+    }
 }

@@ -10,6 +10,7 @@ use clap::Subcommand;
 
 /// Look at problems without tuning them
 #[derive(Subcommand)]
+#[command(after_help = "Example:\n  bluefin problems list examples/resnet50.txt")]
 pub enum ProblemsVerb {
     /// Prints each driver command with its find-db key and its text perf-db key, tab-separated
     #[command(after_help = "Example:\n  bluefin problems keys examples/resnet50.txt\n\n\
