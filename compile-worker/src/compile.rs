@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::metrics::{Lookup, Metrics};
 use crate::process::{Ended, Limits, run};
 use crate::shim;
-use crate::toolchain::{NOOP_ARTIFACT, Toolchain};
+use crate::toolchain::Toolchain;
 
 /// Raised whenever equal inputs would give another artifact: a flag of a toolchain's command line, the shim.
 const CACHE_VERSION: &str = "bluefin 2026 compile 1";
@@ -159,7 +159,8 @@ impl Compiler {
 
     async fn run_compiler(&self, unit: &Unit) -> Result<Result<Vec<u8>, Failure>, Error> {
         if self.toolchain.is_noop() {
-            return Ok(Ok(NOOP_ARTIFACT.to_vec()));
+            // Another one for other inputs, as a compiler would make.
+            return Ok(Ok(format!("bluefin noop artifact {}\n", unit.key(&self.toolchain)).into_bytes()));
         }
         let machine = |source| Error::Machine { what: "temporary folder".to_string(), source };
         let folder = tempfile::Builder::new().prefix("bluefin-compile-").tempdir().map_err(machine)?;

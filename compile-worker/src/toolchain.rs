@@ -9,9 +9,6 @@ use bluefin_common::digest::Digest;
 use crate::error::Error;
 use crate::process::environment;
 
-/// What the `noop` toolchain yields, whatever it is given.
-pub(crate) const NOOP_ARTIFACT: &[u8] = b"bluefin noop artifact\n";
-
 /// A compiler that was tried and works.
 #[derive(Clone, Debug)]
 pub struct Toolchain {

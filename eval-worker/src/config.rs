@@ -12,7 +12,8 @@ use crate::timing::Limits;
 pub enum DeviceSpec {
     /// The CPU, through a child process.
     Host(ChildConfig),
-    /// Nothing: every candidate gets the same time. All else is as it always is, so this measures the pipeline.
+    /// Nothing: a candidate's time follows from its name. All else is as it always is: for measuring and testing the
+    /// pipeline.
     Noop(Target),
 }
 
