@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::out;
 use crate::ports::FleetArgs;
 
 /// Measure bluefin itself
@@ -97,10 +98,10 @@ impl Figure {
 
 fn print(figures: &[Figure], json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(figures)?);
+        out::json(&figures)?;
     } else {
         for figure in figures {
-            println!("{:>14.3} {:<10} {}", figure.value, figure.unit, figure.what);
+            out::line(format_args!("{:>14.3} {:<10} {}", figure.value, figure.unit, figure.what))?;
         }
     }
     Ok(())

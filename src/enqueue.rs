@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::admin::AdminArgs;
 use crate::input::{Input, InputArgs};
+use crate::out;
 use crate::ports::FleetArgs;
 
 /// Problems planned at a time: what bounds the memory of a large plan.
@@ -78,18 +79,18 @@ pub struct Plan {
 
 impl EnqueueArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let admin = self.admin.start().await?;
-        let store = self.fleet.store().await?;
-        let stored = store.session(&self.session).await?;
-        let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
-        let input = self.input.read(&target)?;
-        let broker = self.fleet.broker().await?;
         let mut stages = self.stage.clone();
         stages.sort();
         stages.dedup();
         if !stages.contains(&Stage::Perf) {
             return Err(crate::usage("--stage find needs perf: its candidates are the best of the perf stage"));
         }
+        let admin = self.admin.start().await?;
+        let store = self.fleet.store().await?;
+        let stored = store.session(&self.session).await?;
+        let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
+        let input = self.input.read(&target)?;
+        let broker = self.fleet.broker().await?;
         let session =
             Session { name: self.session.clone(), target, label: self.label.clone(), stages, created_ms: now_ms() };
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
@@ -97,9 +98,9 @@ impl EnqueueArgs {
         broker.close().await;
         admin.stop().await;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&plan)?);
+            out::json(&plan)?;
         } else {
-            println!("{}", plan.sentence(self.input.budget));
+            out::line(plan.sentence(self.input.budget))?;
         }
         plan.complain();
         Ok(if plan.rejects.is_empty() && plan.unsolved.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

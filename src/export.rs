@@ -9,6 +9,7 @@ use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_exporter::{ExportReport, ExportRequest, export};
 
 use crate::admin::AdminArgs;
+use crate::out;
 use crate::ports::FleetArgs;
 
 /// Write a session's results as MIOpen databases
@@ -80,20 +81,21 @@ impl ExportArgs {
         };
         admin.stop().await;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            out::json(&report)?;
         } else {
-            print_report(&report);
+            print_report(&report)?;
         }
         Ok(if report.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 /// One line a file, then the warnings on standard error.
-pub fn print_report(report: &ExportReport) {
+pub fn print_report(report: &ExportReport) -> std::io::Result<()> {
     for file in &report.files {
-        println!("wrote {}: {} records, {} bytes", file.path.display(), file.records, file.bytes);
+        out::line(format_args!("wrote {}: {} records, {} bytes", file.path.display(), file.records, file.bytes))?;
     }
     for warning in &report.warnings {
         eprintln!("warning: {warning}");
     }
+    Ok(())
 }

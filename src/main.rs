@@ -7,6 +7,7 @@ mod enqueue;
 mod export;
 mod input;
 mod logging;
+mod out;
 mod ports;
 mod problems;
 mod progress;
@@ -88,6 +89,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,
+        // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
+        Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", message(&error));
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }

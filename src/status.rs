@@ -11,6 +11,7 @@ use bluefin_common::store::{Progress, Store};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
+use crate::out;
 use crate::ports::FleetArgs;
 
 /// Show how far sessions are
@@ -54,13 +55,11 @@ impl StatusArgs {
         loop {
             let status = self.gather(&*store, broker.as_deref()).await?;
             if self.json {
-                println!("{}", serde_json::to_string_pretty(&status)?);
+                out::json(&status)?;
             } else {
-                if self.watch {
-                    // Clears the terminal and puts the cursor home.
-                    print!("\x1b[2J\x1b[H");
-                }
-                print!("{}", status.tables());
+                // Clears the terminal and puts the cursor home.
+                let clear = if self.watch { "\x1b[2J\x1b[H" } else { "" };
+                out::line(format_args!("{clear}{}", status.tables().trim_end()))?;
             }
             if !self.watch {
                 break;

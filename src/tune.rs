@@ -1,10 +1,11 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use bluefin_common::broker::Broker;
 use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
@@ -25,7 +26,7 @@ use crate::enqueue::{Plan, enqueue};
 use crate::input::InputArgs;
 use crate::progress::{Display, human};
 use crate::workers::{self, LocalWorkers};
-use crate::{export as export_verb, report};
+use crate::{export as export_verb, out, report};
 
 /// Between two looks at how far the session is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -70,6 +71,8 @@ impl TuneArgs {
         if input.problems.is_empty() {
             anyhow::bail!("no problem to tune in what was named");
         }
+        // Before an hour of tuning, not after it.
+        can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
         let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
         let store: Arc<dyn Store> = sqlite.clone();
         let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
@@ -144,10 +147,10 @@ impl TuneArgs {
         let summaries = summaries(&**store, &session, &groups).await?;
         if self.json {
             let result = serde_json::json!({ "plan": plan, "problems": summaries, "export": exported });
-            println!("{}", serde_json::to_string_pretty(&result)?);
+            out::json(&result)?;
         } else {
-            println!("{}", report::table(&summaries));
-            export_verb::print_report(&exported);
+            out::line(report::table(&summaries))?;
+            export_verb::print_report(&exported)?;
         }
         let unsolved = summaries.iter().any(|summary| summary.winner.is_none());
         if unsolved || !plan.unsolved.is_empty() || !plan.rejects.is_empty() || !exported.warnings.is_empty() {
@@ -199,6 +202,14 @@ impl TuneArgs {
             eprintln!("{text}");
         }
     }
+}
+
+/// Makes `folder` if need be, and a file in it that is gone at once.
+fn can_write(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let probe = folder.join(format!(".bluefin-{}.tmp", std::process::id()));
+    std::fs::File::create(&probe)?;
+    std::fs::remove_file(&probe)
 }
 
 /// What the budget leaves out.
