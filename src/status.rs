@@ -1,12 +1,15 @@
 //! `bluefin status`: how far sessions are, what waits, what failed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Progress, Store};
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -16,7 +19,8 @@ use crate::ports::FleetArgs;
 
 /// Show how far sessions are
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin status --watch\n  bluefin status --session nightly --json")]
+#[command(after_help = "Example:\n  bluefin status --watch\n  bluefin status --session nightly --json\n  \
+    bluefin status --state bluefin.db")]
 pub struct StatusArgs {
     /// Only this session
     #[arg(long, value_name = "NAME")]
@@ -24,6 +28,9 @@ pub struct StatusArgs {
     /// Show again every second until interrupted
     #[arg(long, conflicts_with = "json")]
     watch: bool,
+    /// Read from this state file of bluefin tune instead of Redis
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -50,7 +57,10 @@ struct SessionStatus {
 
 impl StatusArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let store = self.fleet.store().await?;
+        let store: Arc<dyn Store> = match &self.state {
+            Some(path) => Arc::new(SqliteStore::open_read_only(path).await?),
+            None => self.fleet.store().await?,
+        };
         let broker = if self.fleet.names_a_broker() { Some(self.fleet.broker().await?) } else { None };
         loop {
             let status = self.gather(&*store, broker.as_deref()).await?;

@@ -23,6 +23,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 const STATEMENTS: usize = 64;
 
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    refuse_folder(path)?;
     let connection = Connection::open(path).map_err(|error| failed(path, &error))?;
     prepare(&connection, path).map_err(|error| failed(path, &error))??;
     Ok(connection)
@@ -35,6 +36,7 @@ pub(super) fn open_in_memory(path: &Path) -> Result<Connection, StoreError> {
 }
 
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
+    refuse_folder(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
     let checked = connection.busy_timeout(BUSY).and_then(|()| check(&connection, path));
@@ -43,6 +45,16 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
+}
+
+/// SQLite opens a folder for reading, and only then fails, as if the disk were broken.
+fn refuse_folder(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Err(StoreError::Misconfigured {
+            reason: format!("{}: found a folder, expected a state file", path.display()),
+        });
+    }
+    Ok(())
 }
 
 /// Leaves one file that needs nothing beside it and can be read from a read-only disk, too.
