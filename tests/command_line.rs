@@ -1,0 +1,125 @@
+//! The command line as a person or a script meets it: help, exit codes, standard output and nothing else on it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Output, Stdio};
+
+const COMMAND: &str = "conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1";
+
+fn bluefin() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
+    for variable in ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_LOG"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    bluefin().args(arguments).output().unwrap()
+}
+
+fn fails(code: i32, reason: &str, arguments: &[&str]) {
+    let output = run(arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+    assert!(error.contains(reason), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {:?}", output.stdout);
+}
+
+/// Verbs that a help text lists.
+fn verbs(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(String::from).collect()
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let mut seen = 0;
+    let mut paths: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(path) = paths.pop() {
+        let output = bluefin().args(&path).arg("--help").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains("Example"), "{path:?}: {help}");
+        paths.extend(verbs(&help).into_iter().map(|verb| [path.as_slice(), &[verb]].concat()));
+        seen += 1;
+    }
+    assert!(seen > 10, "found {seen} verbs");
+}
+
+#[test]
+fn wrong_usage_and_failures_have_their_own_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (list, state) = (path("list.txt"), path("state.db"));
+    std::fs::write(&list, format!("{COMMAND}\n")).unwrap();
+    fails(2, "unrecognized subcommand", &["nope"]);
+    fails(2, "nothing to tune", &["tune"]);
+    fails(2, "expected quick", &["tune", &list, "--budget", "0"]);
+    fails(2, "1..=2147483647", &["tune", &list, "--batchsize", "0"]);
+    fails(2, "expected F, B or W", &["tune", &list, "--direction", "Q"]);
+    fails(2, "BLUEFIN_REDIS_URL", &["status"]);
+    fails(2, "needs perf", &["enqueue", &list, "--session", "a", "--stage", "find"]);
+    let missing = path("missing.txt");
+    let reason = format!("error: {missing}: No such file or directory (os error 2)\n");
+    fails(1, &reason, &["problems", "list", &missing]);
+    fails(1, "not a bluefin state file", &["status", "--state", &list]);
+    fails(1, "found a folder", &["status", "--state", &path("")]);
+    fails(1, &format!("--kernel {list}"), &["tune", "--kernel", &list]);
+    fails(1, &format!("--out {list}"), &["tune", &list, "--out", &list, "--state", &state]);
+    assert!(!std::path::Path::new(&state).exists(), "what cannot be written is found out before anything is done");
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_reported_and_the_others_taken() {
+    let mut child = bluefin()
+        .args(["problems", "list", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    write!(child.stdin.take().unwrap(), "{COMMAND}\nbogus\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let problem: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(problem["line"], 1);
+    assert!(output.stderr.starts_with(b"-:2: "), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.txt");
+    // Far more than a pipe holds.
+    let text: String = (1..5000).map(|n| format!("conv -n {n} -c 4 -H 5 -W 5 -k 4 -F 1\n")).collect();
+    std::fs::write(&list, text).unwrap();
+    for verb in ["list", "keys"] {
+        let mut child = bluefin()
+            .args(["problems", verb])
+            .arg(&list)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("conv -n 1 "), "{line}");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert!(output.status.success(), "{verb}: {:?}", output.status);
+    }
+}
+
+#[test]
+fn the_keys_of_real_commands_are_those_of_miopen() {
+    let Some(data) = bluefin_test_support::data_dir() else { return };
+    let table = std::fs::read_to_string(data.join("miopen/keys.tsv")).unwrap();
+    let (_, rows) = table.split_once('\n').unwrap();
+    let commands: String = rows.lines().map(|row| format!("{}\n", row.split('\t').next().unwrap())).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.txt");
+    std::fs::write(&list, commands).unwrap();
+    let output = run(&["problems", "keys", list.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), rows);
+}
