@@ -138,6 +138,8 @@ async fn a_file_that_is_no_state_is_refused_and_untouched() {
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "not a database, but long enough to look like one ".repeat(100)).unwrap();
     assert!(refusal(&text).await.contains("not a bluefin state file"));
+    let found = refusal(text.parent().unwrap()).await;
+    assert!(found.contains("found a folder"), "{found}");
 
     let other = folder.path().join("other.db");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1;").unwrap();
