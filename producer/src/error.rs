@@ -12,7 +12,7 @@ pub enum PlanError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error("problem {problem}: {source}")]
-    Problem { problem: String, source: SpecError },
+    Problem { problem: String, source: Box<SpecError> },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

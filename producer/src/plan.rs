@@ -123,7 +123,7 @@ pub fn plan_problem(
     let mut groups = Vec::new();
     for loaded in specs {
         let group = plan_group(session, problem, loaded, budget)
-            .map_err(|source| PlanError::Problem { problem: problem.to_string(), source })?;
+            .map_err(|source| PlanError::Problem { problem: problem.to_string(), source: source.into() })?;
         groups.extend(group.filter(|group| !group.jobs.is_empty()));
     }
     Ok(groups)
