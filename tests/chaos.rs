@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bluefin_test_support::{Rabbit, Redis, RedisOptions, Vhost, wait_until};
@@ -14,8 +15,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Problems of the session, three directions each; a few hundred jobs.
-const PROBLEMS: u32 = 40;
+/// Problems of the session, three directions each and six jobs for each of those.
+const PROBLEMS: u32 = 200;
 const ENQUEUE: [&str; 8] = ["enqueue", "problems.txt", "--session", "chaos", "--target", "gfx000-1", "--budget", "all"];
 const COMPILE: [&str; 3] = ["compile-worker", "--toolchain", "noop"];
 const EVAL: [&str; 3] = ["eval-worker", "--device", "noop:gfx000-1"];
@@ -37,7 +38,7 @@ fn undisturbed() -> (BTreeMap<String, Vec<u8>>, u64) {
     let redis = Redis::start(RedisOptions::DURABLE);
     let fleet = Fleet::new(vhost.url(), redis.url(), redis.url());
     write(fleet.folder.path(), "problems.txt", &many_problems(PROBLEMS));
-    expect(fleet.bluefin(&ENQUEUE).arg("--kernel").arg(noop_spec()), 0);
+    expect(&mut producer(&fleet), 0);
     let _workers = [fleet.worker(&COMPILE), fleet.worker(&EVAL)];
     fleet.wait_complete("chaos", PATIENCE);
     let jobs = jobs_done(&fleet);
@@ -75,7 +76,7 @@ impl<'a> Immortal<'a> {
     }
 }
 
-/// Disturbs until the session is complete or `rounds` are over, then lets it complete, and compares.
+/// Disturbs while there is work, at most `rounds` times, then lets it complete, and compares.
 fn survives(
     fleet: &Fleet,
     rounds: u32,
@@ -96,29 +97,32 @@ fn survives(
     let started = Instant::now();
     for _ in 0..rounds {
         if !enqueued {
-            let mut producer = fleet.bluefin(&ENQUEUE);
-            producer
-                .arg("--kernel")
-                .arg(noop_spec())
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null());
-            let mut producer = Running::start(&mut producer);
+            let mut producer = Running::start(producer(fleet).stdout(Stdio::null()).stderr(Stdio::null()));
             pause(random, 6000);
             enqueued = producer.0.try_wait().unwrap().is_some_and(|status| status.success());
         } else {
-            pause(random, 700);
+            pause(random, 1000);
+        }
+        let before = fleet.status("chaos");
+        if before.is_some_and(|status| status["complete"] == true) && enqueued {
+            break;
         }
         disturb(&mut workers, random);
         disturbed += 1;
     }
-    println!("disturbed {disturbed} times in {:?}", started.elapsed());
-    wait_until(PATIENCE, "the producer to get through", || {
-        fleet.bluefin(&ENQUEUE).arg("--kernel").arg(noop_spec()).output().unwrap().status.success()
-    });
+    println!("disturbed {disturbed} times in {:?}, before the session was complete", started.elapsed());
+    assert!(disturbed >= 4, "too fast to be disturbed: raise PROBLEMS");
+    wait_until(PATIENCE, "the producer to get through", || producer(fleet).output().unwrap().status.success());
     fleet.wait_complete("chaos", PATIENCE);
     assert_eq!(jobs_done(fleet), jobs, "everything counted once");
     let found = files(&fleet.export("chaos", "out"));
     assert!(found == expected, "the exported bytes differ");
+}
+
+fn producer(fleet: &Fleet) -> Command {
+    let mut command = fleet.bluefin(&ENQUEUE);
+    command.arg("--kernel").arg(noop_spec());
+    command
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn killed_workers_and_producers_lose_nothing() {
     let redis = Redis::start(RedisOptions::DURABLE);
     let fleet = Fleet::new(vhost.url(), redis.url(), redis.url());
     let mut random = random();
-    survives(&fleet, 25, &mut random, |workers, random| {
+    survives(&fleet, 40, &mut random, |workers, random| {
         let victim = random.random_range(0..workers.len());
         workers[victim].kill();
     });
@@ -139,7 +143,7 @@ fn killed_and_frozen_servers_lose_nothing() {
     let redis = std::cell::RefCell::new(Redis::start(RedisOptions::DURABLE));
     let fleet = Fleet::new(rabbit.borrow().url(), redis.borrow().url(), redis.borrow().url());
     let mut random = random();
-    survives(&fleet, 6, &mut random, |workers, random| match random.random_range(0..4) {
+    survives(&fleet, 12, &mut random, |workers, random| match random.random_range(0..4) {
         0 => {
             rabbit.borrow_mut().kill();
             pause(random, 500);

@@ -5,13 +5,13 @@
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::broker::{Broker, BrokerError};
-use crate::job::{CompileJob, Job, Stage};
+use crate::broker::{Broker, BrokerError, MAX_ATTEMPTS, retry_delay};
+use crate::job::{CompileJob, EvalJob, Job, Stage};
 use crate::outcome::{CandidateOutcome, Outcome, Timing};
 use crate::session::{Session, SessionName};
-use crate::store::{JobState, Planned, Store, StoreError};
+use crate::store::{Planned, Store, StoreError};
 use crate::wire::{self, WireError};
 
 /// Why a group could not be advanced.
@@ -65,24 +65,47 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
         store.settle_group(&session.name, group).await?;
         return Ok(());
     };
-    match store.plan(&session.name, &[Planned::of(&find)]).await?.first() {
-        Some(JobState::Done) => store.settle_group(&session.name, group).await?,
-        Some(JobState::Enqueued) => {}
-        Some(JobState::Planned) | None => publish(store, broker, &find, now_ms()).await?,
+    let id = find.id();
+    if outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find && outcome.job_id() == id) {
+        store.settle_group(&session.name, group).await?;
+        return Ok(());
     }
+    // Published before it is planned: planned and not published, it would keep its group open, and whoever repeats this
+    // after a crash would wait for it. Published twice, it is skipped the second time.
+    publish(store, broker, &find, now_ms()).await
+}
+
+/// Publishes `job` for compilation, then records that it is planned and in its queue.
+///
+/// # Errors
+/// If the store or the broker fails; the job may then be in its queue and not be recorded.
+pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued_ms: u64) -> Result<(), AdvanceError> {
+    let id = job.id();
+    let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?;
+    broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
+    store.plan(&job.session, &[Planned::of(job)]).await?;
+    store.enqueued(&job.session, &[id]).await?;
     Ok(())
 }
 
-/// Publishes `job` for compilation and records that it is in its queue.
+/// Sends a job whose artifacts are gone back to be compiled: at once the first time, after the delays of a retry then.
+/// Returns why not, where it came back too often: a cache that is too small would send it round for ever.
 ///
 /// # Errors
-/// If the store or the broker fails; the job is then planned but not known to be enqueued.
-pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued_ms: u64) -> Result<(), AdvanceError> {
-    let id = job.id();
-    let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms })?;
-    broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
-    store.enqueued(&job.session, &[id]).await?;
-    Ok(())
+/// If the broker fails; call again later.
+pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result<(), String>, AdvanceError> {
+    let EvalJob { job, enqueued_ms, recompiles, .. } = eval_job;
+    if *recompiles >= MAX_ATTEMPTS {
+        return Ok(Err(format!(
+            "compiled {} times in a row, and each time its artifacts were gone before they could be evaluated: the artifact \
+             cache is too small",
+            recompiles + 1
+        )));
+    }
+    let delay = if *recompiles == 0 { Duration::ZERO } else { retry_delay(*recompiles) };
+    let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: *enqueued_ms, recompiles: recompiles + 1 })?;
+    broker.publish_after(delay, &job.compile_queue(), &job.id().to_string(), body.into()).await?;
+    Ok(Ok(()))
 }
 
 /// The find job of a group, given the outcomes of all its perf jobs: the best candidate of every solver that has one.
