@@ -62,6 +62,12 @@ pub struct TuneArgs {
     admin: AdminArgs,
 }
 
+/// Where the roles meet in this process.
+struct Ports {
+    store: Arc<dyn Store>,
+    broker: Arc<dyn Broker>,
+}
+
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let input = self.input.read(&self.device)?;
@@ -74,16 +80,15 @@ impl TuneArgs {
         // Before an hour of tuning, not after it.
         can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
         let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
-        let store: Arc<dyn Store> = sqlite.clone();
-        let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
+        let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
         let shutdown = shutdown::on_signal()?;
         let local = LocalWorkers::probe(&self.device, &input.specs, self.compile_slots)?;
         let session = self.session(&local)?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();
-        let result = self.tune(&store, &broker, session, input, local, &admin, shutdown).await;
+        let result = self.tune(&ports, session, input, local, &admin, shutdown).await;
         admin.stop().await;
-        broker.close().await;
+        ports.broker.close().await;
         sqlite.close().await;
         result
     }
@@ -108,8 +113,7 @@ impl TuneArgs {
 
     async fn tune(
         &self,
-        store: &Arc<dyn Store>,
-        broker: &Arc<dyn Broker>,
+        ports: &Ports,
         session: Session,
         input: crate::input::Input,
         local: LocalWorkers,
@@ -117,6 +121,7 @@ impl TuneArgs {
         shutdown: CancellationToken,
     ) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
+        let Ports { store, broker } = ports;
         let groups = input.groups(&session.target)?;
         let budget = self.input.budget;
         let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished).await?;
