@@ -96,6 +96,6 @@ async fn look(
     for queue in queues {
         pipeline.set_queue_depth(queue, broker.depth(queue).await?);
     }
-    pipeline.set_cache_fullness(store.fullness().await?);
+    pipeline.set_cache_fullness(store.fullness().await?.ratio);
     Ok(())
 }

@@ -65,6 +65,16 @@ pub trait Broker: Send + Sync + 'static {
     /// `message_id` is the job's id in hex, for people who look into the queue.
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError>;
 
+    /// Publishes like [`publish`](Self::publish); the message is in `queue`, which must exist, after `delay`. Delays are
+    /// rounded to [`DELAYS`].
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError>;
+
     /// Starts to consume `queue`, which is declared if need be, with at most `prefetch` deliveries unsettled.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError>;
 

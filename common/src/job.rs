@@ -109,6 +109,8 @@ pub struct CompileJob {
     pub job: Job,
     /// Milliseconds since the Unix epoch at which the producer enqueued it.
     pub enqueued_ms: u64,
+    /// How often in a row it was compiled for nothing: its artifacts were gone before they could be evaluated.
+    pub recompiles: u32,
 }
 
 /// A job whose candidates are compiled, or have failed to: everything an eval worker needs, with no kernel known to it.
@@ -116,6 +118,8 @@ pub struct CompileJob {
 pub struct EvalJob {
     pub job: Job,
     pub enqueued_ms: u64,
+    /// As in the [`CompileJob`] that it was.
+    pub recompiles: u32,
     pub task: Task,
     /// One for each of `job.candidates`, in their order.
     pub prepared: Vec<Result<Prepared, Failure>>,

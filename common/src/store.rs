@@ -98,6 +98,15 @@ pub struct Stored {
     pub open: u64,
 }
 
+/// How full the artifact cache is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fullness {
+    /// Used memory over its limit; 0 where there is no limit.
+    pub ratio: f64,
+    /// It makes room by itself, oldest first, so that being full is its usual state; otherwise it refuses.
+    pub evicts: bool,
+}
+
 /// How far a session is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
@@ -149,8 +158,7 @@ pub trait Store: Send + Sync + 'static {
     async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError>;
     async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError>;
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError>;
-    /// How full the cache is: used memory over its limit; 0 where there is no limit.
-    async fn fullness(&self) -> Result<f64, StoreError>;
+    async fn fullness(&self) -> Result<Fullness, StoreError>;
 
     // === planned work and outcomes
 

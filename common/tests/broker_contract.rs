@@ -47,6 +47,7 @@ contract! {
     a_retry_waits_and_counts
     a_hand_back_counts_nothing
     a_delayed_hand_back_waits
+    a_delayed_message_waits
     the_dead_keep_their_reason
     stopping_hands_back_what_was_prefetched
     dropping_a_consumer_hands_back_what_was_prefetched
@@ -206,6 +207,17 @@ async fn a_delayed_hand_back_waits(broker: &dyn Broker) {
     assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
     assert_eq!((again.attempt, again.redeliveries), (1, 0));
     again.ack().await.unwrap();
+}
+
+async fn a_delayed_message_waits(broker: &dyn Broker) {
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let started = Instant::now();
+    broker.publish_after(Duration::from_secs(1), QUEUE, "7", Bytes::from_static(b"body 7")).await.unwrap();
+    let found = next(&mut *consumer).await;
+    assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
+    assert_eq!((id(&found), found.attempt, found.redeliveries, found.body.as_ref()), (7, 1, 0, b"body 7".as_slice()));
+    assert_eq!(found.given_up, None);
+    found.ack().await.unwrap();
 }
 
 async fn the_dead_keep_their_reason(broker: &dyn Broker) {

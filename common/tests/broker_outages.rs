@@ -279,6 +279,40 @@ async fn a_deleted_queue_is_declared_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_for_queues_that_are_missing_harms_no_connection() {
+    let vhost = Vhost::fresh();
+    let broker = AmqpBroker::connect(&vhost.url()).await.unwrap();
+    broker.declare(QUEUE).await.unwrap();
+    // More often than a connection has channel numbers.
+    for _ in 0..2500 {
+        assert_eq!(broker.depth("bluefin.eval.absent").await.unwrap(), 0);
+    }
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
+    assert_eq!(broker.reconnects(), 0);
+    broker.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_short_of_memory_is_waited_for_but_not_for_ever() {
+    let rabbit = Rabbit::start();
+    let broker = AmqpBroker::connect(&rabbit.url()).await.unwrap();
+    broker.publish(QUEUE, "1", Bytes::new()).await.unwrap();
+    rabbit.ctl(&["set_vm_memory_high_watermark", "0"]);
+    let started = std::time::Instant::now();
+    let result = broker.publish(QUEUE, "2", Bytes::new()).await;
+    let Err(BrokerError::Unavailable { reason, .. }) = result else { panic!("{result:?}") };
+    assert!(reason.contains("short of memory"), "{reason}");
+    assert!(started.elapsed() < Duration::from_secs(45), "{:?}", started.elapsed());
+    // What was published before is consumed and counted meanwhile.
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), 1);
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    timeout(SOON, consumer.next()).await.unwrap().unwrap().ack().await.unwrap();
+    rabbit.ctl(&["set_vm_memory_high_watermark", "0.4"]);
+    broker.publish(QUEUE, "3", Bytes::new()).await.unwrap();
+    broker.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_brokers_own_limit_ends_in_the_dead_queue() {
     let vhost = Vhost::fresh();
     let broker = AmqpBroker::connect(&vhost.url()).await.unwrap();

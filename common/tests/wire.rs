@@ -56,7 +56,7 @@ fn prepared() -> Prepared {
 }
 
 fn compile_job() -> CompileJob {
-    CompileJob { job: job(), enqueued_ms: 1_790_000_000_000 }
+    CompileJob { job: job(), enqueued_ms: 1_790_000_000_000, recompiles: 2 }
 }
 
 fn eval_job() -> EvalJob {
@@ -64,6 +64,7 @@ fn eval_job() -> EvalJob {
     EvalJob {
         job: job(),
         enqueued_ms: 1_790_000_000_000,
+        recompiles: 3,
         task: Task {
             buffers: vec![buffer],
             reference: prepared(),

@@ -69,6 +69,9 @@ impl Jobs {
             campaign::advance(&*self.store, &*self.broker, job, open).await?;
             return Ok(Done::Skipped);
         }
+        if compile_job.recompiles > 0 {
+            self.gate.came_back(&job.eval_queue());
+        }
         if !self.is_mine(compiler, &job.session).await? {
             return Ok(Done::NotMine);
         }
@@ -76,8 +79,8 @@ impl Jobs {
         let prepared = self.prepare(compiler, job, &loaded).await?;
         match prepared {
             Ok((task, prepared)) if prepared.iter().any(Result::is_ok) => {
-                let enqueued_ms = compile_job.enqueued_ms;
-                self.pass_on(EvalJob { job: job.clone(), enqueued_ms, task, prepared }).await?;
+                let CompileJob { enqueued_ms, recompiles, .. } = *compile_job;
+                self.pass_on(EvalJob { job: job.clone(), enqueued_ms, recompiles, task, prepared }).await?;
             }
             Ok((_, prepared)) => self.fail(job, prepared.into_iter().filter_map(Result::err)).await?,
             Err(failure) => self.fail(job, job.candidates.iter().map(|_| failure.clone())).await?,

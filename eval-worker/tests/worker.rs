@@ -5,7 +5,7 @@ mod support;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_REDELIVERIES};
+use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS, MAX_REDELIVERIES};
 use bluefin_common::job::{CompileJob, EvalJob, Job, Stage};
 use bluefin_common::outcome::{Failure, FailureKind};
 use bluefin_common::store::Store;
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         ("the_find_stage_keeps_its_kernels", the_find_stage_keeps_its_kernels),
         ("a_job_that_is_done_is_skipped", a_job_that_is_done_is_skipped),
         ("missing_artifacts_are_compiled_again", missing_artifacts_are_compiled_again),
+        ("a_cache_that_is_too_small_ends_with_an_outcome", a_cache_that_is_too_small_ends_with_an_outcome),
         ("messages_that_are_no_jobs_are_dead", messages_that_are_no_jobs_are_dead),
         ("a_job_that_kills_its_workers_ends_with_an_outcome", a_job_that_kills_its_workers_ends_with_an_outcome),
         ("another_device_burns_no_job", another_device_burns_no_job),
@@ -132,12 +133,35 @@ fn missing_artifacts_are_compiled_again() {
         let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
         let delivery = compile.next().await.unwrap();
         let again: CompileJob = wire::decode(&delivery.body).unwrap();
-        assert_eq!(again, CompileJob { job: job.clone(), enqueued_ms: 77 });
+        assert_eq!(again, CompileJob { job: job.clone(), enqueued_ms: 77, recompiles: 1 });
         assert!(!setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
         // Compiled, it is evaluated.
         setting.store.put_artifact(&evicted.code).await.unwrap();
         setting.publish(&eval_job).await;
         assert!(setting.outcome(&job).await.candidates.iter().all(|candidate| candidate.result.is_ok()));
+        setting.stop(worker).await;
+    });
+}
+
+fn a_cache_that_is_too_small_ends_with_an_outcome() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 1);
+        let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
+        eval_job.prepared[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).prepared);
+        eval_job.recompiles = MAX_ATTEMPTS - 1;
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        setting.settled("recompile", 1.0).await;
+        // After its delay, not at once.
+        assert_eq!(setting.broker.depth(&job.compile_queue()).await.unwrap(), 0);
+        eval_job.recompiles = MAX_ATTEMPTS;
+        setting.publish(&eval_job).await;
+        let failure = setting.outcome(&job).await.candidates.remove(0).result.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Dead);
+        assert!(failure.detail.contains("the artifact cache is too small"), "{}", failure.detail);
+        setting.until("dead", async || (setting.broker.depth(DEAD_QUEUE).await.unwrap() == 1).then_some(())).await;
+        assert!(setting.store.progress(&job.session).await.unwrap().is_complete());
         setting.stop(worker).await;
     });
 }

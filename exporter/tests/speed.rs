@@ -13,7 +13,7 @@ use bluefin_common::job::{GroupId, JobId, Stage, group_id};
 use bluefin_common::outcome::{Candidate, Outcome};
 use bluefin_common::problem::Direction;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bluefin_common::wire;
 use bluefin_exporter::{ExportRequest, export};
 use bytes::Bytes;
@@ -148,7 +148,7 @@ impl Store for Repeated {
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
         self.sample.compiled(key).await
     }
-    async fn fullness(&self) -> Result<f64, StoreError> {
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
         self.sample.fullness().await
     }
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {

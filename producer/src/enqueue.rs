@@ -124,7 +124,7 @@ impl<'a> Enqueuer<'a> {
     async fn publish_all(&self, jobs: &[(&Job, JobId)]) -> Result<(), PlanError> {
         let enqueued_ms = now_ms();
         let published: Vec<JobId> = stream::iter(jobs.iter().copied().map(|(job, id)| async move {
-            let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms })?;
+            let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?;
             self.broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
             Ok::<_, PlanError>(id)
         }))

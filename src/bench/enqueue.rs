@@ -53,7 +53,7 @@ pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<Vec<Figure>
     warm_up(broker, queue).await?;
     let session = session(&[Stage::Perf])?;
     let job = noop_jobs(&session, &noop_spec()?, 0, 1)?.remove(0);
-    let body = bytes_of(&CompileJob { job, enqueued_ms: 0 })?;
+    let body = bytes_of(&CompileJob { job, enqueued_ms: 0, recompiles: 0 })?;
     let started = Instant::now();
     stream::iter((0..count).map(|_| broker.publish(queue, "bare", body.clone())))
         .buffer_unordered(WINDOW)

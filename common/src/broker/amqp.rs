@@ -50,6 +50,10 @@ const OWN_PREFIX: &str = "bluefin.";
 /// How long a call waits for a connection that is down.
 const RECONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a message waits for its confirm. A broker that is short of memory or disk reads nothing from the connections
+/// that publish until it has room again, which may be never.
+const CONFIRM_PATIENCE: Duration = Duration::from_secs(30);
+
 /// How long closing waits for each of: consumers, calls under way, connections.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -122,6 +126,19 @@ impl AmqpBroker {
         self.shared.address.shown()
     }
 
+    fn first_attempt(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<Publication, BrokerError> {
+        self.ensure_open()?;
+        let label = Label { message_id: short("id of a message", message_id)?, attempt: 1, given_up: None };
+        let (exchange, queue) = (topology::exchange_for(delay), short("name of a queue", queue)?);
+        Ok(Publication { exchange, queue, properties: label.properties(), body })
+    }
+
     fn ensure_open(&self) -> Result<(), BrokerError> {
         if self.shared.closing.is_cancelled() { Err(BrokerError::Closed) } else { Ok(()) }
     }
@@ -145,7 +162,12 @@ impl Shared {
         session.declare(if own { queue } else { DEAD_QUEUE }).await?;
         let lanes = session.lanes.get_or_try_init(|| Lanes::open(&session, &self.tasks)).await?;
         let trusted_at = self.fresh.trusted_at(queue, Instant::now());
-        match lanes.publish(publication).await {
+        let Ok(published) = timeout(CONFIRM_PATIENCE, lanes.publish(publication)).await else {
+            // It may arrive all the same, as after a connection that broke.
+            let reason = if session.is_blocked() { "takes no messages, short of memory or disk" } else { "no confirm" };
+            return Err(self.address.unavailable(format!("{reason}, waited {} s", CONFIRM_PATIENCE.as_secs())));
+        };
+        match published {
             Some(Ok(())) => {
                 if let Some(trusted_at) = trusted_at {
                     sleep_until(trusted_at).await;
@@ -173,11 +195,17 @@ impl Broker for AmqpBroker {
     }
 
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
-        self.ensure_open()?;
-        let label = Label { message_id: short("id of a message", message_id)?, attempt: 1, given_up: None };
-        let queue = short("name of a queue", queue)?;
-        let exchange = topology::EXCHANGE.into();
-        self.shared.publish(Publication { exchange, queue, properties: label.properties(), body }).await
+        self.shared.publish(self.first_attempt(Duration::ZERO, queue, message_id, body)?).await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
+        self.shared.publish(self.first_attempt(delay, queue, message_id, body)?).await
     }
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
@@ -193,7 +221,9 @@ impl Broker for AmqpBroker {
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         self.ensure_open()?;
         short("name of a queue", queue)?;
-        self.shared.publishing.session_within(RECONNECT_PATIENCE).await?.depth(queue).await
+        // A broker that takes no messages for now answers on a connection that publishes none.
+        let session = self.shared.consuming.session_within(RECONNECT_PATIENCE).await?;
+        Ok(session.waiting(queue).await?.unwrap_or(0))
     }
 
     fn reconnects(&self) -> u64 {

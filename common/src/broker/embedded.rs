@@ -112,6 +112,18 @@ impl Shared {
         let made = || Arc::new(Queue { name: queue.to_owned(), messages: Mutex::default(), arrived: Notify::new() });
         Arc::clone(queues.entry(queue.to_owned()).or_insert_with(made))
     }
+
+    fn push_after(&self, delay: Duration, queue: Arc<Queue>, message: Message) {
+        if delay.is_zero() {
+            return queue.push(message);
+        }
+        let closed = self.closed.clone();
+        self.timers.spawn(async move {
+            if closed.run_until_cancelled(sleep(delay)).await.is_some() {
+                queue.push(message);
+            }
+        });
+    }
 }
 
 impl Queue {
@@ -153,6 +165,16 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
+        self.publish_after(Duration::ZERO, queue, message_id, body).await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
         self.admit(queue)?;
         self.admit(message_id)?;
         let found = match self.shared.find(queue) {
@@ -161,13 +183,10 @@ impl Broker for EmbeddedBroker {
             None => return Err(BrokerError::Unroutable { queue: queue.to_owned() }),
         };
         let message = Message { id: message_id.to_owned(), body, attempt: 1, redeliveries: 0, given_up: None };
-        let mut messages = lock(&found.messages);
-        if messages.len() >= self.shared.max_depth {
+        if found.depth() >= self.shared.max_depth {
             return Err(BrokerError::Full { queue: queue.to_owned() });
         }
-        messages.push_back(message);
-        drop(messages);
-        found.arrived.notify_one();
+        self.shared.push_after(delay, found, message);
         Ok(())
     }
 
@@ -258,16 +277,7 @@ impl Settle for EmbeddedSettle {
 
     async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
         let message = Message { attempt, redeliveries: 0, ..self.take()?.message };
-        if delay.is_zero() {
-            self.queue.push(message);
-        } else {
-            let (queue, closed) = (Arc::clone(&self.queue), self.shared.closed.clone());
-            self.shared.timers.spawn(async move {
-                if closed.run_until_cancelled(sleep(delay)).await.is_some() {
-                    queue.push(message);
-                }
-            });
-        }
+        self.shared.push_after(delay, Arc::clone(&self.queue), message);
         Ok(())
     }
 

@@ -43,7 +43,7 @@ use self::keys::SessionKeys;
 use self::link::{Link, Request};
 use self::scripts::Scripts;
 use super::packed::{pack, unpack};
-use super::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use super::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
 use crate::job::{GroupId, JobId};
@@ -213,7 +213,7 @@ impl Store for RedisStore {
         Ok(super::cached_record(&key, stored.as_deref()))
     }
 
-    async fn fullness(&self) -> Result<f64, StoreError> {
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
         check::fullness(&self.cache).await
     }
 

@@ -20,7 +20,7 @@ use self::engine::Engine;
 use self::lock::StateLock;
 use super::packed::{pack, unpack};
 use super::tally::{best_ms, tally};
-use super::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use super::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
 use crate::job::{GroupId, JobId};
@@ -198,8 +198,8 @@ impl Store for SqliteStore {
     }
 
     /// Always 0: the cache is pruned before it is full.
-    async fn fullness(&self) -> Result<f64, StoreError> {
-        Ok(0.0)
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
+        Ok(Fullness { ratio: 0.0, evicts: true })
     }
 
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {

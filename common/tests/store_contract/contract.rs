@@ -85,7 +85,7 @@ pub async fn artifacts_come_back(backend: &impl Backend) {
         assert!(store.has_artifact(artifact).await.unwrap());
         assert!(store.artifact(artifact).await.unwrap().as_deref() == Some(&bytes));
     }
-    let fullness = store.fullness().await.unwrap();
+    let fullness = store.fullness().await.unwrap().ratio;
     assert!((0.0..=1.0).contains(&fullness), "{fullness}");
 }
 

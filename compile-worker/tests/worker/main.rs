@@ -102,14 +102,14 @@ async fn poison_goes_to_the_dead_letters() {
     let foreign = Job { toolchain: "clang".to_string(), ..fleet.job(64, 2) };
     for job in [&lost, &foreign] {
         fleet.store.plan(&fleet.session.name, &[Planned::of(job)]).await.unwrap();
-        let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: 1 }).unwrap();
+        let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
         fleet.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
         assert_eq!(kinds(&fleet.outcome(job).await), [FailureKind::Dead; 2]);
         assert_eq!(next::<CompileJob>(&mut dead).await.job, *job);
     }
     // A job of a session that is gone.
     let orphan = Job { session: "gone".parse().unwrap(), spec: lost.spec, ..fleet.job(64, 2) };
-    let body = wire::encode(&CompileJob { job: orphan.clone(), enqueued_ms: 1 }).unwrap();
+    let body = wire::encode(&CompileJob { job: orphan.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
     fleet.broker.publish(&queue, "orphan", body.into()).await.unwrap();
     assert_eq!(next::<CompileJob>(&mut dead).await.job, orphan);
     // The worker still works.

@@ -82,10 +82,14 @@ impl Worker {
         }
         let Some(fetched) = self.fetch(&eval_job).await? else {
             // Nobody compiles it unasked: what it was compiled from is all in the job.
-            tracing::info!(job = %id.short(), "artifacts are gone; compiling again");
-            let publish = || campaign::publish(self.store(), &*self.broker, job, eval_job.enqueued_ms);
-            self.patiently("send back to compile", publish).await?;
-            return Ok(Settled::Recompile);
+            let send_back = || campaign::send_back(&*self.broker, &eval_job);
+            let Err(reason) = self.patiently("send back to compile", send_back).await? else {
+                let recompiles = eval_job.recompiles + 1;
+                tracing::info!(job = %id.short(), recompiles, "artifacts are gone; compiling again");
+                return Ok(Settled::Recompile);
+            };
+            self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
+            return Err(Verdict::Dead(reason).into());
         };
         let outcome = self.evaluate(eval_job, fetched).await?;
         self.store_outcome(&outcome).await?;

@@ -10,7 +10,7 @@ use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_common::store::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bytes::Bytes;
 
 /// Fails the first call of every method, as a store does that restarts at the worst moments.
@@ -94,7 +94,7 @@ impl Store for Blinking {
         self.store.compiled(key).await
     }
 
-    async fn fullness(&self) -> Result<f64, StoreError> {
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
         self.blink("fullness")?;
         self.store.fullness().await
     }

@@ -96,7 +96,7 @@ impl Setting {
             self.store.put_artifact(&runnable.code).await.unwrap();
         }
         let prepared = candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.prepared)).collect();
-        EvalJob { job, enqueued_ms: 77, task: task(&reference), prepared }
+        EvalJob { job, enqueued_ms: 77, recompiles: 0, task: task(&reference), prepared }
     }
 
     pub async fn publish(&self, eval_job: &EvalJob) {

@@ -11,7 +11,7 @@ use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind,
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::spec::{Bundle, KernelSpec};
-use bluefin_common::store::{CompileRecord, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bytes::Bytes;
 
 /// A spec for convolutions of any direction, with three solvers. `VARIANT` bakes the batch size into the code.
@@ -222,7 +222,7 @@ impl Store for Sample {
     async fn compiled(&self, _: Digest) -> Result<Option<CompileRecord>, StoreError> {
         no()
     }
-    async fn fullness(&self) -> Result<f64, StoreError> {
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
         no()
     }
     async fn plan(&self, _: &SessionName, _: &[Planned]) -> Result<Vec<JobState>, StoreError> {

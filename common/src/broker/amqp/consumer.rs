@@ -26,6 +26,10 @@ const HAND_BACK_PATIENCE: Duration = Duration::from_secs(15);
 const HAND_BACKS_AT_A_TIME: usize = 256;
 /// A subscription that lasted this long was a good one.
 const LASTING: Duration = Duration::from_secs(10);
+/// Silence after which a subscription is looked after.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Looks at messages that wait, with nothing in hand and nothing coming, after which a subscription counts as lost.
+const LOOKS: u32 = 2;
 
 /// What was prefetched and not taken: at most as much as the prefetch of the consumer.
 #[derive(Default)]
@@ -128,6 +132,7 @@ impl Drop for AmqpConsumer {
 }
 
 struct Subscription {
+    session: Arc<Session>,
     channel: Arc<Channel>,
     stream: lapin::Consumer,
 }
@@ -172,32 +177,47 @@ impl Subscriber {
         self.hand_back().await;
     }
 
-    async fn subscribe(&self, session: &Session) -> Result<Subscription, BrokerError> {
+    async fn subscribe(&self, session: &Arc<Session>) -> Result<Subscription, BrokerError> {
         session.declare(self.queue.as_str()).await?;
         let channel = session.channel().await?;
         session.answer(channel.basic_qos(self.prefetch, BasicQosOptions::default())).await?;
         let options = BasicConsumeOptions::default();
         let consuming = channel.basic_consume(self.queue.clone(), "".into(), options, FieldTable::default());
         let stream = session.answer(consuming).await?;
-        Ok(Subscription { channel: Arc::new(channel), stream })
+        Ok(Subscription { session: Arc::clone(session), channel: Arc::new(channel), stream })
     }
 
     /// Returns when the subscription is lost.
     async fn forward(&self, subscribed: &mut Subscription) {
+        let mut looks = 0;
         let reason = loop {
-            match subscribed.stream.next().await {
-                Some(Ok(found)) => self.shelve(&subscribed.channel, found),
-                Some(Err(error)) => break self.shared.address.clean(error),
-                None => {
-                    // The broker ends a subscription so when the queue was deleted.
-                    if let Ok(session) = self.shared.consuming.session_within(Duration::ZERO).await {
-                        session.forget_declared();
-                    }
-                    break "the broker ended the subscription".to_owned();
+            match timeout(SILENCE, subscribed.stream.next()).await {
+                Ok(Some(Ok(found))) => {
+                    self.shelve(&subscribed.channel, found);
+                    looks = 0;
                 }
+                Ok(Some(Err(error))) => break self.shared.address.clean(error),
+                // The broker ends a subscription so when the queue was deleted.
+                Ok(None) => break "the broker ended the subscription".to_owned(),
+                Err(_) if self.is_deaf(subscribed).await => {
+                    looks += 1;
+                    if looks >= LOOKS {
+                        break "messages wait, and none is delivered".to_owned();
+                    }
+                }
+                Err(_) => looks = 0,
             }
         };
+        subscribed.session.forget_declared();
         tracing::warn!(queue = self.queue.as_str(), reason, "no longer consuming, will consume again");
+    }
+
+    /// Whether messages wait though all that came is settled. Seen with RabbitMQ 3.10.8, one time in three: a queue is
+    /// deleted and at once declared again, and those who consumed the old one are never told.
+    async fn is_deaf(&self, subscribed: &Subscription) -> bool {
+        // Every delivery in hand holds its channel.
+        let idle = Arc::strong_count(&subscribed.channel) == 1;
+        idle && !matches!(subscribed.session.waiting(self.queue.as_str()).await, Ok(Some(0)) | Err(_))
     }
 
     fn shelve(&self, channel: &Arc<Channel>, found: lapin::message::Delivery) {

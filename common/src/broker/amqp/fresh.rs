@@ -1,9 +1,9 @@
 //! Queues that are too new to be trusted.
 //!
-//! RabbitMQ keeps the list of its quorum queues in a table that it writes to disk up to three seconds late. Killed before
-//! that, it comes back with the queue empty, though it confirmed what was in it. So a message that went to a new queue is
-//! called safe only once the queue is older. Nobody can
-//! tell how old a queue is, so each process waits once for each queue.
+//! Seen with RabbitMQ 3.10.8: killed within about three seconds after a quorum queue was declared, it comes back with the
+//! queue empty, though it confirmed what was in it. That fits the table of its Raft members, which Erlang's `dets` writes
+//! to disk up to three seconds late. So a message that went to a new queue is called safe only once the queue is older.
+//! Nobody can tell how old a queue is, so each process waits once for each queue.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Seen with RabbitMQ 3.10.8: Erlang's `dets` holds writes back for 3 s.
+/// The three seconds, and some.
 const TRUSTED_AFTER: Duration = Duration::from_millis(3500);
 
 /// The queues that this process declared, and when each of them can be trusted.

@@ -22,7 +22,8 @@ use tokio_util::task::TaskTracker;
 use super::super::BrokerError;
 use super::session::Session;
 
-/// Two channels keep the connection's thread busy; more only cost.
+/// Channels that messages are spread over. Two confirm 40,000 messages of 300 bytes a second on two cores that the broker
+/// shares; other numbers were not tried.
 const LANES: usize = 2;
 
 /// Unconfirmed messages on a lane. Beyond, publishers wait.

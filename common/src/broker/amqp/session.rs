@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// For the broker to answer to a close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// For a channel that the broker closed to be gone on both sides.
-const CHANNEL_CLOSES: Duration = Duration::from_millis(50);
-
 /// lapin announces the end of a connection; how often to look in case it does not.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -123,6 +120,11 @@ impl Session {
         self.connection.status().connected()
     }
 
+    /// Whether the broker has said that it takes no messages for now.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.connection.status().blocked()
+    }
+
     /// Returns once the connection is broken or closed.
     pub(super) async fn ended(&self) {
         let mut events = std::pin::pin!(self.connection.events_listener());
@@ -195,26 +197,18 @@ impl Session {
         lock(&self.declared).clear();
     }
 
-    /// Messages that wait in `queue`; 0 without such a queue.
-    pub(super) async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
-        let mut control = self.control.lock().await;
-        Ok(self.count(&mut control, queue).await?.unwrap_or(0))
-    }
-
     /// Messages that wait in `queue`, if it exists.
-    async fn count(&self, control: &mut Option<Channel>, queue: &str) -> Result<Option<u64>, BrokerError> {
-        let channel = self.open_control(control).await?;
+    pub(super) async fn waiting(&self, queue: &str) -> Result<Option<u64>, BrokerError> {
+        let mut control = self.control.lock().await;
+        let channel = self.open_control(&mut control).await?;
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         match timeout(PATIENCE, channel.queue_declare(queue.into(), options, FieldTable::default())).await {
             Ok(Ok(found)) => {
                 *control = Some(channel);
                 Ok(Some(u64::from(found.message_count())))
             }
-            Ok(Err(error)) if topology::is_soft(&error, &AMQPSoftError::NOTFOUND) => {
-                // lapin gives the number of a closing channel out again at once, which the broker takes for an error.
-                tokio::time::sleep(CHANNEL_CLOSES).await;
-                Ok(None)
-            }
+            // The broker has closed the channel over it; the next look-up opens another.
+            Ok(Err(error)) if topology::is_soft(&error, &AMQPSoftError::NOTFOUND) => Ok(None),
             Ok(Err(error)) => Err(self.address.unavailable(error)),
             Err(_) => Err(self.address.unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
         }

@@ -11,11 +11,11 @@ use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicRejectOptions};
 use lapin::types::ShortString;
 
-use super::super::{BrokerError, DEAD_QUEUE, DELAYS, Delivery, GivenUp, Settle};
+use super::super::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use super::Shared;
 use super::lane::Publication;
 use super::message::{Label, redeliveries};
-use super::topology::{EXCHANGE, delay_name};
+use super::topology::{EXCHANGE, exchange_for};
 
 /// A delivery's way back, over the channel it came by: a channel that was lost with its connection refuses, since its
 /// numbers mean other messages on the next one.
@@ -65,10 +65,7 @@ impl Settle for AmqpSettle {
     }
 
     async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
-        let exchange = match delay {
-            Duration::ZERO => EXCHANGE.into(),
-            delay => delay_name(existing_delay(delay)).into(),
-        };
+        let exchange = exchange_for(delay);
         let label = Label { message_id: self.label.message_id.clone(), attempt, given_up: self.label.given_up.clone() };
         self.publish(exchange, self.queue.clone(), &label).await?;
         self.ack().await
@@ -100,22 +97,5 @@ impl Drop for AmqpSettle {
             // hands it to the connection; on a lost channel the broker has taken the message back by itself.
             let _ = self.channel.basic_reject(self.tag, BasicRejectOptions { requeue: true }).now_or_never();
         }
-    }
-}
-
-/// Rounds up to a delay that exists, or down to the last.
-fn existing_delay(delay: Duration) -> Duration {
-    let [.., last] = DELAYS;
-    DELAYS.into_iter().find(|existing| *existing >= delay).unwrap_or(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_are_rounded_to_those_that_exist() {
-        let rounded = |millis| existing_delay(Duration::from_millis(millis)).as_secs();
-        assert_eq!([1, 1000, 1001, 25_000, 26_000, 9_999_999].map(rounded), [1, 1, 5, 25, 125, 125]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ErrorKind, ExchangeKind};
 
 use super::super::{DEAD_QUEUE, DELAYS};
@@ -24,6 +24,17 @@ const DEAD_MAX_LENGTH: i64 = 100_000;
 /// The exchange and the queue of a delay: `bluefin.delay.5s`.
 pub(super) fn delay_name(delay: Duration) -> String {
     format!("bluefin.delay.{}s", delay.as_secs())
+}
+
+/// The exchange that brings a message to the queue it names, after `delay`.
+pub(super) fn exchange_for(delay: Duration) -> ShortString {
+    if delay.is_zero() { EXCHANGE.into() } else { delay_name(existing_delay(delay)).into() }
+}
+
+/// Rounds up to a delay that exists, or down to the last.
+fn existing_delay(delay: Duration) -> Duration {
+    let [.., last] = DELAYS;
+    DELAYS.into_iter().find(|existing| *existing >= delay).unwrap_or(last)
 }
 
 /// A declaration that the broker refused.
@@ -135,6 +146,14 @@ mod tests {
     #[test]
     fn the_brokers_limit_leaves_workers_time_to_say_why() {
         assert!(DELIVERY_LIMIT > i64::from(MAX_REDELIVERIES));
+    }
+
+    #[test]
+    fn delays_are_rounded_to_those_that_exist() {
+        let rounded = |millis| existing_delay(Duration::from_millis(millis)).as_secs();
+        assert_eq!([1, 1000, 1001, 25_000, 26_000, 9_999_999].map(rounded), [1, 1, 5, 25, 125, 125]);
+        assert_eq!(exchange_for(Duration::ZERO).as_str(), EXCHANGE);
+        assert_eq!(exchange_for(Duration::from_secs(2)).as_str(), "bluefin.delay.5s");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::link::{Link, Request};
-use crate::store::StoreError;
+use crate::store::{Fullness, StoreError};
 
 /// Checks the instance that holds what must last. `shared`: artifacts live in it, too.
 ///
@@ -51,14 +51,14 @@ pub(super) async fn check_cache(link: &Link) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Used memory over its limit; 0 where there is no limit.
-pub(super) async fn fullness(link: &Link) -> Result<f64, StoreError> {
+pub(super) async fn fullness(link: &Link) -> Result<Fullness, StoreError> {
     let info = info(link).await?;
     let used: u64 = info.get("used_memory").and_then(|used| used.parse().ok()).unwrap_or(0);
-    Ok(match limit(&info) {
+    let ratio = match limit(&info) {
         0 => 0.0,
         limit => used as f64 / limit as f64,
-    })
+    };
+    Ok(Fullness { ratio, evicts: info.get("maxmemory_policy").is_some_and(|policy| policy != "noeviction") })
 }
 
 fn limit(info: &HashMap<String, String>) -> u64 {
