@@ -9,6 +9,7 @@ use bluefin_common::job::Stage;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Enqueued, Enqueuer, Publish};
 use bluefin_producer::plan::{Budget, plan_problem};
 use serde::Serialize;
@@ -91,10 +92,12 @@ impl EnqueueArgs {
         let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
         let input = self.input.read(&target)?;
         let broker = self.fleet.broker().await?;
+        let metrics = Metrics::register(&admin.registry)?;
+        admin.readiness.ready();
         let session =
             Session { name: self.session.clone(), target, label: self.label.clone(), stages, created_ms: now_ms() };
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
-        let plan = enqueue(&*store, &*broker, &session, input, self.input.budget, publish).await?;
+        let plan = enqueue(&*store, &*broker, &session, input, self.input.budget, publish, &metrics).await?;
         broker.close().await;
         admin.stop().await;
         if self.json {
@@ -115,7 +118,9 @@ pub async fn enqueue(
     input: Input,
     budget: Budget,
     publish: Publish,
+    metrics: &Metrics,
 ) -> anyhow::Result<Plan> {
+    metrics.rejected(input.rejects.len() as u64);
     if input.specs.is_empty() {
         bail!("no kernel spec is for target {}", session.target);
     }
@@ -139,7 +144,9 @@ pub async fn enqueue(
                 jobs.extend(group.jobs);
             }
         }
-        enqueuer.enqueue(jobs, &|_| {}).await?;
+        enqueuer.enqueue(jobs).await?;
+        metrics.planned(problems.len() as u64, enqueuer.total());
+        tracing::info!(problems = plan.problems, of = input.problems.len(), jobs = plan.jobs, "enqueued");
     }
     let Enqueued { published, waiting, done } = enqueuer.total();
     (plan.enqueued, plan.waiting, plan.done) = (published, waiting, done);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_exporter::{ExportReport, ExportRequest, export};
+use bluefin_exporter::{ExportReport, ExportRequest, Metrics, export};
 
 use crate::admin::AdminArgs;
 use crate::out;
@@ -75,10 +75,13 @@ impl ExportArgs {
             out: self.out.clone(),
         };
         let admin = self.admin.start().await?;
+        let metrics = Metrics::register(&admin.registry)?;
+        admin.readiness.ready();
         let report = match &self.state {
             Some(path) => export(&SqliteStore::open_read_only(path).await?, &self.session, &request).await?,
             None => export(&*self.fleet.store().await? as &dyn Store, &self.session, &request).await?,
         };
+        metrics.exported(&report);
         admin.stop().await;
         if self.json {
             out::json(&report)?;

@@ -124,7 +124,8 @@ impl TuneArgs {
         let Ports { store, broker } = ports;
         let groups = input.groups(&session.target)?;
         let budget = self.input.budget;
-        let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished).await?;
+        let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
+        let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished, &metrics).await?;
         for problem in &plan.unsolved {
             eprintln!("skipped, no solver applies: {problem}");
         }

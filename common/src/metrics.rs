@@ -67,8 +67,8 @@ pub struct PipelineMetrics {
     queue_depth: IntGaugeVec,
     dead_letters: IntCounter,
     version_refusals: IntCounterVec,
-    broker_reconnects: IntGauge,
-    store_reconnects: IntGauge,
+    broker_reconnects: IntCounter,
+    store_reconnects: IntCounter,
     cache_fullness: Gauge,
 }
 
@@ -105,8 +105,8 @@ impl PipelineMetrics {
                 "Jobs handed back because this worker is not what their session is pinned to.",
                 &["step"],
             )?,
-            broker_reconnects: IntGauge::new("bluefin_broker_reconnects", "Reconnections to the broker so far.")?,
-            store_reconnects: IntGauge::new("bluefin_store_reconnects", "Reconnections to the store so far.")?,
+            broker_reconnects: IntCounter::new("bluefin_broker_reconnects_total", "Reconnections to the broker.")?,
+            store_reconnects: IntCounter::new("bluefin_store_reconnects_total", "Reconnections to the store.")?,
             cache_fullness: Gauge::new(
                 "bluefin_cache_fullness_ratio",
                 "Used memory of the artifact cache over its limit.",
@@ -189,8 +189,8 @@ impl PipelineMetrics {
 
     /// Takes over the counts that the two ports keep.
     pub fn set_reconnects(&self, broker: u64, store: u64) {
-        self.broker_reconnects.set(i64::try_from(broker).unwrap_or(i64::MAX));
-        self.store_reconnects.set(i64::try_from(store).unwrap_or(i64::MAX));
+        self.broker_reconnects.inc_by(broker.saturating_sub(self.broker_reconnects.get()));
+        self.store_reconnects.inc_by(store.saturating_sub(self.store_reconnects.get()));
     }
 }
 

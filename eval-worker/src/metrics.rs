@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
-use prometheus::{Counter, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Counter, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 /// Why a child process was replaced.
 const CAUSES: [&str; 5] = ["signal", "exit", "hang", "garbled", "tainted"];
@@ -13,6 +14,7 @@ const CAUSES: [&str; 5] = ["signal", "exit", "hang", "garbled", "tainted"];
 pub struct Metrics {
     pub(crate) pipeline: PipelineMetrics,
     busy: Counter,
+    eval_seconds: HistogramVec,
     child_starts: IntCounter,
     child_losses: IntCounterVec,
     artifacts: IntCounterVec,
@@ -31,6 +33,12 @@ impl Metrics {
                 "bluefin_device_busy_seconds_total",
                 "Time in which the device had candidates to check and time.",
             )?,
+            eval_seconds: HistogramVec::new(
+                // A job is a batch of candidates: from a few short kernels to a play-off of slow ones.
+                HistogramOpts::new("bluefin_eval_seconds", "Time of a job on the device, by stage of the session.")
+                    .buckets(vec![0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0]),
+                &["stage"],
+            )?,
             child_starts: IntCounter::new("bluefin_child_starts_total", "Child processes started.")?,
             child_losses: IntCounterVec::new(
                 Opts::new("bluefin_child_losses_total", "Child processes that a candidate or a reference took down."),
@@ -46,6 +54,7 @@ impl Metrics {
             artifact_bytes: IntGauge::new("bluefin_eval_artifact_cache_bytes", "Artifacts kept in memory.")?,
         };
         registry.register(Box::new(metrics.busy.clone()))?;
+        registry.register(Box::new(metrics.eval_seconds.clone()))?;
         registry.register(Box::new(metrics.child_starts.clone()))?;
         registry.register(Box::new(metrics.child_losses.clone()))?;
         registry.register(Box::new(metrics.artifacts.clone()))?;
@@ -59,8 +68,10 @@ impl Metrics {
         Ok(metrics)
     }
 
-    pub(crate) fn busy(&self, time: Duration) {
+    /// A job of `stage` had the device for `time`.
+    pub(crate) fn busy(&self, stage: Stage, time: Duration) {
         self.busy.inc_by(time.as_secs_f64());
+        self.eval_seconds.with_label_values(&[stage.name()]).observe(time.as_secs_f64());
     }
 
     pub(crate) fn child_started(&self) {

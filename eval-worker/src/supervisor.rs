@@ -174,7 +174,7 @@ impl DeviceWorker {
                 }
             }
         }
-        self.metrics.busy(start.elapsed());
+        self.metrics.busy(work.stage, start.elapsed());
         let missing = || Err(Failure::new(FailureKind::Dead, "not evaluated"));
         Ok(results.into_iter().map(|result| result.unwrap_or_else(missing)).collect())
     }

@@ -83,11 +83,11 @@ impl<'a> Enqueuer<'a> {
     }
 
     /// Enqueues what is missing of `jobs`, which hold all perf jobs of each group they are of. Returns once all of it is
-    /// safe in its queue. `progress` is told how many jobs were dealt with.
+    /// safe in its queue.
     ///
     /// # Errors
     /// If the store or the broker fails; the same call continues where this one ended.
-    pub async fn enqueue(&mut self, jobs: Vec<Job>, progress: &(dyn Fn(u64) + Sync)) -> Result<(), PlanError> {
+    pub async fn enqueue(&mut self, jobs: Vec<Job>) -> Result<(), PlanError> {
         let mut finished: HashMap<GroupId, (Job, bool)> = HashMap::new();
         for chunk in jobs.chunks(CHUNK) {
             let planned: Vec<Planned> = chunk.iter().map(Planned::of).collect();
@@ -105,7 +105,6 @@ impl<'a> Enqueuer<'a> {
             }
             self.publish_all(&missing).await?;
             self.total.published += missing.len() as u64;
-            progress(chunk.len() as u64);
         }
         for (group, (job, done)) in finished {
             if done {

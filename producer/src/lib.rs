@@ -7,5 +7,7 @@ pub mod input;
 pub mod plan;
 
 mod error;
+mod metrics;
 
 pub use error::PlanError;
+pub use metrics::Metrics;

@@ -65,7 +65,7 @@ async fn stage(store: &Arc<dyn Store>, name: &str, candidates: usize) -> anyhow:
     let jobs = jobs(store, &session, candidates).await?;
     let (count, candidates) = (jobs.len() as u64, jobs.iter().map(|job| job.candidates.len() as u64).sum());
     let mut enqueuer = Enqueuer::open(&**store, &*broker, &session, Publish::Missing).await?;
-    enqueuer.enqueue(jobs, &|_| {}).await?;
+    enqueuer.enqueue(jobs).await?;
 
     let registry = Registry::new();
     let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;

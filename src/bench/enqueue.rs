@@ -34,7 +34,7 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     while planned < count {
         let jobs = noop_jobs(&session, &spec, planned, CHUNK.min(count - planned))?;
         planned += jobs.len() as u64;
-        enqueuer.enqueue(jobs, &|_| {}).await?;
+        enqueuer.enqueue(jobs).await?;
     }
     let took = started.elapsed();
     ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);

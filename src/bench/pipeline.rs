@@ -35,7 +35,7 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
     let spec = noop_spec()?;
     store.put_blob(&spec.bundle.encode()?).await?;
     let mut enqueuer = Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?;
-    enqueuer.enqueue(noop_jobs(&session, &spec, 0, count)?, &|_| {}).await?;
+    enqueuer.enqueue(noop_jobs(&session, &spec, 0, count)?).await?;
     ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);
 
     // A worker of each kind, as processes of their own would have them: connections, metrics and all.
