@@ -130,13 +130,14 @@ impl Session {
         let mut events = std::pin::pin!(self.connection.events_listener());
         while self.is_open() {
             match timeout(LOOK, events.next()).await {
-                Ok(Some(Event::Error(_)) | None) => return,
+                Ok(None) => return,
                 Ok(Some(Event::ConnectionBlocked(reason))) => {
                     tracing::warn!(broker = self.address.shown(), reason, "broker takes no messages for now");
                 }
                 Ok(Some(Event::ConnectionUnblocked)) => {
                     tracing::info!(broker = self.address.shown(), "broker takes messages again");
                 }
+                // Also an error: it may be one of a channel, such as a queue that is missing, which harms no other.
                 Ok(Some(_)) | Err(_) => {}
             }
         }
