@@ -339,7 +339,7 @@ fn the_device_that_does_nothing() {
         setting.settled("done", 300.0).await;
         assert_eq!(count_outcomes(&setting, &jobs).await, 300);
         let outcome = setting.outcome(&jobs[7]).await;
-        assert_eq!(outcome.candidates[0].result.as_ref().unwrap().median_ms, 1.0);
+        assert!((1.0..2.0).contains(&outcome.candidates[0].result.as_ref().unwrap().median_ms));
         assert_eq!(outcome.candidates[1].result.as_ref().unwrap_err().kind, FailureKind::CompileTimeout);
         assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
         setting.stop(worker).await;

@@ -18,7 +18,7 @@ const WINDOW: usize = 1000;
 /// Where the jobs wait.
 const QUEUE: &str = "bluefin.compile.noop";
 /// Jobs planned and enqueued at a time.
-const CHUNK: u64 = 5000;
+pub const CHUNK: u64 = 5000;
 
 pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let store = fleet.store().await?;

@@ -16,7 +16,7 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::enqueue::bare;
+use super::enqueue::{CHUNK, bare};
 use super::jobs::{noop_jobs, noop_spec, session};
 use super::{Figure, peak_rss_mib};
 use crate::ports::FleetArgs;
@@ -35,7 +35,13 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
     let spec = noop_spec()?;
     store.put_blob(&spec.bundle.encode()?).await?;
     let mut enqueuer = Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?;
-    enqueuer.enqueue(noop_jobs(&session, &spec, 0, count)?).await?;
+    let mut planned = 0;
+    while planned < count {
+        // In parts, so that the peak of the memory is the workers'.
+        let jobs = noop_jobs(&session, &spec, planned, CHUNK.min(count - planned))?;
+        planned += jobs.len() as u64;
+        enqueuer.enqueue(jobs).await?;
+    }
     ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);
 
     // A worker of each kind, as processes of their own would have them: connections, metrics and all.
