@@ -7,7 +7,7 @@ use std::time::Duration;
 use bluefin_test_support::wait_until;
 use serde_json::Value;
 
-use super::{Running, bluefin, expect, json};
+use super::{Running, bluefin, expect, json, text};
 
 /// Where a fleet meets, and a folder of its own.
 pub struct Fleet {
@@ -54,6 +54,9 @@ impl Fleet {
     /// `bluefin status` of one session; `None` while the fleet is not reachable.
     pub fn status(&self, session: &str) -> Option<Value> {
         let output = self.bluefin(&["status", "--json", "--session", session]).output().unwrap();
+        if !output.status.success() {
+            println!("status: {}", text(&output.stderr).trim());
+        }
         output.status.success().then(|| json(&output)["sessions"][0].clone())
     }
 

@@ -223,6 +223,11 @@ impl Broker for AmqpBroker {
         short("name of a queue", queue)?;
         // A broker that takes no messages for now answers on a connection that publishes none.
         let session = self.shared.consuming.session_within(RECONNECT_PATIENCE).await?;
+        if queue.starts_with(OWN_PREFIX) {
+            // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
+            // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
+            session.declare(queue).await?;
+        }
         Ok(session.waiting(queue).await?.unwrap_or(0))
     }
 
