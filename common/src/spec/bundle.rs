@@ -118,7 +118,6 @@ const SHARED: &[(&str, &str)] = &[("prelude.h", kernel_file!("prelude.h"))];
 shipped! {
     "conv_fwd_host.toml" with "conv_fwd_host.c";
     "conv_bwd_host.toml" with "conv_bwd_host.c";
-    "conv_bwd_host.toml" with "conv_bwd_host.c";
     "conv_wrw_host.toml" with "conv_wrw_host.c";
     "gemm_host.toml" with "gemm_host.c";
     "conv_fwd_gpu.toml" with "conv_fwd_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
@@ -127,6 +126,5 @@ shipped! {
         "vector_tile_gpu.hip" "matrix_tile_gpu.hip";
     "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
         "vector_tile_gpu.hip" "matrix_tile_gpu.hip";
-    "gemm_host.toml" with "gemm_host.c";
     "gemm_gpu.toml" with "gemm_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "vector_tile_gpu.hip" "matrix_tile_gpu.hip";
 }

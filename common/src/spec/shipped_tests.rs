@@ -65,11 +65,12 @@ fn target(arch: &str) -> Target {
 }
 
 #[test]
-fn none_is_forgotten() {
+fn none_is_forgotten_or_shipped_twice() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let on_disk: BTreeSet<String> = files.filter(|name| name.ends_with(".toml")).collect();
     assert_eq!(on_disk, SHIPPED_NAMES.iter().map(ToString::to_string).collect(), "list it in spec/bundle.rs");
+    assert_eq!(on_disk.len(), SHIPPED_NAMES.len(), "twice in spec/bundle.rs");
     for (name, shipped) in SHIPPED_NAMES.iter().zip(Bundle::shipped()) {
         assert_eq!(Bundle::read(&folder.join(name)).unwrap(), shipped, "{name}");
     }
