@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
 
 const QUEUE: &str = "bluefin.compile.outage";
 const SOON: Duration = Duration::from_secs(60);
@@ -31,7 +32,7 @@ impl Load {
         let (progress, confirmed) = mpsc::unbounded_channel();
         let publisher = |n: u32| {
             let (broker, stop, progress) = (Arc::clone(broker), Arc::clone(&stop), progress.clone());
-            tokio::spawn(async move {
+            TaskTracker::new().spawn(async move {
                 let mut done = Vec::new();
                 let mut id = n;
                 while !stop.load(Ordering::Relaxed) {
@@ -73,7 +74,7 @@ impl Load {
 fn consume(broker: &Arc<AmqpBroker>) -> (JoinHandle<BTreeMap<u32, u32>>, mpsc::UnboundedSender<BTreeSet<u32>>) {
     let (expect, mut expected) = mpsc::unbounded_channel::<BTreeSet<u32>>();
     let broker = Arc::clone(broker);
-    let task = tokio::spawn(async move {
+    let task = TaskTracker::new().spawn(async move {
         let mut consumer = broker.consume(QUEUE, 50).await.unwrap();
         let mut found = BTreeMap::new();
         let mut missing: Option<BTreeSet<u32>> = None;
@@ -212,7 +213,7 @@ async fn connecting_waits_for_the_server() {
     let mut rabbit = Rabbit::start();
     rabbit.kill();
     let url = rabbit.url();
-    let connecting = tokio::spawn(async move { AmqpBroker::connect(&url).await });
+    let connecting = TaskTracker::new().spawn(async move { AmqpBroker::connect(&url).await });
     sleep(Duration::from_millis(500)).await;
     assert!(!connecting.is_finished());
     rabbit.restart();
