@@ -3,34 +3,14 @@
  * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
  * so one artifact serves every problem.
  */
-#include <stdint.h>
-#include <string.h>
-
-/* The sizes, in the order in which every solver's launch passes them. */
-#define SIZES                                                                                                          \
-    int32_t n, int32_t c, int32_t d, int32_t h, int32_t w, int32_t k, int32_t g, int32_t fz, int32_t fy, int32_t fx,   \
-        int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
-        int32_t dd, int32_t dh, int32_t dw
-
-#ifndef SOLVER_DIRECT
-/* The first j >= 0 with start + j * step >= bound. */
-static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
-{
-    return start >= bound ? 0 : (bound - start + step - 1) / step;
-}
-#endif
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "conv_host.h"
 
 #ifdef SOLVER_REFERENCE
 /* Input columns that are summed together. */
 enum { ROW = 256 };
 
 /* The definition of the operation, summed in double: each element of dX gathers what it took part in. */
-void conv_bwd_reference(const float *dy, const float *wei, float *dx, SIZES)
+void conv_bwd_reference(const float *dy, const float *wei, float *dx, CONV_PARAMETERS)
 {
     const int64_t cg = c / g, kg = k / g;
     double sum[ROW];
@@ -61,29 +41,7 @@ void conv_bwd_reference(const float *dy, const float *wei, float *dx, SIZES)
 }
 #endif
 
-#if defined(SOLVER_DIRECT) || defined(SOLVER_GEMM)
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 64")
-#endif
-
-/* VL floats at any address. */
-typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
-
-static inline int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-#endif
-
 #ifdef SOLVER_DIRECT
-/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
-static inline int64_t lines(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
-
 /* Direct, vectors over the pixels of dX. Every sh-th row and sw-th column of dX, one phase, is a convolution of
  * stride 1 of dY with the taps that can reach it, so that no product with an inserted zero is ever computed. dY is
  * copied with zeros around it, and its rows are taken as one long line: position q = row * width + column, whose
@@ -152,7 +110,7 @@ static void run_tile(const struct tile *t)
     }
 }
 
-void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspace, SIZES)
+void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
 {
     (void)d, (void)fz, (void)od, (void)pd, (void)sd, (void)dd;
     const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(KB, kg);
@@ -238,7 +196,7 @@ static void run_tile(const float *restrict weights, const float *restrict pixels
     }
 }
 
-void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace, SIZES)
+void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
 {
     enum { WIDE = TV * VL };
     const int64_t cg = c / g, kg = k / g, taps = fz * fy * fx, crs = cg * taps, image = (int64_t)od * oh * ow;

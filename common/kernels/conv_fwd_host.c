@@ -4,25 +4,7 @@
  * so one artifact serves every problem: the inner loops walk a table of offsets, one for each (channel, tap), and never
  * see the filter's shape, its stride or its dilation.
  */
-#include <stdint.h>
-#include <string.h>
-
-/* The sizes, in the order in which every solver's launch passes them. */
-#define SIZES                                                                                                          \
-    int32_t n, int32_t c, int32_t d, int32_t h, int32_t w, int32_t k, int32_t g, int32_t fz, int32_t fy, int32_t fx,   \
-        int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
-        int32_t dd, int32_t dh, int32_t dw
-
-/* The first j >= 0 with start + j * step >= bound. */
-static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
-{
-    return start >= bound ? 0 : (bound - start + step - 1) / step;
-}
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "conv_host.h"
 
 #ifdef SOLVER_REFERENCE
 /* Output columns that are summed together. */
@@ -30,7 +12,7 @@ enum { ROW = 256 };
 
 /* The definition of the operation, summed in double. Rows of output columns keep it fast enough to run once a
  * problem. */
-void conv_fwd_reference(const float *x, const float *wei, float *y, SIZES)
+void conv_fwd_reference(const float *x, const float *wei, float *y, CONV_PARAMETERS)
 {
     const int64_t cg = c / g, kg = k / g;
     double sum[ROW];
@@ -57,81 +39,6 @@ void conv_fwd_reference(const float *x, const float *wei, float *y, SIZES)
         float *out = y + (((b * k + ko) * od + z) * oh + r) * ow + col;
         for (int64_t j = 0; j < len; j++) out[j] = (float)sum[j];
     }
-}
-#endif
-
-#if defined(SOLVER_DIRECT) || defined(SOLVER_GEMM)
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 64")
-#endif
-
-/* VL floats at any address. */
-typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
-
-/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th
- * element from there on. In it, whatever the stride and the dilation, a tap reads neighbouring outputs from
- * neighbouring addresses, and no load needs a border test. The spec computes the same sizes for the workspace. */
-struct planes {
-    int64_t nz, ny, nx; /* phases */
-    int64_t d, h, w;    /* of one phase */
-    int64_t volume;     /* floats of one channel, all phases */
-};
-
-static struct planes planes_of(SIZES)
-{
-    struct planes p;
-    (void)n, (void)c, (void)d, (void)h, (void)w, (void)k, (void)g, (void)pd, (void)ph, (void)pw;
-    p.nz = least(sd, (fz - 1) * dd + 1), p.ny = least(sh, (fy - 1) * dh + 1), p.nx = least(sw, (fx - 1) * dw + 1);
-    p.d = od + (fz - 1) * dd / sd, p.h = oh + (fy - 1) * dh / sh, p.w = ow + (fx - 1) * dw / sw;
-    p.volume = p.nz * p.ny * p.nx * p.d * p.h * p.w;
-    return p;
-}
-
-/* Fills the phases of one channel. */
-static void pad_channel(float *restrict dst, const float *restrict src, const struct planes *p, int64_t d, int64_t h,
-                        int64_t w, int64_t pd, int64_t ph, int64_t pw, int64_t sd, int64_t sh, int64_t sw)
-{
-    for (int64_t a = 0; a < p->nz; a++)
-    for (int64_t b = 0; b < p->ny; b++)
-    for (int64_t e = 0; e < p->nx; e++)
-    for (int64_t z = 0; z < p->d; z++)
-    for (int64_t r = 0; r < p->h; r++, dst += p->w) {
-        const int64_t iz = z * sd + a - pd, iy = r * sh + b - ph, start = e - pw;
-        if (iz < 0 || iz >= d || iy < 0 || iy >= h) {
-            memset(dst, 0, p->w * sizeof *dst);
-            continue;
-        }
-        const float *row = src + (iz * h + iy) * w;
-        const int64_t lo = least(p->w, first_at(start, sw, 0)), hi = least(p->w, first_at(start, sw, w));
-        for (int64_t j = 0; j < lo; j++) dst[j] = 0.0f;
-        if (sw == 1)
-            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j];
-        else
-            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j * sw];
-        for (int64_t j = hi; j < p->w; j++) dst[j] = 0.0f;
-    }
-}
-
-/* offset[(channel, tap)]: from an output's position in the padded copy to the element that this tap multiplies. */
-static void tap_offsets(int32_t *offset, int64_t channels, const struct planes *p, int64_t fz, int64_t fy, int64_t fx,
-                        int64_t sd, int64_t sh, int64_t sw, int64_t dd, int64_t dh, int64_t dw)
-{
-    for (int64_t ci = 0; ci < channels; ci++)
-    for (int64_t tz = 0; tz < fz; tz++)
-    for (int64_t ty = 0; ty < fy; ty++)
-    for (int64_t tx = 0; tx < fx; tx++) {
-        const int64_t z = tz * dd, r = ty * dh, e = tx * dw;
-        const int64_t phase = (z % sd * p->ny + r % sh) * p->nx + e % sw;
-        *offset++ = (int32_t)(ci * p->volume + ((phase * p->d + z / sd) * p->h + r / sh) * p->w + e / sw);
-    }
-}
-
-/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
-static inline int64_t lines(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
 }
 #endif
 
@@ -200,9 +107,9 @@ static void run_tile(const struct tile *t)
     }
 }
 
-void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace, SIZES)
+void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
 {
-    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(CB, cg);
     const int64_t tiles = (kg + TK - 1) / TK, end = (oh - 1) * p.w + ow, slack = p.w + TQ * VL;
     float *pixels = workspace;
@@ -267,9 +174,9 @@ static void run_tile(const float *restrict pixels, const float *restrict weights
     }
 }
 
-void conv_fwd_gemm(const float *x, const float *wei, float *y, void *workspace, SIZES)
+void conv_fwd_gemm(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
 {
-    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, crs = cg * fz * fy * fx, image = (int64_t)od * oh * ow, wide = TV * VL;
     const int64_t tiles = (kg + wide - 1) / wide;
     float *weights = workspace;

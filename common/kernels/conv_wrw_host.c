@@ -4,29 +4,11 @@
  * so one artifact serves every problem. Both tunable solvers compute dW (k x crs) = dY (k x pixels) * im2col(X)^T,
  * where crs counts (channel, tap) pairs; they differ in what a vector runs over: pixels (Direct) or pairs (Gemm).
  */
-#include <stdint.h>
-#include <string.h>
-
-/* The sizes, in the order in which every solver's launch passes them. */
-#define SIZES                                                                                                          \
-    int32_t n, int32_t c, int32_t d, int32_t h, int32_t w, int32_t k, int32_t g, int32_t fz, int32_t fy, int32_t fx,   \
-        int32_t od, int32_t oh, int32_t ow, int32_t pd, int32_t ph, int32_t pw, int32_t sd, int32_t sh, int32_t sw,    \
-        int32_t dd, int32_t dh, int32_t dw
-
-/* The first j >= 0 with start + j * step >= bound. */
-static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
-{
-    return start >= bound ? 0 : (bound - start + step - 1) / step;
-}
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "conv_host.h"
 
 #ifdef SOLVER_REFERENCE
 /* The definition of the operation, summed in double. */
-void conv_wrw_reference(const float *x, const float *dy, float *dwei, SIZES)
+void conv_wrw_reference(const float *x, const float *dy, float *dwei, CONV_PARAMETERS)
 {
     const int64_t cg = c / g, kg = k / g;
     for (int64_t ko = 0; ko < k; ko++)
@@ -47,81 +29,6 @@ void conv_wrw_reference(const float *x, const float *dy, float *dwei, SIZES)
         }
         *dwei++ = (float)sum;
     }
-}
-#endif
-
-#if defined(SOLVER_DIRECT) || defined(SOLVER_GEMM)
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 64")
-#endif
-
-/* VL floats at any address. */
-typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
-
-/* Both solvers read a padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th
- * element from there on. In it, whatever the stride and the dilation, a tap meets neighbouring outputs at
- * neighbouring addresses, and no load needs a border test. The spec computes the same sizes for the workspace. */
-struct planes {
-    int64_t nz, ny, nx; /* phases */
-    int64_t d, h, w;    /* of one phase */
-    int64_t volume;     /* floats of one channel, all phases */
-};
-
-static struct planes planes_of(SIZES)
-{
-    struct planes p;
-    (void)n, (void)c, (void)d, (void)h, (void)w, (void)k, (void)g, (void)pd, (void)ph, (void)pw;
-    p.nz = least(sd, (fz - 1) * dd + 1), p.ny = least(sh, (fy - 1) * dh + 1), p.nx = least(sw, (fx - 1) * dw + 1);
-    p.d = od + (fz - 1) * dd / sd, p.h = oh + (fy - 1) * dh / sh, p.w = ow + (fx - 1) * dw / sw;
-    p.volume = p.nz * p.ny * p.nx * p.d * p.h * p.w;
-    return p;
-}
-
-/* Fills the phases of one channel. */
-static void pad_channel(float *restrict dst, const float *restrict src, const struct planes *p, int64_t d, int64_t h,
-                        int64_t w, int64_t pd, int64_t ph, int64_t pw, int64_t sd, int64_t sh, int64_t sw)
-{
-    for (int64_t a = 0; a < p->nz; a++)
-    for (int64_t b = 0; b < p->ny; b++)
-    for (int64_t e = 0; e < p->nx; e++)
-    for (int64_t z = 0; z < p->d; z++)
-    for (int64_t r = 0; r < p->h; r++, dst += p->w) {
-        const int64_t iz = z * sd + a - pd, iy = r * sh + b - ph, start = e - pw;
-        if (iz < 0 || iz >= d || iy < 0 || iy >= h) {
-            memset(dst, 0, p->w * sizeof *dst);
-            continue;
-        }
-        const float *row = src + (iz * h + iy) * w;
-        const int64_t lo = least(p->w, first_at(start, sw, 0)), hi = least(p->w, first_at(start, sw, w));
-        for (int64_t j = 0; j < lo; j++) dst[j] = 0.0f;
-        if (sw == 1)
-            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j];
-        else
-            for (int64_t j = lo; j < hi; j++) dst[j] = row[start + j * sw];
-        for (int64_t j = hi; j < p->w; j++) dst[j] = 0.0f;
-    }
-}
-
-/* offset[(channel, tap)]: from an output's position in the padded copy to the element that this tap multiplies. */
-static void tap_offsets(int32_t *offset, int64_t channels, const struct planes *p, int64_t fz, int64_t fy, int64_t fx,
-                        int64_t sd, int64_t sh, int64_t sw, int64_t dd, int64_t dh, int64_t dw)
-{
-    for (int64_t ci = 0; ci < channels; ci++)
-    for (int64_t tz = 0; tz < fz; tz++)
-    for (int64_t ty = 0; ty < fy; ty++)
-    for (int64_t tx = 0; tx < fx; tx++) {
-        const int64_t z = tz * dd, r = ty * dh, e = tx * dw;
-        const int64_t phase = (z % sd * p->ny + r % sh) * p->nx + e % sw;
-        *offset++ = (int32_t)(ci * p->volume + ((phase * p->d + z / sd) * p->h + r / sh) * p->w + e / sw);
-    }
-}
-
-/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
-static inline int64_t lines(int64_t floats)
-{
-    return (floats + 15) / 16 * 16;
 }
 #endif
 
@@ -173,9 +80,9 @@ static void run_tile(const float *dy, int64_t dy_stride, const float *pixels, co
             out[i * stride + j] = add ? out[i * stride + j] + sums[i][j] : sums[i][j];
 }
 
-void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspace, SIZES)
+void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
 {
-    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, crs = cg * fy * fx, slack = p.w + VL;
     const int64_t line = (oh * p.w + VL - 1) / VL * VL; /* of one gradient channel; a multiple of VL, the rest zero */
     float *pixels = workspace;
@@ -238,10 +145,10 @@ static void run_tile(const float *grad, int64_t image, const float *restrict pai
             for (int64_t j = 0; j < count; j++) out[j] = spill[i][j];
 }
 
-void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace, SIZES)
+void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
 {
     enum { WIDE = TV * VL };
-    const struct planes p = planes_of(n, c, d, h, w, k, g, fz, fy, fx, od, oh, ow, pd, ph, pw, sd, sh, sw, dd, dh, dw);
+    const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, crs = cg * fz * fy * fx, image = (int64_t)od * oh * ow;
     float *planes = workspace;
     float *block = planes + lines(cg * p.volume);

@@ -4,16 +4,11 @@
  * in, so one artifact serves every problem. A column-major product is the row-major product of the swapped operands
  * (the memory of C then holds C^T = B^T A^T), which is all that the solvers see.
  */
-#include <stdint.h>
+#include "host.h"
 
 /* The sizes, in the order in which every solver's launch passes them. */
 #define SIZES                                                                                                          \
     int32_t m, int32_t n, int32_t k, int32_t batch, int32_t trans_a, int32_t trans_b, int32_t col_major
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* One row-major product: out (rows x cols) = left (rows x depth) * right (depth x cols). Steps are in elements. */
 struct product {
@@ -75,15 +70,6 @@ void gemm_reference(const float *a, const float *b, float *c, SIZES)
 #endif
 
 #if defined(SOLVER_PACKED) || defined(SOLVER_STREAM)
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 64")
-#endif
-
-/* VL floats at any address. */
-typedef float vec __attribute__((vector_size(VL * 4), aligned(4), may_alias));
-
 /* Adds a tile to the part of the output that exists, or writes it there. */
 static inline void put_tile(vec acc[TM][TV], float *out, int64_t stride, int64_t rows, int64_t cols, int add)
 {
