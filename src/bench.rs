@@ -36,7 +36,7 @@ pub enum BenchVerb {
         #[arg(long, default_value_t = 50_000)]
         jobs: u64,
         /// Deliveries that each worker has under way
-        #[arg(long, default_value_t = 256)]
+        #[arg(long, default_value_t = 512)]
         slots: u16,
         /// Print as JSON
         #[arg(long)]

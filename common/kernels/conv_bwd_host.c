@@ -42,6 +42,10 @@ void conv_bwd_reference(const float *dy, const float *wei, float *dx, CONV_PARAM
 #endif
 
 #ifdef SOLVER_DIRECT
+#define TILE_ROWS TC
+#define TILE_VECTORS TQ
+#include "tile_host.h"
+
 /* Direct, vectors over the pixels of dX. Every sh-th row and sw-th column of dX, one phase, is a convolution of
  * stride 1 of dY with the taps that can reach it, so that no product with an inserted zero is ever computed. dY is
  * copied with zeros around it, and its rows are taken as one long line: position q = row * width + column, whose
@@ -61,39 +65,23 @@ struct tile {
 
 static void run_tile(const struct tile *t)
 {
-    vec acc[TC][TQ];
+    tile acc;
+    clear_tile(acc);
     const float *wr[TC];
     /* Channels past the last repeat it; they are computed and dropped. */
-    UNROLL for (int i = 0; i < TC; i++) {
+    UNROLL for (int i = 0; i < TC; i++)
         wr[i] = PACK ? t->weights + i : t->weights + least(i, t->rows - 1) * t->taps;
-        UNROLL for (int j = 0; j < TQ; j++) acc[i][j] = (vec){0};
-    }
     const float *pixels = t->pixels + t->q;
     const int32_t *offset = t->offset, *weight = t->weight;
     for (int64_t p = 0, depth = t->depth; p < depth; p++) {
-        const float *src = pixels + offset[p];
-        const int64_t at = PACK ? p * TC : weight[p];
-        vec v[TQ];
-        UNROLL for (int j = 0; j < TQ; j++) v[j] = *(const vec *)(src + j * VL);
-        UNROLL for (int i = 0; i < TC; i++) {
-            UNROLL for (int j = 0; j < TQ; j++) acc[i][j] += wr[i][at] * v[j];
-        }
+        add_products(acc, wr, PACK ? p * TC : weight[p], pixels + offset[p]);
     }
     if (t->column == 1 && t->row == t->width && t->valid == t->width && t->left >= TQ * VL && t->rows >= TC) {
-        UNROLL for (int i = 0; i < TC; i++) {
-            float *out = t->out + i * t->image + t->q;
-            UNROLL for (int j = 0; j < TQ; j++) {
-                vec *o = (vec *)(out + j * VL);
-                if (t->add) acc[i][j] += *o;
-                *o = acc[i][j];
-            }
-        }
+        put_tile(acc, t->out + t->q, t->image, t->add);
         return;
     }
     float spill[TC][TQ * VL];
-    UNROLL for (int i = 0; i < TC; i++) {
-        UNROLL for (int j = 0; j < TQ; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
-    }
+    spill_tile(acc, spill);
     const int64_t count = least(TQ * VL, t->left), step = t->column;
     int64_t row = t->q / t->width, col = t->q % t->width;
     for (int64_t j = 0; j < count; j += t->width - col, row++, col = 0) {
@@ -169,6 +157,10 @@ void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspa
 #endif
 
 #ifdef SOLVER_GEMM
+#define TILE_ROWS TM
+#define TILE_VECTORS TV
+#include "tile_host.h"
+
 /* GEMM and col2im: columns (crs x pixels) = W^T (crs x k) * dY (k x pixels), then every row of the columns is added
  * to dX where its tap took it from. A register tile has TM rows x TV vectors of pixels and is summed over KC output
  * channels at a time. Only about MB rows of the columns exist at once, whole input channels, so that they are still
@@ -176,24 +168,10 @@ void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspa
 static void run_tile(const float *restrict weights, const float *restrict pixels, int64_t depth, float *out,
                      int64_t stride, int add)
 {
-    vec acc[TM][TV];
-    UNROLL for (int i = 0; i < TM; i++) {
-        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t p = 0; p < depth; p++, weights += TM, pixels += TV * VL) {
-        vec v[TV];
-        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(pixels + j * VL);
-        UNROLL for (int i = 0; i < TM; i++) {
-            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += weights[i] * v[j];
-        }
-    }
-    UNROLL for (int i = 0; i < TM; i++) {
-        UNROLL for (int j = 0; j < TV; j++) {
-            vec *o = (vec *)(out + i * stride + j * VL);
-            if (add) acc[i][j] += *o;
-            *o = acc[i][j];
-        }
-    }
+    tile acc;
+    clear_tile(acc);
+    add_strips(acc, weights, pixels, depth);
+    put_tile(acc, out, stride, add);
 }
 
 void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)

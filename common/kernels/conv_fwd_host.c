@@ -43,6 +43,10 @@ void conv_fwd_reference(const float *x, const float *wei, float *y, CONV_PARAMET
 #endif
 
 #ifdef SOLVER_DIRECT
+#define TILE_ROWS TK
+#define TILE_VECTORS TQ
+#include "tile_host.h"
+
 /* Direct convolution, vectors over the output's pixels. The padded copy's rows are taken as one long line: position
  * q = row * width + column, so that vectors run across row ends and small images fill them too; what lands in the
  * padding columns is dropped. A register tile of TK output channels x TQ vectors costs TQ loads and TK broadcasts
@@ -59,40 +63,25 @@ struct tile {
     int add;                           /* whether earlier input channels are already in the output */
 };
 
-static void run_tile(const struct tile *t)
+/* Not inlined: with the registers that its caller holds, the inner loop is a tenth slower. */
+static __attribute__((noinline)) void run_tile(const struct tile *t)
 {
-    vec acc[TK][TQ];
-    UNROLL for (int i = 0; i < TK; i++) {
-        UNROLL for (int j = 0; j < TQ; j++) acc[i][j] = (vec){0};
-    }
+    tile acc;
+    clear_tile(acc);
     const float *wr[TK];
     /* Rows past the last channel repeat it; they are computed and dropped. */
     UNROLL for (int i = 0; i < TK; i++) wr[i] = t->weights + least(i, t->rows - 1) * t->stride;
     const float *pixels = t->pixels + t->q;
     const int32_t *offset = t->offset;
     for (int64_t p = 0, depth = t->depth; p < depth; p++) {
-        const float *src = pixels + offset[p];
-        vec v[TQ];
-        UNROLL for (int j = 0; j < TQ; j++) v[j] = *(const vec *)(src + j * VL);
-        UNROLL for (int i = 0; i < TK; i++) {
-            UNROLL for (int j = 0; j < TQ; j++) acc[i][j] += wr[i][p] * v[j];
-        }
+        add_products(acc, wr, p, pixels + offset[p]);
     }
     if (t->width == t->ow && t->left >= TQ * VL && t->rows >= TK) {
-        UNROLL for (int i = 0; i < TK; i++) {
-            float *out = t->out + i * t->image + t->q;
-            UNROLL for (int j = 0; j < TQ; j++) {
-                vec *o = (vec *)(out + j * VL);
-                if (t->add) acc[i][j] += *o;
-                *o = acc[i][j];
-            }
-        }
+        put_tile(acc, t->out + t->q, t->image, t->add);
         return;
     }
     float spill[TK][TQ * VL];
-    UNROLL for (int i = 0; i < TK; i++) {
-        UNROLL for (int j = 0; j < TQ; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
-    }
+    spill_tile(acc, spill);
     const int64_t count = least(TQ * VL, t->left);
     int64_t row = t->q / t->width, col = t->q % t->width;
     for (int64_t j = 0; j < count; j += t->width - col, row++, col = 0) {
@@ -142,6 +131,10 @@ void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace
 #endif
 
 #ifdef SOLVER_GEMM
+#define TILE_ROWS TP
+#define TILE_VECTORS TV
+#include "tile_host.h"
+
 /* Implicit GEMM, vectors over the output channels: Y^T (pixels x k) = im2col(X)^T (pixels x crs) * W^T (crs x k). A
  * register tile of TP pixels x TV vectors of channels needs no padding columns, so an image of 7 x 7 or 14 x 14 divides
  * into tiles of 7 or 14 pixels without waste. The weights are packed once, channels innermost; the im2col matrix exists
@@ -150,21 +143,11 @@ void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace
 static void run_tile(const float *restrict pixels, const float *restrict weights, int64_t depth, float *out,
                      int64_t image, int64_t count, int64_t channels, int add)
 {
-    vec acc[TP][TV];
-    UNROLL for (int i = 0; i < TP; i++) {
-        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t p = 0; p < depth; p++, pixels += TP, weights += TV * VL) {
-        vec v[TV];
-        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(weights + j * VL);
-        UNROLL for (int i = 0; i < TP; i++) {
-            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += pixels[i] * v[j];
-        }
-    }
+    tile acc;
+    clear_tile(acc);
+    add_strips(acc, pixels, weights, depth);
     float spill[TP][TV * VL];
-    UNROLL for (int i = 0; i < TP; i++) {
-        UNROLL for (int j = 0; j < TV; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
-    }
+    spill_tile(acc, spill);
     for (int64_t j = 0; j < channels; j++, out += image) {
         if (count == TP && !add) {
             UNROLL for (int i = 0; i < TP; i++) out[i] = spill[i][j];
@@ -185,8 +168,7 @@ void conv_fwd_gemm(const float *x, const float *wei, float *y, void *workspace, 
     int32_t *offset = (int32_t *)(block + KC * ((NC + TP - 1) / TP * TP));
     int32_t *position = offset + crs;
     tap_offsets(offset, cg, &p, fz, fy, fx, sd, sh, sw, dd, dh, dw);
-    for (int64_t q = 0; q < image; q++)
-        position[q] = (int32_t)((q / ow / oh * p.h + q / ow % oh) * p.w + q % ow);
+    output_positions(position, &p, od, oh, ow);
     for (int64_t kt = 0; kt < g * tiles; kt++)
         for (int64_t i = 0; i < wide; i++) {
             const float *src = wei + (kt / tiles * kg + least(kt % tiles * wide + i, kg - 1)) * crs;

@@ -1,4 +1,4 @@
-/* What the CPU convolutions share: the sizes of a problem, where a filter meets its image, and an image's padded copy. */
+/* What the CPU convolutions share: a problem's sizes, where a filter meets its image, and the image's padded copy. */
 #pragma once
 #include <string.h>
 
@@ -23,8 +23,8 @@ static inline int64_t lines(int64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* A padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element from there on. In
- * it, whatever the stride and the dilation, a tap meets neighbouring outputs at neighbouring addresses, and no load
+/* A padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element from there on.
+ * In it, whatever the stride and the dilation, a tap meets neighbouring outputs at neighbouring addresses, and no load
  * needs a border test. The spec computes the same sizes for the workspace. */
 struct planes {
     int64_t nz, ny, nx; /* phases */
@@ -80,4 +80,11 @@ static inline void tap_offsets(int32_t *offset, int64_t channels, const struct p
         const int64_t phase = (z % sd * p->ny + r % sh) * p->nx + e % sw;
         *offset++ = (int32_t)(ci * p->volume + ((phase * p->d + z / sd) * p->h + r / sh) * p->w + e / sw);
     }
+}
+
+/* position[pixel]: where an output is in a phase of the padded copy. */
+static inline void output_positions(int32_t *position, const struct planes *p, int64_t od, int64_t oh, int64_t ow)
+{
+    for (int64_t q = 0; q < od * oh * ow; q++)
+        position[q] = (int32_t)((q / ow / oh * p->h + q / ow % oh) * p->w + q % ow);
 }

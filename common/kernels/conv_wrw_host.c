@@ -33,6 +33,10 @@ void conv_wrw_reference(const float *x, const float *dy, float *dwei, CONV_PARAM
 #endif
 
 #ifdef SOLVER_DIRECT
+#define TILE_ROWS TK
+#define TILE_VECTORS TJ
+#include "tile_host.h"
+
 /* Direct, vectors over the pixels: every weight is a dot product of a gradient channel with a shifted image channel.
  * Both are copied with rows of the same padded width, the gradient with zeros in the padding, so that a dot product
  * is one run over a whole image. A register tile of TK output channels x TJ pairs costs TK + TJ loads for TK * TJ
@@ -55,12 +59,10 @@ static void run_tile(const float *dy, int64_t dy_stride, const float *pixels, co
                      int64_t rows, int64_t pairs, float *out, int64_t stride, int add)
 {
     const float *a[TK], *b[TJ];
-    vec acc[TK][TJ];
+    tile acc;
     UNROLL for (int i = 0; i < TK; i++) a[i] = dy + least(i, rows - 1) * dy_stride;
     UNROLL for (int j = 0; j < TJ; j++) b[j] = pixels + offset[least(j, pairs - 1)];
-    UNROLL for (int i = 0; i < TK; i++) {
-        UNROLL for (int j = 0; j < TJ; j++) acc[i][j] = (vec){0};
-    }
+    clear_tile(acc);
     for (int64_t q = 0; q < length; q += VL) {
         vec u[TK], v[TJ];
         UNROLL for (int i = 0; i < TK; i++) u[i] = *(const vec *)(a[i] + q);
@@ -113,6 +115,10 @@ void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspa
 #endif
 
 #ifdef SOLVER_GEMM
+#define TILE_ROWS TK
+#define TILE_VECTORS TV
+#include "tile_host.h"
+
 /* Implicit GEMM, vectors over the (channel, tap) pairs, which lie side by side in dW. A register tile of TK output
  * channels x TV vectors of pairs is summed over KC pixels at a time; a block of NC pairs x KC pixels of im2col(X)^T
  * is gathered from the padded copy for all output channels, and is to stay in the cache while they pass over it. The
@@ -122,22 +128,12 @@ static void run_tile(const float *grad, int64_t image, const float *restrict pai
                      int64_t count, float *out, int64_t stride, int add)
 {
     const float *a[TK];
-    vec acc[TK][TV];
-    UNROLL for (int i = 0; i < TK; i++) {
-        a[i] = grad + least(i, rows - 1) * image;
-        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t q = 0; q < depth; q++, pairs += TV * VL) {
-        vec v[TV];
-        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(pairs + j * VL);
-        UNROLL for (int i = 0; i < TK; i++) {
-            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += a[i][q] * v[j];
-        }
-    }
+    tile acc;
+    clear_tile(acc);
+    UNROLL for (int i = 0; i < TK; i++) a[i] = grad + least(i, rows - 1) * image;
+    for (int64_t q = 0; q < depth; q++, pairs += TV * VL) add_products(acc, a, q, pairs);
     float spill[TK][TV * VL];
-    UNROLL for (int i = 0; i < TK; i++) {
-        UNROLL for (int j = 0; j < TV; j++) *(vec *)&spill[i][j * VL] = acc[i][j];
-    }
+    spill_tile(acc, spill);
     for (int64_t i = 0; i < least(TK, rows); i++, out += stride)
         if (add)
             for (int64_t j = 0; j < count; j++) out[j] += spill[i][j];
@@ -155,8 +151,7 @@ void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace
     int32_t *offset = (int32_t *)(block + (NC + WIDE - 1) / WIDE * WIDE * KC);
     int32_t *position = offset + crs;
     tap_offsets(offset, cg, &p, fz, fy, fx, sd, sh, sw, dd, dh, dw);
-    for (int64_t q = 0; q < image; q++)
-        position[q] = (int32_t)((q / ow / oh * p.h + q / ow % oh) * p.w + q % ow);
+    output_positions(position, &p, od, oh, ow);
     for (int64_t b = 0; b < n; b++)
     for (int64_t gi = 0; gi < g; gi++) {
         for (int64_t ci = 0; ci < cg; ci++)

@@ -70,17 +70,15 @@ void gemm_reference(const float *a, const float *b, float *c, SIZES)
 #endif
 
 #if defined(SOLVER_PACKED) || defined(SOLVER_STREAM)
+#define TILE_ROWS TM
+#define TILE_VECTORS TV
+#include "tile_host.h"
+
 /* Adds a tile to the part of the output that exists, or writes it there. */
-static inline void put_tile(vec acc[TM][TV], float *out, int64_t stride, int64_t rows, int64_t cols, int add)
+static inline void put_part(tile acc, float *out, int64_t stride, int64_t rows, int64_t cols, int add)
 {
     if (rows >= TM && cols >= TV * VL) {
-        UNROLL for (int i = 0; i < TM; i++) {
-            UNROLL for (int j = 0; j < TV; j++) {
-                vec *o = (vec *)(out + i * stride + j * VL);
-                if (add) acc[i][j] += *o;
-                *o = acc[i][j];
-            }
-        }
+        put_tile(acc, out, stride, add);
         return;
     }
     for (int64_t i = 0; i < least(TM, rows); i++)
@@ -99,18 +97,10 @@ static inline void put_tile(vec acc[TM][TV], float *out, int64_t stride, int64_t
 static void run_tile(const float *restrict left, const float *restrict right, int64_t depth, float *out, int64_t stride,
                      int64_t rows, int64_t cols, int add)
 {
-    vec acc[TM][TV];
-    UNROLL for (int i = 0; i < TM; i++) {
-        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t p = 0; p < depth; p++, left += TM, right += TV * VL) {
-        vec v[TV];
-        UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(right + j * VL);
-        UNROLL for (int i = 0; i < TM; i++) {
-            UNROLL for (int j = 0; j < TV; j++) acc[i][j] += left[i] * v[j];
-        }
-    }
-    put_tile(acc, out, stride, rows, cols, add);
+    tile acc;
+    clear_tile(acc);
+    add_strips(acc, left, right, depth);
+    put_part(acc, out, stride, rows, cols, add);
 }
 
 /* Packs `count` rows (or columns) `step` apart, `depth` elements of each `inner` apart, into strips of `wide`. */
@@ -161,22 +151,15 @@ static void run_tile(const struct product *t, int64_t i0, int64_t j0, int64_t p0
 {
     const int64_t rows = t->rows - i0, cols = t->cols - j0;
     const float *lines[TM];
-    vec acc[TM][TV];
-    UNROLL for (int i = 0; i < TM; i++) {
+    tile acc;
+    clear_tile(acc);
+    UNROLL for (int i = 0; i < TM; i++)
         lines[i] = t->left + (i0 + least(i, rows - 1)) * t->left_row + p0 * t->left_col;
-        UNROLL for (int j = 0; j < TV; j++) acc[i][j] = (vec){0};
-    }
     const float *right = t->right + p0 * t->cols + j0;
     if (cols >= TV * VL) {
         const int64_t step = t->left_col;
-        for (int64_t p = 0; p < depth; p++, right += t->cols) {
-            vec v[TV];
-            UNROLL for (int j = 0; j < TV; j++) v[j] = *(const vec *)(right + j * VL);
-            UNROLL for (int i = 0; i < TM; i++) {
-                UNROLL for (int j = 0; j < TV; j++) acc[i][j] += lines[i][p * step] * v[j];
-            }
-        }
-        put_tile(acc, t->out + i0 * t->cols + j0, t->cols, rows, cols, p0 > 0);
+        for (int64_t p = 0; p < depth; p++, right += t->cols) add_products(acc, lines, p * step, right);
+        put_part(acc, t->out + i0 * t->cols + j0, t->cols, rows, cols, p0 > 0);
         return;
     }
     /* The last columns, too few for whole vectors: nothing past the end of a row may be read. */

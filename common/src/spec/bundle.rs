@@ -116,10 +116,10 @@ macro_rules! shipped {
 const SHARED: &[(&str, &str)] = &[("prelude.h", kernel_file!("prelude.h"))];
 
 shipped! {
-    "conv_fwd_host.toml" with "conv_fwd_host.c" "host.h" "conv_host.h";
-    "conv_bwd_host.toml" with "conv_bwd_host.c" "host.h" "conv_host.h";
-    "conv_wrw_host.toml" with "conv_wrw_host.c" "host.h" "conv_host.h";
-    "gemm_host.toml" with "gemm_host.c" "host.h";
+    "conv_fwd_host.toml" with "conv_fwd_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "conv_bwd_host.toml" with "conv_bwd_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "conv_wrw_host.toml" with "conv_wrw_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "gemm_host.toml" with "gemm_host.c" "host.h" "tile_host.h";
     "conv_fwd_gpu.toml" with "conv_fwd_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
         "vector_tile_gpu.hip" "matrix_tile_gpu.hip";
     "conv_bwd_gpu.toml" with "conv_bwd_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
