@@ -52,19 +52,14 @@ fn continues_after_an_interrupt_and_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let whole = "conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0\n\
         conv -n 1 -c 32 -H 14 -W 14 -k 8 -y 1 -x 1 -F 0\nconv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 0\n";
-    let done = |folder: &Path| {
-        let output = bluefin()
-            .current_dir(folder)
-            .args(["export", "--state", "state.db", "--session", "it", "--winners", "--json"])
-            .output()
-            .unwrap();
-        output.status.code().is_some_and(|_| text(&output.stdout).contains("winners.json"))
-    };
-    for (signal, code) in [("INT", Some(130)), ("KILL", None), ("TERM", Some(130))] {
+    for (round, (signal, code)) in [("INT", Some(130)), ("KILL", None), ("TERM", Some(130))].into_iter().enumerate() {
+        let said = folder.path().join(format!("said{round}"));
         let mut command = tune(folder.path(), whole);
-        command.args(["--session", "it"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["--session", "it"]).stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
         let running = Running::start(&mut command);
-        wait_until(Duration::from_secs(60), "the state file to be read", || done(folder.path()));
+        wait_until(Duration::from_secs(60), "the plan to be told", || {
+            std::fs::read_to_string(&said).unwrap().contains("candidates in")
+        });
         std::thread::sleep(Duration::from_millis(700));
         running.signal(signal);
         let ended = running.wait(Duration::from_secs(60));

@@ -131,7 +131,10 @@ impl Worker {
     async fn evaluate(&self, eval_job: EvalJob, fetched: Fetched) -> Result<Outcome, Stop> {
         let EvalJob { job, task, prepared, .. } = eval_job;
         let group = job.group();
-        let stored_ms = self.patiently("read best", || self.store.best_ms(&job.session, group)).await?;
+        let stored_ms = match self.device {
+            Some(_) => self.patiently("read best", || self.store.best_ms(&job.session, group)).await?,
+            None => None,
+        };
         let mut work = Work {
             stage: job.stage,
             task: &task,
