@@ -8,31 +8,6 @@ use super::find_db_key::{FindDbKey, parse_size};
 use super::{ConvProblem, DataType, Direction, LayoutLabel};
 use crate::value::Value;
 
-/// The integer columns, in the order of both forms.
-const INTEGERS: [&str; 21] = [
-    "spatial_dim",
-    "in_channels",
-    "in_h",
-    "in_w",
-    "in_d",
-    "fil_h",
-    "fil_w",
-    "fil_d",
-    "out_channels",
-    "batchsize",
-    "pad_h",
-    "pad_w",
-    "pad_d",
-    "conv_stride_h",
-    "conv_stride_w",
-    "conv_stride_d",
-    "dilation_h",
-    "dilation_w",
-    "dilation_d",
-    "bias",
-    "group_count",
-];
-
 /// A perf-db key (MIOpen 3.3, src/include/miopen/conv/problem_description.hpp). As in find-db keys, `in` is dy's side
 /// for the backward directions. Output sizes, cast types and the other layouts are no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,17 +31,44 @@ pub struct PerfKeyError {
 }
 
 impl PerfDbKey {
+    /// The columns of table `config` behind its id, in the order of the sqlite schema: [`Self::TEXTS`] texts, then the
+    /// integers, which the text form begins with.
+    pub const COLUMNS: [&'static str; 24] = [
+        "layout",
+        "data_type",
+        "direction",
+        "spatial_dim",
+        "in_channels",
+        "in_h",
+        "in_w",
+        "in_d",
+        "fil_h",
+        "fil_w",
+        "fil_d",
+        "out_channels",
+        "batchsize",
+        "pad_h",
+        "pad_w",
+        "pad_d",
+        "conv_stride_h",
+        "conv_stride_w",
+        "conv_stride_d",
+        "dilation_h",
+        "dilation_w",
+        "dilation_d",
+        "bias",
+        "group_count",
+    ];
+    /// Of these columns, those that hold texts.
+    pub const TEXTS: usize = 3;
+
     /// The names and values of table `config`, in the order of the sqlite schema: texts first.
     #[must_use]
     pub fn columns(&self) -> [(&'static str, Value); 24] {
-        let mut integers = INTEGERS.into_iter().zip(self.integers);
-        std::array::from_fn(|column| match column {
-            0 => ("layout", self.layout.to_string().into()),
-            1 => ("data_type", Types(self.types).to_string().into()),
-            2 => ("direction", self.direction.letter().into()),
-            // There are as many integers as columns left.
-            _ => integers.next().map_or(("", Value::Int(0)), |(name, value)| (name, value.into())),
-        })
+        let texts = [self.layout.to_string(), Types(self.types).to_string(), self.direction.letter().to_string()];
+        let mut values = texts.into_iter().map(Value::Text).chain(self.integers.into_iter().map(Value::from));
+        // There are as many values as columns.
+        Self::COLUMNS.map(|name| (name, values.next().unwrap_or(Value::Int(0))))
     }
 }
 
@@ -140,7 +142,7 @@ impl FromStr for PerfDbKey {
             |column, found: &str, expected| PerfKeyError { column, found: found.chars().take(40).collect(), expected };
         let mut fields = text.split('x');
         let mut integers = [0; 21];
-        for (slot, column) in integers.iter_mut().zip(INTEGERS) {
+        for (slot, column) in integers.iter_mut().zip(PerfDbKey::COLUMNS.into_iter().skip(PerfDbKey::TEXTS)) {
             let field = fields.next().unwrap_or_default();
             *slot = parse_size(field).ok_or_else(|| wrong(column, field, "a decimal number"))?;
         }

@@ -16,34 +16,7 @@ use crate::findings::{FindingKind, Findings};
 use crate::sqlite;
 
 /// Columns of `config` behind `id`.
-const CONFIG: [&str; 24] = [
-    "layout",
-    "data_type",
-    "direction",
-    "spatial_dim",
-    "in_channels",
-    "in_h",
-    "in_w",
-    "in_d",
-    "fil_h",
-    "fil_w",
-    "fil_d",
-    "out_channels",
-    "batchsize",
-    "pad_h",
-    "pad_w",
-    "pad_d",
-    "conv_stride_h",
-    "conv_stride_w",
-    "conv_stride_d",
-    "dilation_h",
-    "dilation_w",
-    "dilation_d",
-    "bias",
-    "group_count",
-];
-/// Of these columns, those that hold texts.
-const TEXTS: usize = 3;
+const CONFIG: [&str; 24] = PerfDbKey::COLUMNS;
 
 /// A column's value, bound without a copy.
 struct Column<'a>(&'a Value);
@@ -191,7 +164,7 @@ impl PerfDb {
 /// The schema as MIOpen makes it: it compares none of this text, but other tools do.
 fn schema() -> String {
     let columns = CONFIG.iter().enumerate().map(|(index, column)| {
-        let kind = if index < TEXTS { "TEXT" } else { "INT" };
+        let kind = if index < PerfDbKey::TEXTS { "TEXT" } else { "INT" };
         format!("`{column}` {kind} NOT NULL")
     });
     let columns: Vec<String> = columns.collect();
@@ -219,7 +192,7 @@ fn key(columns: &[Option<String>]) -> Result<PerfDbKey, String> {
         return Err(format!("column {column}: expected an integer or a text"));
     }
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
-    let (texts, integers) = columns.split_at(TEXTS.min(columns.len()));
+    let (texts, integers) = columns.split_at(PerfDbKey::TEXTS.min(columns.len()));
     let text = [integers, texts].concat().join("x");
     text.parse().map_err(|error: bluefin_common::problem::PerfKeyError| error.to_string())
 }
