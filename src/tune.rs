@@ -178,7 +178,7 @@ impl TuneArgs {
         let stop = shutdown.child_token();
         let mut running = workers::run_local(local, store.clone(), broker.clone(), &admin.registry, stop.clone())?;
         let mut display = Display::start(false);
-        let failed = loop {
+        let ended = loop {
             let progress = store.progress(&session.name).await?;
             display.show(&progress);
             if progress.is_complete() {
@@ -193,9 +193,10 @@ impl TuneArgs {
         display.finish();
         let interrupted = shutdown.is_cancelled();
         stop.cancel();
-        if let Some(result) = failed {
+        if let Some(result) = ended {
             result??;
-            anyhow::bail!("a worker ended before the session was complete");
+            // An interrupt ends the workers as well, and one may be gone before it is noticed here.
+            anyhow::ensure!(interrupted, "a worker ended before the session was complete");
         }
         while let Some(result) = running.join_next().await {
             result??;

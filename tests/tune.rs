@@ -64,7 +64,8 @@ fn continues_after_an_interrupt_and_after_a_kill() {
         running.signal(signal);
         let ended = running.wait(Duration::from_secs(60));
         // A fast machine may have been done before the signal.
-        assert!(ended == code || ended == Some(0), "after {signal}: {ended:?}");
+        let said = std::fs::read_to_string(&said).unwrap();
+        assert!(ended == code || ended == Some(0), "after {signal}: {ended:?}, {said}");
     }
     let last = expect(tune(folder.path(), whole).args(["--session", "it", "--json"]), 0);
     assert_eq!(json(&last)["problems"].as_array().unwrap().len(), 9);
