@@ -31,9 +31,9 @@ pub enum BenchVerb {
         fleet: FleetArgs,
     },
     /// No-op jobs through both hops a second, every promise in force, beside bare publish and consume
-    #[command(after_help = "Example:\n  tests/servers target/release/bluefin bench pipeline --jobs 50000")]
+    #[command(after_help = "Example:\n  tests/servers target/release/bluefin bench pipeline --jobs 150000")]
     Pipeline {
-        #[arg(long, default_value_t = 50_000)]
+        #[arg(long, default_value_t = 150_000)]
         jobs: u64,
         /// Deliveries that each worker has under way
         #[arg(long, default_value_t = 512)]
