@@ -6,7 +6,21 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::error::ExportError;
+/// Why a file is not where it should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct FileError {
+    pub path: PathBuf,
+    pub source: std::io::Error,
+}
+
+impl FileError {
+    /// Names the file of an error.
+    pub fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self { path, source }
+    }
+}
 
 /// Files that are written beside their places. Dropped before [`Self::commit`] they are gone.
 #[derive(Debug)]
@@ -20,8 +34,8 @@ impl FileSet {
     ///
     /// # Errors
     /// If it can not be made.
-    pub fn new(folder: &Path) -> Result<Self, ExportError> {
-        std::fs::create_dir_all(folder).map_err(ExportError::io(folder))?;
+    pub fn new(folder: &Path) -> Result<Self, FileError> {
+        std::fs::create_dir_all(folder).map_err(FileError::at(folder))?;
         Ok(Self { folder: folder.to_path_buf(), files: Vec::new() })
     }
 
@@ -29,14 +43,14 @@ impl FileSet {
     ///
     /// # Errors
     /// If it can not be made.
-    pub fn add(&mut self, name: &str) -> Result<PathBuf, ExportError> {
+    pub fn add(&mut self, name: &str) -> Result<PathBuf, FileError> {
         let file = tempfile::Builder::new()
             .prefix(&format!(".{name}."))
             .suffix(".tmp")
             // Less the umask, as for any other file; a temporary file is private by default.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(&self.folder)
-            .map_err(ExportError::io(&self.folder))?;
+            .map_err(FileError::at(&self.folder))?;
         let temporary = file.into_temp_path();
         let path = temporary.to_path_buf();
         self.files.push((temporary, self.folder.join(name)));
@@ -47,7 +61,7 @@ impl FileSet {
     ///
     /// # Errors
     /// If that fails; files that are in place by then are whole.
-    pub fn commit(self) -> Result<Vec<(PathBuf, u64)>, ExportError> {
+    pub fn commit(self) -> Result<Vec<(PathBuf, u64)>, FileError> {
         let mut done = Vec::with_capacity(self.files.len());
         for (temporary, path) in &self.files {
             let sync = || {
@@ -55,12 +69,12 @@ impl FileSet {
                 file.sync_all()?;
                 file.metadata()
             };
-            done.push((path.clone(), sync().map_err(ExportError::io(path))?.len()));
+            done.push((path.clone(), sync().map_err(FileError::at(path))?.len()));
         }
         for (temporary, path) in self.files {
-            temporary.persist(&path).map_err(|error| ExportError::io(&path)(error.error))?;
+            temporary.persist(&path).map_err(|error| FileError::at(&path)(error.error))?;
         }
-        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(ExportError::io(&self.folder))?;
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(FileError::at(&self.folder))?;
         Ok(done)
     }
 }

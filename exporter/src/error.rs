@@ -1,8 +1,10 @@
-//! What can go wrong when files are written, and when they are read.
+//! What can go wrong when a session is exported.
 
 use std::path::{Path, PathBuf};
 
+use bluefin_common::db::{Refused, WriteError};
 use bluefin_common::digest::Digest;
+use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
 use bluefin_common::spec::SpecError;
 use bluefin_common::store::StoreError;
@@ -26,12 +28,11 @@ pub enum ExportError {
     #[error("kernel spec {digest}: {source}")]
     Spec { digest: Digest, source: Box<SpecError> },
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
-    #[error("{}: {source}", path.display())]
     Sqlite { path: PathBuf, source: rusqlite::Error },
-    /// A text that the format has no way to hold.
-    #[error("{format}: {field}: found {found:?}, expected {expected}")]
-    Refused { format: &'static str, field: &'static str, found: String, expected: &'static str },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Refused(#[from] Refused),
     #[error("{}: {source}", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
     #[error("part of the export ended early: {reason}")]
@@ -44,74 +45,30 @@ impl ExportError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Io { .. } | Self::Sqlite { .. } => true,
+            Self::File(_) | Self::Sqlite { .. } => true,
             Self::NoSession { .. }
             | Self::NoSpec { .. }
             | Self::SpecBytes { .. }
             | Self::Spec { .. }
-            | Self::Refused { .. }
+            | Self::Refused(_)
             | Self::Json { .. }
             | Self::Task { .. } => false,
         }
     }
 
-    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    /// Names the file of an error.
+    pub(crate) fn at<E: Into<WriteError>>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_path_buf();
-        |source| Self::Io { path, source }
-    }
-
-    pub(crate) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
-        let path = path.to_path_buf();
-        |source| Self::Sqlite { path, source }
-    }
-
-    pub(crate) fn refused(format: &'static str, field: &'static str, found: &str, expected: &'static str) -> Self {
-        Self::Refused { format, field, found: found.chars().take(120).collect(), expected }
+        |error| match error.into() {
+            WriteError::Refused(refused) => Self::Refused(refused),
+            WriteError::Io(source) => Self::File(FileError { path, source }),
+            WriteError::Sqlite(source) => Self::Sqlite { path, source },
+        }
     }
 }
 
 impl From<tokio::task::JoinError> for ExportError {
     fn from(error: tokio::task::JoinError) -> Self {
         Self::Task { reason: error.to_string() }
-    }
-}
-
-/// Why a text database can not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// A text that the format has no way to hold.
-    #[error(transparent)]
-    Refused(#[from] ExportError),
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl WriteError {
-    pub(crate) fn at(path: &Path) -> impl FnOnce(Self) -> ExportError {
-        let path = path.to_path_buf();
-        |error| match error {
-            Self::Refused(error) => error,
-            Self::Io(source) => ExportError::Io { path, source },
-        }
-    }
-}
-
-/// Why a file can not be read at all. What is wrong in single lines or rows is a [`Finding`](crate::Finding).
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("{name}: found {found} bytes, expected at most {limit}")]
-    Size { name: String, found: u64, limit: u64 },
-    #[error("{name}: {source}")]
-    Io { name: String, source: std::io::Error },
-    #[error("{name}: {source}")]
-    Sqlite { name: String, source: rusqlite::Error },
-    #[error("{name}: table {table}: {reason}")]
-    Schema { name: String, table: &'static str, reason: String },
-}
-
-impl ReadError {
-    pub(crate) fn sqlite(name: &str) -> impl FnOnce(rusqlite::Error) -> Self {
-        let name = name.to_string();
-        |source| Self::Sqlite { name, source }
     }
 }

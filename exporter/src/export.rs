@@ -9,11 +9,12 @@ use bluefin_common::store::Store;
 use serde::Serialize;
 use tracing::info;
 
-use crate::error::{ExportError, WriteError};
-use crate::files::FileSet;
+use crate::error::ExportError;
 use crate::fold::{Records, Wanted};
 use crate::stream::{self, Slice};
 use crate::{kernels, winners};
+use bluefin_common::db::WriteError;
+use bluefin_common::files::FileSet;
 
 /// Warnings that are told one by one.
 const MAX_WARNINGS: usize = 100;
@@ -142,7 +143,8 @@ fn write_files(
     }
     if wanted.perf_db {
         let db = records.take_perf_db();
-        counts.push(db.write_sqlite(&files.add(&format!("{base}.db"))?)?);
+        let path = files.add(&format!("{base}.db"))?;
+        counts.push(db.write_sqlite(&path).map_err(ExportError::at(&path))?);
         counts.push(write_text(&files.add(&format!("{base}.db.txt"))?, |out| db.write_text(out))?);
     }
     if wanted.winners {
@@ -156,11 +158,11 @@ fn write_text(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<std::fs::File>) -> Result<u64, WriteError>,
 ) -> Result<u64, ExportError> {
-    let all = || {
+    let all = || -> Result<_, WriteError> {
         let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
         let records = write(&mut out)?;
         out.flush()?;
         Ok(records)
     };
-    all().map_err(WriteError::at(path))
+    all().map_err(ExportError::at(path))
 }

@@ -13,11 +13,11 @@ use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
 use bluefin_common::session::Session;
 use bluefin_common::spec::KernelSpec;
 
-use crate::find_db::{FindDb, FindEntry, algorithm_name, intern};
-use crate::kernel_db::KernelName;
-use crate::number;
-use crate::perf_db::PerfDb;
 use crate::summary;
+use bluefin_common::db::find_db::{FindDb, FindEntry, algorithm_name, intern};
+use bluefin_common::db::kernel_db::KernelName;
+use bluefin_common::db::number;
+use bluefin_common::db::perf_db::PerfDb;
 
 /// Which records are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use bluefin_common::store::{Store, StoreError};
 
 use crate::error::ExportError;
 use crate::fold::KernelRef;
-use crate::kernel_db::{KernelDbWriter, KernelName, KernelRow};
+use bluefin_common::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
 
 /// Fills the empty file at `path`. Returns the number of rows, and a warning for each code object that is gone.
 pub(crate) async fn write(
@@ -46,7 +46,7 @@ pub(crate) async fn write(
         }
     }
     drop(rows);
-    let written = writer.await?.map_err(ExportError::sqlite(path))?;
+    let written = writer.await?.map_err(ExportError::at(path))?;
     Ok((written, warnings))
 }
 
@@ -57,7 +57,7 @@ async fn pack(
     kernel: KernelRef,
 ) -> Result<Result<KernelRow, String>, ExportError> {
     match fetch(store, kernel.artifact).await? {
-        Ok(code) => tokio::task::spawn_blocking(move || KernelRow::new(name, &code)).await?.map(Ok),
+        Ok(code) => tokio::task::spawn_blocking(move || KernelRow::new(name, &code)).await?.map(Ok).map_err(Into::into),
         Err(reason) => Ok(Err(format!(
             "{}: not in the kernel db: {}{}: code object {}: {reason}",
             kernel.problem, name.name, name.args, kernel.artifact.digest

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::sync::Arc;
 
-use bluefin_common::problem::{Direction, FindDbKey, KeyError};
-use bluefin_common::spec::Algorithm;
+use crate::problem::{Direction, FindDbKey, KeyError};
+use crate::spec::Algorithm;
 
-use crate::error::{ExportError, ReadError, WriteError};
-use crate::findings::{FindingKind, Findings, short};
-use crate::lines::{self, Line};
-use crate::number;
+use super::error::{ReadError, Refused, WriteError};
+use super::findings::{FindingKind, Findings, short};
+use super::lines::{self, Line};
+use super::number;
 
 const FORMAT: &str = "find db";
 /// What MIOpen has in place of an algorithm that it could not read.
@@ -145,10 +145,10 @@ impl FindDb {
 }
 
 impl FindEntry {
-    fn check(&self) -> Result<(), ExportError> {
+    fn check(&self) -> Result<(), Refused> {
         lines::check(FORMAT, "solver", &self.solver, &[':', ' '], "a name without : ; = blanks and line breaks")?;
         if is_algorithm(&self.solver, &Direction::ALL) {
-            return Err(ExportError::refused(FORMAT, "solver", &self.solver, "a name that is not an algorithm's"));
+            return Err(Refused::new(FORMAT, "solver", &self.solver, "a name that is not an algorithm's"));
         }
         lines::check(FORMAT, "algorithm", &self.algorithm, &[',', ' '], "a name without , ; blanks and line breaks")
     }
@@ -213,7 +213,7 @@ fn entry(
 }
 
 /// One copy of each name, of which there are few.
-pub(crate) fn intern(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
+pub fn intern(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
     if let Some(known) = names.get(name) {
         return known.clone();
     }

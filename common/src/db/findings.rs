@@ -71,7 +71,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn add(&mut self, line: u64, kind: FindingKind, detail: impl FnOnce() -> String) {
+    pub fn add(&mut self, line: u64, kind: FindingKind, detail: impl FnOnce() -> String) {
         self.total += 1;
         if self.kept.len() < KEPT {
             let detail = detail().chars().take(300).collect();
@@ -93,6 +93,6 @@ impl Findings {
 }
 
 /// The beginning of `text`, for a message: a hostile line can be as long as its file.
-pub(crate) fn short(text: &str) -> String {
+pub fn short(text: &str) -> String {
     text.chars().take(120).collect()
 }

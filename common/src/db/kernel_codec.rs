@@ -10,15 +10,15 @@ use md5::{Digest as _, Md5};
 /// MIOpen's, which is also what bzip2 takes by default. The output does not depend on it.
 const WORK_FACTOR: u32 = 30;
 /// Largest code object, in bytes.
-pub(crate) const MAX_CODE: u64 = 1 << 30;
+pub const MAX_CODE: u64 = 1 << 30;
 
 /// Lowercase hex MD5.
-pub(crate) fn md5_hex(bytes: &[u8]) -> String {
+pub fn md5_hex(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `None` if that would not be smaller.
-pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut compress = Compress::new(Compression::best(), WORK_FACTOR);
     // No room for what is not smaller.
     let mut out = Vec::with_capacity(bytes.len().saturating_sub(1));
@@ -37,7 +37,7 @@ pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The `size` bytes that `blob` was made of.
-pub(crate) fn decompress(blob: &[u8], size: u64) -> Result<Vec<u8>, String> {
+pub fn decompress(blob: &[u8], size: u64) -> Result<Vec<u8>, String> {
     if size > MAX_CODE {
         return Err(format!("uncompressed_size: found {size}, expected at most {MAX_CODE}"));
     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn blake(i: u32) -> Vec<u8> {
-        bluefin_common::digest::Digest::of(&i.to_le_bytes()).0.to_vec()
+        crate::digest::Digest::of(&i.to_le_bytes()).0.to_vec()
     }
 
     #[test]

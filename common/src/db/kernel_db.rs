@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use bluefin_common::target::Target;
+use crate::target::Target;
 use rusqlite::Connection;
 
-use crate::error::{ExportError, ReadError};
-use crate::findings::{FindingKind, Findings};
-use crate::kernel_codec::{compress, decompress, md5_hex};
-use crate::sqlite;
+use super::error::{ReadError, Refused};
+use super::findings::{FindingKind, Findings};
+use super::kernel_codec::{compress, decompress, md5_hex};
+use super::sqlite;
 
 const FORMAT: &str = "kernel db";
 const SCHEMA: &str = "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,\
@@ -46,10 +46,10 @@ impl KernelName {
     ///
     /// # Errors
     /// A quote in either.
-    pub fn check(&self) -> Result<(), ExportError> {
+    pub fn check(&self) -> Result<(), Refused> {
         for (field, text) in [("kernel_name", &self.name), ("kernel_args", &self.args)] {
             if text.contains(['\'', '\0']) {
-                return Err(ExportError::refused(FORMAT, field, text, "a text without quotes"));
+                return Err(Refused::new(FORMAT, field, text, "a text without quotes"));
             }
         }
         Ok(())
@@ -82,7 +82,7 @@ impl KernelRow {
     ///
     /// # Errors
     /// A name that MIOpen could not look up.
-    pub fn new(kernel: KernelName, code: &[u8]) -> Result<Self, ExportError> {
+    pub fn new(kernel: KernelName, code: &[u8]) -> Result<Self, Refused> {
         kernel.check()?;
         let hash = md5_hex(code);
         let (blob, uncompressed_size) = match compress(code) {

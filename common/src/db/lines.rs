@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::error::{ExportError, ReadError};
-use crate::findings::{FindingKind, Findings, short};
+use super::error::{ReadError, Refused};
+use super::findings::{FindingKind, Findings, short};
 
 /// Largest text that is read: several times what MIOpen ships.
 const MAX_TEXT: usize = 1 << 30;
@@ -85,9 +85,9 @@ pub(crate) fn check(
     text: &str,
     reserved: &'static [char],
     expected: &'static str,
-) -> Result<(), ExportError> {
+) -> Result<(), Refused> {
     if text.is_empty() || text.contains(['\n', '\r', ';']) || text.contains(reserved) {
-        return Err(ExportError::refused(format, field, text, expected));
+        return Err(Refused::new(format, field, text, expected));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Numbers as C++ streams print and read them.
 
 /// `value` as a C++ stream prints a float by default: `%g`, six significant digits.
-pub(crate) fn print(value: f32) -> String {
+pub fn print(value: f32) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "nan".to_string() } else { format!("{value}") };
     }
@@ -37,7 +37,7 @@ pub(crate) fn print(value: f32) -> String {
 
 /// Reads a float as a C++ stream does: leading white space is skipped, what follows the number is ignored, and what is no
 /// number is 0. The second value says whether `text` is a number and nothing else.
-pub(crate) fn read_float(text: &str) -> (f32, bool) {
+pub fn read_float(text: &str) -> (f32, bool) {
     let trimmed = text.trim_start();
     let bytes = trimmed.as_bytes();
     let digits = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -65,7 +65,7 @@ pub(crate) fn read_float(text: &str) -> (f32, bool) {
 }
 
 /// Reads a `size_t` as a C++ stream does: negative numbers wrap, what is too large is the largest, what is no number is 0.
-pub(crate) fn read_size(text: &str) -> (u64, bool) {
+pub fn read_size(text: &str) -> (u64, bool) {
     let trimmed = text.trim_start();
     let (negative, digits) = match trimmed.as_bytes().first() {
         Some(b'-') => (true, trimmed.get(1..).unwrap_or_default()),

@@ -7,11 +7,11 @@ mod text_form;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
+use crate::problem::PerfDbKey;
 
-use crate::error::ExportError;
-use crate::findings::Findings;
-use crate::lines;
+use super::error::Refused;
+use super::findings::Findings;
+use super::lines;
 
 const FORMAT: &str = "perf db";
 
@@ -36,7 +36,7 @@ impl PerfDb {
     }
 
     /// Refuses what one of the two forms can not hold.
-    fn check(solver: &str, params: &str) -> Result<(), ExportError> {
+    fn check(solver: &str, params: &str) -> Result<(), Refused> {
         lines::check(FORMAT, "solver", solver, &[':', '='], "a name without : ; = and line breaks")?;
         // No params at all would be read back as none.
         lines::check(FORMAT, "params", params, &[], "a text without ; and line breaks")

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension as _};
 
-use crate::error::ReadError;
+use super::error::ReadError;
 
 /// Largest file that is read from memory.
 const MAX_BYTES: usize = 1 << 30;

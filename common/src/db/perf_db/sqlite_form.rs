@@ -4,16 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
-use bluefin_common::value::Value;
+use crate::problem::PerfDbKey;
+use crate::value::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 use super::PerfDb;
-use crate::error::{ExportError, ReadError};
-use crate::find_db::intern;
-use crate::findings::{FindingKind, Findings};
-use crate::sqlite;
+use crate::db::error::{ReadError, WriteError};
+use crate::db::find_db::intern;
+use crate::db::findings::{FindingKind, Findings};
+use crate::db::sqlite;
 
 /// Columns of `config` behind `id`.
 const CONFIG: [&str; 24] = PerfDbKey::COLUMNS;
@@ -37,11 +37,11 @@ impl PerfDb {
     ///
     /// # Errors
     /// A text that one of the two forms can not hold, or that SQLite fails.
-    pub fn write_sqlite(&self, path: &Path) -> Result<u64, ExportError> {
+    pub fn write_sqlite(&self, path: &Path) -> Result<u64, WriteError> {
         for (solver, params) in self.filled().flat_map(|(_, solvers)| solvers) {
             Self::check(solver, params)?;
         }
-        self.fill(path).map_err(ExportError::sqlite(path))
+        Ok(self.fill(path)?)
     }
 
     fn fill(&self, path: &Path) -> rusqlite::Result<u64> {
@@ -194,5 +194,5 @@ fn key(columns: &[Option<String>]) -> Result<PerfDbKey, String> {
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
     let (texts, integers) = columns.split_at(PerfDbKey::TEXTS.min(columns.len()));
     let text = [integers, texts].concat().join("x");
-    text.parse().map_err(|error: bluefin_common::problem::PerfKeyError| error.to_string())
+    text.parse().map_err(|error: crate::problem::PerfKeyError| error.to_string())
 }

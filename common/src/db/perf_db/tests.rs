@@ -4,8 +4,8 @@ use bluefin_test_support::data_dir;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::ReadError;
-use crate::findings::FindingKind;
+use crate::db::error::ReadError;
+use crate::db::findings::FindingKind;
 
 const KEY: &str = "2x1000x13x13x1x1x1x1x512x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP16xB";
 const KEY_3D: &str = "3x64x28x28x2x1x1x3x32x8x0x0x1x1x1x1x1x1x1x0x2xNDHWCxFP32xF";
@@ -46,11 +46,11 @@ fn golden_text() {
 #[test]
 fn golden_sqlite() {
     let bytes = sqlite(&sample());
-    crate::sqlite::check_header(&bytes);
+    crate::db::sqlite::check_header(&bytes);
     assert!(sqlite(&sample()) == bytes, "the same rows gave other bytes");
     assert_eq!(PerfDb::parse_sqlite("test", &bytes).unwrap(), sample());
 
-    let connection = crate::sqlite::open_bytes("test", &bytes).unwrap();
+    let connection = crate::db::sqlite::open_bytes("test", &bytes).unwrap();
     let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY rowid").unwrap();
     let schema: Vec<[String; 3]> = statement
         .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
@@ -72,7 +72,7 @@ fn golden_sqlite() {
     assert_eq!(row[0], 1.into());
     assert_eq!(row[1..4], ["NCHW", "FP16", "B"].map(|text| text.to_string().into()));
     assert_eq!(row[4..], integers.map(|int: i64| rusqlite::types::Value::Integer(int)));
-    let digest = bluefin_common::digest::Digest::of(&bytes).short();
+    let digest = crate::digest::Digest::of(&bytes).short();
     // Pins the whole file. It may change with SQLite itself, and with nothing else.
     assert_eq!((rusqlite::version(), bytes.len(), digest.as_str()), (GOLDEN.0, GOLDEN.1, GOLDEN.2));
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
+use crate::problem::PerfDbKey;
 
 use super::PerfDb;
-use crate::error::{ReadError, WriteError};
-use crate::find_db::intern;
-use crate::findings::{FindingKind, Findings, short};
-use crate::lines;
+use crate::db::error::{ReadError, WriteError};
+use crate::db::find_db::intern;
+use crate::db::findings::{FindingKind, Findings, short};
+use crate::db::lines;
 
 impl PerfDb {
     /// Reads the text form from `bytes`; `name` is for errors.

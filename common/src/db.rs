@@ -1,0 +1,16 @@
+//! MIOpen's databases, read as MIOpen reads them and written as it expects them. A reader never fails over a line or a
+//! row: what MIOpen would skip, misread or trip over is a [`Finding`].
+
+mod error;
+pub mod find_db;
+mod findings;
+mod kernel_codec;
+pub mod kernel_db;
+mod lines;
+pub mod number;
+pub mod perf_db;
+mod sqlite;
+
+pub use error::{ReadError, Refused, WriteError};
+pub use findings::{Finding, FindingKind, Findings};
+pub use kernel_codec::{compress, decompress, md5_hex};
