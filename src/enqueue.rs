@@ -94,8 +94,7 @@ impl EnqueueArgs {
         let broker = self.fleet.broker().await?;
         let metrics = Metrics::register(&admin.registry)?;
         admin.readiness.ready();
-        let session =
-            Session { name: self.session.clone(), target, label: self.label.clone(), stages, created_ms: now_ms() };
+        let session = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
         let plan = enqueue(&*store, &*broker, &session, input, self.input.budget, publish, &metrics).await?;
         broker.close().await;

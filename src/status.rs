@@ -112,7 +112,7 @@ async fn queue_depths(broker: &dyn Broker, sessions: &[SessionStatus]) -> anyhow
     let mut names: Vec<String> = ["cc", "clang"].into_iter().map(compile_queue).collect();
     let pins = sessions.iter().flat_map(|status| status.pins.keys());
     names.extend(pins.filter_map(|pin| pin.strip_prefix("toolchain.")).map(compile_queue));
-    names.extend(sessions.iter().map(|status| eval_queue(&status.session.target)));
+    names.extend(sessions.iter().map(|status| eval_queue(&status.session.target, status.session.tuner.tool())));
     names.push(DEAD_QUEUE.to_string());
     let mut depths = BTreeMap::new();
     for name in names {

@@ -102,13 +102,7 @@ impl TuneArgs {
                 format!("tune-{}-{}", self.device, &versions.short()[..8]).parse()?
             }
         };
-        Ok(Session {
-            name,
-            target: self.device.clone(),
-            label: "bluefin tune".to_string(),
-            stages: Stage::ALL.to_vec(),
-            created_ms: now_ms(),
-        })
+        Ok(Session::of_kernels(name, self.device.clone(), "bluefin tune", &Stage::ALL, now_ms()))
     }
 
     async fn tune(

@@ -191,7 +191,7 @@ impl EvalWorkerArgs {
             }
             DeviceName::Noop(target) => DeviceSpec::Noop(target),
         };
-        admin.watch(pipeline, broker.clone(), store.clone(), vec![eval_queue(&device.target())]);
+        admin.watch(pipeline, broker.clone(), store.clone(), vec![eval_queue(&device.target(), None)]);
 
         let mut config = eval_worker::Config::new(worker_name(self.name), device);
         config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;

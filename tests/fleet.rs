@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use bluefin_common::artifact::Built;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::redis::RedisStore;
 use bluefin_common::store::sqlite::SqliteStore;
@@ -80,7 +81,7 @@ async fn the_same_outcomes_export_the_same_bytes_from_either_store() {
         embedded.plan(&name, &[Planned::of(&outcome.job)]).await.unwrap();
         embedded.put_outcome(&outcome).await.unwrap();
         for candidate in &outcome.candidates {
-            let artifact = candidate.prepared.as_ref().unwrap().artifact;
+            let artifact = candidate.built.as_ref().and_then(Built::kernel).unwrap().artifact;
             let code = source.artifact(artifact).await.unwrap().unwrap();
             embedded.put_blob(&code).await.unwrap();
         }

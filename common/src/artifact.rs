@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::miopen::Solution;
 use crate::problem::DataType;
 
 /// Names an artifact by content. Both fields are checked before every use.
@@ -29,6 +30,44 @@ pub struct Prepared {
     pub launches: Vec<Launch>,
     /// Scratch memory in bytes.
     pub workspace: u64,
+}
+
+/// What a candidate was built into.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Built {
+    /// A kernel of a spec.
+    Kernel(Prepared),
+    /// A solver of MIOpen's.
+    Miopen(Solution),
+}
+
+impl Built {
+    /// Scratch memory in bytes.
+    #[must_use]
+    pub fn workspace(&self) -> u64 {
+        match self {
+            Self::Kernel(prepared) => prepared.workspace,
+            Self::Miopen(solution) => solution.workspace,
+        }
+    }
+
+    /// The kernel of a spec, if it is one.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Prepared> {
+        match self {
+            Self::Kernel(prepared) => Some(prepared),
+            Self::Miopen(_) => None,
+        }
+    }
+
+    /// The solution of MIOpen's, if it is one.
+    #[must_use]
+    pub fn miopen(&self) -> Option<&Solution> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Miopen(solution) => Some(solution),
+        }
+    }
 }
 
 /// One kernel launch.

@@ -1,16 +1,18 @@
-//! What follows from the outcomes of a group: the find job that ends it, and that nothing is left to do.
+//! What follows from the outcomes of a group: the find jobs that end it, and that nothing is left to do.
 //!
 //! A group is one problem with one kernel spec. Its perf jobs may end anywhere, in any order; whoever stores the last
 //! outcome calls [`advance`], and so does whoever meets a job that is done already, so a crash in between loses nothing.
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::artifact::Built;
 use crate::broker::{Broker, BrokerError, MAX_ATTEMPTS, retry_delay};
-use crate::job::{CompileJob, EvalJob, Job, Stage};
-use crate::outcome::{CandidateOutcome, Outcome, Timing};
-use crate::session::{Session, SessionName};
+use crate::job::{CompileJob, Compiled, EvalJob, Job, JobId, Stage};
+use crate::miopen::Tool;
+use crate::outcome::{Candidate, CandidateOutcome, Outcome, Timing};
+use crate::session::{Session, SessionName, Tuner};
 use crate::store::{Planned, Store, StoreError};
 use crate::wire::{self, WireError};
 
@@ -46,7 +48,7 @@ pub fn now_ms() -> u64 {
 }
 
 /// Takes the next step of the group of `job`, given that `open` of its planned jobs have no outcome yet: nothing while
-/// any is open, then the find job, then the end.
+/// any is open, then what follows, then the end.
 ///
 /// # Errors
 /// If the store or the broker fails; call again later.
@@ -61,28 +63,42 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
         return Ok(());
     }
     let outcomes = store.outcomes(&session.name, &[group]).await?;
-    let Some(find) = find_job(&session, &outcomes) else {
+    let mut next = follow_ups(&session, &outcomes);
+    let done: HashSet<JobId> =
+        outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find).map(Outcome::job_id).collect();
+    next.retain(|job| !done.contains(&job.id()));
+    if next.is_empty() {
         store.settle_group(&session.name, group).await?;
-        return Ok(());
-    };
-    let id = find.id();
-    if outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find && outcome.job_id() == id) {
-        store.settle_group(&session.name, group).await?;
-        return Ok(());
     }
-    // Published before it is planned: planned and not published, it would keep its group open, and whoever repeats this
-    // after a crash would wait for it. Published twice, it is skipped the second time.
-    publish(store, broker, &find, now_ms()).await
+    for job in next {
+        // Published before it is planned: planned and not published, it would keep its group open, and whoever repeats this
+        // after a crash would wait for it. Published twice, it is skipped the second time.
+        publish(store, broker, &job, now_ms()).await?;
+    }
+    Ok(())
 }
 
-/// Publishes `job` for compilation, then records that it is planned and in its queue.
+/// The queue that a new job goes to first, and what goes there: its compilation, or its evaluation where MIOpenDriver does
+/// both.
+///
+/// # Errors
+/// If it is too large.
+pub fn first_message(job: &Job, enqueued_ms: u64) -> Result<(String, Vec<u8>), WireError> {
+    if Tool::of_toolchain(&job.toolchain) == Some(Tool::MiopenDriver) {
+        let job = EvalJob { job: job.clone(), enqueued_ms, recompiles: 0, compiled: Compiled::Driver };
+        return Ok((job.job.eval_queue(), wire::encode(&job)?));
+    }
+    Ok((job.compile_queue(), wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?))
+}
+
+/// Publishes `job`, then records that it is planned and in its queue.
 ///
 /// # Errors
 /// If the store or the broker fails; the job may then be in its queue and not be recorded.
 pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued_ms: u64) -> Result<(), AdvanceError> {
     let id = job.id();
-    let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?;
-    broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
+    let (queue, body) = first_message(job, enqueued_ms)?;
+    broker.publish(&queue, &id.to_string(), body.into()).await?;
     store.plan(&job.session, &[Planned::of(job)]).await?;
     store.enqueued(&job.session, &[id]).await?;
     Ok(())
@@ -108,17 +124,35 @@ pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result
     Ok(Ok(()))
 }
 
-/// The find job of a group, given the outcomes of all its perf jobs: the best candidate of every solver that has one.
-/// `None` if the session has no find stage or no candidate has a time.
+/// The find jobs that follow from the outcomes of all perf jobs of a group.
+///
+/// Of kernel specs: one job of the best candidate of every solver that has one, so that they are timed against each other.
+/// Of MIOpen's solvers, which its tools time one by one: a job for each solver that was tuned, with its best params, or with
+/// MIOpen's own where tuning failed.
 #[must_use]
-pub fn find_job(session: &Session, outcomes: &[Outcome]) -> Option<Job> {
+pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
     if !session.stages.contains(&Stage::Find) {
-        return None;
+        return Vec::new();
     }
     let best = best_of_each_solver(outcomes);
-    let candidates: Vec<_> = best.values().map(|best| best.outcome.candidate.clone()).collect();
-    let job = &outcomes.iter().find(|outcome| outcome.job.stage == Stage::Perf)?.job;
-    (!candidates.is_empty()).then(|| Job { stage: Stage::Find, candidates, ..job.clone() })
+    let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
+    match session.tuner {
+        Tuner::Kernels => {
+            let candidates: Vec<_> = best.values().map(|best| best.outcome.candidate.clone()).collect();
+            let job = tuned.next().filter(|_| !candidates.is_empty());
+            job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
+        }
+        Tuner::Fin => tuned
+            .map(|job| {
+                let params = |asked: &Candidate| {
+                    let best = best.get(asked.solver.as_str());
+                    best.map_or_else(|| asked.clone(), |best| best.outcome.candidate.clone())
+                };
+                Job { stage: Stage::Find, candidates: job.candidates.iter().map(params).collect(), ..job.clone() }
+            })
+            .collect(),
+        Tuner::MiopenDriver { .. } => Vec::new(),
+    }
 }
 
 /// A candidate that has a time.
@@ -132,7 +166,7 @@ impl Timed<'_> {
     /// Workspace in bytes.
     #[must_use]
     pub fn workspace(&self) -> u64 {
-        self.outcome.prepared.as_ref().map_or(0, |prepared| prepared.workspace)
+        self.outcome.built.as_ref().map_or(0, Built::workspace)
     }
 
     /// Half of the interval in which the true median lies with little doubt: 2.5 standard errors of the median, and at
@@ -150,7 +184,7 @@ impl Timed<'_> {
     }
 
     /// Total order for equal times: less workspace, then name.
-    fn preference(&self) -> (u64, &crate::outcome::Candidate) {
+    fn preference(&self) -> (u64, &Candidate) {
         (self.workspace(), &self.outcome.candidate)
     }
 }
@@ -217,19 +251,53 @@ impl Decision<'_> {
 /// ended or if nothing ran.
 #[must_use]
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
-    let finalists = if session.stages.contains(&Stage::Find) {
-        let id = find_job(session, outcomes)?.id();
-        let find = outcomes.iter().position(|outcome| outcome.job.stage == Stage::Find && outcome.job.id() == id)?;
-        ranked(outcomes.get(find..=find)?, Stage::Find)
-    } else {
-        let mut best: Vec<_> = best_of_each_solver(outcomes).into_values().collect();
-        best.retain(|timed| !timed.timing.pruned);
-        best.sort_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
-        best
+    let finalists = match session.tuner {
+        Tuner::Kernels if session.stages.contains(&Stage::Find) => {
+            let id = follow_ups(session, outcomes).first()?.id();
+            let find =
+                outcomes.iter().position(|outcome| outcome.job.stage == Stage::Find && outcome.job.id() == id)?;
+            ranked(outcomes.get(find..=find)?, Stage::Find)
+        }
+        Tuner::Kernels => fastest_of_each_solver(outcomes),
+        Tuner::Fin | Tuner::MiopenDriver { .. } => return decide_for_miopen(session, outcomes),
     };
     let fastest = *finalists.first()?;
     let tied: Vec<usize> =
         finalists.iter().enumerate().filter(|(_, timed)| timed.ties_with(&fastest)).map(|(index, _)| index).collect();
     let winner = tied.iter().copied().min_by(|&a, &b| finalists[a].preference().cmp(&finalists[b].preference()))?;
     Some(Decision { ties: tied.len() - 1, winner, finalists })
+}
+
+/// The best of each solver in the perf stage that was measured to the end, fastest first.
+fn fastest_of_each_solver(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
+    let mut best: Vec<_> = best_of_each_solver(outcomes).into_values().collect();
+    best.retain(|timed| !timed.timing.pruned);
+    best.sort_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
+    best
+}
+
+/// MIOpen takes the fastest of its find db, whatever the distance to the next: so that one has to be the winner.
+fn decide_for_miopen<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
+    let mut finalists = if session.stages.contains(&Stage::Find) {
+        let following: HashSet<JobId> = follow_ups(session, outcomes).iter().map(Job::id).collect();
+        let tuned = best_of_each_solver(outcomes);
+        let counts = |outcome: &Outcome| {
+            let candidates = &outcome.job.candidates;
+            // One of params that were the best before more was tuned does not count any more.
+            following.contains(&outcome.job_id()) || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
+        };
+        let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find && counts(outcome));
+        finals.flat_map(|outcome| ranked(std::slice::from_ref(outcome), Stage::Find)).collect()
+    } else {
+        fastest_of_each_solver(outcomes)
+    };
+    finalists.sort_by(|a: &Timed<'_>, b| {
+        // As its find db holds them.
+        let time = |timed: &Timed<'_>| timed.timing.median_ms as f32;
+        let solver = |timed: &Timed<'_>| timed.outcome.candidate.solver.clone();
+        time(a).total_cmp(&time(b)).then_with(|| solver(a).cmp(&solver(b)))
+    });
+    let fastest = *finalists.first()?;
+    let ties = finalists.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
+    Some(Decision { finalists, winner: 0, ties })
 }

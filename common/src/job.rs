@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::{Prepared, Task};
 use crate::digest::Digest;
+use crate::miopen::{Solution, Tool};
 use crate::outcome::{Candidate, Failure};
 use crate::problem::Problem;
 use crate::session::SessionName;
@@ -46,9 +47,9 @@ pub struct Job {
     pub stage: Stage,
     pub target: Target,
     pub problem: Problem,
-    /// Digest of the kernel spec's bundle, held in the Store.
+    /// Digest of the kernel spec's bundle, held in the Store; of nothing where MIOpen's solvers are tuned.
     pub spec: Digest,
-    /// Name of the toolchain that compiles it; names the compile queue.
+    /// Name of the toolchain that compiles it, or of the tool of MIOpen's that evaluates it; names the queues.
     pub toolchain: String,
     pub candidates: Vec<Candidate>,
 }
@@ -81,7 +82,7 @@ impl Job {
     /// The queue that its evaluation waits in.
     #[must_use]
     pub fn eval_queue(&self) -> String {
-        eval_queue(&self.target)
+        eval_queue(&self.target, Tool::of_toolchain(&self.toolchain))
     }
 }
 
@@ -97,10 +98,14 @@ pub fn compile_queue(toolchain: &str) -> String {
     format!("bluefin.compile.{toolchain}")
 }
 
-/// `bluefin.eval.<device class>`
+/// `bluefin.eval.<device class>`, and `bluefin.eval.<device class>.<tool>` for jobs that one of MIOpen's tools evaluates:
+/// a device serves all toolchains, but not every machine has MIOpen.
 #[must_use]
-pub fn eval_queue(target: &Target) -> String {
-    format!("bluefin.eval.{target}")
+pub fn eval_queue(target: &Target, tool: Option<Tool>) -> String {
+    match tool {
+        Some(tool) => format!("bluefin.eval.{target}.{}", tool.name()),
+        None => format!("bluefin.eval.{target}"),
+    }
 }
 
 /// A job that waits for its artifacts.
@@ -120,7 +125,27 @@ pub struct EvalJob {
     pub enqueued_ms: u64,
     /// As in the [`CompileJob`] that it was.
     pub recompiles: u32,
-    pub task: Task,
-    /// One for each of `job.candidates`, in their order.
-    pub prepared: Vec<Result<Prepared, Failure>>,
+    pub compiled: Compiled,
+}
+
+/// What the candidates of a job were compiled into. Each list has one entry for each of `job.candidates`, in their order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Compiled {
+    /// Kernels of a spec.
+    Kernels { task: Task, prepared: Vec<Result<Prepared, Failure>> },
+    /// What fin compiled.
+    Fin { solutions: Vec<Result<Solution, Failure>> },
+    /// Nothing: MIOpenDriver compiles where it runs.
+    Driver,
+}
+
+impl Compiled {
+    /// The task and the kernels, if it is kernels of a spec.
+    #[must_use]
+    pub fn kernels(&self) -> Option<(&Task, &[Result<Prepared, Failure>])> {
+        match self {
+            Self::Kernels { task, prepared } => Some((task, prepared)),
+            Self::Fin { .. } | Self::Driver => None,
+        }
+    }
 }

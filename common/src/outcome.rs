@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::Prepared;
+use crate::artifact::Built;
 use crate::job::{GroupId, Job, JobId};
 use crate::value::Value;
 
@@ -59,10 +59,42 @@ pub enum FailureKind {
     OutOfMemory,
     /// The job was given up after its last attempt; the detail says why.
     Dead,
+    /// The device is gone, or stopped answering.
+    DeviceLost,
+    /// An output is not a number where the reference is one.
+    NotANumber,
+    /// The code object is for another architecture.
+    WrongTarget,
+    /// MIOpen: the solver does not apply to the problem, or is excluded.
+    NotApplicable,
+    /// MIOpen: it has no solver of this name.
+    UnknownSolver,
+    /// MIOpen: the solver or its invoker threw, or found no solution.
+    SolverError,
+    /// MIOpen: reported a time that is not positive.
+    InvalidTime,
+    /// MIOpen: the tool wrote no output, or none for this solver.
+    NoResult,
+    /// MIOpen: the output of the tool is not what its protocol says.
+    MalformedOutput,
+    /// MIOpen: the tool crashed or exited with an error.
+    ToolCrash,
+    /// MIOpen: the tool was built for another backend than the step needs.
+    WrongBackend,
+    /// MIOpen: it answered for another problem than it was asked about.
+    KeyMismatch,
+    /// MIOpen: a solver that needs kernels has none.
+    MissingArtifact,
+    /// MIOpen: a kernel does not match its size or checksum.
+    CorruptArtifact,
+    /// MIOpen: a kernel could not be compressed, so its database can not hold it.
+    Uncompressed,
+    /// The budget of its problem or session was spent before it was begun.
+    BudgetSpent,
 }
 
 impl FailureKind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 28] = [
         Self::CompileError,
         Self::CompileTimeout,
         Self::CompileCrash,
@@ -75,6 +107,22 @@ impl FailureKind {
         Self::Hang,
         Self::OutOfMemory,
         Self::Dead,
+        Self::DeviceLost,
+        Self::NotANumber,
+        Self::WrongTarget,
+        Self::NotApplicable,
+        Self::UnknownSolver,
+        Self::SolverError,
+        Self::InvalidTime,
+        Self::NoResult,
+        Self::MalformedOutput,
+        Self::ToolCrash,
+        Self::WrongBackend,
+        Self::KeyMismatch,
+        Self::MissingArtifact,
+        Self::CorruptArtifact,
+        Self::Uncompressed,
+        Self::BudgetSpent,
     ];
 
     /// Name in logs, metrics and JSON.
@@ -93,6 +141,22 @@ impl FailureKind {
             Self::Hang => "hang",
             Self::OutOfMemory => "out_of_memory",
             Self::Dead => "dead",
+            Self::DeviceLost => "device_lost",
+            Self::NotANumber => "not_a_number",
+            Self::WrongTarget => "wrong_target",
+            Self::NotApplicable => "not_applicable",
+            Self::UnknownSolver => "unknown_solver",
+            Self::SolverError => "solver_error",
+            Self::InvalidTime => "invalid_time",
+            Self::NoResult => "no_result",
+            Self::MalformedOutput => "malformed_output",
+            Self::ToolCrash => "tool_crash",
+            Self::WrongBackend => "wrong_backend",
+            Self::KeyMismatch => "key_mismatch",
+            Self::MissingArtifact => "missing_artifact",
+            Self::CorruptArtifact => "corrupt_artifact",
+            Self::Uncompressed => "uncompressed",
+            Self::BudgetSpent => "budget_spent",
         }
     }
 }
@@ -132,19 +196,51 @@ pub struct Timing {
     pub samples_ms: Vec<f32>,
     /// Only probed: clearly slower than the best known of its problem, so not measured to the end.
     pub pruned: bool,
+    /// Whether the caches of the device were cold before each sample.
+    pub cold: bool,
+    /// Samples that were dropped because the device's clock was throttled.
+    pub throttled: u32,
+    /// Median clock of the device during the samples in MHz; 0 where it is not measured.
+    pub clock_mhz: u32,
 }
 
 impl Timing {
     /// Samples kept.
     pub const MAX_SAMPLES: usize = 64;
+
+    /// A single sample of `ms`, by somebody who says no more.
+    #[must_use]
+    pub fn single(ms: f64) -> Self {
+        Self {
+            median_ms: ms,
+            spread_ms: 0.0,
+            samples_ms: vec![ms as f32],
+            pruned: false,
+            cold: false,
+            throttled: 0,
+            clock_mhz: 0,
+        }
+    }
+}
+
+/// The state of a device while a job was on it. Empty or absent: the device does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceState {
+    pub uuid: String,
+    /// Versions of driver and runtime.
+    pub driver: String,
+    pub temperature_c: Option<i16>,
+    pub power_w: Option<u32>,
+    /// Clock in MHz that samples were held against.
+    pub reference_clock_mhz: Option<u32>,
 }
 
 /// What came of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateOutcome {
     pub candidate: Candidate,
-    /// How it was launched; absent where it did not compile.
-    pub prepared: Option<Prepared>,
+    /// What ran; absent where it did not compile.
+    pub built: Option<Built>,
     pub result: Result<Timing, Failure>,
 }
 
@@ -152,12 +248,16 @@ pub struct CandidateOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub job: Job,
-    /// One for each candidate of the job, in its order.
+    /// One for each candidate of the job, in its order; their params are those that a tool of MIOpen's found. MIOpenDriver
+    /// finds solvers too: one for each of those.
     pub candidates: Vec<CandidateOutcome>,
     /// The device it was evaluated on, as the device names itself; empty where no candidate got that far.
     pub device: String,
-    /// Version of the timing protocol.
+    pub device_state: DeviceState,
+    /// Version of the timing protocol; 0 where a tool of MIOpen's measured.
     pub protocol: u16,
+    /// Milliseconds of the eval worker's time that it took.
+    pub busy_ms: u64,
     /// Milliseconds since the Unix epoch.
     pub finished_ms: u64,
 }
@@ -173,6 +273,13 @@ impl Outcome {
         self.job.group()
     }
 
+    /// The outcome of a job that never reached a device.
+    #[must_use]
+    pub fn undone(job: &Job, candidates: Vec<CandidateOutcome>, finished_ms: u64) -> Self {
+        let (device, device_state) = (String::new(), DeviceState::default());
+        Self { job: job.clone(), candidates, device, device_state, protocol: 0, busy_ms: 0, finished_ms }
+    }
+
     /// The outcome of a job that was given up: every candidate failed with [`FailureKind::Dead`] and `reason`.
     #[must_use]
     pub fn dead(job: &Job, reason: &str, finished_ms: u64) -> Self {
@@ -180,8 +287,8 @@ impl Outcome {
         let candidates = job
             .candidates
             .iter()
-            .map(|candidate| CandidateOutcome { candidate: candidate.clone(), prepared: None, result: result.clone() })
+            .map(|candidate| CandidateOutcome { candidate: candidate.clone(), built: None, result: result.clone() })
             .collect();
-        Self { job: job.clone(), candidates, device: String::new(), protocol: 0, finished_ms }
+        Self::undone(job, candidates, finished_ms)
     }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::job::Stage;
+use crate::miopen::Tool;
 use crate::target::Target;
 
 /// Name of a session: 1 to 64 of `A-Z a-z 0-9 . _ -`, because it becomes part of keys and file names.
@@ -72,6 +73,70 @@ pub struct Session {
     pub stages: Vec<Stage>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
+    pub tuner: Tuner,
+    pub budget: Budget,
+    /// Environment variables of MIOpen's tools, by name: find mode, algorithms that are switched off.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Session {
+    /// A session of kernel specs, with no limits.
+    #[must_use]
+    pub fn of_kernels(name: SessionName, target: Target, label: &str, stages: &[Stage], created_ms: u64) -> Self {
+        Self {
+            name,
+            target,
+            label: label.to_string(),
+            stages: stages.to_vec(),
+            created_ms,
+            tuner: Tuner::Kernels,
+            budget: Budget::default(),
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
+/// Whose solvers a session tunes, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tuner {
+    /// Kernel specs: those that bluefin ships and users' own.
+    #[default]
+    Kernels,
+    /// MIOpen's solvers, through fin.
+    Fin,
+    /// MIOpen's solvers, through MIOpenDriver: only what the perf db lacks (`MIOPEN_FIND_ENFORCE=3`), or everything again
+    /// (`4`).
+    MiopenDriver { exhaustive: bool },
+}
+
+impl Tuner {
+    /// The tool of MIOpen's that it runs.
+    #[must_use]
+    pub fn tool(self) -> Option<Tool> {
+        match self {
+            Self::Kernels => None,
+            Self::Fin => Some(Tool::Fin),
+            Self::MiopenDriver { .. } => Some(Tool::MiopenDriver),
+        }
+    }
+}
+
+/// What a session may spend. `None`: no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Time of an eval worker for one solver of one problem, in milliseconds. What runs longer is ended.
+    pub solver_ms: Option<u64>,
+    /// The same for all solvers of a problem. What is left when it is spent is not begun.
+    pub problem_ms: Option<u64>,
+    /// The same for the session.
+    pub session_ms: Option<u64>,
+    /// `MIOPEN_TUNING_TIME_MS_MAX`: one search of MIOpen's.
+    pub tuning_time_ms: Option<u64>,
+    /// `MIOPEN_TUNING_PATIENCE`: candidates in a row without improvement after which MIOpen's search ends.
+    pub tuning_patience: Option<u64>,
+    /// `MIOPEN_DEBUG_TUNING_ITERATIONS_MAX`: candidates that MIOpen's search tries.
+    pub tuning_iterations: Option<u64>,
 }
 
 /// What a session's results depend on, as its first workers pinned it: `toolchain.cc` → version, `device.host` → model.

@@ -119,6 +119,8 @@ pub struct Progress {
     pub groups: u64,
     /// Candidates by result: `timed`, `pruned`, or the name of a failure kind.
     pub candidates: BTreeMap<String, u64>,
+    /// Milliseconds that eval workers spent, by stage name.
+    pub busy_ms: BTreeMap<String, u64>,
 }
 
 impl Progress {
@@ -142,6 +144,19 @@ pub trait Store: Send + Sync + 'static {
     /// Pins `key` of the session to `value` unless it is pinned; returns the value it is pinned to now.
     async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError>;
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError>;
+
+    // === records: small values that last, by shelf and key. What is on which shelf is its owner's business.
+
+    /// Puts `records`, each a key and its value, on `shelf`; what was there under the same keys is replaced.
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError>;
+    /// Puts `value` on `shelf` unless something is there under `key`; returns what is there now.
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError>;
+    /// What is on `shelf` under each of `keys`, in their order.
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
+    /// All of `shelf`, by key.
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+    /// Takes `keys` off `shelf`; those that are not there do no harm.
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError>;
 
     // === blobs: kernel specs, kernels of winners. They last.
 

@@ -38,9 +38,9 @@ macro_rules! message {
     };
 }
 message!(CompileJob, 1, 1, "compile job");
-message!(EvalJob, 2, 1, "eval job");
-message!(Outcome, 3, 1, "outcome");
-message!(Session, 4, 1, "session");
+message!(EvalJob, 2, 2, "eval job");
+message!(Outcome, 3, 2, "outcome");
+message!(Session, 4, 2, "session");
 message!(crate::spec::Bundle, 5, 1, "kernel spec");
 message!(crate::store::CompileRecord, 6, 1, "compile record");
 

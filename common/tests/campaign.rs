@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::artifact::{ArtifactRef, Prepared};
-use bluefin_common::campaign::{best_of_each_solver, decide, find_job, ranked};
+use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
+use bluefin_common::campaign::{best_of_each_solver, decide, follow_ups, ranked};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{Job, Stage};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
@@ -13,13 +13,7 @@ use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 
 fn session(stages: &[Stage]) -> Session {
-    Session {
-        name: "s".parse().unwrap(),
-        target: Target::Host,
-        label: String::new(),
-        stages: stages.to_vec(),
-        created_ms: 0,
-    }
+    Session::of_kernels("s".parse().unwrap(), Target::Host, "", stages, 0)
 }
 
 fn candidate(solver: &str, param: i64) -> Candidate {
@@ -28,9 +22,9 @@ fn candidate(solver: &str, param: i64) -> Candidate {
 
 /// A candidate with 25 samples, median `ms`, spread `spread` and `workspace` bytes.
 fn timed(candidate: Candidate, ms: f64, spread: f64, workspace: u64) -> CandidateOutcome {
-    let timing = Timing { median_ms: ms, spread_ms: spread, samples_ms: vec![ms as f32; 25], pruned: false };
+    let timing = Timing { spread_ms: spread, samples_ms: vec![ms as f32; 25], ..Timing::single(ms) };
     let prepared = Prepared { artifact: ArtifactRef::of(b"a"), launches: Vec::new(), workspace };
-    CandidateOutcome { candidate, prepared: Some(prepared), result: Ok(timing) }
+    CandidateOutcome { candidate, built: Some(Built::Kernel(prepared)), result: Ok(timing) }
 }
 
 fn pruned(candidate: Candidate, ms: f64) -> CandidateOutcome {
@@ -42,7 +36,7 @@ fn pruned(candidate: Candidate, ms: f64) -> CandidateOutcome {
 }
 
 fn failed(candidate: Candidate) -> CandidateOutcome {
-    CandidateOutcome { candidate, prepared: None, result: Err(Failure::new(FailureKind::Hang, "")) }
+    CandidateOutcome { candidate, built: None, result: Err(Failure::new(FailureKind::Hang, "")) }
 }
 
 fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
@@ -55,7 +49,7 @@ fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
         toolchain: "cc".to_string(),
         candidates: candidates.iter().map(|outcome| outcome.candidate.clone()).collect(),
     };
-    Outcome { job, candidates, device: String::new(), protocol: 1, finished_ms: 0 }
+    Outcome::undone(&job, candidates, 0)
 }
 
 fn perf() -> Vec<Outcome> {
@@ -70,19 +64,19 @@ fn perf() -> Vec<Outcome> {
 
 #[test]
 fn finalists_are_the_best_of_each_solver_whatever_the_order() {
-    let find = find_job(&session(&Stage::ALL), &perf()).unwrap();
+    let find = follow_ups(&session(&Stage::ALL), &perf()).remove(0);
     assert_eq!(find.candidates, [candidate("A", 2), candidate("B", 1), candidate("D", 2)]);
     assert_eq!(find.stage, Stage::Find);
     let mut reversed = perf();
     reversed.reverse();
-    assert_eq!(find_job(&session(&Stage::ALL), &reversed).unwrap().id(), find.id());
+    assert_eq!(follow_ups(&session(&Stage::ALL), &reversed)[0].id(), find.id());
 }
 
 #[test]
 fn no_find_job_without_the_stage_or_without_times() {
-    assert!(find_job(&session(&[Stage::Perf]), &perf()).is_none());
-    assert!(find_job(&session(&Stage::ALL), &perf()[3..4]).is_none());
-    assert!(find_job(&session(&Stage::ALL), &[]).is_none());
+    assert!(follow_ups(&session(&[Stage::Perf]), &perf()).is_empty());
+    assert!(follow_ups(&session(&Stage::ALL), &perf()[3..4]).is_empty());
+    assert!(follow_ups(&session(&Stage::ALL), &[]).is_empty());
 }
 
 #[test]

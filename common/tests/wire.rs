@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Launch, Prepared, Role, Task, Tolerance};
+use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Built, Launch, Prepared, Role, Task, Tolerance};
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{CompileJob, EvalJob, Job, Stage};
-use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job, Stage};
+use bluefin_common::miopen::{KernelObject, Solution};
+use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, FailureKind, Outcome, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
-use bluefin_common::session::Session;
+use bluefin_common::session::{Budget, Session, Tuner};
 use bluefin_common::spec::Bundle;
 use bluefin_common::store::CompileRecord;
 use bluefin_common::value::Value;
@@ -65,25 +66,49 @@ fn eval_job() -> EvalJob {
         job: job(),
         enqueued_ms: 1_790_000_000_000,
         recompiles: 3,
-        task: Task {
-            buffers: vec![buffer],
-            reference: prepared(),
-            tolerance: Tolerance { absolute: 1e-3, relative: 1e-2 },
+        compiled: Compiled::Kernels {
+            task: Task {
+                buffers: vec![buffer],
+                reference: prepared(),
+                tolerance: Tolerance { absolute: 1e-3, relative: 1e-2 },
+            },
+            prepared: vec![Ok(prepared()), Err(Failure::new(FailureKind::CompileError, "line 3: no"))],
         },
-        prepared: vec![Ok(prepared()), Err(Failure::new(FailureKind::CompileError, "line 3: no"))],
     }
 }
 
 fn outcome() -> Outcome {
-    let timing = Timing { median_ms: 1.25, spread_ms: 0.01, samples_ms: vec![1.25, 1.24, 1.5], pruned: false };
+    let timing = Timing {
+        median_ms: 1.25,
+        spread_ms: 0.01,
+        samples_ms: vec![1.25, 1.24, 1.5],
+        pruned: false,
+        cold: true,
+        throttled: 1,
+        clock_mhz: 1700,
+    };
     let results = [Ok(timing), Err(Failure::new(FailureKind::WrongResult, "y[3]: got 1, want 2"))];
     let candidates = job()
         .candidates
         .into_iter()
         .zip(results)
-        .map(|(candidate, result)| CandidateOutcome { candidate, prepared: Some(prepared()), result })
+        .map(|(candidate, result)| CandidateOutcome { candidate, built: Some(Built::Kernel(prepared())), result })
         .collect();
-    Outcome { job: job(), candidates, device: "MI250X".to_string(), protocol: 1, finished_ms: 1_790_000_000_001 }
+    Outcome {
+        job: job(),
+        candidates,
+        device: "MI250X".to_string(),
+        device_state: DeviceState {
+            uuid: "GPU-1".to_string(),
+            driver: "6.4".to_string(),
+            temperature_c: Some(61),
+            power_w: Some(400),
+            reference_clock_mhz: Some(1700),
+        },
+        protocol: 2,
+        busy_ms: 1234,
+        finished_ms: 1_790_000_000_001,
+    }
 }
 
 fn session() -> Session {
@@ -93,6 +118,9 @@ fn session() -> Session {
         label: "why".to_string(),
         stages: Stage::ALL.to_vec(),
         created_ms: 1_790_000_000_000,
+        tuner: Tuner::MiopenDriver { exhaustive: true },
+        budget: Budget { solver_ms: Some(600_000), tuning_patience: Some(50), ..Budget::default() },
+        environment: BTreeMap::from([("MIOPEN_FIND_MODE".to_string(), "1".to_string())]),
     }
 }
 
@@ -148,6 +176,23 @@ fn golden_bytes() {
 }
 
 #[test]
+fn what_fin_compiled_travels() {
+    let kernel = KernelObject {
+        file: "conv1x1u.s".to_string(),
+        options: " -Wa,-defsym,a=1".to_string(),
+        blob: ArtifactRef::of(b"BZh9"),
+        md5: "d41d8cd98f00b204e9800998ecf8427e".to_string(),
+        size: 145_576,
+    };
+    let algorithm = "miopenConvolutionFwdAlgoDirect".to_string();
+    let solution = Solution { algorithm, workspace: 1 << 40, tunable: true, kernels: vec![kernel] };
+    let failure = Failure::new(FailureKind::CorruptArtifact, "md5");
+    let compiled = Compiled::Fin { solutions: vec![Ok(solution), Err(failure)] };
+    let job = EvalJob { compiled, ..eval_job() };
+    assert_eq!(decode::<EvalJob>(&encode(&job).unwrap()).unwrap(), job);
+}
+
+#[test]
 fn a_length_that_lies_is_refused_without_allocating() {
     let mut bytes = encode(&bundle()).unwrap();
     bytes.truncate(5);
@@ -171,8 +216,8 @@ fn the_same_job_has_the_same_id() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=6) {
-        let framed = [&[b'B', b'F', kind, 1, 1], bytes.as_slice()].concat();
+    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=6, version in 1u8..=2) {
+        let framed = [&[b'B', b'F', kind, version, 1], bytes.as_slice()].concat();
         let _ = decode::<CompileJob>(&framed);
         let _ = decode::<EvalJob>(&framed);
         let _ = decode::<Outcome>(&framed);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bluefin_common::artifact::{Prepared, Task};
 use bluefin_common::broker::{Broker, BrokerError};
 use bluefin_common::campaign::{self, now_ms};
-use bluefin_common::job::{CompileJob, EvalJob, Job};
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job};
 use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome};
 use bluefin_common::session::SessionName;
@@ -80,7 +80,13 @@ impl Jobs {
         match prepared {
             Ok((task, prepared)) if prepared.iter().any(Result::is_ok) => {
                 let CompileJob { enqueued_ms, recompiles, .. } = *compile_job;
-                self.pass_on(EvalJob { job: job.clone(), enqueued_ms, recompiles, task, prepared }).await?;
+                self.pass_on(EvalJob {
+                    job: job.clone(),
+                    enqueued_ms,
+                    recompiles,
+                    compiled: Compiled::Kernels { task, prepared },
+                })
+                .await?;
             }
             Ok((_, prepared)) => self.fail(job, prepared.into_iter().filter_map(Result::err)).await?,
             Err(failure) => self.fail(job, job.candidates.iter().map(|_| failure.clone())).await?,
@@ -193,12 +199,11 @@ impl Jobs {
     async fn fail(&self, job: &Job, failures: impl Iterator<Item = Failure>) -> Result<(), Error> {
         let outcomes = job.candidates.iter().zip(failures).map(|(candidate, failure)| CandidateOutcome {
             candidate: candidate.clone(),
-            prepared: None,
+            built: None,
             result: Err(failure),
         });
         let candidates = outcomes.collect();
-        let outcome =
-            Outcome { job: job.clone(), candidates, device: String::new(), protocol: 0, finished_ms: now_ms() };
+        let outcome = Outcome::undone(job, candidates, now_ms());
         let kinds: BTreeMap<_, usize> = outcome.candidates.iter().filter_map(|c| c.result.as_ref().err()).fold(
             BTreeMap::new(),
             |mut kinds, failure| {

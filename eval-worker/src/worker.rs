@@ -62,7 +62,7 @@ pub async fn run(
         DeviceSpec::Noop(_) => None,
     };
     let device_name = device.as_ref().map_or_else(|| "noop".to_string(), |device| device.device().to_string());
-    let queue = eval_queue(&config.device.target());
+    let queue = eval_queue(&config.device.target(), None);
     tracing::info!(worker = config.worker, device = device_name, queue, "evaluating");
     let mut consumer = broker.consume(&queue, config.prefetch.max(1)).await?;
 

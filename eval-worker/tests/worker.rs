@@ -5,8 +5,9 @@ mod support;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_common::artifact::{Built, Prepared};
 use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS, MAX_REDELIVERIES};
-use bluefin_common::job::{CompileJob, EvalJob, Job, Stage};
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job, Stage};
 use bluefin_common::outcome::{Failure, FailureKind};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -35,6 +36,11 @@ fn main() -> ExitCode {
     ])
 }
 
+fn prepared_mut(eval_job: &mut EvalJob) -> &mut Vec<Result<Prepared, Failure>> {
+    let Compiled::Kernels { prepared, .. } = &mut eval_job.compiled else { panic!("not of kernels") };
+    prepared
+}
+
 fn a_job_becomes_an_outcome() {
     block_on(async {
         let mut setting = Setting::new(&[Stage::Perf]).await;
@@ -51,8 +57,11 @@ fn a_job_becomes_an_outcome() {
         assert!(!outcome.device.is_empty());
         let [timed, uncompiled, crashed] = outcome.candidates.as_slice() else { panic!("{outcome:?}") };
         let median_ms = timed.result.as_ref().unwrap().median_ms;
-        assert_eq!(timed.prepared.as_ref(), eval_job.prepared[0].as_ref().ok());
-        assert_eq!((&uncompiled.result, &uncompiled.prepared), (&Err(refused), &None));
+        assert_eq!(
+            timed.built.as_ref().and_then(Built::kernel),
+            eval_job.compiled.kernels().unwrap().1[0].as_ref().ok()
+        );
+        assert_eq!((&uncompiled.result, &uncompiled.built), (&Err(refused), &None));
         assert_eq!(crashed.result.as_ref().unwrap_err().kind, FailureKind::Fault);
 
         let session = &setting.session.name;
@@ -94,7 +103,7 @@ fn the_find_stage_keeps_its_kernels() {
         for candidate in &outcome.candidates {
             let timing = candidate.result.as_ref().unwrap();
             assert!(!timing.pruned && timing.samples_ms.len() >= 3);
-            let artifact = candidate.prepared.as_ref().unwrap().artifact;
+            let artifact = candidate.built.as_ref().and_then(Built::kernel).unwrap().artifact;
             assert!(setting.store.blob(artifact.digest).await.unwrap().is_some(), "the exporter needs it");
         }
         setting.settled("done", 2.0).await;
@@ -126,7 +135,7 @@ fn missing_artifacts_are_compiled_again() {
         let job = setting.job(1, Stage::Perf, 2);
         let evicted = kernel(&format!("zero = 5; {RIGHT}"));
         let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT)), Ok(kernel(RIGHT))]).await;
-        eval_job.prepared[1] = Ok(evicted.prepared);
+        prepared_mut(&mut eval_job)[1] = Ok(evicted.prepared);
         setting.publish(&eval_job).await;
         let worker = setting.work(|_| {});
         setting.settled("recompile", 1.0).await;
@@ -148,7 +157,7 @@ fn a_cache_that_is_too_small_ends_with_an_outcome() {
         let mut setting = Setting::new(&[Stage::Perf]).await;
         let job = setting.job(1, Stage::Perf, 1);
         let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
-        eval_job.prepared[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).prepared);
+        prepared_mut(&mut eval_job)[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).prepared);
         eval_job.recompiles = MAX_ATTEMPTS - 1;
         setting.publish(&eval_job).await;
         let worker = setting.work(|_| {});

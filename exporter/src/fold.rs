@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::campaign::{Decision, Timed, best_of_each_solver, decide};
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::Outcome;
@@ -236,7 +236,7 @@ fn kernel(
     problem: &Problem,
     winner: &Timed<'_>,
 ) -> Result<(KernelName, KernelRef), String> {
-    let prepared = winner.outcome.prepared.as_ref().ok_or("its outcome names no code object")?;
+    let prepared = winner.outcome.built.as_ref().and_then(Built::kernel).ok_or("its outcome names no code object")?;
     let scope = spec.scope(problem, &session.target).map_err(|error| error.to_string())?;
     let scope =
         scope.ok_or_else(|| format!("kernel spec {} is not for this problem on {}", spec.name, session.target))?;

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bluefin_common::artifact::Built;
 use bluefin_common::db::find_db::FindDb;
 use bluefin_common::db::kernel_db::KernelDb;
 use bluefin_common::db::perf_db::PerfDb;
@@ -352,7 +353,8 @@ async fn one_name_for_two_code_objects_is_told() {
     let mut changed = outcomes(&session, &other, &problem, &times);
     let code = b"the code of another version of the source".to_vec();
     for candidate in changed.iter_mut().flat_map(|outcome| &mut outcome.candidates) {
-        candidate.prepared.as_mut().unwrap().artifact = bluefin_common::artifact::ArtifactRef::of(&code);
+        let Some(Built::Kernel(prepared)) = &mut candidate.built else { panic!("{candidate:?}") };
+        prepared.artifact = bluefin_common::artifact::ArtifactRef::of(&code);
     }
     let groups = vec![outcomes(&session, &tiny, &problem, &times), changed];
     let mut sample = Sample::new(&session, &[&tiny, &other], groups);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId, Stage, group_id};
 use bluefin_common::outcome::{Candidate, Outcome};
@@ -101,8 +101,10 @@ impl Store for Repeated {
             for bytes in &self.encoded {
                 let mut outcome: Outcome = wire::decode(bytes).unwrap();
                 outcome.job.problem = problem.clone();
-                for prepared in outcome.candidates.iter_mut().filter_map(|candidate| candidate.prepared.as_mut()) {
-                    prepared.artifact = self.kernels[n as usize % KERNELS];
+                for candidate in &mut outcome.candidates {
+                    if let Some(Built::Kernel(prepared)) = &mut candidate.built {
+                        prepared.artifact = self.kernels[n as usize % KERNELS];
+                    }
                 }
                 all.push(outcome);
             }
@@ -126,6 +128,21 @@ impl Store for Repeated {
     }
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
         self.sample.pins(session).await
+    }
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        self.sample.put_records(shelf, records).await
+    }
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.sample.claim_record(shelf, key, value).await
+    }
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.sample.records_of(shelf, keys).await
+    }
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.sample.records(shelf).await
+    }
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
+        self.sample.remove_records(shelf, keys).await
     }
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         self.sample.put_blob(bytes).await

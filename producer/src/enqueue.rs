@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::{self, now_ms};
-use bluefin_common::job::{CompileJob, GroupId, Job, JobId};
+use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::session::Session;
 use bluefin_common::store::{JobState, Planned, Store};
-use bluefin_common::wire;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::PlanError;
@@ -123,8 +122,8 @@ impl<'a> Enqueuer<'a> {
     async fn publish_all(&self, jobs: &[(&Job, JobId)]) -> Result<(), PlanError> {
         let enqueued_ms = now_ms();
         let published: Vec<JobId> = stream::iter(jobs.iter().copied().map(|(job, id)| async move {
-            let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?;
-            self.broker.publish(&job.compile_queue(), &id.to_string(), body.into()).await?;
+            let (queue, body) = campaign::first_message(job, enqueued_ms)?;
+            self.broker.publish(&queue, &id.to_string(), body.into()).await?;
             Ok::<_, PlanError>(id)
         }))
         .buffer_unordered(WINDOW)
@@ -139,7 +138,7 @@ impl<'a> Enqueuer<'a> {
         let open = self.store.open_jobs(&self.session.name, group).await?;
         if open > 0 && self.publish == Publish::Unfinished {
             let outcomes = self.store.outcomes(&self.session.name, &[group]).await?;
-            if let Some(find) = campaign::find_job(&self.session, &outcomes) {
+            for find in campaign::follow_ups(&self.session, &outcomes) {
                 campaign::publish(self.store, self.broker, &find, now_ms()).await?;
                 self.total.published += 1;
             }

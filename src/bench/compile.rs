@@ -55,13 +55,7 @@ struct Run {
 async fn stage(store: &Arc<dyn Store>, name: &str, candidates: usize) -> anyhow::Result<Run> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
-    let session = Session {
-        name: name.parse()?,
-        target: Target::Host,
-        label: String::new(),
-        stages: vec![Stage::Perf],
-        created_ms: now_ms(),
-    };
+    let session = Session::of_kernels(name.parse()?, Target::Host, "", &[Stage::Perf], now_ms());
     let jobs = jobs(store, &session, candidates).await?;
     let (count, candidates) = (jobs.len() as u64, jobs.iter().map(|job| job.candidates.len() as u64).sum());
     let mut enqueuer = Enqueuer::open(&**store, &*broker, &session, Publish::Missing).await?;
@@ -77,7 +71,7 @@ async fn stage(store: &Arc<dyn Store>, name: &str, candidates: usize) -> anyhow:
     let started = Instant::now();
     let mut workers = tokio::task::JoinSet::new();
     workers.spawn(compile_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
-    while broker.depth(&eval_queue(&Target::Host)).await? < count {
+    while broker.depth(&eval_queue(&Target::Host, None)).await? < count {
         ensure!(workers.try_join_next().is_none(), "the worker ended");
         tokio::time::sleep(LOOK_EVERY).await;
     }

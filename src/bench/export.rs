@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use bluefin_common::artifact::{ArtifactRef, Prepared};
-use bluefin_common::campaign::{find_job, now_ms};
+use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
+use bluefin_common::campaign::{follow_ups, now_ms};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{Job, Stage};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
@@ -69,13 +69,8 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
 
 /// Stores about `count` outcomes of convolutions, as a tuned session has them.
 async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
-    let session = Session {
-        name: format!("bench-export-{}", now_ms()).parse()?,
-        target: Target::Host,
-        label: "bluefin bench".to_string(),
-        stages: Stage::ALL.to_vec(),
-        created_ms: 0,
-    };
+    let name = format!("bench-export-{}", now_ms()).parse()?;
+    let session = Session::of_kernels(name, Target::Host, "bluefin bench", &Stage::ALL, 0);
     store.create_session(&session).await?;
     let spec = LoadedSpec::shipped()?.into_iter().find(|spec| spec.spec.name == "conv-fwd-host");
     let spec = spec.context("the spec conv-fwd-host")?;
@@ -98,7 +93,7 @@ async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
             .iter()
             .map(|job| outcome(Job { problem: problem.clone(), ..job.clone() }, index, kernels))
             .collect();
-        let find = find_job(session_ref, &perf).context("a find job")?;
+        let find = follow_ups(session_ref, &perf).pop().context("a find job")?;
         let find = outcome(find, index, kernels);
         for outcome in perf.iter().chain([&find]) {
             store.plan(&session_ref.name, &[Planned::of(&outcome.job)]).await?;
@@ -142,15 +137,14 @@ fn outcome(job: Job, index: u64, kernels: &[ArtifactRef]) -> Outcome {
             let artifact = kernels[usize::from(name.0[0]) % kernels.len()];
             CandidateOutcome {
                 candidate: candidate.clone(),
-                prepared: Some(Prepared { artifact, launches: Vec::new(), workspace: 4096 }),
+                built: Some(Built::Kernel(Prepared { artifact, launches: Vec::new(), workspace: 4096 })),
                 result: Ok(Timing {
-                    median_ms,
                     spread_ms: median_ms / 100.0,
                     samples_ms: vec![median_ms as f32; 12],
-                    pruned: false,
+                    ..Timing::single(median_ms)
                 }),
             }
         })
         .collect();
-    Outcome { job, candidates, device: "bench".to_string(), protocol: 1, finished_ms: 0 }
+    Outcome { device: "bench".to_string(), protocol: 1, ..Outcome::undone(&job, candidates, 0) }
 }

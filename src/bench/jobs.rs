@@ -17,13 +17,8 @@ pub fn noop_spec() -> anyhow::Result<LoadedSpec> {
 /// A session of its own for every run, so that each starts from nothing.
 pub fn session(stages: &[Stage]) -> anyhow::Result<Session> {
     let created_ms = now_ms();
-    Ok(Session {
-        name: format!("bench-{created_ms}-{}", std::process::id()).parse()?,
-        target: "gfx000-1".parse()?,
-        label: "bluefin bench".to_string(),
-        stages: stages.to_vec(),
-        created_ms,
-    })
+    let name = format!("bench-{created_ms}-{}", std::process::id()).parse()?;
+    Ok(Session::of_kernels(name, "gfx000-1".parse()?, "bluefin bench", stages, created_ms))
 }
 
 /// `count` jobs of as many problems, the ones from `first` on.

@@ -6,11 +6,12 @@
 //! | --- | --- | --- |
 //! | `bluefin:sessions` | hash | session name → session |
 //! | `bluefin:blob:<digest>` | string | kernel spec or winning kernel, zstd |
+//! | `bluefin:shelf:<shelf>` | hash | key → record, see [`crate::shelf`] |
 //! | `bluefin:session:<name>:pins` | hash | key → value, the first one written |
 //! | `bluefin:session:<name>:jobs` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it |
 //! | `bluefin:session:<name>:open` | hash | group → jobs without an outcome; every group that ever had a job is in it |
 //! | `bluefin:session:<name>:unsettled` | set | groups that have work left |
-//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>` → count |
+//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms) → count |
 //! | `bluefin:session:<name>:best` | hash | group → best median in milliseconds, as text |
 //! | `bluefin:session:<name>:group:<group>` | hash | job id → outcome |
 //! | `bluefin:cas:<digest>` | string, TTL | artifact, zstd |
@@ -59,6 +60,9 @@ const BULK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Connections for outcomes; each connects when it is first needed.
 const OUTCOME_LINKS: usize = 8;
+
+/// Records in one command.
+const RECORDS: usize = 1000;
 
 /// Sessions that are kept in memory.
 const SESSIONS_KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -158,6 +162,51 @@ impl Store for RedisStore {
 
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
         query(&self.main, cmd("HGETALL").arg(SessionKeys(session).pins())).await
+    }
+
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        let key = keys::shelf(shelf);
+        for chunk in records.chunks(RECORDS) {
+            let mut command = cmd("HSET");
+            command.arg(&key);
+            for (field, value) in chunk {
+                command.arg(field).arg(value);
+            }
+            let () = query(&self.blobs, &command).await?;
+        }
+        Ok(())
+    }
+
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let shelf = keys::shelf(shelf);
+        let mut pipeline = redis::pipe();
+        pipeline.hset_nx(&shelf, key, value).ignore().hget(&shelf, key);
+        let (claimed,): (Vec<u8>,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        Ok(claimed)
+    }
+
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let shelf = keys::shelf(shelf);
+        let mut found = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(RECORDS) {
+            let values: Vec<Option<Vec<u8>>> = query(&self.blobs, cmd("HMGET").arg(&shelf).arg(chunk)).await?;
+            found.extend(values);
+        }
+        Ok(found)
+    }
+
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut all: Vec<(String, Vec<u8>)> = query(&self.blobs, cmd("HGETALL").arg(keys::shelf(shelf))).await?;
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
+        let shelf = keys::shelf(shelf);
+        for chunk in keys.chunks(RECORDS) {
+            let () = query(&self.main, cmd("HDEL").arg(&shelf).arg(chunk)).await?;
+        }
+        Ok(())
     }
 
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {

@@ -148,6 +148,31 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| records::pins(connection, &session)).await
     }
 
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        let (shelf, records) = (shelf.to_string(), records.to_vec());
+        self.engine.call(move |connection| records::put_records(connection, &shelf, &records)).await
+    }
+
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let (shelf, key, value) = (shelf.to_string(), key.to_string(), value.to_vec());
+        self.engine.call(move |connection| records::claim_record(connection, &shelf, &key, &value)).await
+    }
+
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let (shelf, keys) = (shelf.to_string(), keys.to_vec());
+        self.engine.call(move |connection| records::records_of(connection, &shelf, &keys)).await
+    }
+
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let shelf = shelf.to_string();
+        self.engine.call(move |connection| records::records(connection, &shelf)).await
+    }
+
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
+        let (shelf, keys) = (shelf.to_string(), keys.to_vec());
+        self.engine.call(move |connection| records::remove_records(connection, &shelf, &keys)).await
+    }
+
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let packed = pack("blob", bytes).await?;
         let digest = packed.artifact.digest;

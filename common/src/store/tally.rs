@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::outcome::{CandidateOutcome, Outcome};
 
-/// Candidates of `outcome` by result: `timed`, `pruned`, or the name of a failure kind.
-pub(crate) fn tally(outcome: &Outcome) -> BTreeMap<&'static str, u64> {
+/// What is counted, as kind and name: `candidates` by result (`timed`, `pruned`, or the name of a failure kind), and `busy`
+/// milliseconds by stage.
+pub(crate) fn tally(outcome: &Outcome) -> BTreeMap<(&'static str, &'static str), u64> {
     let mut tally = BTreeMap::new();
     for candidate in &outcome.candidates {
-        *tally.entry(result_name(candidate)).or_default() += 1;
+        *tally.entry(("candidates", result_name(candidate))).or_default() += 1;
+    }
+    if outcome.busy_ms > 0 {
+        tally.insert(("busy", outcome.job.stage.name()), outcome.busy_ms);
     }
     tally
 }

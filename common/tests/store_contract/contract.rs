@@ -55,6 +55,26 @@ pub async fn the_first_pin_stands(backend: &impl Backend) {
     assert_eq!(pins.get("device.host"), seen.first());
 }
 
+pub async fn records_stay_on_their_shelves(backend: &impl Backend) {
+    let store = backend.store();
+    assert!(store.records("tags").await.unwrap().is_empty());
+    let record = |key: &str, value: &[u8]| (key.to_string(), value.to_vec());
+    let all: Vec<_> = (0..2500).map(|n| record(&format!("{n:04}"), &[0, 255, n as u8])).collect();
+    store.put_records("tag:a", &all).await.unwrap();
+    store.put_records("tag:a", &[]).await.unwrap();
+    assert_eq!(store.records("tag:a").await.unwrap(), all);
+    store.put_records("tag:a", &[record("0007", b"new")]).await.unwrap();
+    store.put_records("tag:b", &[record("0007", b"b")]).await.unwrap();
+    let keys = ["0007", "none", "0000"].map(str::to_string);
+    let found = store.records_of("tag:a", &keys).await.unwrap();
+    assert_eq!(found, [Some(b"new".to_vec()), None, Some(vec![0, 255, 0])]);
+    assert_eq!(store.claim_record("tag:a", "0007", b"later").await.unwrap(), b"new");
+    assert_eq!(store.claim_record("tag:a", "claimed", b"first").await.unwrap(), b"first");
+    store.remove_records("tag:a", &keys).await.unwrap();
+    assert_eq!(store.records("tag:a").await.unwrap().len(), 2499);
+    assert_eq!(store.records("tag:b").await.unwrap(), [record("0007", b"b")]);
+}
+
 pub async fn blobs_last_and_are_verified(backend: &impl Backend) {
     let store = backend.store();
     for bytes in [Vec::new(), b"kernel".to_vec(), noise(1, 300_000)] {
@@ -171,6 +191,7 @@ pub async fn jobs_move_from_planned_to_done(backend: &impl Backend) {
     assert_eq!(progress.done, counts(&[("perf", 1)]));
     assert_eq!(progress.candidates, counts(&[("timed", 2), ("pruned", 1), ("wrong_result", 1)]));
     assert_eq!((progress.groups, progress.unsettled_groups), (2, 2));
+    assert_eq!(progress.busy_ms, counts(&[("perf", 30)]));
 }
 
 pub async fn large_plans_keep_their_order(backend: &impl Backend) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::artifact::{ArtifactRef, Prepared};
+use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Job, Stage};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
@@ -17,7 +17,7 @@ pub fn name(text: &str) -> SessionName {
 }
 
 pub fn session(text: &str, label: &str) -> Session {
-    Session { name: name(text), target: Target::Host, label: label.into(), stages: Stage::ALL.to_vec(), created_ms: 1 }
+    Session::of_kernels(name(text), Target::Host, label, &Stage::ALL, 1)
 }
 
 /// Job `number` of group `group`.
@@ -39,7 +39,7 @@ pub fn job(session: &SessionName, group: i64, number: i64) -> Job {
 /// Two candidates timed, one pruned, one failed.
 pub fn outcome(job: &Job) -> Outcome {
     let prepared = Prepared { artifact: ArtifactRef::of(b"code"), launches: Vec::new(), workspace: 0 };
-    let timing = |pruned| Timing { median_ms: 1.5, spread_ms: 0.1, samples_ms: vec![1.5; 12], pruned };
+    let timing = |pruned| Timing { spread_ms: 0.1, samples_ms: vec![1.5; 12], pruned, ..Timing::single(1.5) };
     let results = [
         Ok(timing(false)),
         Ok(timing(false)),
@@ -48,16 +48,11 @@ pub fn outcome(job: &Job) -> Outcome {
     ];
     let of = |(candidate, result): (&Candidate, _)| CandidateOutcome {
         candidate: candidate.clone(),
-        prepared: Some(prepared.clone()),
+        built: Some(Built::Kernel(prepared.clone())),
         result,
     };
-    Outcome {
-        job: job.clone(),
-        candidates: job.candidates.iter().zip(results).map(of).collect(),
-        device: "test".into(),
-        protocol: 1,
-        finished_ms: 2,
-    }
+    let candidates = job.candidates.iter().zip(results).map(of).collect();
+    Outcome { device: "test".into(), protocol: 1, busy_ms: 30, ..Outcome::undone(job, candidates, 2) }
 }
 
 pub fn planned(jobs: &[Job]) -> Vec<Planned> {

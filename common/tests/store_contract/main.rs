@@ -50,6 +50,7 @@ macro_rules! suite {
         $(suite!($name, $backend, [
             sessions_are_created_once,
             the_first_pin_stands,
+            records_stay_on_their_shelves,
             blobs_last_and_are_verified,
             artifacts_come_back,
             an_evicted_artifact_is_none,

@@ -85,6 +85,7 @@ impl Model {
                 .into_iter()
                 .filter_map(|(name, each)| counted(name, each * done))
                 .collect(),
+            busy_ms: counted("perf", 30 * done).into_iter().collect(),
         }
     }
 }

@@ -63,18 +63,12 @@ pub async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {
 pub async fn fleet_on(broker: EmbeddedBroker, change: impl FnOnce(&mut Bundle)) -> Fleet {
     let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
     change(&mut bundle);
-    let session = Session {
-        name: "test".parse().unwrap(),
-        target: Target::Host,
-        label: String::new(),
-        stages: vec![Stage::Perf],
-        created_ms: 1,
-    };
+    let session = Session::of_kernels("test".parse().unwrap(), Target::Host, "", &[Stage::Perf], 1);
     let store = Arc::new(SqliteStore::in_memory().unwrap());
     store.create_session(&session).await.unwrap();
     store.put_blob(&bundle.encode().unwrap()).await.unwrap();
     let broker = Arc::new(broker);
-    for queue in [compile_queue("cc"), compile_queue("noop"), eval_queue(&Target::Host), DEAD_QUEUE.to_string()] {
+    for queue in [compile_queue("cc"), compile_queue("noop"), eval_queue(&Target::Host, None), DEAD_QUEUE.to_string()] {
         broker.declare(&queue).await.unwrap();
     }
     let spec = KernelSpec::load(&bundle).unwrap();

@@ -17,21 +17,22 @@ use crate::fleet::{PATIENCE, fleet, fleet_on, kinds, next};
 #[tokio::test]
 async fn a_job_becomes_an_eval_job_with_its_artifacts() {
     let fleet = fleet(|_| {}).await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host)).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let job = fleet.job(64, 4);
     fleet.enqueue(&job).await;
     let eval: EvalJob = next(&mut evals).await;
-    assert_eq!((&eval.job, eval.prepared.len()), (&job, 4));
-    assert_eq!(eval.task.buffers.len(), 2);
-    for prepared in eval.prepared.iter().map(|prepared| prepared.as_ref().unwrap()).chain([&eval.task.reference]) {
+    let (task, prepared) = eval.compiled.kernels().unwrap();
+    assert_eq!((&eval.job, prepared.len()), (&job, 4));
+    assert_eq!(task.buffers.len(), 2);
+    for prepared in prepared.iter().map(|prepared| prepared.as_ref().unwrap()).chain([&task.reference]) {
         assert!(fleet.store.artifact(prepared.artifact).await.unwrap().is_some());
         assert_eq!(prepared.launches.len(), 1);
     }
     // The same again, as after a crash before the acknowledgement: nothing is compiled.
     fleet.enqueue(&job).await;
     let again: EvalJob = next(&mut evals).await;
-    assert_eq!(again.prepared, eval.prepared);
+    assert_eq!(again.compiled, eval.compiled);
     assert_eq!(worker.stop().await.compiled().0, 5);
     assert_eq!(fleet.broker.depth(&compile_queue("cc")).await.unwrap(), 0);
 }
@@ -43,13 +44,13 @@ async fn a_candidate_that_fails_does_not_fail_its_batch() {
         *source = format!("#if defined(ROWS) && ROWS == 4\n#error four\n#endif\n{source}");
     })
     .await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host)).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let mut job = fleet.job(64, 30);
     job.candidates.push(Candidate { solver: "StencilTiled".to_string(), params: vec![] });
     fleet.enqueue(&job).await;
     let eval: EvalJob = next(&mut evals).await;
-    for (candidate, prepared) in job.candidates.iter().zip(&eval.prepared) {
+    for (candidate, prepared) in job.candidates.iter().zip(eval.compiled.kernels().unwrap().1) {
         let failure = prepared.as_ref().err().map(|failure| (failure.kind, failure.detail.contains("four")));
         let expected = match candidate.params.as_slice() {
             [] => Some((FailureKind::InvalidLaunch, false)),
@@ -82,7 +83,7 @@ async fn nothing_to_evaluate_is_an_outcome() {
         // Its group has nothing left to do.
         worker.stop().await;
         assert!(fleet.store.progress(&fleet.session.name).await.unwrap().is_complete());
-        assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host)).await.unwrap(), 0);
+        assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
     }
 }
 
@@ -90,7 +91,7 @@ async fn nothing_to_evaluate_is_an_outcome() {
 async fn poison_goes_to_the_dead_letters() {
     let fleet = fleet(|_| {}).await;
     let mut dead = fleet.consume(DEAD_QUEUE).await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host)).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let queue = compile_queue("cc");
     fleet.broker.publish(&queue, "poison", vec![1, 2, 3].into()).await.unwrap();
@@ -140,7 +141,7 @@ async fn a_job_that_was_tried_too_often_is_given_up_with_an_outcome() {
 async fn an_outage_uses_up_no_attempts() {
     // A queue that is full is one that takes nothing now.
     let fleet = fleet_on(EmbeddedBroker::with_max_depth(1), |_| {}).await;
-    let evals = eval_queue(&Target::Host);
+    let evals = eval_queue(&Target::Host, None);
     fleet.broker.publish(&evals, "in the way", vec![0].into()).await.unwrap();
     let worker = fleet.worker(|_| {});
     let job = fleet.job(64, 1);
@@ -178,7 +179,7 @@ async fn a_job_with_an_outcome_is_skipped() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(worker.stop().await.compiled().0, 0);
-    assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host)).await.unwrap(), 0);
+    assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -239,7 +240,7 @@ async fn compiling_pauses_while_evaluation_is_behind() {
             }
         }
     };
-    let evals = eval_queue(&Target::Host);
+    let evals = eval_queue(&Target::Host, None);
     let settled = || async {
         (fleet.broker.depth(&compile_queue("noop")).await.unwrap(), fleet.broker.depth(&evals).await.unwrap())
     };
@@ -270,7 +271,7 @@ async fn slots_are_kept_busy() {
     for job in &jobs {
         fleet.enqueue(job).await;
     }
-    let mut evals = fleet.consume(&eval_queue(&Target::Host)).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let started = Instant::now();
     for _ in &jobs {
@@ -293,7 +294,7 @@ async fn the_pipeline_itself_is_fast() {
     for height in 0..JOBS {
         fleet.enqueue(&fleet.job(64 + height, 8)).await;
     }
-    let mut evals = fleet.consume(&eval_queue(&Target::Host)).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let started = Instant::now();
     for _ in 0..JOBS {

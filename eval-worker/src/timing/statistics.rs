@@ -70,7 +70,15 @@ fn sigma(samples: &[f64], center: f64) -> f64 {
 pub(super) fn timing(samples: &[f64], pruned: bool) -> Timing {
     let summary = summarize(samples);
     let samples_ms = samples.iter().take(Timing::MAX_SAMPLES).map(|sample| *sample as f32).collect();
-    Timing { median_ms: summary.median, spread_ms: summary.spread, samples_ms, pruned }
+    Timing {
+        median_ms: summary.median,
+        spread_ms: summary.spread,
+        samples_ms,
+        pruned,
+        cold: true,
+        throttled: 0,
+        clock_mhz: 0,
+    }
 }
 
 #[cfg(test)]

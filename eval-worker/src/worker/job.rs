@@ -1,13 +1,14 @@
 //! The way of one job through the worker.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bluefin_common::artifact::{Built, Prepared, Task};
 use bluefin_common::broker::Delivery;
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{EvalJob, Job, Stage};
 use bluefin_common::metrics::{Settled, Step};
-use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, FailureKind, Outcome, Timing};
 use bluefin_common::store::Store;
 use bluefin_common::wire::{self, WireError};
 use bytes::Bytes;
@@ -67,10 +68,13 @@ impl Worker {
         }
         let job = &eval_job.job;
         self.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
-        if let Some(reason) = delivery.exhausted().or_else(|| self.mismatch(&eval_job)) {
-            self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
-            return Err(Verdict::Dead(reason).into());
-        }
+        let (task, prepared) = match delivery.exhausted().map_or_else(|| self.kernels(&eval_job), Err) {
+            Ok(kernels) => kernels,
+            Err(reason) => {
+                self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
+                return Err(Verdict::Dead(reason).into());
+            }
+        };
         let (group, id) = (job.group(), job.id());
         if self.patiently("look for outcome", || self.store.has_outcome(&job.session, group, id)).await? {
             self.advance(job, None).await?;
@@ -80,7 +84,7 @@ impl Worker {
             self.metrics.pipeline.refused(Step::Eval);
             return Err(Verdict::HandBack(NOT_MINE).into());
         }
-        let Some(fetched) = self.fetch(&eval_job).await? else {
+        let Some(fetched) = self.fetch(task, prepared).await? else {
             // Nobody compiles it unasked: what it was compiled from is all in the job.
             let send_back = || campaign::send_back(&*self.broker, &eval_job);
             let Err(reason) = self.patiently("send back to compile", send_back).await? else {
@@ -91,7 +95,7 @@ impl Worker {
             self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
             return Err(Verdict::Dead(reason).into());
         };
-        let outcome = self.evaluate(eval_job, fetched).await?;
+        let outcome = self.evaluate(job, task, prepared, fetched).await?;
         self.store_outcome(&outcome).await?;
         Ok(Settled::Done)
     }
@@ -100,36 +104,48 @@ impl Worker {
         &*self.store
     }
 
-    /// What is wrong with a job that decodes.
-    fn mismatch(&self, eval_job: &EvalJob) -> Option<String> {
+    /// What there is to evaluate, or what is wrong with a job that decodes.
+    fn kernels<'a>(&self, eval_job: &'a EvalJob) -> Result<Kernels<'a>, String> {
         let (job, target) = (&eval_job.job, self.config.device.target());
         if job.target != target {
-            return Some(format!("target: found {}, expected {target}, which its queue is for", job.target));
+            return Err(format!("target: found {}, expected {target}, which its queue is for", job.target));
         }
-        let (found, expected) = (eval_job.prepared.len(), job.candidates.len());
-        (found != expected).then(|| format!("prepared: found {found}, expected one for each of {expected} candidates"))
+        let Some((task, prepared)) = eval_job.compiled.kernels() else {
+            return Err(format!("toolchain: found {}, expected one that compiles kernels", job.toolchain));
+        };
+        let (found, expected) = (prepared.len(), job.candidates.len());
+        if found != expected {
+            return Err(format!("prepared: found {found}, expected one for each of {expected} candidates"));
+        }
+        Ok((task, prepared))
     }
 
     /// All artifacts of the job; `None` if one is missing.
-    async fn fetch(&self, eval_job: &EvalJob) -> Result<Option<Fetched>, Stop> {
-        if eval_job.prepared.iter().all(Result::is_err) {
+    async fn fetch(&self, task: &Task, prepared: &[Result<Prepared, Failure>]) -> Result<Option<Fetched>, Stop> {
+        if prepared.iter().all(Result::is_err) {
             return Ok(Some(Fetched { reference: Bytes::new(), candidates: Vec::new() }));
         }
         let get = |artifact| self.patiently("fetch artifact", move || self.artifacts.get(self.store(), artifact));
-        let Some(reference) = get(eval_job.task.reference.artifact).await? else { return Ok(None) };
-        let wanted: Vec<_> = eval_job.prepared.iter().flatten().map(|prepared| prepared.artifact).collect();
+        let Some(reference) = get(task.reference.artifact).await? else { return Ok(None) };
+        let wanted: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.artifact).collect();
         let codes = try_join_all(wanted.into_iter().map(get)).await?;
         let codes: Option<Vec<Bytes>> = codes.into_iter().collect();
         Ok(codes.map(|codes| {
-            let candidates = eval_job.prepared.iter().flatten().cloned().zip(codes);
+            let candidates = prepared.iter().flatten().cloned().zip(codes);
             let candidates = candidates.map(|(prepared, code)| Runnable { prepared, code }).collect();
             Fetched { reference, candidates }
         }))
     }
 
     /// Runs what can be run.
-    async fn evaluate(&self, eval_job: EvalJob, fetched: Fetched) -> Result<Outcome, Stop> {
-        let EvalJob { job, task, prepared, .. } = eval_job;
+    async fn evaluate(
+        &self,
+        job: &Job,
+        task: &Task,
+        prepared: &[Result<Prepared, Failure>],
+        fetched: Fetched,
+    ) -> Result<Outcome, Stop> {
+        let began = Instant::now();
         let group = job.group();
         let stored_ms = match self.device {
             Some(_) => self.patiently("read best", || self.store.best_ms(&job.session, group)).await?,
@@ -137,7 +153,7 @@ impl Worker {
         };
         let mut work = Work {
             stage: job.stage,
-            task: &task,
+            task,
             reference: &fetched.reference,
             candidates: &fetched.candidates,
             seed: job.problem.digest().0.iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte)),
@@ -152,16 +168,16 @@ impl Worker {
                 () = self.draining.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
                 device = device.lock() => device,
             };
-            work.incumbent_ms = self.best_of(&job, stored_ms);
+            work.incumbent_ms = self.best_of(job, stored_ms);
             tokio::select! {
                 results = device.evaluate(&work) => results?,
                 () = self.expired.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
             }
         } else {
-            let compiled = job.candidates.iter().zip(&prepared).filter(|(_, prepared)| prepared.is_ok());
-            compiled.map(|(candidate, _)| Ok(noop_timing(&job, candidate))).collect()
+            let compiled = job.candidates.iter().zip(prepared).filter(|(_, prepared)| prepared.is_ok());
+            compiled.map(|(candidate, _)| Ok(noop_timing(job, candidate))).collect()
         };
-        self.best_of(&job, best(&results));
+        self.best_of(job, best(&results));
         if job.stage == Stage::Find {
             for (runnable, _) in fetched.candidates.iter().zip(&results).filter(|(_, result)| result.is_ok()) {
                 self.patiently("keep artifact", || self.store.put_blob(&runnable.code)).await?;
@@ -176,11 +192,14 @@ impl Worker {
         };
         let outcomes = job.candidates.iter().zip(prepared).map(|(candidate, prepared)| CandidateOutcome {
             candidate: candidate.clone(),
-            result: result(&prepared),
-            prepared: prepared.ok(),
+            result: result(prepared),
+            built: prepared.as_ref().ok().cloned().map(Built::Kernel),
         });
         let candidates = outcomes.collect();
-        Ok(Outcome { job, candidates, device, protocol: PROTOCOL_VERSION, finished_ms: now_ms() })
+        let busy_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (device_state, protocol) = (DeviceState::default(), PROTOCOL_VERSION);
+        let job = job.clone();
+        Ok(Outcome { job, candidates, device, device_state, protocol, busy_ms, finished_ms: now_ms() })
     }
 
     /// Makes an outcome durable, and lets its group take the next step.
@@ -206,6 +225,9 @@ impl Worker {
     }
 }
 
+/// The task of a job and what each of its candidates was compiled into.
+type Kernels<'a> = (&'a Task, &'a [Result<Prepared, Failure>]);
+
 /// The artifacts of a job.
 struct Fetched {
     reference: Bytes,
@@ -225,5 +247,5 @@ fn noop_timing(job: &Job, candidate: &Candidate) -> Timing {
     let digest = Digest::of_parts("bluefin 2026 noop", [job.group().0.as_slice(), candidate.to_string().as_bytes()]);
     let [low, high, ..] = digest.0;
     let median_ms = 1.0 + f64::from(u16::from_le_bytes([low, high])) / 65_536.0;
-    Timing { median_ms, spread_ms: 0.0, samples_ms: vec![median_ms as f32], pruned: false }
+    Timing::single(median_ms)
 }

@@ -59,6 +59,31 @@ impl Store for Blinking {
         self.store.pins(session).await
     }
 
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        self.blink("put_records")?;
+        self.store.put_records(shelf, records).await
+    }
+
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.blink("claim_record")?;
+        self.store.claim_record(shelf, key, value).await
+    }
+
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.blink("records_of")?;
+        self.store.records_of(shelf, keys).await
+    }
+
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.blink("records")?;
+        self.store.records(shelf).await
+    }
+
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
+        self.blink("remove_records")?;
+        self.store.remove_records(shelf, keys).await
+    }
+
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         self.blink("put_blob")?;
         self.store.put_blob(bytes).await

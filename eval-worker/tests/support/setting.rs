@@ -9,7 +9,7 @@ use super::{RIGHT, child, kernel, limits, metrics, task};
 use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{EvalJob, Job, Stage};
+use bluefin_common::job::{Compiled, EvalJob, Job, Stage};
 use bluefin_common::outcome::{Candidate, Failure, Outcome};
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Session;
@@ -38,13 +38,7 @@ pub struct Setting {
 
 impl Setting {
     pub async fn new(stages: &[Stage]) -> Self {
-        let session = Session {
-            name: "test".parse().unwrap(),
-            target: Target::Host,
-            label: String::new(),
-            stages: stages.to_vec(),
-            created_ms: 1,
-        };
+        let session = Session::of_kernels("test".parse().unwrap(), Target::Host, "", stages, 1);
         let store = Arc::new(SqliteStore::in_memory().unwrap());
         store.create_session(&session).await.unwrap();
         let broker = Arc::new(EmbeddedBroker::new());
@@ -96,7 +90,12 @@ impl Setting {
             self.store.put_artifact(&runnable.code).await.unwrap();
         }
         let prepared = candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.prepared)).collect();
-        EvalJob { job, enqueued_ms: 77, recompiles: 0, task: task(&reference), prepared }
+        EvalJob {
+            job,
+            enqueued_ms: 77,
+            recompiles: 0,
+            compiled: Compiled::Kernels { task: task(&reference), prepared },
+        }
     }
 
     pub async fn publish(&self, eval_job: &EvalJob) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use bluefin_common::artifact::{ArtifactRef, Prepared};
-use bluefin_common::campaign::find_job;
+use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
+use bluefin_common::campaign::follow_ups;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Job, JobId, Stage};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
@@ -94,13 +94,7 @@ impl Spec {
 }
 
 pub fn session(stages: &[Stage]) -> Session {
-    Session {
-        name: "nightly".parse().unwrap(),
-        target: "gfx90a-104".parse().unwrap(),
-        label: String::new(),
-        stages: stages.to_vec(),
-        created_ms: 77,
-    }
+    Session::of_kernels("nightly".parse().unwrap(), "gfx90a-104".parse().unwrap(), "", stages, 77)
 }
 
 pub fn conv(direction: Direction, n: u32) -> Problem {
@@ -126,11 +120,12 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
             let artifact = ArtifactRef::of(&code(candidate));
             let prepared = Prepared { artifact, launches: build.launches, workspace: build.workspace };
             let result = times(job.stage, candidate)
-                .map(|median_ms| Timing { median_ms, spread_ms: 0.0, samples_ms: vec![1.0; 20], pruned: false })
+                .map(|median_ms| Timing { samples_ms: vec![1.0; 20], ..Timing::single(median_ms) })
                 .map_err(|kind| Failure::new(kind, "made up"));
-            CandidateOutcome { candidate: candidate.clone(), prepared: Some(prepared), result }
+            CandidateOutcome { candidate: candidate.clone(), built: Some(Built::Kernel(prepared)), result }
         });
-        Outcome { candidates: candidates.collect(), job, device: "device".into(), protocol: 1, finished_ms: 5 }
+        let candidates = candidates.collect();
+        Outcome { device: "device".into(), protocol: 1, ..Outcome::undone(&job, candidates, 5) }
     };
     let mut all = Vec::new();
     for solver in &spec.spec.solvers {
@@ -144,7 +139,7 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
             candidates: spec.spec.candidates(solver, &scope, 100).unwrap().points,
         }));
     }
-    if let Some(job) = find_job(session, &all) {
+    for job in follow_ups(session, &all) {
         all.push(evaluate(job));
     }
     all.sort_by_key(Outcome::job_id);
@@ -199,6 +194,21 @@ impl Store for Sample {
         no()
     }
     async fn pins(&self, _: &SessionName) -> Result<Pins, StoreError> {
+        no()
+    }
+    async fn put_records(&self, _: &str, _: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        no()
+    }
+    async fn claim_record(&self, _: &str, _: &str, _: &[u8]) -> Result<Vec<u8>, StoreError> {
+        no()
+    }
+    async fn records_of(&self, _: &str, _: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        no()
+    }
+    async fn records(&self, _: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        no()
+    }
+    async fn remove_records(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
         no()
     }
     async fn put_blob(&self, _: &[u8]) -> Result<Digest, StoreError> {

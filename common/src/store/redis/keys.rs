@@ -7,6 +7,10 @@ use crate::session::SessionName;
 /// Hash of all sessions.
 pub(super) const SESSIONS: &str = "bluefin:sessions";
 
+pub(super) fn shelf(shelf: &str) -> String {
+    format!("bluefin:shelf:{shelf}")
+}
+
 pub(super) fn blob(digest: Digest) -> String {
     format!("bluefin:blob:{digest}")
 }

@@ -1,6 +1,6 @@
 -- Stores an outcome unless its job has one.
 -- KEYS: jobs, open, unsettled, stats, best, outcome hash of the group
--- ARGV: id, group, stage, outcome, best median in milliseconds or nothing; then name and count of each result of its candidates
+-- ARGV: id, group, stage, outcome, best median in milliseconds or nothing; then name and increment of each further count
 -- Returns whether it was the first, and the open jobs of the group
 local id, group, stage = ARGV[1], ARGV[2], ARGV[3]
 
@@ -21,7 +21,7 @@ end
 
 redis.call('HINCRBY', KEYS[4], 'done:' .. stage, 1)
 for at = 6, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[4], 'candidates:' .. ARGV[at], ARGV[at + 1])
+  redis.call('HINCRBY', KEYS[4], ARGV[at], ARGV[at + 1])
 end
 if ARGV[5] ~= '' then
   local known = redis.call('HGET', KEYS[5], group)

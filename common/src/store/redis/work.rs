@@ -89,8 +89,8 @@ impl RedisStore {
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
         // The shortest text that reads back as the same number.
         command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string()));
-        for (result, count) in tally(outcome) {
-            command.arg(result).arg(count);
+        for ((kind, name), count) in tally(outcome) {
+            command.arg(format!("{kind}:{name}")).arg(count);
         }
         let link = self.outcomes.get(usize::from(job.id.0[0]) % OUTCOME_LINKS).unwrap_or(&self.main);
         let (first, open) = link.call(Request::Script(script, &command)).await?;
@@ -157,6 +157,7 @@ impl RedisStore {
                 Some(("planned", stage)) => progress.planned.insert(stage.to_string(), count),
                 Some(("done", stage)) => progress.done.insert(stage.to_string(), count),
                 Some(("candidates", result)) => progress.candidates.insert(result.to_string(), count),
+                Some(("busy", stage)) => progress.busy_ms.insert(stage.to_string(), count),
                 _ => None,
             };
         }

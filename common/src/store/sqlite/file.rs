@@ -11,7 +11,7 @@ use crate::store::StoreError;
 const APPLICATION_ID: i32 = 0x4246_494e;
 
 /// Raised with every change of the schema.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How long a reader waits for the moments at which the writer has the file for itself.
 const BUSY: Duration = Duration::from_secs(5);

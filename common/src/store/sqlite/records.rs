@@ -1,4 +1,4 @@
-//! Sessions, pins, blobs and best medians.
+//! Sessions, pins, records, blobs and best medians.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -54,6 +54,47 @@ pub(super) fn pins(connection: &Connection, session: &SessionName) -> Answer<Pin
     let mut statement = connection.prepare_cached("SELECT key, value FROM pins WHERE session = ?1")?;
     let pins = statement.query_map([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(pins.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn put_records(connection: &Connection, shelf: &str, records: &[(String, Vec<u8>)]) -> Answer<()> {
+    let mut put =
+        connection.prepare_cached("INSERT OR REPLACE INTO records (shelf, key, value) VALUES (?1, ?2, ?3)")?;
+    for (key, value) in records {
+        put.execute(params![shelf, key, value])?;
+    }
+    Ok(())
+}
+
+pub(super) fn claim_record(connection: &Connection, shelf: &str, key: &str, value: &[u8]) -> Answer<Vec<u8>> {
+    connection
+        .prepare_cached("INSERT INTO records (shelf, key, value) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+        .execute(params![shelf, key, value])?;
+    Ok(connection
+        .prepare_cached("SELECT value FROM records WHERE shelf = ?1 AND key = ?2")?
+        .query_row(params![shelf, key], |row| row.get(0))?)
+}
+
+pub(super) fn records_of(connection: &Connection, shelf: &str, keys: &[String]) -> Answer<Vec<Option<Vec<u8>>>> {
+    let mut get = connection.prepare_cached("SELECT value FROM records WHERE shelf = ?1 AND key = ?2")?;
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        found.push(get.query_row(params![shelf, key], |row| row.get(0)).optional()?);
+    }
+    Ok(found)
+}
+
+pub(super) fn records(connection: &Connection, shelf: &str) -> Answer<Vec<(String, Vec<u8>)>> {
+    let mut all = connection.prepare_cached("SELECT key, value FROM records WHERE shelf = ?1 ORDER BY key")?;
+    let rows = all.query_map([shelf], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn remove_records(connection: &Connection, shelf: &str, keys: &[String]) -> Answer<()> {
+    let mut remove = connection.prepare_cached("DELETE FROM records WHERE shelf = ?1 AND key = ?2")?;
+    for key in keys {
+        remove.execute(params![shelf, key])?;
+    }
+    Ok(())
 }
 
 pub(super) fn put_blob(connection: &Connection, digest: Digest, packed: &[u8]) -> Answer<()> {

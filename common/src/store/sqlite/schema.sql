@@ -1,5 +1,6 @@
 CREATE TABLE sessions (name TEXT PRIMARY KEY, session BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE pins (session TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (session, key)) WITHOUT ROWID;
+CREATE TABLE records (shelf TEXT, key TEXT, value BLOB NOT NULL, PRIMARY KEY (shelf, key)) WITHOUT ROWID;
 CREATE TABLE blobs (digest BLOB PRIMARY KEY, packed BLOB NOT NULL);
 
 -- Artifacts (kind 0) and compile records (kind 1). The least recently used go first.
@@ -30,5 +31,5 @@ CREATE TABLE groups (
     PRIMARY KEY (session, id)
 ) WITHOUT ROWID;
 CREATE TABLE best (session TEXT, group_id BLOB, median_ms REAL NOT NULL, PRIMARY KEY (session, group_id)) WITHOUT ROWID;
--- kind: planned, done (name: the stage) or candidates (name: the result)
+-- kind: planned, done, busy (name: the stage) or candidates (name: the result); busy counts milliseconds
 CREATE TABLE stats (session TEXT, kind TEXT, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (session, kind, name)) WITHOUT ROWID;

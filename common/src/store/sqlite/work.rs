@@ -51,7 +51,7 @@ pub(super) fn put_outcome(
     session: &SessionName,
     job: Planned,
     outcome: &[u8],
-    tally: &BTreeMap<&'static str, u64>,
+    tally: &BTreeMap<(&'static str, &'static str), u64>,
     best_ms: Option<f64>,
 ) -> Answer<Stored> {
     let first = connection
@@ -75,8 +75,8 @@ pub(super) fn put_outcome(
             count(connection, session, "planned", job.stage.name(), 1)?;
         }
         count(connection, session, "done", job.stage.name(), 1)?;
-        for (result, candidates) in tally {
-            count(connection, session, "candidates", result, *candidates)?;
+        for ((kind, name), by) in tally {
+            count(connection, session, kind, name, *by)?;
         }
         if let Some(best_ms) = best_ms {
             improve_best(connection, session, job.group, best_ms)?;
@@ -156,6 +156,7 @@ pub(super) fn progress(connection: &Connection, session: &SessionName) -> Answer
             "planned" => progress.planned.insert(name, unsigned(count)),
             "done" => progress.done.insert(name, unsigned(count)),
             "candidates" => progress.candidates.insert(name, unsigned(count)),
+            "busy" => progress.busy_ms.insert(name, unsigned(count)),
             _ => None,
         };
     }

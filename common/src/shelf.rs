@@ -1,0 +1,37 @@
+//! What is on which shelf of the Store: every record that is not a session, a job or an outcome is listed here.
+//!
+//! | shelf | key | record | owner |
+//! | --- | --- | --- | --- |
+//! | `tags` | tag | how often problems were added to it | producer |
+//! | `tag:<tag>` | digest of a problem | the problem, how often it was met, where it came from | producer |
+//! | `solvers:<session>` | name of a solver | what the library says of it | producer |
+//! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |
+//! | `releases` | name of a release | its manifest | exporter |
+//!
+//! Tags and names of releases follow the rule of session names, so no two shelves can be the same.
+
+/// All tags.
+pub const TAGS: &str = "tags";
+
+/// All releases.
+pub const RELEASES: &str = "releases";
+
+use crate::session::SessionName;
+
+/// Problems of `tag`.
+#[must_use]
+pub fn tagged(tag: &str) -> String {
+    format!("tag:{tag}")
+}
+
+/// Solvers of the library that `session` is of.
+#[must_use]
+pub fn solvers(session: &SessionName) -> String {
+    format!("solvers:{session}")
+}
+
+/// Solvers that apply to the problems of `session`.
+#[must_use]
+pub fn applicability(session: &SessionName) -> String {
+    format!("applicability:{session}")
+}
