@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod data;
+pub mod hip;
 pub mod launch;
 mod port;
 mod proxy;
