@@ -3,6 +3,7 @@
 
 mod admin;
 mod bench;
+mod db;
 mod enqueue;
 mod export;
 mod input;
@@ -47,6 +48,8 @@ enum Verb {
     EvalWorker(workers::EvalWorkerArgs),
     Status(status::StatusArgs),
     Export(export::ExportArgs),
+    #[command(subcommand)]
+    Db(db::DbVerb),
     #[command(subcommand)]
     Bench(bench::BenchVerb),
     /// One device's child process, started by an eval worker
@@ -105,7 +108,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::SandboxExec(args) => return Ok(args.run()),
         verb => verb,
     };
-    let quiet = matches!(verb, Verb::Tune(_) | Verb::Problems(_) | Verb::Status(_) | Verb::Export(_) | Verb::Bench(_));
+    let quiet = matches!(
+        verb,
+        Verb::Tune(_) | Verb::Problems(_) | Verb::Status(_) | Verb::Export(_) | Verb::Db(_) | Verb::Bench(_)
+    );
     logging::start(cli.log, if quiet { "warn" } else { "info" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -117,6 +123,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::EvalWorker(args) => args.run().await,
             Verb::Status(args) => args.run().await,
             Verb::Export(args) => args.run().await,
+            Verb::Db(verb) => verb.run().await,
             Verb::Bench(verb) => verb.run().await,
             Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
         }

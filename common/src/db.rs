@@ -9,8 +9,10 @@ pub mod kernel_db;
 mod lines;
 pub mod number;
 pub mod perf_db;
+pub mod solvers;
 mod sqlite;
 
 pub use error::{ReadError, Refused, WriteError};
-pub use findings::{Finding, FindingKind, Findings};
+pub use findings::{Finding, FindingKind, Findings, KEPT};
 pub use kernel_codec::{compress, decompress, md5_hex};
+pub use sqlite::{is_sqlite, tables};

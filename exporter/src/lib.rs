@@ -4,6 +4,7 @@
 //! every file beside its place, then put all in place. The formats are those of [`bluefin_common::db`].
 #![forbid(unsafe_code)]
 
+pub mod db;
 mod error;
 mod export;
 pub mod fold;

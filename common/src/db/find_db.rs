@@ -43,6 +43,61 @@ pub struct FindDb {
     pub findings: Findings,
 }
 
+/// A line that MIOpen would use.
+#[derive(Debug)]
+pub struct FindRecord<'a> {
+    /// From 1.
+    pub line: u64,
+    /// The key as it is written.
+    pub text: &'a str,
+    /// `None` if no convolution has it, which is among the findings then.
+    pub key: Option<FindDbKey>,
+    pub entries: Vec<FindEntry>,
+    /// Whether it has version 1 entries.
+    pub legacy: bool,
+}
+
+/// Reads `bytes` line by line; `name` is for errors.
+///
+/// # Errors
+/// If it is too large. Whatever else is wrong is a finding.
+pub fn scan<'a>(name: &str, bytes: &'a [u8], mut take: impl FnMut(FindRecord<'a>)) -> Result<Findings, ReadError> {
+    let mut findings = Findings::default();
+    let mut names = HashSet::new();
+    lines::read(name, bytes, &mut findings, |line, findings| take(record(&line, &mut names, findings)))?;
+    Ok(findings)
+}
+
+fn record<'a>(line: &Line<'a>, names: &mut HashSet<Arc<str>>, findings: &mut Findings) -> FindRecord<'a> {
+    let key = match FindDbKey::parse(line.key) {
+        Ok(key) => Some(key),
+        Err(error) => {
+            let legacy = matches!(error, KeyError::LegacyShape);
+            let kind = if legacy { FindingKind::LegacyKey } else { FindingKind::Key };
+            findings.add(line.number, kind, || error.to_string());
+            None
+        }
+    };
+    let directions = key.as_ref().map_or(Direction::ALL.as_slice(), |key| std::slice::from_ref(&key.direction));
+    let mut entries: Vec<FindEntry> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut legacy = false;
+    for (first, values) in line.entries(findings) {
+        let is_legacy = is_algorithm(first, &Direction::ALL);
+        legacy |= is_legacy;
+        let read = if is_legacy { legacy_entry(line, first, values, findings) } else { Some((first, values.into())) };
+        let Some((solver, values)) = read else { continue };
+        if !seen.insert(solver) {
+            findings.add(line.number, FindingKind::DuplicateSolver, || {
+                format!("solver {} came before in its line; the first one stands", short(solver))
+            });
+            continue;
+        }
+        entries.push(entry(line, solver, &values, directions, names, findings));
+    }
+    FindRecord { line: line.number, text: line.key, key, entries, legacy }
+}
+
 /// MIOpen's name of `algorithm` for a convolution of `direction`; `None` where it has none: there is no FFT for weights.
 #[must_use]
 pub fn algorithm_name(direction: Direction, algorithm: Algorithm) -> Option<String> {
@@ -77,42 +132,11 @@ impl FindDb {
     /// If it is too large. Whatever else is wrong is a finding.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, ReadError> {
         let mut db = Self::default();
-        let mut findings = Findings::default();
-        let mut names = HashSet::new();
-        lines::read(name, bytes, &mut findings, |line, findings| db.add(&line, &mut names, findings))?;
-        db.findings = findings;
+        db.findings = scan(name, bytes, |record| {
+            db.legacy_lines += u64::from(record.legacy);
+            db.records.insert(record.text.to_string(), record.entries);
+        })?;
         Ok(db)
-    }
-
-    fn add(&mut self, line: &Line<'_>, names: &mut HashSet<Arc<str>>, findings: &mut Findings) {
-        let directions = match FindDbKey::parse(line.key) {
-            Ok(key) => vec![key.direction],
-            Err(error) => {
-                let legacy = matches!(error, KeyError::LegacyShape);
-                let kind = if legacy { FindingKind::LegacyKey } else { FindingKind::Key };
-                findings.add(line.number, kind, || error.to_string());
-                Direction::ALL.to_vec()
-            }
-        };
-        let mut entries: Vec<FindEntry> = Vec::new();
-        let mut seen = HashSet::new();
-        let mut legacy = false;
-        for (first, values) in line.entries(findings) {
-            let is_legacy = is_algorithm(first, &Direction::ALL);
-            legacy |= is_legacy;
-            let read =
-                if is_legacy { legacy_entry(line, first, values, findings) } else { Some((first, values.into())) };
-            let Some((solver, values)) = read else { continue };
-            if !seen.insert(solver) {
-                findings.add(line.number, FindingKind::DuplicateSolver, || {
-                    format!("solver {} came before in its line; the first one stands", short(solver))
-                });
-                continue;
-            }
-            entries.push(entry(line, solver, &values, &directions, names, findings));
-        }
-        self.legacy_lines += u64::from(legacy);
-        self.records.insert(line.key.to_string(), entries);
     }
 
     /// Writes version 2: keys in byte order, entries in the order they are held; keys without entries are left out.
@@ -145,7 +169,11 @@ impl FindDb {
 }
 
 impl FindEntry {
-    fn check(&self) -> Result<(), Refused> {
+    /// Refuses what would be read back as something else.
+    ///
+    /// # Errors
+    /// A name that the format can not hold.
+    pub fn check(&self) -> Result<(), Refused> {
         lines::check(FORMAT, "solver", &self.solver, &[':', ' '], "a name without : ; = blanks and line breaks")?;
         if is_algorithm(&self.solver, &Direction::ALL) {
             return Err(Refused::new(FORMAT, "solver", &self.solver, "a name that is not an algorithm's"));

@@ -1,14 +1,15 @@
 //! What a reader met that MIOpen's own reader skips, misreads or trips over.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-/// Findings that are kept of one file; beyond that they are only counted.
-const KEPT: usize = 1000;
+/// Findings of a kind that are kept of one file; beyond that they are only counted.
+pub const KEPT: u64 = 1000;
 
 /// What is wrong with a line or a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// Not UTF-8: no key of MIOpen's can match. The line is skipped.
@@ -64,25 +65,29 @@ impl fmt::Display for Finding {
 /// The findings of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
-    /// The first ones.
+    /// The first ones of each kind.
     pub kept: Vec<Finding>,
     /// How many there are.
     pub total: u64,
+    /// How many there are of each kind.
+    pub counts: BTreeMap<FindingKind, u64>,
 }
 
 impl Findings {
     pub fn add(&mut self, line: u64, kind: FindingKind, detail: impl FnOnce() -> String) {
         self.total += 1;
-        if self.kept.len() < KEPT {
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        if *count <= KEPT {
             let detail = detail().chars().take(300).collect();
             self.kept.push(Finding { line, kind, detail });
         }
     }
 
-    /// Whether there is one of `kind` among those kept.
+    /// Whether there is one of `kind`.
     #[must_use]
     pub fn has(&self, kind: FindingKind) -> bool {
-        self.kept.iter().any(|finding| finding.kind == kind)
+        self.counts.contains_key(&kind)
     }
 
     /// Whether there is none.

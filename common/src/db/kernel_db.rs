@@ -1,6 +1,8 @@
 //! MIOpen's kernel database: code objects by source file and compiler options, in SQLite (MIOpen 3.3,
 //! src/include/miopen/kern_db.hpp).
 
+mod reader;
+
 use std::path::Path;
 
 use crate::target::Target;
@@ -10,6 +12,8 @@ use super::error::{ReadError, Refused};
 use super::findings::{FindingKind, Findings};
 use super::kernel_codec::{compress, decompress, md5_hex};
 use super::sqlite;
+
+pub use reader::{KernelHead, KernelReader};
 
 const FORMAT: &str = "kernel db";
 const SCHEMA: &str = "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,\
@@ -72,9 +76,10 @@ pub struct KernelRow {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {name}{args}: {reason}")]
 pub struct BadKernel {
-    name: String,
-    args: String,
-    reason: String,
+    pub name: String,
+    pub args: String,
+    /// Begins with the column.
+    pub reason: String,
 }
 
 impl KernelRow {
@@ -175,18 +180,18 @@ impl KernelDb {
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, ReadError> {
         let mut db = Self::default();
         let mut findings = Findings::default();
-        scan(name, &sqlite::open_bytes(name, bytes)?, &mut findings, |row| db.rows.push(row))?;
+        scan(name, &sqlite::open_bytes(name, bytes)?, &mut findings, |_, row| db.rows.push(row))?;
         db.rows.sort_by(|a, b| a.kernel.cmp(&b.kernel));
         db.findings = findings;
         Ok(db)
     }
 
-    /// Reads its file row by row: kernel databases can be larger than memory. Rows that make no sense are returned as
-    /// findings.
+    /// Reads its file row by row, each with its id: kernel databases can be larger than memory. Rows that make no sense
+    /// are returned as findings.
     ///
     /// # Errors
     /// As for [`Self::parse`].
-    pub fn scan(path: &Path, take: impl FnMut(KernelRow)) -> Result<Findings, ReadError> {
+    pub fn scan(path: &Path, take: impl FnMut(u64, KernelRow)) -> Result<Findings, ReadError> {
         let mut findings = Findings::default();
         scan(&path.display().to_string(), &sqlite::open_file(path)?, &mut findings, take)?;
         Ok(findings)
@@ -197,7 +202,7 @@ fn scan(
     name: &str,
     connection: &Connection,
     findings: &mut Findings,
-    mut take: impl FnMut(KernelRow),
+    mut take: impl FnMut(u64, KernelRow),
 ) -> Result<(), ReadError> {
     sqlite::check_table(connection, name, "kern_db", &COLUMNS)?;
     let mut read = || {
@@ -213,7 +218,7 @@ fn scan(
                 Ok(KernelRow { kernel, blob: row.get(3)?, hash: row.get(4)?, uncompressed_size })
             };
             match read() {
-                Ok(row) => take(row),
+                Ok(row) => take(id.unsigned_abs(), row),
                 Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error),
                 Err(error) => {
                     findings.add(id.unsigned_abs(), FindingKind::Column, || format!("kern_db {id}: {error}; skipped"));

@@ -23,6 +23,16 @@ pub struct PerfDb {
     pub findings: Findings,
 }
 
+/// A row that MIOpen would use.
+#[derive(Clone, Copy, Debug)]
+pub struct PerfRow<'a> {
+    /// Line from 1, or row id.
+    pub line: u64,
+    pub key: &'a PerfDbKey,
+    pub solver: &'a str,
+    pub params: &'a str,
+}
+
 impl PerfDb {
     /// Number of (key, solver) with params.
     #[must_use]

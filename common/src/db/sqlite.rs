@@ -55,6 +55,27 @@ pub(crate) fn open_file(path: &Path) -> Result<Connection, ReadError> {
     open().map_err(ReadError::sqlite(&path.display().to_string()))
 }
 
+/// Whether a file that begins with `bytes` is an SQLite database.
+#[must_use]
+pub fn is_sqlite(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"SQLite format 3\0")
+}
+
+/// The names of the tables and indexes in the file at `path`.
+///
+/// # Errors
+/// If it is no SQLite database.
+pub fn tables(path: &Path) -> Result<BTreeSet<String>, ReadError> {
+    let connection = open_file(path)?;
+    let read = || {
+        // More than any database of MIOpen's has.
+        let mut statement = connection.prepare("SELECT name FROM sqlite_schema LIMIT 1000")?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        names.collect::<rusqlite::Result<_>>()
+    };
+    read().map_err(ReadError::sqlite(&path.display().to_string()))
+}
+
 /// Lets nothing of the schema run code.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

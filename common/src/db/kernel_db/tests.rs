@@ -19,7 +19,7 @@ fn file(rows: &[KernelRow]) -> Vec<u8> {
     rows.iter().for_each(|row| writer.add(row).unwrap());
     assert_eq!(writer.finish().unwrap(), rows.len() as u64);
     let mut scanned = Vec::new();
-    assert!(KernelDb::scan(file.path(), |row| scanned.push(row)).unwrap().is_empty());
+    assert!(KernelDb::scan(file.path(), |_, row| scanned.push(row)).unwrap().is_empty());
     assert_eq!(scanned, rows);
     std::fs::read(file.path()).unwrap()
 }
@@ -31,6 +31,24 @@ fn names_are_those_that_miopen_asks_for() {
     assert_eq!(kernel("gfx90a-104"), name("conv_fwd.hip.o", " -DBLOCK=4 -DTILE=16 -mcpu=gfx90a"));
     assert_eq!(kernel("sm_90-132"), name("conv_fwd.hip.o", " -DBLOCK=4 -DTILE=16"));
     assert_eq!(KernelName::new("k.c", &[], &Target::Host), name("k.c.o", ""));
+}
+
+#[test]
+fn rows_are_read_one_by_one() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = KernelDbWriter::create(file.path()).unwrap();
+    rows().iter().for_each(|row| writer.add(row).unwrap());
+    writer.finish().unwrap();
+    let connection = Connection::open(file.path()).unwrap();
+    connection.execute_batch("UPDATE kern_db SET uncompressed_size = -1 WHERE id = 2").unwrap();
+    connection.close().unwrap();
+    let reader = KernelReader::open(file.path()).unwrap();
+    assert_eq!(reader.count().unwrap(), 3);
+    let mut heads = Vec::new();
+    let findings = reader.heads(|head| heads.push(head)).unwrap();
+    assert_eq!((findings.total, findings.kept[0].line), (1, 2));
+    let read: Vec<_> = heads.into_iter().rev().map(|head| reader.row(head).unwrap()).collect();
+    assert_eq!(read, [rows()[2].clone(), rows()[0].clone()]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::value::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 
-use super::PerfDb;
+use super::{PerfDb, PerfRow};
 use crate::db::error::{ReadError, WriteError};
 use crate::db::find_db::intern;
 use crate::db::findings::{FindingKind, Findings};
@@ -84,7 +84,7 @@ impl PerfDb {
     /// # Errors
     /// If it is too large, no SQLite database, or not one with these tables.
     pub fn parse_sqlite(name: &str, bytes: &[u8]) -> Result<Self, ReadError> {
-        Self::from_connection(name, &sqlite::open_bytes(name, bytes)?)
+        Self::from_connection(name, &sqlite::open_bytes(name, bytes)?, &mut |_| {})
     }
 
     /// Reads the SQLite form from its file.
@@ -92,20 +92,37 @@ impl PerfDb {
     /// # Errors
     /// As for [`Self::parse_sqlite`].
     pub fn read_sqlite(path: &Path) -> Result<Self, ReadError> {
-        Self::from_connection(&path.display().to_string(), &sqlite::open_file(path)?)
+        Self::read_sqlite_with(path, |_| {})
     }
 
-    fn from_connection(name: &str, connection: &Connection) -> Result<Self, ReadError> {
+    /// As [`Self::read_sqlite`], and shows every row that MIOpen would use to `visit`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_sqlite_with(path: &Path, mut visit: impl FnMut(PerfRow<'_>)) -> Result<Self, ReadError> {
+        Self::from_connection(&path.display().to_string(), &sqlite::open_file(path)?, &mut visit)
+    }
+
+    fn from_connection(
+        name: &str,
+        connection: &Connection,
+        visit: &mut dyn FnMut(PerfRow<'_>),
+    ) -> Result<Self, ReadError> {
         sqlite::check_table(connection, name, "config", &[["id"].as_slice(), &CONFIG].concat())?;
         sqlite::check_table(connection, name, "perf_db", &["id", "solver", "config", "params"])?;
         let mut db = Self::default();
         let mut findings = Findings::default();
-        db.read_rows(connection, &mut findings).map_err(ReadError::sqlite(name))?;
+        db.read_rows(connection, &mut findings, visit).map_err(ReadError::sqlite(name))?;
         db.findings = findings;
         Ok(db)
     }
 
-    fn read_rows(&mut self, connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+    fn read_rows(
+        &mut self,
+        connection: &Connection,
+        findings: &mut Findings,
+        visit: &mut dyn FnMut(PerfRow<'_>),
+    ) -> rusqlite::Result<()> {
         let mut configs: HashMap<i64, PerfDbKey> = HashMap::new();
         let mut statement = connection.prepare(&format!("SELECT id,{} FROM config ORDER BY id", CONFIG.join(",")))?;
         let mut rows = statement.query([])?;
@@ -151,6 +168,7 @@ impl PerfDb {
                 });
                 continue;
             }
+            visit(PerfRow { line: line.unsigned_abs(), key, solver: &solver, params: &params });
             solvers.insert(intern(&mut names, &solver), params.into());
         }
         let unused = configs.len() - used.len();

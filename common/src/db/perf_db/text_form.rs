@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::problem::PerfDbKey;
 
-use super::PerfDb;
+use super::{PerfDb, PerfRow};
 use crate::db::error::{ReadError, WriteError};
 use crate::db::find_db::intern;
 use crate::db::findings::{FindingKind, Findings, short};
@@ -18,6 +18,14 @@ impl PerfDb {
     /// # Errors
     /// If it is too large. Whatever else is wrong is a finding.
     pub fn parse_text(name: &str, bytes: &[u8]) -> Result<Self, ReadError> {
+        Self::parse_text_with(name, bytes, |_| {})
+    }
+
+    /// As [`Self::parse_text`], and shows every row that MIOpen would use to `visit`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_text_with(name: &str, bytes: &[u8], mut visit: impl FnMut(PerfRow<'_>)) -> Result<Self, ReadError> {
         let mut db = Self::default();
         let mut findings = Findings::default();
         let mut names: HashSet<Arc<str>> = HashSet::new();
@@ -39,6 +47,7 @@ impl PerfDb {
                         format!("params of {}: control character, such as a carriage return", short(solver))
                     });
                 }
+                visit(PerfRow { line: line.number, key: &key, solver, params });
                 solvers.insert(intern(&mut names, solver), params.into());
             }
             db.records.insert(key, solvers);

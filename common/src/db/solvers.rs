@@ -1,0 +1,191 @@
+//! What MIOpen's solvers are called and what they can do.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::spec::Algorithm;
+
+/// MIOpen 3.3's answers: `id,name,primitive,algo,tunable,dynamic`. An empty field is one that is not known.
+const SHIPPED: &str = include_str!("solvers.csv");
+const HEADER: &str = "id,name,primitive,algo,tunable,dynamic";
+/// Far more than MIOpen has.
+const MAX_SOLVERS: usize = 100_000;
+
+/// One solver of MIOpen's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Solver {
+    /// Never given to another solver, not even of another release.
+    pub id: u32,
+    /// As databases spell it: `ConvWinograd3x3MultipassWrW<3-4>`.
+    pub name: String,
+    /// `Convolution`, `Fusion`, `Batchnorm`, …
+    pub primitive: String,
+    /// Of convolutions and fusions.
+    pub algorithm: Option<Algorithm>,
+    /// Whether it has params, and so rows in a perf db. `None`: not known.
+    pub tunable: Option<bool>,
+    /// Whether one kernel serves all sizes. `None`: not known.
+    pub dynamic: Option<bool>,
+}
+
+/// The solvers that a release of MIOpen has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Solvers {
+    by_name: HashMap<String, Solver>,
+}
+
+/// Why a text is no list of solvers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {field}: found {found:?}, expected {expected}")]
+pub struct SolversError {
+    /// From 1.
+    pub line: usize,
+    pub field: &'static str,
+    pub found: String,
+    pub expected: &'static str,
+}
+
+/// A solver's name as databases spell it: MIOpen's code and logs also write `<3, 4>` for `<3-4>`.
+#[must_use]
+pub fn database_spelling(name: &str) -> Cow<'_, str> {
+    if name.contains([',', ' ']) { name.replace(' ', "").replace(',', "-").into() } else { name.into() }
+}
+
+impl Solvers {
+    /// Those of MIOpen 3.3. Its own databases name no others.
+    #[must_use]
+    pub fn shipped() -> &'static Self {
+        // A test reads the table, so there is no error to lose.
+        static SOLVERS: LazyLock<Solvers> = LazyLock::new(|| Solvers::parse(SHIPPED).unwrap_or_default());
+        &SOLVERS
+    }
+
+    /// Reads a CSV with the header `id,name,primitive,algo,tunable,dynamic`; more columns may follow.
+    ///
+    /// # Errors
+    /// The first line that is not of this form.
+    pub fn parse(text: &str) -> Result<Self, SolversError> {
+        let mut solvers = Self::default();
+        for (line, row) in (1..).zip(text.lines()) {
+            let wrong = |field, found: &str, expected| SolversError {
+                line,
+                field,
+                found: found.chars().take(80).collect(),
+                expected,
+            };
+            if line == 1 {
+                if row != HEADER && !row.strip_prefix(HEADER).is_some_and(|rest| rest.starts_with(',')) {
+                    return Err(wrong("header", row, HEADER));
+                }
+                continue;
+            }
+            if row.is_empty() {
+                continue;
+            }
+            let fields: Vec<&str> = row.split(',').collect();
+            let [id, name, primitive, algorithm, tunable, dynamic, ..] = fields.as_slice() else {
+                return Err(wrong("line", row, HEADER));
+            };
+            let known = |field, text: &str| match text {
+                "1" => Ok(Some(true)),
+                "0" => Ok(Some(false)),
+                "" => Ok(None),
+                _ => Err(wrong(field, text, "1, 0 or nothing")),
+            };
+            let algorithm = match *algorithm {
+                "" => None,
+                text => {
+                    Some(text.parse().map_err(|_| wrong("algo", text, "GEMM, Direct, FFT, Winograd or ImplicitGEMM"))?)
+                }
+            };
+            if name.is_empty() || name.contains(char::is_whitespace) {
+                return Err(wrong("name", name, "a name without blanks"));
+            }
+            let solver = Solver {
+                id: id.parse().map_err(|_| wrong("id", id, "a number"))?,
+                name: (*name).to_string(),
+                primitive: (*primitive).to_string(),
+                algorithm,
+                tunable: known("tunable", tunable)?,
+                dynamic: known("dynamic", dynamic)?,
+            };
+            if solvers.by_name.len() >= MAX_SOLVERS {
+                return Err(wrong("line", row, "at most 100000 solvers"));
+            }
+            if solvers.by_name.insert(solver.name.clone(), solver).is_some() {
+                return Err(wrong("name", name, "each name once"));
+            }
+        }
+        Ok(solvers)
+    }
+
+    /// The solver that a database calls `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Solver> {
+        self.by_name.get(name)
+    }
+
+    /// The solver of this name in either spelling.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Solver> {
+        self.get(&database_spelling(name))
+    }
+
+    /// Whether `name` is a solver that has params.
+    #[must_use]
+    pub fn is_tunable(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|solver| solver.tunable == Some(true))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_test_support::data_dir;
+
+    use super::*;
+
+    #[test]
+    fn the_shipped_table_reads() {
+        let solvers = Solvers::parse(SHIPPED).unwrap();
+        assert_eq!(solvers.len(), 163);
+        assert_eq!(&solvers, Solvers::shipped());
+        let winograd = solvers.named("ConvWinograd3x3MultipassWrW<3, 4>").unwrap();
+        assert_eq!((winograd.id, winograd.algorithm, winograd.tunable), (35, Some(Algorithm::Winograd), Some(false)));
+        assert!(solvers.is_tunable("ConvOclBwdWrW2<16>") && !solvers.is_tunable("fft"));
+        assert_eq!(solvers.get("MultiWeightsBackward").unwrap().tunable, None);
+        assert_eq!(solvers.get("ConvNoSuch"), None);
+    }
+
+    #[test]
+    fn the_shipped_table_is_what_miopen_answers() {
+        let Some(dir) = data_dir() else { return };
+        let text = std::fs::read_to_string(dir.join("miopen/solvers.csv")).unwrap();
+        assert_eq!(&Solvers::parse(&text).unwrap(), Solvers::shipped());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, message) in [
+            ("name\n", "line 1: header: found \"name\""),
+            ("id,name,primitive,algo,tunable,dynamic\n1,A\n", "line 2: line: found \"1,A\""),
+            ("id,name,primitive,algo,tunable,dynamic\nx,A,C,,1,0\n", "line 2: id: found \"x\""),
+            ("id,name,primitive,algo,tunable,dynamic\n1,A,C,Fast,1,0\n", "line 2: algo: found \"Fast\""),
+            ("id,name,primitive,algo,tunable,dynamic\n1,A,C,,yes,0\n", "line 2: tunable: found \"yes\""),
+            ("id,name,primitive,algo,tunable,dynamic\n1,A,C,,1,0\n2,A,C,,1,0\n", "line 3: name: found \"A\""),
+        ] {
+            assert!(Solvers::parse(text).unwrap_err().to_string().starts_with(message), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Databases as files: checked, converted, merged, compared and asked.
+
+pub mod check;
+mod error;
+pub mod name;
+mod source;
+
+pub use error::DbError;
+pub use source::{Content, Source};
+
+use std::path::Path;
+
+/// How far the work on a file is: rows or bytes of how many, 0 if that is not known.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    pub path: &'a Path,
+    pub done: u64,
+    pub total: u64,
+}
+
+/// Is told now and then how far the work is.
+pub type Progress<'a> = &'a (dyn Fn(Step<'_>) + Sync);

@@ -1,0 +1,236 @@
+//! Checks of databases, each by itself and all that are given against each other.
+
+mod across;
+mod find;
+mod kernel;
+mod perf;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use bluefin_common::db::solvers::Solvers;
+use bluefin_common::db::{Findings, KEPT};
+use serde::Serialize;
+
+pub use rules::{Rule, Severity};
+
+use super::name::{DbKind, DbName, Form};
+use super::{Content, Progress, Source};
+use across::{Params, Winner};
+
+/// MIOpen refuses a system database in SQLite that is smaller.
+const MIN_SQLITE: u64 = 512;
+
+/// What to check, and how strictly.
+#[derive(Clone, Debug)]
+pub struct CheckRequest {
+    pub files: Vec<PathBuf>,
+    pub solvers: Solvers,
+    /// Rules whose findings are not reported.
+    pub allow: BTreeSet<Rule>,
+    /// Rules whose findings are errors.
+    pub deny: BTreeSet<Rule>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckFinding {
+    /// Line from 1 or row id; 0 for the whole file.
+    pub line: u64,
+    pub severity: Severity,
+    pub rule: Rule,
+    /// What was found, and what was expected.
+    pub message: String,
+}
+
+/// What a check of one file found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    pub path: PathBuf,
+    /// `None` if it is no database.
+    pub kind: Option<DbKind>,
+    /// Keys of a find db, rows of the others.
+    pub records: u64,
+    /// The first thousand of each rule, by line.
+    pub findings: Vec<CheckFinding>,
+    /// How many there are of each rule.
+    pub counts: BTreeMap<Rule, u64>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    pub files: Vec<FileReport>,
+}
+
+impl CheckReport {
+    /// Whether there is more than notes.
+    #[must_use]
+    pub fn has_findings(&self) -> bool {
+        // Every rule that was broken has a finding that is kept.
+        self.files.iter().flat_map(|file| &file.findings).any(|finding| finding.severity > Severity::Note)
+    }
+}
+
+/// A finding and its file, as one line.
+pub struct Located<'a>(pub &'a FileReport, pub &'a CheckFinding);
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(file, CheckFinding { line, severity, rule, message }) = self;
+        write!(f, "{}:", file.path.display())?;
+        if *line > 0 {
+            write!(f, "{line}:")?;
+        }
+        // A hostile file must not command the terminal.
+        let message = message.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"");
+        write!(f, " {severity} {rule}: {message}")
+    }
+}
+
+/// The findings of one file while it is checked.
+struct Report<'a> {
+    request: &'a CheckRequest,
+    file: FileReport,
+}
+
+impl Report<'_> {
+    fn add(&mut self, line: u64, rule: Rule, message: impl FnOnce() -> String) {
+        self.count(rule, 1);
+        self.keep(line, rule, message);
+    }
+
+    fn count(&mut self, rule: Rule, count: u64) {
+        if !self.request.allow.contains(&rule) {
+            *self.file.counts.entry(rule).or_default() += count;
+        }
+    }
+
+    /// Keeps a finding that has been counted.
+    fn keep(&mut self, line: u64, rule: Rule, message: impl FnOnce() -> String) {
+        if self.file.counts.get(&rule).is_none_or(|count| *count > KEPT) {
+            return;
+        }
+        let severity = if self.request.deny.contains(&rule) { Severity::Error } else { rule.severity() };
+        let message = message().chars().take(400).collect();
+        self.file.findings.push(CheckFinding { line, severity, rule, message });
+    }
+
+    /// Takes over what a reader found, less what it says of keys that are `unchecked`.
+    fn take(&mut self, findings: Findings, unchecked: bool) {
+        let passed = |rule: Rule| unchecked && matches!(rule, Rule::Key | Rule::LegacyKey);
+        for finding in findings.kept {
+            let rule = Rule::from(finding.kind);
+            if !passed(rule) && !self.request.allow.contains(&rule) {
+                let severity = if self.request.deny.contains(&rule) { Severity::Error } else { rule.severity() };
+                self.file.findings.push(CheckFinding { line: finding.line, severity, rule, message: finding.detail });
+            }
+        }
+        for (kind, count) in findings.counts {
+            let rule = Rule::from(kind);
+            if !passed(rule) {
+                self.count(rule, count);
+            }
+        }
+    }
+
+    fn finish(mut self) -> FileReport {
+        self.file.findings.sort_by_key(|finding| (finding.line, finding.rule));
+        self.file
+    }
+}
+
+/// What the checks of single files leave for the checks across them.
+#[derive(Default)]
+struct Gathered {
+    /// By the place of their file in the request.
+    winners: Vec<(usize, Option<DbName>, Vec<Winner>)>,
+    params: Vec<Params>,
+}
+
+/// Checks files, each by itself and against the others.
+#[must_use]
+pub fn check(request: &CheckRequest, progress: Progress<'_>) -> CheckReport {
+    let mut gathered = Gathered::default();
+    let mut reports = Vec::new();
+    for (index, path) in request.files.iter().enumerate() {
+        let file =
+            FileReport { path: path.clone(), kind: None, records: 0, findings: Vec::new(), counts: BTreeMap::new() };
+        let mut report = Report { request, file };
+        if let Err(error) = check_file(index, &mut report, &mut gathered, progress) {
+            // The path stands in front of every finding.
+            let message = error.to_string();
+            let own = format!("{}: ", path.display());
+            report.add(0, Rule::Unreadable, || message.strip_prefix(&own).unwrap_or(&message).to_string());
+        }
+        reports.push(report);
+    }
+    across::check(&mut reports, &gathered);
+    CheckReport { files: reports.into_iter().map(Report::finish).collect() }
+}
+
+fn check_file(
+    index: usize,
+    report: &mut Report<'_>,
+    gathered: &mut Gathered,
+    progress: Progress<'_>,
+) -> Result<(), super::DbError> {
+    let source = Source::open(&report.file.path, progress)?;
+    report.file.kind = Some(source.content.kind);
+    check_name(report, &source)?;
+    let name = source.name.clone();
+    match source.content.kind {
+        DbKind::Find => gathered.winners.push((index, name, find::check(report, &source)?)),
+        DbKind::Perf => {
+            if let Some(db) = perf::check(report, &source)? {
+                gathered.params.push(Params { name, db });
+            }
+        }
+        DbKind::Kernel => kernel::check(report, &source, progress)?,
+    }
+    Ok(())
+}
+
+fn check_name(report: &mut Report<'_>, source: &Source) -> Result<(), super::DbError> {
+    if source.packed {
+        report.add(0, Rule::Packed, || "found a file packed by bzip2, expected it unpacked".to_string());
+    }
+    let Content { kind, form } = source.content;
+    match &source.name {
+        None => report.add(0, Rule::FileName, || {
+            "found no ending of a database, expected one such as .HIP.fdb.txt, .db, .db.txt or .kdb".to_string()
+        }),
+        Some(name) => {
+            let ending = name.ending;
+            if (ending.kind, ending.form) != (kind, form) {
+                let words = |form| if form == Form::Text { "a text" } else { "SQLite" };
+                report.add(0, Rule::WrongKind, || {
+                    let (found, expected) = (words(form), words(ending.form));
+                    format!("found a {kind} in {found}, expected a {} in {expected}", ending.kind)
+                });
+            }
+            if let Some(wrong) = &name.wrong {
+                report.add(0, Rule::FileName, || format!("found {wrong}"));
+            }
+            if let Some(device) = name.device.as_ref().filter(|device| !device.is_miopens()) {
+                report.add(0, Rule::OwnTarget, || format!("found target {}, expected gfx…", device.id));
+            }
+        }
+    }
+    if form == Form::Sqlite {
+        let user = source.name.as_ref().is_some_and(|name| name.ending.user);
+        let size = source.size()?;
+        if size < MIN_SQLITE {
+            report.add(0, Rule::TooSmall, || format!("found {size} bytes, expected at least {MIN_SQLITE}"));
+        }
+        if !user && source.has_write_ahead_log()? {
+            report.add(0, Rule::WriteAheadLog, || "found journal mode WAL, expected another".to_string());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

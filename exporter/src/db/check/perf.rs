@@ -1,0 +1,87 @@
+//! Rules of a perf db.
+
+use bluefin_common::db::perf_db::{PerfDb, PerfRow};
+use bluefin_common::problem::PerfDbKey;
+
+use super::{Report, Rule};
+use crate::db::name::Form;
+use crate::db::{DbError, Source};
+
+/// Checks a perf db. `None` for one of batch norms, whose keys are others.
+pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Option<PerfDb>, DbError> {
+    let batch_norm = source.name.as_ref().is_some_and(|name| name.batch_norm);
+    if batch_norm {
+        report.add(0, Rule::Unchecked, || "found keys of batch norms, expected those of convolutions".to_string());
+        if source.content.form == Form::Sqlite {
+            return Ok(None);
+        }
+    }
+    let mut db = source.perf_db(|row| {
+        report.file.records += 1;
+        check_row(report, row);
+    })?;
+    report.take(std::mem::take(&mut db.findings), batch_norm);
+    Ok((!batch_norm).then_some(db))
+}
+
+fn check_row(report: &mut Report<'_>, row: PerfRow<'_>) {
+    let PerfRow { line, key, solver, params } = row;
+    let solvers = &report.request.solvers;
+    match solvers.get(solver) {
+        None => report.add(line, Rule::UnknownSolver, || match solvers.named(solver) {
+            Some(known) => format!("solver: found {solver}, expected the spelling {}", known.name),
+            None => format!("solver: found {solver}, expected one of MIOpen's"),
+        }),
+        Some(known) if known.tunable == Some(false) => {
+            report.add(line, Rule::NotTunable, || format!("solver: found {solver}, expected one that is tunable"));
+        }
+        Some(_) => {}
+    }
+    if params.is_empty() {
+        report.add(line, Rule::Params, || format!("params of {solver}: found none, expected some"));
+    } else if params.contains([';', '\n']) {
+        report.add(line, Rule::Params, || {
+            format!("params of {solver}: found {params:?}, expected a text without ; and line breaks")
+        });
+    }
+    if let Some(wrong) = wrong_key(key) {
+        report.add(line, Rule::PerfKey, || format!("key {key}: {wrong}"));
+    }
+}
+
+/// What of a key MIOpen would have written otherwise.
+fn wrong_key(key: &PerfDbKey) -> Option<String> {
+    let integers = PerfDbKey::COLUMNS.into_iter().skip(PerfDbKey::TEXTS).zip(key.integers);
+    let value = |name: &str| integers.clone().find(|(column, _)| *column == name).map_or(0, |(_, value)| value);
+    let spatial = value("spatial_dim");
+    if spatial != 2 && spatial != 3 {
+        return Some(format!("spatial_dim: found {spatial}, expected 2 or 3"));
+    }
+    let letters = key.layout.to_string().trim_end_matches('c').len();
+    if letters != spatial as usize + 2 {
+        return Some(format!("layout: found {}, expected one of {spatial} dimensions", key.layout));
+    }
+    for (column, found) in integers.clone() {
+        // What MIOpen has for a depth that is not there.
+        let flat = match column {
+            "in_d" | "fil_d" => Some(1),
+            "pad_d" | "conv_stride_d" | "dilation_d" => Some(0),
+            _ => None,
+        };
+        let wanted = match (column, flat) {
+            ("bias", _) => Some(0),
+            (_, Some(flat)) if spatial == 2 => Some(flat),
+            _ => None,
+        };
+        if let Some(wanted) = wanted
+            && found != wanted
+        {
+            return Some(format!("{column}: found {found}, expected {wanted}"));
+        }
+        let may_be_zero = matches!(column, "bias" | "pad_h" | "pad_w" | "pad_d") || flat == Some(0) && spatial == 2;
+        if found == 0 && !may_be_zero {
+            return Some(format!("{column}: found 0, expected at least 1"));
+        }
+    }
+    None
+}
