@@ -55,7 +55,7 @@ fn keys(file: &std::path::Path, json: bool) -> anyhow::Result<ExitCode> {
             });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{}\t{}\t{}", row.command, row.find_db_key, row.perf_db_key)?;
+            writeln!(out, "{row}")?;
         }
     }
     out.flush()?;

@@ -4,6 +4,7 @@
 //! k,c/g,\[fz,\]fy,fx and `y` is n,k,\[od,\]oh,ow. MIOpen's keys swap the two sides for the backward directions; that swap
 //! happens in [`FindDbKey`] and nowhere else.
 
+mod batch_norm;
 mod conv;
 mod data_type;
 mod find_db_key;
@@ -18,6 +19,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use batch_norm::{BatchNormProblem, NormDirection, NormMode};
 pub use conv::{ConvProblem, ConvShape, Direction};
 pub use data_type::{DataType, UnknownDataType};
 pub use find_db_key::{FindDbKey, KeyError};
@@ -59,6 +61,8 @@ pub enum Problem {
     Gemm(GemmProblem),
     /// A user's own kernel with its sizes.
     Kernel(KernelProblem),
+    /// A batch norm in one direction.
+    BatchNorm(BatchNormProblem),
 }
 
 impl Problem {
@@ -70,6 +74,7 @@ impl Problem {
             Self::Conv(conv) => conv.canonical(),
             Self::Gemm(gemm) => gemm.canonical(),
             Self::Kernel(kernel) => kernel.canonical(),
+            Self::BatchNorm(norm) => norm.canonical(),
         }
     }
 
@@ -86,17 +91,18 @@ impl Problem {
             Self::Conv(conv) => conv.variables(),
             Self::Gemm(gemm) => gemm.variables(),
             Self::Kernel(kernel) => kernel.variables(),
+            Self::BatchNorm(norm) => norm.variables(),
         }
     }
 
     /// Floating-point operations of useful work, two for each multiply-add; zero for a user's kernel, whose work is
-    /// not known.
+    /// not known, and for a batch norm, whose time goes to memory.
     #[must_use]
     pub fn flops(&self) -> f64 {
         match self {
             Self::Conv(conv) => conv.flops(),
             Self::Gemm(gemm) => gemm.flops(),
-            Self::Kernel(_) => 0.0,
+            Self::Kernel(_) | Self::BatchNorm(_) => 0.0,
         }
     }
 
@@ -107,6 +113,7 @@ impl Problem {
             Self::Conv(conv) => conv.label(),
             Self::Gemm(gemm) => gemm.label(),
             Self::Kernel(kernel) => kernel.canonical(),
+            Self::BatchNorm(norm) => norm.label(),
         }
     }
 }
@@ -126,7 +133,7 @@ fn variables<const N: usize>(pairs: [(&str, Value); N]) -> BTreeMap<String, Valu
 mod tests {
     use super::*;
 
-    fn problems() -> [Problem; 3] {
+    fn problems() -> [Problem; 4] {
         let conv = ConvProblem::new(ConvShape::plain(Direction::Forward, DataType::Fp16)).unwrap();
         let gemm = GemmProblem {
             m: 1,
@@ -139,7 +146,19 @@ mod tests {
             data_type: DataType::Bf16,
         };
         let kernel = KernelProblem::new("saxpy".to_string(), [("n".to_string(), -5)].into()).unwrap();
-        [Problem::Conv(conv), Problem::Gemm(gemm), Problem::Kernel(kernel)]
+        let norm = BatchNormProblem {
+            direction: NormDirection::Backward,
+            mode: NormMode::Spatial,
+            n: 2,
+            c: 3,
+            input: [1, 4, 5],
+            layout: Layout::Nhwc,
+            data_type: DataType::Bf16,
+            mixed: true,
+            save: true,
+            run: false,
+        };
+        [Problem::Conv(conv), Problem::Gemm(gemm), Problem::Kernel(kernel), Problem::BatchNorm(norm)]
     }
 
     #[test]
@@ -156,6 +175,6 @@ mod tests {
     #[test]
     fn digests_stay() {
         let shown = problems().map(|problem| problem.digest().short());
-        assert_eq!(shown, ["3d32706b1d1e", "2adc4cfee18b", "366672e3510f"]);
+        assert_eq!(shown, ["3d32706b1d1e", "2adc4cfee18b", "366672e3510f", "0"]);
     }
 }

@@ -5,6 +5,7 @@
 //! users' own kernels, so that every problem has a command. MIOpen reads numbers with atoi, which takes `12x` for 12;
 //! here that is an error.
 
+mod batch_norm;
 mod conv;
 mod flags;
 mod gemm;
@@ -23,10 +24,10 @@ pub enum DriverError {
     #[error("driver command: found nothing, expected a base word such as conv")]
     Empty,
     /// MIOpenDriver has this operation, bluefin does not.
-    #[error("driver command: operation {0} is not supported yet, expected conv, gemm or kernel")]
+    #[error("driver command: operation {0} is not supported yet, expected conv, bnorm, gemm or kernel")]
     Unsupported(String),
     /// Nothing knows this operation.
-    #[error("driver command: found base word {0:?}, expected conv, gemm or kernel")]
+    #[error("driver command: found base word {0:?}, expected conv, bnorm, gemm or kernel")]
     UnknownBase(String),
     /// A word that is no flag stands where a flag should.
     #[error("driver command: found {found:?}, expected a flag")]
@@ -108,6 +109,7 @@ const OTHER_OPERATIONS: &[&str] = &[
 enum Operation {
     Conv(DataType),
     Gemm(DataType),
+    BatchNorm((DataType, bool)),
     Kernel,
     Other,
 }
@@ -119,6 +121,9 @@ fn operation(base: &str) -> Option<Operation> {
     }
     if let Some(data_type) = of_type("gemm") {
         return Some(Operation::Gemm(data_type));
+    }
+    if let Some(types) = base.strip_prefix("bnorm").and_then(batch_norm::types) {
+        return Some(Operation::BatchNorm(types));
     }
     if base == "kernel" {
         return Some(Operation::Kernel);
@@ -148,6 +153,7 @@ pub fn parse(command: &str, implied: Option<Direction>) -> Result<Vec<Problem>, 
     match operation(base) {
         Some(Operation::Conv(data_type)) => conv::parse(base, data_type, words, implied),
         Some(Operation::Gemm(data_type)) => Ok(vec![gemm::parse(base, data_type, words)?]),
+        Some(Operation::BatchNorm(types)) => batch_norm::parse(base, types, words),
         Some(Operation::Kernel) => Ok(vec![parse_kernel(words)?]),
         Some(Operation::Other) => Err(DriverError::Unsupported(cut(base))),
         None => Err(DriverError::UnknownBase(cut(base))),
@@ -179,10 +185,10 @@ mod tests {
     fn operations_that_are_not_known_yet_say_so() {
         let message = |command| parse(command, None).unwrap_err().to_string();
         assert_eq!(
-            message("bnormfp16 -n 256"),
-            "driver command: operation bnormfp16 is not supported yet, expected conv, gemm or kernel"
+            message("poolfp16 -n 256"),
+            "driver command: operation poolfp16 is not supported yet, expected conv, bnorm, gemm or kernel"
         );
-        assert!(message("poolbfp16").contains("not supported yet"));
+        assert!(message("lrnbfp16").contains("not supported yet"));
         assert!(message("convx -n 1").contains("found base word \"convx\""));
         assert!(message(" ").contains("found nothing"));
     }

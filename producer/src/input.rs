@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use bluefin_common::problem::{ConvProblem, DataType, Direction, FindDbKey, Problem};
+use bluefin_common::problem::{BatchNormProblem, ConvProblem, DataType, Direction, FindDbKey, Problem};
 
 pub(crate) use line::{Content, lines};
 
@@ -27,11 +27,11 @@ const MAX_SHOWN: usize = 120;
 /// What to change in every problem that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Each convolution once with each of these batch sizes; as it is when there are none.
+    /// Each convolution and batch norm once with each of these batch sizes; as it is when there are none.
     pub batchsizes: Vec<u32>,
     /// Each convolution in these directions, whatever its line says.
     pub directions: Option<Vec<Direction>>,
-    /// Each convolution and GEMM on this type.
+    /// Each convolution, batch norm and GEMM on this type.
     pub data_type: Option<DataType>,
 }
 
@@ -209,6 +209,16 @@ fn apply(problems: Vec<Problem>, overrides: &Overrides) -> Result<Vec<Problem>, 
                 gemm.data_type = overrides.data_type.unwrap_or(gemm.data_type);
                 changed.push(Problem::Gemm(gemm));
             }
+            Problem::BatchNorm(norm) => {
+                let data_type = overrides.data_type.unwrap_or(norm.data_type);
+                let mixed = norm.mixed && data_type != DataType::Fp32;
+                let own = [norm.n];
+                let sizes = if overrides.batchsizes.is_empty() { &own[..] } else { &overrides.batchsizes };
+                for n in sizes {
+                    let norm = BatchNormProblem { n: *n, data_type, mixed, ..norm.clone() }.checked();
+                    changed.push(Problem::BatchNorm(norm.map_err(|error| error.to_string())?));
+                }
+            }
             kernel @ Problem::Kernel(_) => changed.push(kernel),
         }
     }
@@ -277,7 +287,7 @@ mod tests {
                 "list.txt:4: not UTF-8 at byte 6: \"conv \u{fffd}\"",
                 "list.txt:5: find-db key: in size: found the end of the key, ",
                 "list.txt:6: driver command: found nothing, expected a base w",
-                "list.txt:7: driver command: operation bnorm is not supported",
+                "list.txt:7: driver command: forw: found \"0 with back 0\", expe",
                 "list.txt:8: found 65544 bytes, expected at most 65536: \"conv",
                 "list.txt:9: GEMM size: found no N, expected M, N and K: \"- {",
             ]
@@ -289,12 +299,13 @@ mod tests {
     fn a_log_may_hold_anything_between_its_commands() {
         let log = "Loading the model\n\
                    MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 1  -c 8 -F 1 -t 1\n\
-                   12 34 MIOpen(HIP)   0.004: Command [LogCmdBNorm] ./bin/MIOpenDriver bnorm -n 1\n\
+                   12 34 MIOpen(HIP)   0.004: Command [LogCmdBNorm] ./bin/MIOpenDriver bnorm -n 1 -m 1 --forw 1 -b 0 --layout NCHW\n\
+                   MIOpen(HIP): Command [LogCmdFusion] ./bin/MIOpenDriver CBAInfer -n 1\n\
                    MIOpen(HIP): Info [SetStream] stream: 0, device_id: 0\n\
                    epoch 1: 0.3\n";
         let list = read(log);
-        assert_eq!((list.problems.len(), list.rejects.len(), list.skipped), (1, 1, 3));
-        assert_eq!(list.rejects[0].line, 3);
+        assert_eq!((list.problems.len(), list.rejects.len(), list.skipped), (2, 1, 3));
+        assert_eq!(list.rejects[0].line, 4);
         let list = read("MIOpen(HIP): Info [SetStream]\n");
         assert_eq!((list.problems.len(), list.rejects.len(), list.skipped), (0, 0, 1));
     }
@@ -322,7 +333,7 @@ mod tests {
             directions: Some(vec![Direction::Forward, Direction::BackwardWeights]),
             data_type: Some(DataType::Fp16),
         };
-        let text = b"conv -c 8 -k 8\nconv -m trans -c 8 -k 4\ngemm -m 2\nconv -c 2000000000 -H 20000 -W 20000 -n 1";
+        let text = b"conv -c 8 -k 8\nconv -m trans -c 8 -k 4\ngemm -m 2\nbnorm -b 1\nconv -c 2000000000 -H 20000 -W 20000 -n 1";
         let list = read_problems("list.txt", text, &overrides);
         let labels: Vec<String> = list.problems.iter().map(|one| one.problem.label()).collect();
         assert_eq!(
@@ -337,6 +348,8 @@ mod tests {
                 "conv W 4x34x34 k8 3x3 s1 n1 FP16 trans",
                 "conv W 4x34x34 k8 3x3 s1 n16 FP16 trans",
                 "gemm NN 2x256x256 FP16",
+                "bnorm Bwd activation 3x32x32 n1 FP16",
+                "bnorm Bwd activation 3x32x32 n16 FP16",
             ]
         );
         assert_eq!(list.rejects.len(), 1);

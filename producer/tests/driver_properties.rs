@@ -1,7 +1,8 @@
 //! Properties of the driver grammar and the keys, for problems of any kind.
 
 use bluefin_common::problem::{
-    ConvProblem, ConvShape, DataType, Direction, FindDbKey, GemmProblem, KernelProblem, Layout, PerfDbKey, Problem,
+    BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, FindDbKey, GemmProblem, KernelProblem, Layout,
+    NormDirection, NormMode, PerfDbKey, Problem,
 };
 use bluefin_producer::driver::parse;
 use bluefin_producer::input::{Overrides, read_problems};
@@ -103,8 +104,28 @@ fn kernel() -> impl Strategy<Value = KernelProblem> {
         .prop_map(|(name, sizes)| KernelProblem::new(name, sizes).unwrap())
 }
 
+fn batch_norm() -> impl Strategy<Value = BatchNormProblem> {
+    let layout = prop::sample::select(vec![Layout::Nchw, Layout::Nhwc, Layout::Ncdhw, Layout::Ndhwc]);
+    let types = prop::sample::select(vec![DataType::Fp32, DataType::Fp16, DataType::Bf16]);
+    let direction = prop::sample::select(NormDirection::ALL.to_vec());
+    let flags = any::<[bool; 4]>();
+    (direction, layout, types, flags, sizes(1..=99), 1_u32..=512, 1_u32..=512).prop_map(
+        |(direction, layout, data_type, [spatial, mixed, save, run], input, n, c)| {
+            let mode = if spatial { NormMode::Spatial } else { NormMode::PerActivation };
+            let mixed = mixed && data_type != DataType::Fp32;
+            let norm = BatchNormProblem { direction, mode, n, c, input, layout, data_type, mixed, save, run };
+            norm.checked().unwrap()
+        },
+    )
+}
+
 fn problem() -> impl Strategy<Value = Problem> {
-    prop_oneof![conv().prop_map(Problem::Conv), gemm().prop_map(Problem::Gemm), kernel().prop_map(Problem::Kernel)]
+    prop_oneof![
+        conv().prop_map(Problem::Conv),
+        gemm().prop_map(Problem::Gemm),
+        kernel().prop_map(Problem::Kernel),
+        batch_norm().prop_map(Problem::BatchNorm),
+    ]
 }
 
 proptest! {

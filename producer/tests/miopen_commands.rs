@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bluefin_common::problem::{Direction, Problem};
+use bluefin_common::problem::{Direction, NormDirection, Problem};
 use bluefin_producer::driver::keys;
 use bluefin_producer::input::{Overrides, ProblemList, read_problems};
 
@@ -60,7 +60,7 @@ fn lists_of_users_are_read_whole() {
         assert_eq!(counts(&list), (different, asked), "{name}");
         assert_eq!(list.skipped, 0, "{name}");
         assert_eq!(list.rejects.iter().map(|reject| reject.line).collect::<Vec<_>>(), poolings, "{name}");
-        let reason = "driver command: operation pool is not supported yet, expected conv, gemm or kernel";
+        let reason = "driver command: operation pool is not supported yet, expected conv, bnorm, gemm or kernel";
         assert!(list.rejects.iter().all(|reject| reject.reason == reason), "{name}");
     }
 }
@@ -77,11 +77,19 @@ fn directions_come_from_the_logging_function() {
 }
 
 #[test]
-fn batch_norms_are_rejected_by_line() {
+fn batch_norms_are_read_in_one_direction_each() {
     let Some(list) = read("driver/batch_norm.txt") else { return };
-    assert_eq!(list.problems, []);
-    assert_eq!(list.rejects.iter().map(|reject| reject.line).collect::<Vec<_>>(), (1..=28).collect::<Vec<_>>());
-    assert!(list.rejects.iter().all(|reject| reject.reason.contains("not supported yet")));
+    assert_eq!(list.rejects, []);
+    assert_eq!(counts(&list), (28, 28));
+    let count = |direction| {
+        let is = |problem: &Problem| matches!(problem, Problem::BatchNorm(norm) if norm.direction == direction);
+        list.problems.iter().filter(|one| is(&one.problem)).count()
+    };
+    assert_eq!(NormDirection::ALL.map(count), [12, 4, 12]);
+    let table = keys(&data("driver/batch_norm.txt").unwrap());
+    assert_eq!((table.rows.len(), table.rejects.len()), (28, 0));
+    let Some(row) = table.rows.first() else { panic!("no row") };
+    assert_eq!(row.perf_db_key, "2x256x1024x14x14x1x0x0x0xNCHWxBwdxFP16x1");
 }
 
 #[test]

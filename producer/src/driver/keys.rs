@@ -12,14 +12,16 @@ use crate::input::{Content, Reject, lines, problem_of_key};
 pub struct KeyRow {
     /// The command from the base word on, as it was written.
     pub command: String,
-    pub find_db_key: String,
+    /// Only convolutions have one.
+    pub find_db_key: Option<String>,
     /// In the text form.
     pub perf_db_key: String,
 }
 
 impl fmt::Display for KeyRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\t{}\t{}", self.command, self.find_db_key, self.perf_db_key)
+        let find_db_key = self.find_db_key.as_deref().unwrap_or("-");
+        write!(f, "{}\t{find_db_key}\t{}", self.command, self.perf_db_key)
     }
 }
 
@@ -28,7 +30,7 @@ impl fmt::Display for KeyRow {
 pub struct KeyTable {
     /// One for each direction of a command.
     pub rows: Vec<KeyRow>,
-    /// Lines that ask for no convolution.
+    /// Lines that ask for neither a convolution nor a batch norm.
     pub rejects: Vec<Reject>,
 }
 
@@ -57,13 +59,18 @@ pub fn keys(text: &[u8]) -> KeyTable {
     table
 }
 
-const NO_KEYS: &str = "found no convolution, expected one: only convolutions have database keys";
+const NO_KEYS: &str = "found neither a convolution nor a batch norm, expected one: only these have database keys";
 
 fn row(command: &str, problem: &Problem) -> Result<KeyRow, String> {
-    let Problem::Conv(conv) = problem else { return Err(NO_KEYS.to_string()) };
-    let key = FindDbKey::from(conv);
-    let perf_db_key = PerfDbKey::from(&key).to_string();
-    Ok(KeyRow { command: command.to_string(), find_db_key: key.to_string(), perf_db_key })
+    let (find_db_key, perf_db_key) = match problem {
+        Problem::Conv(conv) => {
+            let key = FindDbKey::from(conv);
+            (Some(key.to_string()), PerfDbKey::from(&key).to_string())
+        }
+        Problem::BatchNorm(norm) => (None, norm.perf_db_key()),
+        Problem::Gemm(_) | Problem::Kernel(_) => return Err(NO_KEYS.to_string()),
+    };
+    Ok(KeyRow { command: command.to_string(), find_db_key, perf_db_key })
 }
 
 #[cfg(test)]
@@ -72,7 +79,8 @@ mod tests {
 
     #[test]
     fn each_direction_has_its_row() {
-        let table = keys(b"./bin/MIOpenDriver conv -n 2 -c 4 -k 8 -F 3\ngemm -m 1\nMIOpen(HIP): Info\n");
+        let table =
+            keys(b"./bin/MIOpenDriver conv -n 2 -c 4 -k 8 -F 3\ngemm -m 1\nMIOpen(HIP): Info\nbnorm -n 2 -F 2\n");
         assert_eq!(
             table.rows.iter().map(KeyRow::to_string).collect::<Vec<_>>(),
             [
@@ -80,6 +88,7 @@ mod tests {
                  2x4x32x32x1x3x3x1x8x2x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF",
                 "conv -n 2 -c 4 -k 8 -F 3\t8-30-30-3x3-4-32-32-2-0x0-1x1-1x1-0-NCHW-FP32-B\t\
                  2x8x30x30x1x3x3x1x4x2x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xB",
+                "bnorm -n 2 -F 2\t-\t2x2x3x32x32x1x0x0x0xNCHWxInfxFP32x0",
             ]
         );
         assert_eq!(table.rejects.len(), 1);
