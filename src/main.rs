@@ -43,6 +43,9 @@ enum Verb {
     Tune(tune::TuneArgs),
     #[command(subcommand)]
     Problems(problems::ProblemsVerb),
+    /// MITuna's name of `problems import`
+    #[command(name = "import_configs", hide = true)]
+    ImportConfigs(problems::ImportArgs),
     Enqueue(enqueue::EnqueueArgs),
     CompileWorker(workers::CompileWorkerArgs),
     EvalWorker(workers::EvalWorkerArgs),
@@ -108,16 +111,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::SandboxExec(args) => return Ok(args.run()),
         verb => verb,
     };
-    let quiet = matches!(
-        verb,
-        Verb::Tune(_) | Verb::Problems(_) | Verb::Status(_) | Verb::Export(_) | Verb::Db(_) | Verb::Bench(_)
-    );
-    logging::start(cli.log, if quiet { "warn" } else { "info" })?;
+    let logs = matches!(verb, Verb::Enqueue(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_));
+    logging::start(cli.log, if logs { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match verb {
             Verb::Tune(args) => args.run().await,
-            Verb::Problems(verb) => verb.run(),
+            Verb::Problems(verb) => verb.run().await,
+            Verb::ImportConfigs(args) => args.run().await,
             Verb::Enqueue(args) => args.run().await,
             Verb::CompileWorker(args) => args.run().await,
             Verb::EvalWorker(args) => args.run().await,

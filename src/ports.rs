@@ -1,5 +1,6 @@
 //! Which broker and which store: RabbitMQ and Redis, from flags, the environment or a file.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,13 @@ use bluefin_common::broker::Broker;
 use bluefin_common::broker::amqp::AmqpBroker;
 use bluefin_common::store::Store;
 use bluefin_common::store::redis::RedisStore;
+use bluefin_common::store::sqlite::SqliteStore;
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
 const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The state file of whoever names none.
+pub const DEFAULT_STATE: &str = "bluefin.db";
 
 /// Where the fleet meets.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -50,6 +55,59 @@ impl FleetArgs {
         let url = required("--redis", "BLUEFIN_REDIS_URL", self.redis.as_deref())?;
         let cache = url_of("--cache", "BLUEFIN_CACHE_URL", self.cache.as_deref())?;
         Ok(Arc::new(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?))
+    }
+}
+
+/// Where what lasts is kept.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct StoreArgs {
+    /// Keep it in this file [default: bluefin.db, where no Redis is named]
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+}
+
+/// A store that was opened.
+pub struct Opened {
+    pub store: Arc<dyn Store>,
+    file: Option<Arc<SqliteStore>>,
+}
+
+impl StoreArgs {
+    /// Opens the file or connects to Redis.
+    pub async fn open(&self) -> anyhow::Result<Opened> {
+        let Some(path) = self.file() else { return self.redis().await };
+        let file = Arc::new(SqliteStore::open(path).await?);
+        Ok(Opened { store: file.clone(), file: Some(file) })
+    }
+
+    /// The same to read only: whoever works with the file is not disturbed, and a missing one is not made.
+    pub async fn open_to_read(&self) -> anyhow::Result<Opened> {
+        let Some(path) = self.file() else { return self.redis().await };
+        let file = Arc::new(SqliteStore::open_read_only(path).await?);
+        Ok(Opened { store: file.clone(), file: Some(file) })
+    }
+
+    async fn redis(&self) -> anyhow::Result<Opened> {
+        Ok(Opened { store: self.fleet.store().await?, file: None })
+    }
+
+    /// The state file, unless Redis is meant.
+    fn file(&self) -> Option<&Path> {
+        match &self.state {
+            Some(path) => Some(path),
+            None => (!self.fleet.names_a_store()).then_some(Path::new(DEFAULT_STATE)),
+        }
+    }
+}
+
+impl Opened {
+    /// Ends the work with a file in order.
+    pub async fn close(self) {
+        if let Some(file) = self.file {
+            file.close().await;
+        }
     }
 }
 

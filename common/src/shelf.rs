@@ -2,7 +2,7 @@
 //!
 //! | shelf | key | record | owner |
 //! | --- | --- | --- | --- |
-//! | `tags` | tag | how often problems were added to it | producer |
+//! | `tags` | tag | when it was made, whether it is recurrent | producer |
 //! | `tag:<tag>` | digest of a problem | the problem, how often it was met, where it came from | producer |
 //! | `solvers:<session>` | name of a solver | what the library says of it | producer |
 //! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |

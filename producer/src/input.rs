@@ -1,39 +1,31 @@
-//! Reads problems: lists of driver commands, MIOpen's logs, find-db lines and YAML lists of GEMM sizes, all of which
-//! may be mixed in one file. A line that cannot be read is rejected with its number; the rest is not affected.
+//! Reads problems: lists of driver commands, MIOpen's logs, lines of find and perf databases, YAML lists of GEMM sizes and
+//! JSON objects, all of which may be mixed in one file; and perf databases in SQLite. Any of it may be packed by bzip2. A line
+//! that cannot be read is rejected with its number; the rest is not affected.
 
+mod change;
+mod file;
 mod gemm_sizes;
 mod line;
+mod object;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
-use bluefin_common::problem::{BatchNormProblem, ConvProblem, DataType, Direction, FindDbKey, Problem};
+use bluefin_common::db::perf_db;
+use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, PerfDbKey, PerfKeyError, Problem};
 
+pub use change::Overrides;
+pub use file::{InputError, MAX_FILE, read_bytes};
 pub(crate) use line::{Content, lines};
 
 use crate::driver;
 
 /// Longest line that is looked at. MIOpen's commands and find-db lines stay far below.
 pub const MAX_LINE: usize = 64 * 1024;
-/// Largest file that is read: several times the largest find database that MIOpen ships.
-pub const MAX_FILE: u64 = 256 * 1024 * 1024;
 /// How much of a rejected line is kept.
 const MAX_SHOWN: usize = 120;
-
-/// What to change in every problem that is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Each convolution and batch norm once with each of these batch sizes; as it is when there are none.
-    pub batchsizes: Vec<u32>,
-    /// Each convolution in these directions, whatever its line says.
-    pub directions: Option<Vec<Direction>>,
-    /// Each convolution, batch norm and GEMM on this type.
-    pub data_type: Option<DataType>,
-}
 
 /// A problem and where it was found first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,150 +76,109 @@ impl ProblemList {
     }
 }
 
-/// Why an input could not be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum InputError {
-    /// The system would not give it.
-    #[error("{name}: {source}")]
-    Read {
-        /// The path, or `-`.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is longer than any list of problems.
-    #[error("{name}: found more than {limit} bytes, expected a list of problems")]
-    TooLarge {
-        /// The path, or `-`.
-        name: String,
-        /// The limit that it exceeds.
-        limit: u64,
-    },
-}
-
 /// The problems of a file, or of standard input if the path is `-`.
 ///
 /// # Errors
 /// What kept the file from being read; wrong lines are in the list.
 pub fn read_file(path: &Path, overrides: &Overrides) -> Result<ProblemList, InputError> {
-    Ok(read_problems(&path.to_string_lossy(), &read_bytes(path)?, overrides))
-}
-
-/// The bytes of a file, or of standard input if the path is `-`, up to [`MAX_FILE`].
-///
-/// # Errors
-/// What kept the file from being read.
-pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
-    read_at_most(path, MAX_FILE)
-}
-
-fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
-    let name = || path.to_string_lossy().into_owned();
-    let failed = |source| InputError::Read { name: name(), source };
-    let mut bytes = Vec::new();
-    // One byte more than allowed tells that there is more.
-    let read = if path == Path::new("-") {
-        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes)
+    let (name, bytes) = (path.to_string_lossy(), read_bytes(path)?);
+    if file::is_sqlite(&bytes) {
+        read_database(&name, &bytes, overrides)
     } else {
-        File::open(path).map_err(failed)?.take(limit + 1).read_to_end(&mut bytes)
-    };
-    if read.map_err(failed)? as u64 > limit {
-        return Err(InputError::TooLarge { name: name(), limit });
+        Ok(read_problems(&name, &bytes, overrides))
     }
-    Ok(bytes)
 }
 
 /// The problems of a text. `name` is for messages.
 #[must_use]
 pub fn read_problems(name: &str, text: &[u8], overrides: &Overrides) -> ProblemList {
-    let mut list = ProblemList { name: name.to_string(), ..ProblemList::default() };
-    let mut places: HashMap<Problem, usize> = HashMap::new();
+    let mut list = Collector::new(name, overrides);
     for line in lines(text) {
-        let read = match line.content {
-            Content::Skipped => {
-                list.skipped += 1;
-                continue;
-            }
-            Content::Wrong(reason) => Err(reason),
-            Content::Command { command, implied } => driver::parse(command, implied).map_err(|error| error.to_string()),
-            Content::Key(key) => problem_of_key(key).map(|problem| vec![problem]),
-            Content::GemmSize(size) => gemm_sizes::parse(size).map(|problem| vec![problem]),
+        match line.content {
+            Content::Skipped => list.list.skipped += 1,
+            content => list.add(line.number, line.bytes, problems_of(&content)),
+        }
+    }
+    list.list
+}
+
+/// The problems of a perf database in SQLite; their lines are counted rows.
+fn read_database(name: &str, bytes: &[u8], overrides: &Overrides) -> Result<ProblemList, InputError> {
+    let mut list = Collector::new(name, overrides);
+    let keys = perf_db::keys(name, bytes)?;
+    for (number, key) in keys.iter().enumerate() {
+        list.add(number + 1, key.as_bytes(), problem_of_perf_key(key).map(|problem| vec![problem]));
+    }
+    Ok(list.list)
+}
+
+/// Collects problems, each once.
+struct Collector<'a> {
+    list: ProblemList,
+    overrides: &'a Overrides,
+    places: HashMap<Problem, usize>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(name: &str, overrides: &'a Overrides) -> Self {
+        let list = ProblemList { name: name.to_string(), ..ProblemList::default() };
+        Self { list, overrides, places: HashMap::new() }
+    }
+
+    /// Takes what was read from a line.
+    fn add(&mut self, line: usize, bytes: &[u8], read: Result<Vec<Problem>, String>) {
+        let problems = match read.and_then(|problems| self.overrides.apply(problems)) {
+            Ok(problems) => problems,
+            Err(reason) => return self.list.rejects.push(Reject::new(line, bytes, reason)),
         };
-        match read.and_then(|problems| apply(problems, overrides)) {
-            Err(reason) => list.rejects.push(Reject::new(line.number, line.bytes, reason)),
-            Ok(problems) => {
-                for problem in problems {
-                    match places.entry(problem) {
-                        Entry::Occupied(place) => list.problems[*place.get()].count += 1,
-                        Entry::Vacant(place) => {
-                            let problem = place.key().clone();
-                            place.insert(list.problems.len());
-                            list.problems.push(Sourced { problem, line: line.number, count: 1 });
-                        }
-                    }
+        for problem in problems {
+            match self.places.entry(problem) {
+                Entry::Occupied(place) => self.list.problems[*place.get()].count += 1,
+                Entry::Vacant(place) => {
+                    let problem = place.key().clone();
+                    place.insert(self.list.problems.len());
+                    self.list.problems.push(Sourced { problem, line, count: 1 });
                 }
             }
         }
     }
-    list
+}
+
+/// The problems that a line asks for.
+pub(crate) fn problems_of(content: &Content<'_>) -> Result<Vec<Problem>, String> {
+    match *content {
+        Content::Skipped => Ok(Vec::new()),
+        Content::Wrong(ref reason) => Err(reason.clone()),
+        Content::Command { command, implied } => driver::parse(command, implied).map_err(|error| error.to_string()),
+        Content::Key(key) => problem_of_key(key).map(|problem| vec![problem]),
+        Content::PerfKey(key) => problem_of_perf_key(key).map(|problem| vec![problem]),
+        Content::GemmSize(size) => gemm_sizes::parse(size).map(|problem| vec![problem]),
+        Content::Object(object) => object::problems(object),
+    }
 }
 
 /// The problem of a find-db key.
-pub(crate) fn problem_of_key(key: &str) -> Result<Problem, String> {
+fn problem_of_key(key: &str) -> Result<Problem, String> {
     let key = FindDbKey::parse(key).map_err(|error| error.to_string())?;
     ConvProblem::from_find_db_key(&key).map(Problem::Conv).map_err(|error| error.to_string())
 }
 
-/// The problems of one line as the overrides want them.
-fn apply(problems: Vec<Problem>, overrides: &Overrides) -> Result<Vec<Problem>, String> {
-    let mut changed = Vec::new();
-    for (index, problem) in problems.into_iter().enumerate() {
-        match problem {
-            Problem::Conv(conv) => {
-                let conv = match overrides.data_type {
-                    Some(data_type) => conv.with_type(data_type),
-                    None => conv,
-                };
-                let directed: Vec<ConvProblem> = match &overrides.directions {
-                    // The problems of a line differ in nothing but their direction.
-                    Some(_) if index > 0 => Vec::new(),
-                    Some(directions) => directions.iter().map(|one| conv.clone().with_direction(*one)).collect(),
-                    None => vec![conv],
-                };
-                for conv in directed {
-                    if overrides.batchsizes.is_empty() {
-                        changed.push(Problem::Conv(conv));
-                        continue;
-                    }
-                    for n in &overrides.batchsizes {
-                        let batched = conv.clone().with_batch(*n).map_err(|error| error.to_string())?;
-                        changed.push(Problem::Conv(batched));
-                    }
-                }
-            }
-            Problem::Gemm(mut gemm) => {
-                gemm.data_type = overrides.data_type.unwrap_or(gemm.data_type);
-                changed.push(Problem::Gemm(gemm));
-            }
-            Problem::BatchNorm(norm) => {
-                let data_type = overrides.data_type.unwrap_or(norm.data_type);
-                let mixed = norm.mixed && data_type != DataType::Fp32;
-                let own = [norm.n];
-                let sizes = if overrides.batchsizes.is_empty() { &own[..] } else { &overrides.batchsizes };
-                for n in sizes {
-                    let norm = BatchNormProblem { n: *n, data_type, mixed, ..norm.clone() }.checked();
-                    changed.push(Problem::BatchNorm(norm.map_err(|error| error.to_string())?));
-                }
-            }
-            kernel @ Problem::Kernel(_) => changed.push(kernel),
-        }
+/// The problem of a perf-db key in the text form, of a convolution or of a batch norm.
+fn problem_of_perf_key(key: &str) -> Result<Problem, String> {
+    if key.split('x').count() == BATCH_NORM_FIELDS {
+        return BatchNormProblem::from_perf_db_key(key).map(Problem::BatchNorm).map_err(|error| error.to_string());
     }
-    Ok(changed)
+    let key: PerfDbKey = key.parse().map_err(|error: PerfKeyError| error.to_string())?;
+    ConvProblem::from_perf_db_key(&key).map(Problem::Conv).map_err(|error| error.to_string())
 }
+
+/// Fields of a perf-db key of a batch norm; one of a convolution has 24.
+const BATCH_NORM_FIELDS: usize = 13;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bluefin_common::problem::{DataType, Direction};
 
     fn read(text: &str) -> ProblemList {
         read_problems("list.txt", text.as_bytes(), &Overrides::default())
@@ -242,30 +193,22 @@ mod tests {
              MIOpenDriver.exe gemm -m 8\n\
              8-9-9-3x3-8-7-7-1-0x0-1x1-1x1-0-NCHW-FP32-F=miopenConvolutionFwdAlgoDirect:A,1,0,x,not used\n\
              kernel saxpy n=4\n\
-             - {'M': 1, 'N': 2, 'K': 3, 'rowMajorA': 'T', 'rowMajorB': 'N'}",
+             - {'M': 1, 'N': 2, 'K': 3, 'rowMajorA': 'T', 'rowMajorB': 'N'}\n\
+             2x8x9x9x1x3x3x1x8x1x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:7,8,4\n\
+             2x1x8x9x9x1x0x0x0xNHWCxInfxFP16x1=Bn:1\n\
+             {\"problem\": \"conv -n 1 -c 8 -H 9 -W 9 -k 8 -F 1\", \"digest\": \"x\"}",
         );
         assert_eq!(list.rejects, []);
         let found: Vec<_> = list.problems.iter().map(|one| (one.line, one.count, one.problem.label())).collect();
         let expected = [
-            (3, 3, "conv F 8x9x9 k8 3x3 s1 n1 FP32"),
+            (3, 5, "conv F 8x9x9 k8 3x3 s1 n1 FP32"),
             (4, 1, "conv W 8x9x9 k8 3x3 s1 n1 FP32"),
             (5, 1, "gemm NN 8x256x256 FP32"),
             (7, 1, "kernel saxpy n=4"),
             (8, 1, "gemm NT 1x2x3 FP16"),
+            (10, 1, "bnorm Inf spatial 8x9x9 n1 NHWC FP16"),
         ];
         assert_eq!(found, expected.map(|(line, count, label)| (line, count, label.to_string())));
-    }
-
-    #[test]
-    fn files_are_read_up_to_a_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("list.txt");
-        let error = read_file(&path, &Overrides::default()).unwrap_err().to_string();
-        assert!(error.starts_with(&path.display().to_string()), "{error}");
-        std::fs::write(&path, "conv -F 1\n").unwrap();
-        assert_eq!(read_file(&path, &Overrides::default()).unwrap().problems.len(), 1);
-        assert_eq!(read_at_most(&path, 10).unwrap().len(), 10);
-        assert!(matches!(read_at_most(&path, 9), Err(InputError::TooLarge { limit: 9, .. })));
     }
 
     #[test]
@@ -283,11 +226,11 @@ mod tests {
             found,
             [
                 "list.txt:1: driver command: batchsize: found \"12x\", expected",
-                "list.txt:2: found neither a driver command nor a find-db key",
+                "list.txt:2: found neither a driver command nor a key of a da",
                 "list.txt:4: not UTF-8 at byte 6: \"conv \u{fffd}\"",
                 "list.txt:5: find-db key: in size: found the end of the key, ",
                 "list.txt:6: driver command: found nothing, expected a base w",
-                "list.txt:7: driver command: forw: found \"0 with back 0\", expe",
+                "list.txt:7: driver command: forw: found \"0 with back 0\", exp",
                 "list.txt:8: found 65544 bytes, expected at most 65536: \"conv",
                 "list.txt:9: GEMM size: found no N, expected M, N and K: \"- {",
             ]

@@ -4,6 +4,7 @@
 pub mod driver;
 pub mod enqueue;
 pub mod input;
+pub mod library;
 pub mod plan;
 
 mod error;

@@ -2,6 +2,7 @@
 //! SQLite (`.db`), 6.2 and later from a text (`.db.txt`); both forms are written and read here.
 
 mod sqlite_form;
+mod sqlite_keys;
 mod text_form;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use crate::problem::PerfDbKey;
 use super::error::Refused;
 use super::findings::Findings;
 use super::lines;
+
+pub use sqlite_keys::keys;
 
 const FORMAT: &str = "perf db";
 

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::find_db_key::parse_size;
 use super::{DataType, Layout, ProblemError, variables};
 use crate::value::Value;
 
@@ -219,6 +220,58 @@ impl BatchNormProblem {
         self.perf_db_fields().map(|(_, value)| value.to_string()).join("x")
     }
 
+    /// The problem of a key in the text form. Whether the statistics are of another type is not part of a key.
+    ///
+    /// # Errors
+    /// The first field that is not as MIOpen prints it, or values that make no problem.
+    pub fn from_perf_db_key(text: &str) -> Result<Self, ProblemError> {
+        let fields: Vec<&str> = text.split('x').collect();
+        let Ok([spatial, n, c, h, w, d, save, run, saved, layout, direction, data_type, mode]) =
+            <[&str; 13]>::try_from(fields)
+        else {
+            let fields = text.split('x').count();
+            return Err(ProblemError::new("perf-db key of a batch norm", format!("{fields} fields"), "13"));
+        };
+        let number = |field: &'static str, text: &str| {
+            parse_size(text).ok_or_else(|| ProblemError::new(field, format!("{text:?}"), "a decimal number"))
+        };
+        let flag = |field: &'static str, text: &str| match text {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(ProblemError::new(field, format!("{text:?}"), "0 or 1")),
+        };
+        let direction = NormDirection::ALL
+            .into_iter()
+            .find(|known| known.name() == direction)
+            .ok_or_else(|| ProblemError::new("direction", format!("{direction:?}"), "Trn, Inf or Bwd"))?;
+        let layout: Layout =
+            layout.parse().map_err(|_| ProblemError::new("layout", format!("{layout:?}"), "a layout"))?;
+        if number("spatial_dim", spatial)? != layout.spatial() {
+            return Err(ProblemError::new("spatial_dim", spatial, format!("{}, as {layout} has", layout.spatial())));
+        }
+        let (save, run, saved) = (flag("resultsave", save)?, flag("resultrunning", run)?, flag("useSaved", saved)?);
+        let data_type =
+            data_type.parse().map_err(|_| ProblemError::new("data_type", format!("{data_type:?}"), "a type"));
+        let problem = Self {
+            direction,
+            mode: if flag("mode", mode)? { NormMode::Spatial } else { NormMode::PerActivation },
+            n: number("batchsize", n)?,
+            c: number("in_channels", c)?,
+            input: [number("in_d", d)?, number("in_h", h)?, number("in_w", w)?],
+            layout,
+            data_type: data_type?,
+            mixed: false,
+            save: if direction == NormDirection::Backward { saved } else { save },
+            run,
+        };
+        let problem = problem.checked()?;
+        let printed = problem.perf_db_key();
+        if printed != text {
+            return Err(ProblemError::new("perf-db key of a batch norm", text, printed));
+        }
+        Ok(problem)
+    }
+
     /// The `config` of a job of fin's; the job's own `direction` is [`NormDirection::bit`].
     #[must_use]
     pub fn fin_config(&self) -> serde_json::Value {
@@ -282,70 +335,4 @@ impl BatchNormProblem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn norm() -> BatchNormProblem {
-        BatchNormProblem {
-            direction: NormDirection::Training,
-            mode: NormMode::Spatial,
-            n: 256,
-            c: 64,
-            input: [1, 56, 28],
-            layout: Layout::Nchw,
-            data_type: DataType::Fp16,
-            mixed: false,
-            save: true,
-            run: true,
-        }
-    }
-
-    #[test]
-    fn reads_as_a_driver_command() {
-        let canonical = "bnormfp16 -n 256 -c 64 -H 56 -W 28 -m 1 --forw 1 -b 0 -s 1 -r 1 --layout NCHW";
-        assert_eq!(norm().canonical(), canonical);
-        assert_eq!(norm().label(), "bnorm Trn spatial 64x56x28 n256 FP16");
-        let deep = BatchNormProblem { layout: Layout::Ndhwc, input: [3, 4, 5], mixed: true, ..norm() };
-        assert_eq!(deep.label(), "bnorm Trn spatial 64x3x4x5 n256 NDHWC FP16 mixed");
-        assert!(deep.canonical().starts_with("bnormfp16fp32 -n 256 -c 64 -D 3 -H 4 "));
-    }
-
-    #[test]
-    fn keys_have_thirteen_fields() {
-        assert_eq!(norm().perf_db_key(), "2x256x64x56x28x1x1x1x0xNCHWxTrnxFP16x1");
-        let back = BatchNormProblem { direction: NormDirection::Backward, ..norm() };
-        assert_eq!(back.perf_db_key(), "2x256x64x56x28x1x0x0x1xNCHWxBwdxFP16x1");
-        let deep = BatchNormProblem { layout: Layout::Ncdhw, direction: NormDirection::Inference, ..norm() };
-        let deep = BatchNormProblem { mode: NormMode::PerActivation, input: [3, 4, 5], ..deep };
-        assert_eq!(deep.perf_db_key(), "3x256x64x4x5x3x0x0x0xNCDHWxInfxFP16x0");
-    }
-
-    #[test]
-    fn fin_is_told_one_direction() {
-        for (direction, forw, back, bit) in [
-            (NormDirection::Training, 1, 0, 1),
-            (NormDirection::Inference, 2, 0, 2),
-            (NormDirection::Backward, 0, 1, 4),
-        ] {
-            let config = BatchNormProblem { direction, ..norm() }.fin_config();
-            let shown = ["forw", "back", "direction"].map(|field| config[field].as_u64().unwrap());
-            assert_eq!(shown, [forw, back, bit]);
-            assert_eq!((&config["cmd"], &config["mode"], &config["save"]), (&json!("bnormfp16"), &json!(1), &json!(1)));
-        }
-    }
-
-    #[test]
-    fn fields_are_checked() {
-        for (wrong, message) in [
-            (BatchNormProblem { n: 0, ..norm() }, "batch size: found 0, expected 1 to 2147483647"),
-            (BatchNormProblem { layout: Layout::Chwn, ..norm() }, "layout: found CHWN, expected NCHW, NHWC"),
-            (BatchNormProblem { data_type: DataType::Int8, ..norm() }, "data type: found INT8, expected FP32, FP16"),
-            (BatchNormProblem { data_type: DataType::Fp32, mixed: true, ..norm() }, "data type: found FP32 with"),
-            (BatchNormProblem { n: 1 << 30, c: 1 << 30, ..norm() }, "elements of x: found"),
-        ] {
-            let error = wrong.checked().unwrap_err().to_string();
-            assert!(error.starts_with(message), "{error}");
-        }
-        assert_eq!(BatchNormProblem { input: [9, 56, 28], ..norm() }.checked().unwrap(), norm());
-    }
-}
+mod tests;

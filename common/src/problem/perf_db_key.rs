@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::data_type::{parse_types, write_types};
 use super::find_db_key::{FindDbKey, parse_size};
-use super::{ConvProblem, DataType, Direction, LayoutLabel};
+use super::{ConvProblem, DataType, Direction, KeyError, LayoutLabel};
 use crate::value::Value;
 
 /// A perf-db key (MIOpen 3.3, src/include/miopen/conv/problem_description.hpp). As in find-db keys, `in` is dy's side
@@ -115,6 +115,99 @@ impl From<&ConvProblem> for PerfDbKey {
     }
 }
 
+impl ConvProblem {
+    /// A problem with this key. Other problems have it too: the key holds one layout for all three tensors, and for the
+    /// backward directions no size of x, which a stride leaves open. Of the sizes that give dy's, it is the one that is
+    /// the stride times as large, as in most networks, or else the smallest.
+    ///
+    /// # Errors
+    /// As for [`ConvProblem::from_find_db_key`].
+    pub fn from_perf_db_key(key: &PerfDbKey) -> Result<Self, KeyError> {
+        let [
+            spatial,
+            in_channels,
+            in_h,
+            in_w,
+            in_d,
+            fil_h,
+            fil_w,
+            fil_d,
+            out_channels,
+            batch,
+            pad_h,
+            pad_w,
+            pad_d,
+            stride_h,
+            stride_w,
+            stride_d,
+            dilation_h,
+            dilation_w,
+            dilation_d,
+            bias,
+            group,
+        ] = key.integers;
+        let (input, filter, pad) = ([in_d, in_h, in_w], [fil_d, fil_h, fil_w], [pad_d, pad_h, pad_w]);
+        // In 2D the columns of the depth are 0, which no stride can be.
+        let depth = |value: u32| if spatial == 3 { value } else { 1 };
+        let stride = [depth(stride_d), stride_h, stride_w];
+        let dilation = [depth(dilation_d), dilation_h, dilation_w];
+        let mut output = [1; 3];
+        for (axis, size) in output.iter_mut().enumerate().skip(if spatial == 3 { 0 } else { 1 }) {
+            let place = Axis { pad: pad[axis], stride: stride[axis], reach: reach(dilation[axis], filter[axis]) };
+            *size = match key.direction {
+                Direction::Forward => place.output_of(input[axis]),
+                Direction::BackwardData | Direction::BackwardWeights => place.input_of(input[axis]),
+            };
+        }
+        Self::from_find_db_key(&FindDbKey {
+            spatial,
+            in_channels,
+            input,
+            filter,
+            out_channels,
+            output,
+            batch,
+            pad,
+            stride,
+            dilation,
+            bias,
+            layouts: [key.layout; 3],
+            types: key.types,
+            direction: key.direction,
+            group,
+            casts: [None; 3],
+        })
+    }
+}
+
+/// What a filter covers.
+fn reach(dilation: u32, filter: u32) -> i64 {
+    i64::from(dilation) * (i64::from(filter) - 1) + 1
+}
+
+/// One axis of a convolution.
+struct Axis {
+    pad: u32,
+    stride: u32,
+    reach: i64,
+}
+
+impl Axis {
+    fn output_of(&self, input: u32) -> u32 {
+        let free = i64::from(input) + 2 * i64::from(self.pad) - self.reach;
+        // A stride of zero is refused with the rest of the problem.
+        u32::try_from(free.max(0) / i64::from(self.stride.max(1)) + 1).unwrap_or(u32::MAX)
+    }
+
+    fn input_of(&self, output: u32) -> u32 {
+        let (output, stride) = (i64::from(output), i64::from(self.stride));
+        let least = (output - 1) * stride + self.reach - 2 * i64::from(self.pad);
+        let usual = output * stride;
+        let size = if (least..least + stride).contains(&usual) { usual } else { least };
+        u32::try_from(size.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
 struct Types([DataType; 3]);
 
 impl fmt::Display for Types {
@@ -192,6 +285,25 @@ mod tests {
              fil_w=1 fil_d=3 out_channels=32 batchsize=8 pad_h=0 pad_w=0 pad_d=1 conv_stride_h=1 conv_stride_w=1 \
              conv_stride_d=1 dilation_h=1 dilation_w=1 dilation_d=1 bias=0 group_count=2"
         );
+    }
+
+    #[test]
+    fn a_key_gives_a_problem_with_this_key() {
+        for (find_db_key, exact) in [
+            ("64-56-56-3x3-128-28-28-16-1x1-2x2-1x1-0-NCHW-FP16-F", true),
+            ("128-28-28-3x3-64-56-56-16-1x1-2x2-1x1-0-NCHW-FP16-B", true),
+            ("2048-7-7-1x1-1024-14-14-128-0x0-2x2-1x1-0-NCHW-FP32-W", true),
+            // 27 and 28 both give 13.
+            ("128-13-13-3x3-64-28-28-16-0x0-2x2-1x1-0-NHWC-NHWC-NHWC-FP32-B", false),
+            ("64-2-28-28-3x1x1-32-2-28-28-8-1x0x0-1x1x1-1x1x1-0-NCDHW-FP32-W_g2", true),
+        ] {
+            let key = FindDbKey::parse(find_db_key).unwrap();
+            let problem = ConvProblem::from_perf_db_key(&PerfDbKey::from(&key)).unwrap();
+            assert_eq!(PerfDbKey::from(&problem), PerfDbKey::from(&key), "{find_db_key}");
+            assert_eq!(FindDbKey::from(&problem).to_string() == find_db_key, exact, "{find_db_key}");
+        }
+        let wrong: PerfDbKey = "2x0x1x1x1x1x1x1x1x1x0x0x0x0x0x0x0x0x0x0x0xNCHWxFP32xF".parse().unwrap();
+        assert!(ConvProblem::from_perf_db_key(&wrong).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
 
 use crate::driver;
-use crate::input::{Content, Reject, lines, problem_of_key};
+use crate::input::{Content, Reject, lines, problems_of};
 
 /// The keys of a command in one direction. Prints as its three texts, joined by tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +40,13 @@ pub struct KeyTable {
 pub fn keys(text: &[u8]) -> KeyTable {
     let mut table = KeyTable::default();
     for line in lines(text) {
-        let rows = match line.content {
+        let rows: Result<Vec<KeyRow>, String> = match line.content {
             Content::Skipped => continue,
-            Content::Wrong(reason) => Err(reason),
-            Content::GemmSize(_) => Err(NO_KEYS.to_string()),
             Content::Command { command, implied } => driver::parse(command, implied)
                 .map_err(|error| error.to_string())
                 .and_then(|problems| problems.iter().map(|problem| row(command, problem)).collect()),
-            Content::Key(key) => {
-                problem_of_key(key).and_then(|problem| row(&problem.canonical(), &problem)).map(|row| vec![row])
-            }
+            content => problems_of(&content)
+                .and_then(|problems| problems.iter().map(|problem| row(&problem.canonical(), problem)).collect()),
         };
         match rows {
             Ok(rows) => table.rows.extend(rows),

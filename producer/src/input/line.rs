@@ -29,8 +29,12 @@ pub(crate) enum Content<'a> {
     },
     /// A find-db key.
     Key(&'a str),
+    /// A perf-db key in the text form.
+    PerfKey(&'a str),
     /// An item of a YAML list of GEMM sizes.
     GemmSize(&'a str),
+    /// A JSON object.
+    Object(&'a str),
     /// Noise of a log.
     Skipped,
     /// None of this, and why.
@@ -58,6 +62,11 @@ fn is_log_line(line: &[u8]) -> bool {
     first.is_some_and(|word| word.starts_with(LOG_MARK.as_bytes()))
 }
 
+/// What a text holds that is a line of no log.
+pub(super) fn content_of(text: &str) -> Option<Content<'_>> {
+    content(text.as_bytes(), false)
+}
+
 /// `None` for blank lines and comments.
 fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
     if bytes.len() > MAX_LINE {
@@ -82,13 +91,21 @@ fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
     }
     // Values of find databases may hold spaces, keys never do.
     let key = line.split_once('=').map_or(line, |(key, _)| key);
-    if key.starts_with(|c: char| c.is_ascii_digit()) && key.contains('-') && !key.contains(char::is_whitespace) {
-        return Some(Content::Key(key));
+    if key.starts_with(|c: char| c.is_ascii_digit()) && !key.contains(char::is_whitespace) {
+        if key.contains('-') {
+            return Some(Content::Key(key));
+        }
+        if key.contains('x') {
+            return Some(Content::PerfKey(key));
+        }
     }
     if is_log {
         return Some(Content::Skipped);
     }
-    Some(Content::Wrong("found neither a driver command nor a find-db key".to_string()))
+    if line.starts_with('{') {
+        return Some(Content::Object(line));
+    }
+    Some(Content::Wrong("found neither a driver command nor a key of a database".to_string()))
 }
 
 /// Splits a line at the name of the driver: what stands before it, and its arguments.

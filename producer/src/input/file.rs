@@ -1,0 +1,103 @@
+//! The bytes of an input: a file or standard input, unpacked if bzip2 has packed it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use bluefin_common::db::ReadError;
+use bzip2::read::MultiBzDecoder;
+
+/// Largest input that is read, packed and unpacked: several times the largest find database that MIOpen ships.
+pub const MAX_FILE: u64 = 256 * 1024 * 1024;
+/// How a bzip2 stream begins.
+const BZIP2: &[u8] = b"BZh";
+/// How an SQLite database begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Why an input could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The system would not give it, or it can not be unpacked.
+    #[error("{name}: {source}")]
+    Read {
+        /// The path, or `-`.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is longer than any list of problems.
+    #[error("{name}: found more than {limit} bytes, expected a list of problems")]
+    TooLarge {
+        /// The path, or `-`.
+        name: String,
+        /// The limit that it exceeds.
+        limit: u64,
+    },
+    /// It is an SQLite database, but no perf database.
+    #[error(transparent)]
+    Database(#[from] ReadError),
+}
+
+/// The bytes of a file, or of standard input if the path is `-`, up to [`MAX_FILE`]; unpacked.
+///
+/// # Errors
+/// What kept the file from being read.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
+    let name = path.to_string_lossy();
+    unpacked(&name, read_at_most(path, MAX_FILE)?, MAX_FILE)
+}
+
+/// Whether `bytes` are an SQLite database.
+pub(super) fn is_sqlite(bytes: &[u8]) -> bool {
+    bytes.starts_with(SQLITE)
+}
+
+fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+    let name = path.to_string_lossy();
+    if path == Path::new("-") {
+        return all(&name, io::stdin().lock(), limit);
+    }
+    let failed = |source| InputError::Read { name: name.to_string(), source };
+    all(&name, File::open(path).map_err(failed)?, limit)
+}
+
+fn unpacked(name: &str, bytes: Vec<u8>, limit: u64) -> Result<Vec<u8>, InputError> {
+    if bytes.starts_with(BZIP2) { all(name, MultiBzDecoder::new(bytes.as_slice()), limit) } else { Ok(bytes) }
+}
+
+/// All that `from` has, which must be at most `limit` bytes.
+fn all(name: &str, from: impl Read, limit: u64) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells that there is more.
+    let read = from.take(limit + 1).read_to_end(&mut bytes);
+    let read = read.map_err(|source| InputError::Read { name: name.to_string(), source })?;
+    if read as u64 > limit {
+        return Err(InputError::TooLarge { name: name.to_string(), limit });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.txt");
+        let error = read_bytes(&path).unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        std::fs::write(&path, "conv -F 1\n").unwrap();
+        assert_eq!(read_at_most(&path, 10).unwrap().len(), 10);
+        assert!(matches!(read_at_most(&path, 9), Err(InputError::TooLarge { limit: 9, .. })));
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_up_to_the_same_limit() {
+        let packed = bluefin_common::db::compress(&[b'#'; 5000]).unwrap();
+        assert_eq!(unpacked("a", packed.clone(), 5000).unwrap(), [b'#'; 5000]);
+        assert!(matches!(unpacked("a", packed.clone(), 4999), Err(InputError::TooLarge { limit: 4999, .. })));
+        let error = unpacked("a", packed[..packed.len() / 2].to_vec(), 5000).unwrap_err().to_string();
+        assert!(error.starts_with("a: "), "{error}");
+    }
+}
