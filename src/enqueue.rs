@@ -53,7 +53,8 @@ pub struct EnqueueArgs {
     fleet: FleetArgs,
 }
 
-fn parse_stage(text: &str) -> Result<Stage, String> {
+/// A stage by its name.
+pub fn parse_stage(text: &str) -> Result<Stage, String> {
     Stage::ALL.into_iter().find(|stage| stage.name() == text).ok_or_else(|| "expected perf or find".to_string())
 }
 

@@ -13,6 +13,7 @@ mod ports;
 mod problems;
 mod progress;
 mod report;
+mod session;
 mod status;
 mod tune;
 mod workers;
@@ -46,6 +47,11 @@ enum Verb {
     /// MITuna's name of `problems import`
     #[command(name = "import_configs", hide = true)]
     ImportConfigs(problems::ImportArgs),
+    #[command(subcommand)]
+    Session(session::SessionVerb),
+    /// MITuna's name of `session new`
+    #[command(name = "init_session", hide = true)]
+    InitSession(session::NewArgs),
     Enqueue(enqueue::EnqueueArgs),
     CompileWorker(workers::CompileWorkerArgs),
     EvalWorker(workers::EvalWorkerArgs),
@@ -119,6 +125,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Tune(args) => args.run().await,
             Verb::Problems(verb) => verb.run().await,
             Verb::ImportConfigs(args) => args.run().await,
+            Verb::Session(verb) => verb.run().await,
+            Verb::InitSession(args) => args.run().await,
             Verb::Enqueue(args) => args.run().await,
             Verb::CompileWorker(args) => args.run().await,
             Verb::EvalWorker(args) => args.run().await,

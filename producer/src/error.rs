@@ -23,6 +23,10 @@ pub enum PlanError {
     Advance(#[from] AdvanceError),
     #[error("session {session}: its {what} is {stored}, found {asked}; use another session name")]
     SessionDiffers { session: String, what: &'static str, stored: String, asked: String },
+    #[error("session {session}: its {key} is pinned to {pinned}, found {asked}; use another session name")]
+    PinDiffers { session: String, key: String, pinned: String, asked: String },
+    #[error("session: no number is left for it; give it a name")]
+    NoNumber,
 }
 
 impl PlanError {
@@ -33,7 +37,12 @@ impl PlanError {
             Self::Store(error) => error.is_transient(),
             Self::Broker(error) => error.is_transient(),
             Self::Advance(error) => error.is_transient(),
-            Self::Spec(_) | Self::Problem { .. } | Self::Wire(_) | Self::SessionDiffers { .. } => false,
+            Self::Spec(_)
+            | Self::Problem { .. }
+            | Self::Wire(_)
+            | Self::SessionDiffers { .. }
+            | Self::PinDiffers { .. }
+            | Self::NoNumber => false,
         }
     }
 }

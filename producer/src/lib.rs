@@ -6,6 +6,7 @@ pub mod enqueue;
 pub mod input;
 pub mod library;
 pub mod plan;
+pub mod session;
 
 mod error;
 mod metrics;

@@ -1,0 +1,369 @@
+//! `bluefin session`: makes sessions and shows them.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bluefin_common::campaign::now_ms;
+use bluefin_common::job::Stage;
+use bluefin_common::session::{Budget, Pins, Session, SessionName, Tuner};
+use bluefin_common::store::{Progress, Store};
+use bluefin_common::target::Target;
+use bluefin_producer::session::{Wanted, make};
+use clap::{Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::out;
+use crate::ports::StoreArgs;
+use crate::progress::human;
+
+/// Make tuning campaigns, and look at them
+#[derive(Subcommand)]
+#[command(after_help = "Example:\n  bluefin session new -l \"release 6.4\" --arch gfx90a --num-cu 104")]
+pub enum SessionVerb {
+    New(NewArgs),
+    /// Prints every session with its progress
+    #[command(after_help = "Example:\n  bluefin session list --json")]
+    List {
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Prints what a session is and how far it is: stages, failures by kind, pins, budget, time spent
+    #[command(after_help = "Example:\n  bluefin session show 1 --json")]
+    Show {
+        #[arg(value_name = "NAME")]
+        name: SessionName,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// Make a session; the same again returns the one that is there
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  bluefin session new -l \"release 6.4\" --arch gfx90a --num-cu 104\n  \
+    bluefin session new -l nightly --name nightly --target gfx942-304 --tuner miopendriver --exhaustive\n  \
+    bluefin session new -l quick --target gfx90a-104 -B FFT,WINOGRAD --solver-budget 10m --tuning-patience 100\n\n\
+    Without --name sessions are numbered from 1. Prints the name of the session.")]
+pub struct NewArgs {
+    /// Why it is made
+    #[arg(short, long)]
+    pub label: String,
+    /// Its name [default: the next number]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<SessionName>,
+    /// What to tune for: gfx90a-104 (architecture and CUs), host, sm_90-132
+    #[arg(long, conflicts_with_all = ["arch", "num_cu"], required_unless_present = "arch")]
+    pub target: Option<Target>,
+    /// Architecture, with --num-cu
+    #[arg(short, long, requires = "num_cu")]
+    pub arch: Option<String>,
+    /// Compute units, with --arch
+    #[arg(short, long, alias = "num_cu", requires = "arch")]
+    pub num_cu: Option<u32>,
+    /// Whose solvers are tuned [default: fin for gfx targets, kernels for others]
+    #[arg(long, value_enum)]
+    pub tuner: Option<TunerName>,
+    /// With --tuner miopendriver: tune everything again, not only what MIOpen's perf db lacks
+    #[arg(long)]
+    pub exhaustive: bool,
+    /// Stages to run [default: perf,find; find for miopendriver, which does both at once]
+    #[arg(long, value_name = "perf,find", value_delimiter = ',', value_parser = crate::enqueue::parse_stage)]
+    pub stage: Vec<Stage>,
+    /// Version of ROCm that its workers must have
+    #[arg(long, alias = "rocm_v", value_name = "VERSION")]
+    pub rocm_v: Option<String>,
+    /// Version of MIOpen that its workers must have
+    #[arg(long, alias = "miopen_v", value_name = "VERSION")]
+    pub miopen_v: Option<String>,
+    /// Container image that it is tuned in, for the record
+    #[arg(long, alias = "docker_name", value_name = "IMAGE")]
+    pub docker_name: Option<String>,
+    /// Ticket that it is for, for the record
+    #[arg(long)]
+    pub ticket: Option<String>,
+    /// MIOPEN_FIND_MODE of its workers
+    #[arg(long, alias = "find_mode", value_name = "1|3", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub find_mode: Option<u8>,
+    /// Algorithms that MIOpen leaves out
+    #[arg(short = 'B', long, value_enum, value_name = "ALGORITHM,...", value_delimiter = ',', ignore_case = true)]
+    pub blacklist: Vec<Blacklisted>,
+    #[command(flatten)]
+    pub budget: BudgetArgs,
+    /// Print the session as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// What a session may spend.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Budget")]
+pub struct BudgetArgs {
+    /// Longest that a device works on one solver of one problem, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub solver_budget: Option<Duration>,
+    /// Longest that devices work on all solvers of one problem
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub problem_budget: Option<Duration>,
+    /// Longest that devices work on the session
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub session_budget: Option<Duration>,
+    /// MIOPEN_TUNING_TIME_MS_MAX: longest search of MIOpen's
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub tuning_time: Option<Duration>,
+    /// MIOPEN_TUNING_PATIENCE: candidates in a row without improvement after which MIOpen's search ends
+    #[arg(long, value_name = "N")]
+    pub tuning_patience: Option<u64>,
+    /// MIOPEN_DEBUG_TUNING_ITERATIONS_MAX: candidates that MIOpen's search tries
+    #[arg(long, value_name = "N")]
+    pub tuning_iterations: Option<u64>,
+}
+
+/// Whose solvers are tuned, and through what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TunerName {
+    /// Kernel specs: those that bluefin ships and your own
+    Kernels,
+    /// MIOpen's solvers, through fin
+    Fin,
+    /// MIOpen's solvers, through MIOpenDriver
+    Miopendriver,
+}
+
+/// What `MIOPEN_DEBUG_CONV_...` can switch off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Blacklisted {
+    Fft,
+    Direct,
+    Gemm,
+    Winograd,
+    ImplicitGemm,
+    Scgemm,
+}
+
+impl NewArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let wanted = self.wanted()?;
+        let opened = self.store.open().await?;
+        let made = make(&*opened.store, &wanted).await;
+        opened.close().await;
+        let made = made?;
+        if self.json {
+            out::json(&serde_json::json!({ "session": made.session, "new": made.new }))?;
+        } else {
+            out::line(&made.session.name)?;
+            if !made.new {
+                eprintln!("session {} is there already, the same in everything", made.session.name);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The session that is asked for.
+    pub fn wanted(&self) -> anyhow::Result<Wanted> {
+        let target = match (&self.target, &self.arch, self.num_cu) {
+            (Some(target), ..) => target.clone(),
+            (None, Some(arch), Some(cus)) => format!("{arch}-{cus}").parse()?,
+            _ => return Err(crate::usage("no target: pass --target gfx90a-104, or --arch gfx90a and --num-cu 104")),
+        };
+        let tuner = self.tuner(&target)?;
+        let mut environment = BTreeMap::new();
+        for algorithm in &self.blacklist {
+            let name = algorithm.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string());
+            environment.insert(format!("MIOPEN_DEBUG_CONV_{name}"), "0".to_string());
+        }
+        if let Some(mode) = self.find_mode {
+            environment.insert("MIOPEN_FIND_MODE".to_string(), mode.to_string());
+        }
+        if tuner == Tuner::Kernels && !environment.is_empty() {
+            return Err(crate::usage(
+                "--find-mode and --blacklist are for MIOpen's solvers: --tuner fin or miopendriver",
+            ));
+        }
+        let notes = [
+            ("rocm", &self.rocm_v),
+            ("miopen", &self.miopen_v),
+            ("docker", &self.docker_name),
+            ("ticket", &self.ticket),
+        ];
+        let pins = notes.into_iter().filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect();
+        let name = self.name.clone().map_or_else(|| "1".parse(), Ok)?;
+        let session = Session {
+            name,
+            target,
+            label: self.label.clone(),
+            stages: self.stages(tuner)?,
+            created_ms: now_ms(),
+            tuner,
+            budget: self.budget.budget(),
+            environment,
+        };
+        Ok(Wanted { session, named: self.name.is_some(), pins })
+    }
+
+    fn tuner(&self, target: &Target) -> anyhow::Result<Tuner> {
+        let amd = target.backend() == "HIP";
+        let default = if amd { TunerName::Fin } else { TunerName::Kernels };
+        let name = self.tuner.unwrap_or(default);
+        if name != TunerName::Kernels && !amd {
+            return Err(crate::usage(format!("--tuner: MIOpen has no solvers for {target}, expected a gfx target")));
+        }
+        if self.exhaustive && name != TunerName::Miopendriver {
+            return Err(crate::usage("--exhaustive is for --tuner miopendriver"));
+        }
+        Ok(match name {
+            TunerName::Kernels => Tuner::Kernels,
+            TunerName::Fin => Tuner::Fin,
+            TunerName::Miopendriver => Tuner::MiopenDriver { exhaustive: self.exhaustive },
+        })
+    }
+
+    fn stages(&self, tuner: Tuner) -> anyhow::Result<Vec<Stage>> {
+        let driver = matches!(tuner, Tuner::MiopenDriver { .. });
+        let default: &[Stage] = if driver { &[Stage::Find] } else { &Stage::ALL };
+        let mut stages = if self.stage.is_empty() { default.to_vec() } else { self.stage.clone() };
+        stages.sort();
+        stages.dedup();
+        if driver && stages != [Stage::Find] {
+            return Err(crate::usage("--stage: MIOpenDriver tunes and finds at once, expected find"));
+        }
+        if tuner == Tuner::Kernels && !stages.contains(&Stage::Perf) {
+            return Err(crate::usage("--stage find needs perf: its candidates are the best of the perf stage"));
+        }
+        Ok(stages)
+    }
+}
+
+impl BudgetArgs {
+    fn budget(&self) -> Budget {
+        let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        Budget {
+            solver_ms: ms(self.solver_budget),
+            problem_ms: ms(self.problem_budget),
+            session_ms: ms(self.session_budget),
+            tuning_time_ms: ms(self.tuning_time),
+            tuning_patience: self.tuning_patience,
+            tuning_iterations: self.tuning_iterations,
+        }
+    }
+}
+
+/// A session and how far it is.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    session: Session,
+    pins: Pins,
+    progress: Progress,
+    complete: bool,
+}
+
+impl Shown {
+    async fn of(store: &dyn Store, session: Session) -> anyhow::Result<Self> {
+        let progress = store.progress(&session.name).await?;
+        let pins = store.pins(&session.name).await?;
+        Ok(Self { complete: progress.is_complete(), session, pins, progress })
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.complete, self.progress.groups) {
+            (true, _) => "complete",
+            (false, 0) => "empty",
+            (false, _) => "open",
+        }
+    }
+
+    fn print(&self) -> std::io::Result<()> {
+        let Self { session, pins, progress, .. } = self;
+        out::line(format_args!("session {}: {}", session.name, self.state()))?;
+        out::line(format_args!("  label    {}", session.label))?;
+        out::line(format_args!("  target   {}", session.target))?;
+        out::line(format_args!("  tuner    {}", tuner_text(session.tuner)))?;
+        for (name, value) in &session.environment {
+            out::line(format_args!("  with     {name}={value}"))?;
+        }
+        for (name, limit) in limits(&session.budget) {
+            out::line(format_args!("  budget   {name} {limit}"))?;
+        }
+        for (key, value) in pins {
+            out::line(format_args!("  pinned   {key} = {value}"))?;
+        }
+        for stage in &session.stages {
+            let count = |counts: &BTreeMap<String, u64>| counts.get(stage.name()).copied().unwrap_or(0);
+            out::line(format_args!(
+                "  {:<8} {} of {} jobs, {} of devices' time",
+                stage.name(),
+                count(&progress.done),
+                count(&progress.planned),
+                human(Duration::from_millis(count(&progress.busy_ms)))
+            ))?;
+        }
+        for (result, count) in &progress.candidates {
+            out::line(format_args!("  {count:>8} {result}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn tuner_text(tuner: Tuner) -> &'static str {
+    match tuner {
+        Tuner::Kernels => "kernels",
+        Tuner::Fin => "fin",
+        Tuner::MiopenDriver { exhaustive: false } => "miopendriver",
+        Tuner::MiopenDriver { exhaustive: true } => "miopendriver, exhaustive",
+    }
+}
+
+fn limits(budget: &Budget) -> Vec<(&'static str, String)> {
+    let time = |ms: Option<u64>| ms.map(|ms| human(Duration::from_millis(ms)));
+    let number = |limit: Option<u64>| limit.map(|limit| limit.to_string());
+    let all = [
+        ("of a solver", time(budget.solver_ms)),
+        ("of a problem", time(budget.problem_ms)),
+        ("of the session", time(budget.session_ms)),
+        ("of a search", time(budget.tuning_time_ms)),
+        ("of patience", number(budget.tuning_patience)),
+        ("of iterations", number(budget.tuning_iterations)),
+    ];
+    all.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect()
+}
+
+impl SessionVerb {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::New(args) => return args.run().await,
+            Self::List { json, store } => {
+                let opened = store.open_to_read().await?;
+                let mut shown = Vec::new();
+                for session in opened.store.sessions().await? {
+                    shown.push(Shown::of(&*opened.store, session).await?);
+                }
+                if json {
+                    out::json(&shown)?;
+                } else {
+                    for one in &shown {
+                        let Session { name, target, tuner, label, .. } = &one.session;
+                        let tuner = tuner_text(*tuner);
+                        out::line(format_args!("{name}  {target}  {tuner}  {}  {label}", one.state()))?;
+                    }
+                }
+            }
+            Self::Show { name, json, store } => {
+                let opened = store.open_to_read().await?;
+                let session = opened.store.session(&name).await?;
+                let session = session.ok_or_else(|| anyhow::anyhow!("session {name}: there is none of that name"))?;
+                let shown = Shown::of(&*opened.store, session).await?;
+                if json { out::json(&shown)? } else { shown.print()? }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
