@@ -21,7 +21,7 @@ use crate::progress::human;
 #[derive(Subcommand)]
 #[command(after_help = "Example:\n  bluefin session new -l \"release 6.4\" --arch gfx90a --num-cu 104")]
 pub enum SessionVerb {
-    New(NewArgs),
+    New(Box<NewArgs>),
     /// Prints every session with its progress
     #[command(after_help = "Example:\n  bluefin session list --json")]
     List {
