@@ -3,6 +3,7 @@
 
 mod admin;
 mod bench;
+mod capture;
 mod db;
 mod enqueue;
 mod export;
@@ -57,6 +58,7 @@ enum Verb {
     EvalWorker(workers::EvalWorkerArgs),
     Status(status::StatusArgs),
     Export(export::ExportArgs),
+    Capture(capture::CaptureArgs),
     #[command(subcommand)]
     Db(db::DbVerb),
     #[command(subcommand)]
@@ -133,6 +135,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Status(args) => args.run().await,
             Verb::Export(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
+            Verb::Capture(args) => args.run().await,
             Verb::Bench(verb) => verb.run().await,
             Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
         }

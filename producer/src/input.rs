@@ -18,7 +18,7 @@ use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, PerfDbKe
 
 pub use change::Overrides;
 pub use file::{InputError, MAX_FILE, read_bytes};
-pub(crate) use line::{Content, lines};
+pub(crate) use line::{Content, DRIVER, LOG_MARK, driver_command, implied_direction, lines};
 
 use crate::driver;
 

@@ -1,6 +1,7 @@
-//! The producer: reads problems, plans a session's jobs and enqueues what is missing.
+//! The producer: reads problems, captures them from a running application, plans a session's jobs and enqueues what is missing.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod driver;
 pub mod enqueue;
 pub mod input;

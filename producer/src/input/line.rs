@@ -6,9 +6,9 @@ use super::MAX_LINE;
 use crate::driver::is_base_word;
 
 /// The program whose commands are read.
-const DRIVER: &str = "MIOpenDriver";
+pub(crate) const DRIVER: &str = "MIOpenDriver";
 /// How every line of MIOpen's own log begins, after the process and thread where they are logged.
-const LOG_MARK: &str = "MIOpen(";
+pub(crate) const LOG_MARK: &str = "MIOpen(";
 
 /// A line that is neither blank nor a comment.
 pub(crate) struct Line<'a> {
@@ -109,7 +109,7 @@ fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
 }
 
 /// Splits a line at the name of the driver: what stands before it, and its arguments.
-fn driver_command(line: &str) -> Option<(&str, &str)> {
+pub(crate) fn driver_command(line: &str) -> Option<(&str, &str)> {
     let (prefix, rest) = line.split_once(DRIVER)?;
     let rest = rest.strip_prefix(".exe").unwrap_or(rest);
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| (prefix, rest.trim()))
@@ -117,7 +117,7 @@ fn driver_command(line: &str) -> Option<(&str, &str)> {
 
 /// Old releases logged `miopenConvolutionBackwardData: ./bin/MIOpenDriver conv ...` without `-F`. For the driver that
 /// means all directions, but the application called one of them, and the function's name says which.
-fn implied_direction(prefix: &str) -> Option<Direction> {
+pub(crate) fn implied_direction(prefix: &str) -> Option<Direction> {
     [
         ("ConvolutionForward", Direction::Forward),
         ("ConvolutionBackwardData", Direction::BackwardData),

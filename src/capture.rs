@@ -1,0 +1,197 @@
+//! `bluefin capture`: runs an application and writes down the problems that it asks MIOpen for.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus, Stdio};
+
+use anyhow::Context as _;
+use bluefin_common::files::FileSet;
+use bluefin_common::session::SessionName;
+use bluefin_producer::capture::{Capture, Captured};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+
+/// Run an application and write down the problems that it asks MIOpen for
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin capture -t resnet50 -- python3 train.py\n  \
+    bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n\n\
+    The application's output, exit code and death by a signal are passed on as they are; what was captured until then is\n\
+    written in any case. Its standard error is a pipe, which some programs take as a reason to print no colours. It ends\n\
+    when everybody who holds its standard error has closed it.\n\n\
+    Each problem stands in the file once, in the order in which it was first met, below a comment with the number of\n\
+    commands that asked for it.")]
+pub struct CaptureArgs {
+    /// What to call the problems
+    #[arg(short, long)]
+    tag: SessionName,
+    /// The file to write [default: TAG.txt]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print what was captured as one line of JSON on standard error
+    #[arg(long)]
+    json: bool,
+    /// The application and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl CaptureArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let output = self.output.clone().unwrap_or_else(|| format!("{}.txt", self.tag).into());
+        let (folder, name) = place(&output)?;
+        // Found out before the application runs for hours.
+        let mut files = FileSet::new(&folder).with_context(|| format!("--output {}", output.display()))?;
+        let path = files.add(&name)?;
+        let (status, captured) = run(&self.command).await?;
+        std::fs::write(&path, list(&self.tag, &captured))?;
+        files.commit()?;
+        self.report(&output, &captured)?;
+        end_like(status)
+    }
+
+    fn report(&self, output: &Path, captured: &Captured) -> anyhow::Result<()> {
+        let problems = captured.problems.len();
+        let mut text = String::new();
+        if self.json {
+            let report = json!({
+                "tag": self.tag, "file": output, "problems": problems, "commands": captured.commands,
+                "unsupported": captured.unsupported, "unread": captured.unread, "unread_shown": captured.unread_shown,
+            });
+            writeln!(text, "{report}")?;
+        } else {
+            let commands = captured.commands;
+            writeln!(text, "bluefin: wrote {}: {problems} problems of {commands} commands", output.display())?;
+            for (base, count) in &captured.unsupported {
+                writeln!(text, "bluefin: {count} commands of {base}, which bluefin does not tune")?;
+            }
+            if captured.unread > 0 {
+                writeln!(text, "bluefin: {} commands torn or not understood, such as", captured.unread)?;
+                for shown in &captured.unread_shown {
+                    writeln!(text, "  {shown}")?;
+                }
+            }
+        }
+        io::stderr().write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Folder and name of a file to be written.
+fn place(path: &Path) -> anyhow::Result<(PathBuf, String)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| crate::usage(format!("--output: found {:?}, expected a file", path)))?;
+    if path.is_dir() {
+        return Err(crate::usage(format!("--output {}: found a folder, expected a file", path.display())));
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    Ok((folder.to_path_buf(), name.to_string()))
+}
+
+/// Runs the command to its end.
+async fn run(command: &[OsString]) -> anyhow::Result<(ExitStatus, Captured)> {
+    // Before the child is there: a signal that comes now must not leave it behind.
+    let mut signals = PassedOn::listen()?;
+    let mut words = command.iter();
+    let program = words.next().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
+    let mut child = Command::new(program)
+        .args(words)
+        .env("MIOPEN_ENABLE_LOGGING_CMD", "1")
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| Path::new(program).display().to_string())?;
+    let mut stderr = child.stderr.take().context("the application has no standard error")?;
+    let mut capture = Capture::default();
+    let mut status = None;
+    let mut open = true;
+    while open || status.is_none() {
+        tokio::select! {
+            read = pass(&mut stderr, &mut capture), if open => open = read?,
+            exit = child.wait(), if status.is_none() => status = Some(exit?),
+            signal = signals.next() => match status {
+                // Somebody else holds its standard error, and the user has waited long enough.
+                Some(_) => break,
+                None => signals.send(signal, &child),
+            },
+        }
+    }
+    let status = status.context("the application's exit status is not known")?;
+    Ok((status, capture.finish()))
+}
+
+/// Passes on what there is to read. `false` at its end.
+async fn pass(stderr: &mut ChildStderr, capture: &mut Capture) -> io::Result<bool> {
+    let mut bytes = [0; 16 << 10];
+    let count = stderr.read(&mut bytes).await?;
+    let bytes = bytes.get(..count).unwrap_or_default();
+    // Nobody may be there to read it; the capture goes on.
+    let _ = io::stderr().write_all(bytes);
+    capture.feed(bytes);
+    Ok(count > 0)
+}
+
+/// Signals that are the application's.
+struct PassedOn {
+    hangup: Signals,
+    interrupt: Signals,
+    quit: Signals,
+    terminate: Signals,
+}
+
+impl PassedOn {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.hangup.recv() => Signal::HUP,
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.quit.recv() => Signal::QUIT,
+            _ = self.terminate.recv() => Signal::TERM,
+        }
+    }
+
+    fn send(&self, signal: Signal, child: &Child) {
+        // What is typed at a terminal went to the application as well: two of them could mean another thing than one.
+        let typed = [Signal::INT, Signal::QUIT].contains(&signal) && io::stdin().is_terminal();
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(pid) = pid.filter(|_| !typed) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// The file: comments, and commands in their canonical form.
+fn list(tag: &SessionName, captured: &Captured) -> String {
+    let mut text = format!("# {tag}: {} problems of {} commands\n", captured.problems.len(), captured.commands);
+    for met in &captured.problems {
+        // Writing to a string does not fail.
+        let _ = write!(text, "# count {}\n{}\n", met.count, met.problem);
+    }
+    text
+}
+
+/// Ends as the application did: with its exit code, or by its signal.
+fn end_like(status: ExitStatus) -> anyhow::Result<ExitCode> {
+    if let Some(code) = status.code() {
+        return Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)));
+    }
+    let signal = status.signal().unwrap_or_default();
+    // The application left its core, if it was to leave one.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    // As a shell says it, for a signal that does not end this process.
+    Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+}
