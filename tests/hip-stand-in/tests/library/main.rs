@@ -54,7 +54,12 @@ struct Axpy {
 
 impl Axpy {
     fn new(hip: &Hip) -> Self {
-        let module = hip.load_module(&compile("kernels.c", &[])).unwrap();
+        Self::of(hip, &compile("kernels.c", &[]))
+    }
+
+    /// From the code object `code`.
+    fn of(hip: &Hip, code: &[u8]) -> Self {
+        let module = hip.load_module(code).unwrap();
         let (x, y) = (hip.malloc(4 * FLOATS).unwrap(), hip.malloc(4 * FLOATS).unwrap());
         hip.write(x, &[2.0; FLOATS]).unwrap();
         hip.write(y, &[0.0; FLOATS]).unwrap();
@@ -246,4 +251,35 @@ fn a_device_that_is_gone_is_not_counted() {
     let machine = machine();
     machine.set_faults(&[Fault::new(Place::Any, Effect::Gone).on(0)]);
     on(&machine, &[], |hip| assert_eq!((hip.count(), hip.attribute(63, 0)), (Ok(1), Ok(304))));
+}
+
+/// The same calls on a real GPU.
+#[test]
+fn ptx_runs_on_an_nvidia_gpu() {
+    if !Path::new("/dev/nvidiactl").exists() {
+        eprintln!("SKIP SKIP SKIP ptx_runs_on_an_nvidia_gpu: no /dev/nvidiactl");
+        return;
+    }
+    on(&machine(), &[("BLUEFIN_STANDIN_BACKEND", "cuda")], |hip| {
+        println!("{} of compute capability {:?}", hip.name(0).unwrap(), (hip.attribute(23, 0), hip.attribute(61, 0)));
+        assert_eq!(hip.uuid(0).unwrap().len(), 16);
+        let axpy = Axpy::of(hip, concat!(include_str!("axpy.ptx"), "\0").as_bytes());
+        let stream = hip.stream().unwrap();
+        let (from, to) = (hip.event().unwrap(), hip.event().unwrap());
+        hip.record(from, stream).unwrap();
+        axpy.launch(hip, stream).unwrap();
+        hip.record(to, stream).unwrap();
+        hip.synchronize_event(to).unwrap();
+        assert!(hip.elapsed(from, to).unwrap() > 0.0);
+        assert_eq!(hip.read(axpy.y, FLOATS).unwrap(), [7.0; FLOATS]);
+        hip.fill(axpy.y, 1.5_f32.to_bits() as i32, FLOATS, stream).unwrap();
+        hip.synchronize(stream).unwrap();
+        assert_eq!(hip.read(axpy.y, FLOATS).unwrap(), [1.5; FLOATS]);
+        assert_eq!(hip.malloc(1 << 50), Err(2));
+        assert!(hip.load_module(b"nothing\0").is_err());
+        let nowhere = Axpy { y: ptr::without_provenance_mut(8), ..axpy };
+        nowhere.launch(hip, stream).unwrap();
+        assert_eq!(hip.synchronize(stream), Err(700));
+        assert_eq!(hip.malloc(1), Err(700), "it stays");
+    });
 }
