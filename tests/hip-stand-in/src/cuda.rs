@@ -212,10 +212,6 @@ impl Runtime for Cuda {
     }
 
     fn allocate(&self, device: usize, bytes: usize) -> Result<u64> {
-        // HIP gives a null pointer for nothing, CUDA refuses.
-        if bytes == 0 {
-            return Ok(0);
-        }
         self.get(device, |driver, found| unsafe { (driver.memory_allocate)(found.cast(), bytes) })
     }
 

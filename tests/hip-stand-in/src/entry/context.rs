@@ -31,7 +31,8 @@ pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMalloc(address: *mut *mut c_void, bytes: usize) -> c_int {
     status(pass("hipMalloc", Kind::Use).and_then(|it| {
-        let found = it.runtime.allocate(it.device, bytes)?;
+        // HIP gives a null pointer for nothing.
+        let found = if bytes == 0 { 0 } else { it.runtime.allocate(it.device, bytes)? };
         // SAFETY: by HIP's contract.
         unsafe { put(address, handle(found)) }
     }))

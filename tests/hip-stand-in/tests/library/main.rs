@@ -148,6 +148,7 @@ fn kernels_run_in_order_and_take_time() {
 fn what_is_no_use_is_refused() {
     on(&machine(), &[], |hip| {
         assert_eq!(hip.malloc((1 << 30) + 1), Err(2));
+        assert_eq!(hip.malloc(0), Ok(ptr::null_mut()));
         let most = hip.malloc(1 << 30).unwrap();
         assert_eq!(hip.malloc(1), Err(2));
         hip.free(most).unwrap();
