@@ -15,8 +15,10 @@ pub struct Difference {
     pub elements: u64,
     /// Elements out of tolerance, those not written included.
     pub wrong: u64,
-    /// Elements that still hold poison, or are not a number where the reference is one.
+    /// Elements that still hold poison.
     pub unwritten: u64,
+    /// Elements that were written and are not a number where the reference is one.
+    pub not_numbers: u64,
     /// The first wrong element: its index, what it is, what it should be.
     pub first: Option<(u64, f64, f64)>,
     /// Largest absolute error of a written element.
@@ -44,6 +46,8 @@ impl Difference {
             self.wrong += 1;
             if is_poison(data_type, got) {
                 self.unwritten += 1;
+            } else if got_number.is_nan() {
+                self.not_numbers += 1;
             } else {
                 self.max_error = self.max_error.max((got_number - want_number).abs());
             }
@@ -57,18 +61,25 @@ impl Difference {
         if self.wrong == 0 {
             return None;
         }
-        let kind = if self.unwritten > 0 { FailureKind::OutputNotWritten } else { FailureKind::WrongResult };
+        let kind = match self {
+            Self { unwritten: 1.., .. } => FailureKind::OutputNotWritten,
+            Self { not_numbers: 1.., .. } => FailureKind::NotANumber,
+            _ => FailureKind::WrongResult,
+        };
         Some(Failure::new(kind, format!("output {name}: {self}")))
     }
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { elements, wrong, unwritten, first, max_error } = self;
+        let Self { elements, wrong, unwritten, not_numbers, first, max_error } = self;
         if let Some((index, got, want)) = first {
             write!(f, "element {index}: found {got}, expected {want}; ")?;
         }
         write!(f, "{wrong} of {elements} elements wrong, {unwritten} of them not written, ")?;
+        if *not_numbers > 0 {
+            write!(f, "{not_numbers} not a number, ")?;
+        }
         write!(f, "max absolute error {max_error:e}")
     }
 }
@@ -88,6 +99,7 @@ fn finite_error(got: f64, want: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elements::fill_poison;
 
     const TOLERANCE: Tolerance = Tolerance { absolute: 1e-3, relative: 1e-2 };
 
@@ -131,13 +143,27 @@ mod tests {
 
     #[test]
     fn poison_left_is_not_written() {
-        let difference = compare(&[1.0, f32::NAN], &[1.0, 2.0]);
+        let mut difference = Difference::default();
+        let mut got = bytes(&[1.0, 0.0]);
+        fill_poison(DataType::Fp32, &mut got[4..]);
+        difference.compare(DataType::Fp32, &got, &bytes(&[1.0, 2.0]), &TOLERANCE);
         assert_eq!(difference.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
         let mut integers = Difference::default();
         let (got, want) =
             ([1_i32.to_ne_bytes(), [0xA5; 4]].concat(), [1_i32.to_ne_bytes(), 2_i32.to_ne_bytes()].concat());
         integers.compare(DataType::Int32, &got, &want, &TOLERANCE);
         assert_eq!(integers.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
+    }
+
+    #[test]
+    fn not_a_number_is_a_kind_of_its_own() {
+        let failure = compare(&[1.0, f32::NAN, 5.0], &[1.0, 2.0, 3.0]).failure("y").unwrap();
+        assert_eq!(failure.kind, FailureKind::NotANumber);
+        assert!(
+            failure.detail.contains("2 of 3 elements wrong, 0 of them not written, 1 not a number"),
+            "{}",
+            failure.detail
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@ use crate::device::host::HostDevice;
 #[must_use]
 pub fn main(device: &str) -> ExitCode {
     let result = match device {
-        "host" => isolation::enter().map_err(Into::into).and_then(|pipes| serve::serve(pipes, HostDevice::new)),
+        "host" => {
+            isolation::enter().map_err(Into::into).and_then(|pipes| serve::serve(pipes, || Ok(HostDevice::new())))
+        }
         _ => {
             eprintln!("device: found {device:?}, expected host");
             return ExitCode::from(2);

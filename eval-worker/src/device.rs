@@ -1,10 +1,14 @@
 //! The device layer: the least that a device must do so that everything else is the same for all. Used inside the child
 //! process only. The one place of the workspace with `unsafe` code.
 
+mod bindings;
 pub mod host;
 
 use bluefin_common::artifact::Launch;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::outcome::{DeviceState, Failure, FailureKind};
+use bluefin_common::target::Target;
+
+use crate::timing::Sample;
 
 /// A device that runs kernels. Memory is plain bytes; what lies where is the caller's business.
 pub trait Device {
@@ -16,6 +20,15 @@ pub trait Device {
     type Bound;
 
     fn description(&self) -> &Description;
+
+    /// What the device says of itself now.
+    fn state(&self) -> DeviceState;
+
+    /// Does a little known work and checks what came of it: whether the device is healthy.
+    fn probe(&self) -> Result<(), DeviceError>;
+
+    /// Whether an error made the device useless for this process, whatever it is asked next.
+    fn is_broken(&self) -> bool;
 
     /// Does a fixed amount of work that keeps the clock up; the milliseconds that it took.
     fn spin(&self) -> Result<f64, DeviceError>;
@@ -39,9 +52,29 @@ pub trait Device {
     /// Runs all launches once on one copy of the buffers, and waits for their end.
     fn run(&self, bound: &Self::Bound, copy: usize) -> Result<(), DeviceError>;
 
+    /// Evicts everything from the caches before the next sample; not timed. Does nothing on a device whose caches can not
+    /// be flushed from here: there, rotating the copies must do.
+    fn flush(&self) -> Result<(), DeviceError>;
+
     /// Runs all launches `count` times, on one copy after the other from `first` on; the milliseconds of all, as the
-    /// device counts them.
-    fn time(&self, bound: &Self::Bound, first: usize, count: u32) -> Result<f64, DeviceError>;
+    /// device counts them, and its clock meanwhile.
+    fn time(&self, bound: &Self::Bound, first: usize, count: u32) -> Result<Sample, DeviceError>;
+}
+
+/// Bytes that [`check_memory`] writes and reads.
+const CHECKED_BYTES: usize = 1 << 20;
+
+/// Whether memory holds what is written to it.
+pub fn check_memory<D: Device>(device: &D) -> Result<(), DeviceError> {
+    let wanted: Vec<u8> = (0..CHECKED_BYTES).map(|index| (index * 31 / 8) as u8).collect();
+    let memory = device.allocate(wanted.len() as u64)?;
+    device.write(&memory, 0, &wanted)?;
+    let mut found = vec![0; wanted.len()];
+    device.read(&memory, 0, &mut found)?;
+    match wanted.iter().zip(&found).position(|(wanted, found)| wanted != found) {
+        None => Ok(()),
+        Some(byte) => Err(DeviceError::Lost(format!("its memory does not hold what is written: byte {byte} changed"))),
+    }
 }
 
 /// The copies of a task's buffers in one piece of memory.
@@ -60,6 +93,10 @@ pub struct Buffers<'a, M> {
 pub struct Description {
     /// Model and the features that shape code and times: devices of one name give comparable times.
     pub name: String,
+    /// What it runs code for.
+    pub target: Target,
+    /// Unique over machines; empty where the device has none.
+    pub uuid: String,
     /// Size of the last-level cache in bytes.
     pub cache_bytes: u64,
 }
@@ -69,18 +106,36 @@ pub struct Description {
 pub enum DeviceError {
     #[error("{0}")]
     Load(String),
-    #[error("{wanted} bytes wanted, {available} available")]
-    OutOfMemory { wanted: u64, available: u64 },
+    /// The code object is for another architecture.
+    #[error("{0}")]
+    WrongTarget(String),
+    #[error("{0}")]
+    OutOfMemory(String),
     #[error("{0}")]
     Launch(String),
+    /// A kernel did something that the device does not forgive: every later call of this process fails as well.
+    #[error("{0}")]
+    Fault(String),
+    /// The device is gone, or in no state to work.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl DeviceError {
+    fn out_of_memory(wanted: u64, available: u64) -> Self {
+        Self::OutOfMemory(format!("{wanted} bytes wanted, {available} available"))
+    }
 }
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         let kind = match error {
             DeviceError::Load(_) => FailureKind::LoadError,
-            DeviceError::OutOfMemory { .. } => FailureKind::OutOfMemory,
+            DeviceError::WrongTarget(_) => FailureKind::WrongTarget,
+            DeviceError::OutOfMemory(_) => FailureKind::OutOfMemory,
             DeviceError::Launch(_) => FailureKind::LaunchFailure,
+            DeviceError::Fault(_) => FailureKind::Fault,
+            DeviceError::Lost(_) => FailureKind::DeviceLost,
         };
         Self::new(kind, error.to_string())
     }

@@ -55,26 +55,30 @@ pub fn fill_random(data_type: DataType, random: &mut Random, bytes: &mut [u8]) {
     }
 }
 
-/// Fills `bytes` with elements that a kernel hardly ever computes: not-a-number for floats, 0xA5 for integers.
-pub fn fill_poison(data_type: DataType, bytes: &mut [u8]) {
+/// An element that a kernel hardly ever computes: for floats not-a-number with a payload of its own, 0xA5 for integers.
+fn poison(data_type: DataType, element: &mut [u8]) {
     match data_type {
-        DataType::Fp32 => bytes.chunks_exact_mut(4).for_each(|e| e.copy_from_slice(&f32::NAN.to_ne_bytes())),
-        DataType::Fp64 => bytes.chunks_exact_mut(8).for_each(|e| e.copy_from_slice(&f64::NAN.to_ne_bytes())),
-        DataType::Fp16 => bytes.chunks_exact_mut(2).for_each(|e| e.copy_from_slice(&0x7E00_u16.to_ne_bytes())),
-        DataType::Bf16 => bytes.chunks_exact_mut(2).for_each(|e| e.copy_from_slice(&0x7FC0_u16.to_ne_bytes())),
-        DataType::Int8 | DataType::Int32 | DataType::Int64 | DataType::Fp8 | DataType::Bf8 => bytes.fill(POISON),
+        DataType::Fp32 => element.copy_from_slice(&0x7FC0_A5A5_u32.to_ne_bytes()),
+        DataType::Fp64 => element.copy_from_slice(&0x7FF8_A5A5_A5A5_A5A5_u64.to_ne_bytes()),
+        DataType::Fp16 => element.copy_from_slice(&0x7EA5_u16.to_ne_bytes()),
+        DataType::Bf16 => element.copy_from_slice(&0x7FE5_u16.to_ne_bytes()),
+        DataType::Int8 | DataType::Int32 | DataType::Int64 | DataType::Fp8 | DataType::Bf8 => element.fill(POISON),
     }
 }
 
-/// Whether the element still holds poison, or for a float any other not-a-number.
+/// Fills `bytes` with poison.
+pub fn fill_poison(data_type: DataType, bytes: &mut [u8]) {
+    bytes.chunks_exact_mut(data_type.size()).for_each(|element| poison(data_type, element));
+}
+
+/// Whether the element still holds poison.
 #[must_use]
 pub fn is_poison(data_type: DataType, element: &[u8]) -> bool {
-    match data_type {
-        DataType::Fp32 | DataType::Fp64 | DataType::Fp16 | DataType::Bf16 => to_f64(data_type, element).is_nan(),
-        DataType::Int8 | DataType::Int32 | DataType::Int64 | DataType::Fp8 | DataType::Bf8 => {
-            element.iter().all(|byte| *byte == POISON)
-        }
-    }
+    let mut wanted = [0; 8];
+    wanted.get_mut(..element.len()).is_some_and(|wanted| {
+        poison(data_type, wanted);
+        wanted == element
+    })
 }
 
 /// The number that an element is; not-a-number for bytes that are no element of the type.

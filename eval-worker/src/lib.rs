@@ -16,6 +16,7 @@ mod worker;
 
 pub use config::{Config, DeviceSpec};
 pub use metrics::Metrics;
+pub use protocol::Identity;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
 pub use worker::{Error, run};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 use bluefin_common::artifact::{Prepared, Task};
-use bluefin_common::outcome::{Failure, Timing};
+use bluefin_common::outcome::{DeviceState, Failure, Timing};
 use bluefin_common::wire::{self, Message, WireError};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -31,19 +31,33 @@ pub enum Request {
 /// From the child to its worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To [`Request::Start`].
-    Started { device: String },
+    /// To [`Request::Start`]: the device works.
+    Started { device: Identity },
     /// What the child does from now on; proof that it is alive, and known by its parent when it dies.
     Working(Activity),
-    /// To [`Request::Prepare`].
-    Prepared(Result<(), Failure>),
+    /// To [`Request::Prepare`]. `tainted` as in [`Reply::Results`].
+    Prepared { result: Result<(), Failure>, tainted: bool },
     /// To [`Request::Evaluate`], one result, and [`Request::PlayOff`], one for each candidate in their order; `None` for
     /// those that were not reached.
     Results {
         results: Vec<Option<Result<Timing, Failure>>>,
-        /// Something wrote where it should not have: this process is not to be trusted with another candidate.
+        /// Something wrote where it should not have, or broke the device: this process is not to be trusted with another
+        /// candidate.
         tainted: bool,
+        /// The device right after the last one.
+        state: DeviceState,
     },
+}
+
+/// Which device a child has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Model and what else shapes its times.
+    pub name: String,
+    /// What it runs code for, as text.
+    pub target: String,
+    /// Empty where the device has none.
+    pub uuid: String,
 }
 
 /// What a child does.

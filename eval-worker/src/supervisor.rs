@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bluefin_common::artifact::{Prepared, Task};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Stage;
-use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
 use bluefin_common::wire;
 use bytes::Bytes;
 
 use self::process::{ChildProcess, Lost};
 use crate::metrics::Metrics;
-use crate::protocol::{Reply, Request};
+use crate::protocol::{Identity, Reply, Request};
 use crate::timing::Limits;
 
 /// Tries to start a child, or to run a reference, before it is given up.
@@ -68,8 +68,8 @@ impl Deadlines {
 pub enum DeviceError {
     #[error("child process {command:?}: {reason}")]
     Start { command: OsString, reason: String },
-    #[error("device: found {found:?} after a restart, expected {expected:?}")]
-    Changed { found: String, expected: String },
+    #[error("device: found {found:?}, expected {expected:?}")]
+    Changed { found: Box<Identity>, expected: Box<Identity> },
 }
 
 /// A candidate that can be run.
@@ -100,7 +100,8 @@ pub struct DeviceWorker {
     metrics: Metrics,
     /// Taken out while it works, so that it is gone if whoever waits for it is.
     child: Option<ChildProcess>,
-    device: String,
+    identity: Option<Identity>,
+    state: DeviceState,
 }
 
 impl DeviceWorker {
@@ -109,9 +110,9 @@ impl DeviceWorker {
     /// # Errors
     /// If it does not start.
     pub async fn start(config: ChildConfig, metrics: Metrics) -> Result<Self, DeviceError> {
-        let mut worker = Self { config, metrics, child: None, device: String::new() };
+        let mut worker = Self { config, metrics, child: None, identity: None, state: DeviceState::default() };
         let child = worker.start_child().await?;
-        worker.device.clone_from(&child.device);
+        worker.identity = Some(child.device.clone());
         worker.child = Some(child);
         Ok(worker)
     }
@@ -119,7 +120,13 @@ impl DeviceWorker {
     /// The device as it names itself.
     #[must_use]
     pub fn device(&self) -> &str {
-        &self.device
+        self.identity.as_ref().map_or("", |identity| &identity.name)
+    }
+
+    /// What the device said of itself after the last candidate.
+    #[must_use]
+    pub fn state(&self) -> &DeviceState {
+        &self.state
     }
 
     /// Checks and times the candidates of `work`; a result for each, in their order. A candidate that takes the child
@@ -150,7 +157,8 @@ impl DeviceWorker {
                 }
             };
             match self.ask(&mut child, work, &open, incumbent_ms).await {
-                Ok(Outcome { results: new, tainted }) => {
+                Ok(Outcome { results: new, tainted, state }) => {
+                    self.state = state;
                     for (index, new) in open.iter().zip(new) {
                         if let (Some(result), Some(new)) = (results.get_mut(*index), new) {
                             incumbent_ms = better(incumbent_ms, &new);
@@ -200,7 +208,9 @@ impl DeviceWorker {
             }
         };
         match child.ask(&request, &codes, self.config.deadlines.step(incumbent_ms)).await? {
-            Reply::Results { results, tainted } if results.len() == open.len() => Ok(Outcome { results, tainted }),
+            Reply::Results { results, tainted, state } if results.len() == open.len() => {
+                Ok(Outcome { results, tainted, state })
+            }
             other => Err(Lost::Garbled { reason: format!("unexpected reply {other:?}") }),
         }
     }
@@ -224,12 +234,16 @@ impl DeviceWorker {
             child.task = None;
             let reply = child.ask(&request, &[work.reference.as_ref()], self.config.deadlines.reference).await;
             match reply {
-                Ok(Reply::Prepared(Ok(()))) => {
+                Ok(Reply::Prepared { result: Ok(()), .. }) => {
                     child.task = Some(key);
                     return Ok(Ok(child));
                 }
+                Ok(Reply::Prepared { result: Err(fault), tainted: true }) => {
+                    self.metrics.child_lost("tainted");
+                    failure = fault;
+                }
                 // Computed, not crashed: it would say the same again.
-                Ok(Reply::Prepared(Err(refused))) => {
+                Ok(Reply::Prepared { result: Err(refused), .. }) => {
                     self.child = Some(child);
                     return Ok(Err(of_reference(&refused)));
                 }
@@ -263,10 +277,13 @@ impl DeviceWorker {
             tries += 1;
             self.metrics.child_started();
             match ChildProcess::start(&self.config).await {
-                Ok(child) if self.device.is_empty() || self.device == child.device => return Ok(child),
-                Ok(child) => {
-                    return Err(DeviceError::Changed { found: child.device.clone(), expected: self.device.clone() });
-                }
+                Ok(child) => match &self.identity {
+                    Some(expected) if *expected != child.device => {
+                        let found = Box::new(child.device.clone());
+                        return Err(DeviceError::Changed { found, expected: Box::new(expected.clone()) });
+                    }
+                    _ => return Ok(child),
+                },
                 Err(error) if tries >= TRIES => return Err(error),
                 Err(error) => tracing::warn!(%error, tries, "child did not start"),
             }
@@ -279,6 +296,7 @@ impl DeviceWorker {
 struct Outcome {
     results: Vec<Option<Result<Timing, Failure>>>,
     tainted: bool,
+    state: DeviceState,
 }
 
 fn better(incumbent_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {

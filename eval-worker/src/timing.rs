@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use measure::measure;
 pub use play_off::play_off;
-pub use rotation::copies;
+pub use rotation::{copies, is_cold};
 pub use statistics::{Summary, mad, median, summarize};
 pub use warm_up::{MAX_IDLE, warm_up};
 
@@ -43,6 +43,14 @@ const BATCH_MS: f64 = 1.0;
 const MAX_BATCH: u32 = 16_384;
 /// Sampling stops when the standard deviation is below this share of the median.
 const STABLE: f64 = 0.005;
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    pub ms: f64,
+    /// Clock of the device meanwhile; `None` where it is not measured.
+    pub clock_mhz: Option<f32>,
+}
 
 /// Runs one candidate and says how long it took.
 pub trait Sampler {

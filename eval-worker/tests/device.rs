@@ -116,8 +116,11 @@ fn wrong_results() {
         &[
             ("", "1000 of 1000 elements wrong, 1000 of them not written"),
             ("for (int64_t i = 0; i < n - 7; ++i) y[i] = 2 * x[i] + 1;", "output y: element 993: found NaN"),
-            ("for (int64_t i = 0; i < n; ++i) y[i] = i == 5 ? 0.0f / zero : 2 * x[i] + 1;", "element 5: found NaN"),
         ],
+    );
+    assert_failures(
+        FailureKind::NotANumber,
+        &[("for (int64_t i = 0; i < n; ++i) y[i] = i == 5 ? 0.0f / zero : 2 * x[i] + 1;", "element 5: found NaN")],
     );
 }
 

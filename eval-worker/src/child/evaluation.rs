@@ -7,7 +7,7 @@ use super::posed::{Finding, Posed};
 use super::reporter::Reporter;
 use crate::device::{Device, DeviceError};
 use crate::protocol::{Activity, Step};
-use crate::timing::Sampler;
+use crate::timing::{self, Sampler};
 
 /// A candidate that is loaded, bound to all copies of the buffers, and right.
 pub(super) struct Checked<'a, D: Device> {
@@ -16,6 +16,8 @@ pub(super) struct Checked<'a, D: Device> {
     copies: usize,
     /// The copy that the next launch uses.
     next: usize,
+    /// The copies do not keep the cache cold.
+    flushes: bool,
     reporter: &'a Reporter,
     activity: Activity,
 }
@@ -73,10 +75,12 @@ pub(super) fn check<'a, D: Device>(
     let bound = first_run(device, posed, candidate, code, workspace, || say(Step::Check))?;
     posed.check_intact(device)?;
     posed.check_outputs(device)?;
-    let copies = posed.buffers()?.copies;
+    let (copies, stride) = posed.buffers().map(|buffers| (buffers.copies, buffers.stride))?;
     // The first copy was just checked, so it is warm.
     let next = 1 % copies;
-    Ok(Checked { device, bound, copies, next, reporter, activity: Activity { step: Step::Time, candidate: index } })
+    let flushes = !timing::is_cold(stride, copies, device.description().cache_bytes);
+    let activity = Activity { step: Step::Time, candidate: index };
+    Ok(Checked { device, bound, copies, next, flushes, reporter, activity })
 }
 
 impl<D: Device> Sampler for Checked<'_, D> {
@@ -84,9 +88,13 @@ impl<D: Device> Sampler for Checked<'_, D> {
 
     fn sample(&mut self, batch: u32) -> Result<f64, Failure> {
         self.reporter.working(self.activity)?;
-        let all_ms = self.device.time(&self.bound, self.next, batch)?;
+        // A batch is warm whatever comes before it, unless the copies rotate.
+        if self.flushes && batch == 1 {
+            self.device.flush()?;
+        }
+        let all = self.device.time(&self.bound, self.next, batch)?;
         self.next = (self.next + batch as usize) % self.copies;
-        Ok(all_ms / f64::from(batch.max(1)))
+        Ok(all.ms / f64::from(batch.max(1)))
     }
 }
 

@@ -14,8 +14,8 @@ use super::evaluation::{Checked, ask_reference, check};
 use super::isolation::{Pipes, pin};
 use super::posed::Posed;
 use super::reporter::Reporter;
-use crate::device::Device;
-use crate::protocol::{Activity, FrameError, Reply, Request, Step, read_frame};
+use crate::device::{Description, Device, DeviceError};
+use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Step, read_frame};
 use crate::timing::{self, Limits};
 
 /// Tasks whose answers are kept.
@@ -23,22 +23,35 @@ const TASKS: usize = 4;
 /// Bytes that they may take; the current one is kept whatever it takes.
 const TASK_BYTES: usize = 1 << 30;
 
-/// Answers requests until the parent closes the pipe.
-pub(super) fn serve<D: Device>(pipes: Pipes, device: impl FnOnce() -> D) -> Result<(), FrameError> {
+/// Opens and probes the device, then answers requests until the parent closes the pipe.
+pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, DeviceError>) -> Result<(), ServeError> {
     let Pipes { mut requests, replies } = pipes;
     let Some((Request::Start { cpu }, _)) = read_request(&mut requests)? else {
         return Err(io::Error::other("expected to be started").into());
     };
     pin(cpu)?;
-    let device = device();
+    let device = open()?;
+    device.probe()?;
     let reporter = Reporter::new(replies);
-    reporter.answer(&Reply::Started { device: device.description().name.clone() })?;
+    let Description { name, target, uuid, .. } = device.description().clone();
+    reporter.answer(&Reply::Started { device: Identity { name, target: target.to_string(), uuid } })?;
     let mut server = Server { device, reporter, tasks: VecDeque::new(), workspace: None, active: None };
     while let Some((request, key)) = read_request(&mut requests)? {
         let reply = server.handle(request, key, &mut requests)?;
         server.reporter.answer(&reply)?;
     }
     Ok(())
+}
+
+/// Why a child ends before it is told to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServeError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("device: {0}")]
+    Device(#[from] DeviceError),
 }
 
 struct Server<D: Device> {
@@ -59,7 +72,8 @@ impl<D: Device> Server<D> {
             Request::Start { .. } => Err(io::Error::other("started twice").into()),
             Request::Prepare { task, seed, limits } => {
                 let code = read_artifact(requests)?;
-                Ok(Reply::Prepared(self.prepare(key, task, seed, &code, &limits)))
+                let result = self.prepare(key, task, seed, &code, &limits);
+                Ok(Reply::Prepared { result, tainted: self.device.is_broken() })
             }
             Request::Evaluate { candidate, incumbent_ms, limits } => {
                 let codes = [read_artifact(requests)?];
@@ -137,7 +151,7 @@ impl<D: Device> Server<D> {
         let lost = self.grow_workspace(largest).err();
         let Some(posed) = self.tasks.front().filter(|_| lost.is_none()) else {
             let failure = lost.unwrap_or_else(|| Failure::new(FailureKind::LaunchFailure, "no problem was prepared"));
-            return Reply::Results { results: vec![Some(Err(failure)); candidates.len()], tainted: false };
+            return self.results(vec![Some(Err(failure)); candidates.len()], false);
         };
 
         let mut finalists = Vec::new();
@@ -152,8 +166,8 @@ impl<D: Device> Server<D> {
                 }
                 Err(finding) => {
                     *place = Some(Err(finding.failure));
-                    if finding.tainted {
-                        return Reply::Results { results, tainted: true };
+                    if finding.tainted || self.device.is_broken() {
+                        return self.results(results, true);
                     }
                 }
             }
@@ -169,7 +183,11 @@ impl<D: Device> Server<D> {
         }
         drop(finalists);
         self.active = Some(Instant::now());
-        Reply::Results { results, tainted: false }
+        self.results(results, false)
+    }
+
+    fn results(&self, results: Vec<Option<Result<Timing, Failure>>>, tainted: bool) -> Reply {
+        Reply::Results { results, tainted: tainted || self.device.is_broken(), state: self.device.state() }
     }
 }
 

@@ -7,16 +7,18 @@ mod cpu;
 mod library;
 mod memory;
 
-use std::ffi::c_void;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 
-use bluefin_common::artifact::{Argument, Launch};
+use bluefin_common::artifact::Launch;
+use bluefin_common::outcome::DeviceState;
 
 use self::library::{Library, Shim};
 pub use self::memory::Memory;
-use super::{Buffers, Description, Device, DeviceError};
+use super::bindings::{Addresses, Bindings};
+use super::{Buffers, Description, Device, DeviceError, check_memory};
+use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
 const SPIN: u64 = 1_000_000;
@@ -47,15 +49,9 @@ pub struct Module {
 
 /// Shims with the arguments of all copies.
 pub struct Bound {
-    /// For each launch, its shim and where its arguments start within those of a copy.
-    calls: Vec<(Shim, usize)>,
-    /// What `values` of all copies are at; arguments of one copy after those of another.
-    pointers: Box<[*mut c_void]>,
-    /// Arguments of all launches of one copy.
-    stride: usize,
-    copies: usize,
-    /// What the pointers point to, directly and in turn, and the code behind the shims.
-    _values: Box<[u64]>,
+    shims: Vec<Shim>,
+    bindings: Bindings,
+    /// What the arguments point to in turn, and the code behind the shims.
     _memory: [Option<Memory>; 2],
     _library: Rc<Library>,
 }
@@ -67,6 +63,19 @@ impl Device for HostDevice {
 
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn state(&self) -> DeviceState {
+        DeviceState::default()
+    }
+
+    fn probe(&self) -> Result<(), DeviceError> {
+        check_memory(self)
+    }
+
+    /// Faults of a CPU are signals, which end the process.
+    fn is_broken(&self) -> bool {
+        false
     }
 
     fn spin(&self) -> Result<f64, DeviceError> {
@@ -104,94 +113,54 @@ impl Device for HostDevice {
         buffers: &Buffers<'_, Memory>,
         workspace: Option<&Memory>,
     ) -> Result<Bound, DeviceError> {
-        let mut values = Vec::new();
-        for copy in 0..buffers.copies {
-            for argument in launches.iter().flat_map(|launch| &launch.arguments) {
-                values.push(value(*argument, buffers, copy, workspace)?);
-            }
-        }
-        let mut values = values.into_boxed_slice();
-        let pointers = values.iter_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>()).collect();
-        let mut stride = 0;
-        let mut calls = Vec::new();
-        for (shim, launch) in module.shims.iter().zip(launches) {
-            calls.push((*shim, stride));
-            stride += launch.arguments.len();
-        }
-        Ok(Bound {
-            calls,
-            pointers,
-            stride,
+        let addresses = Addresses {
+            buffers: buffers.memory.address(),
+            offsets: buffers.offsets,
+            stride: buffers.stride,
             copies: buffers.copies,
-            _values: values,
+            workspace: workspace.map_or(0, Memory::address),
+        };
+        Ok(Bound {
+            shims: module.shims.clone(),
+            bindings: Bindings::new(launches, &addresses)?,
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
             _library: Rc::clone(&module.library),
         })
     }
 
     fn run(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {
-        bound.call(copy % bound.copies);
+        bound.call(copy % bound.bindings.copies());
         Ok(())
     }
 
-    fn time(&self, bound: &Bound, first: usize, count: u32) -> Result<f64, DeviceError> {
-        let mut copy = first % bound.copies;
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn time(&self, bound: &Bound, first: usize, count: u32) -> Result<Sample, DeviceError> {
+        let mut copy = first % bound.bindings.copies();
         let start = Instant::now();
         for _ in 0..count {
             bound.call(copy);
             copy += 1;
-            if copy == bound.copies {
+            if copy == bound.bindings.copies() {
                 copy = 0;
             }
         }
-        Ok(milliseconds(start))
+        Ok(Sample { ms: milliseconds(start), clock_mhz: None })
     }
 }
 
 impl Bound {
-    /// Runs all launches on `copy`, which is less than `self.copies`.
+    /// Runs all launches on `copy`, which is less than the number of copies.
     #[inline]
     fn call(&self, copy: usize) {
-        assert!(copy < self.copies);
-        for (shim, start) in &self.calls {
-            // SAFETY: the pointers of `copy` are in bounds, for `pointers` holds `copies * stride` of them and a launch
-            // without arguments may get one past the end. They point into `_values`, whose pointers point into `_memory`;
-            // all of them and the code of the shim live as long as `self`. What the code does with them is beyond proof: it
-            // is a candidate, and this process exists to be lost to one.
-            unsafe { shim(self.pointers.as_ptr().add(copy * self.stride + start).cast_mut()) };
+        for (shim, arguments) in self.shims.iter().zip(self.bindings.launches(copy)) {
+            // SAFETY: the arguments, the memory that they point to and the code of the shim live as long as `self`. What
+            // the code does with them is beyond proof: it is a candidate, and this process exists to be lost to one.
+            unsafe { shim(arguments) };
         }
     }
-}
-
-/// The bytes of an argument, at the start of a slot.
-fn value(
-    argument: Argument,
-    buffers: &Buffers<'_, Memory>,
-    copy: usize,
-    workspace: Option<&Memory>,
-) -> Result<u64, DeviceError> {
-    let slot = |bytes: [u8; 4]| {
-        let mut slot = [0; 8];
-        slot[..4].copy_from_slice(&bytes);
-        u64::from_ne_bytes(slot)
-    };
-    Ok(match argument {
-        Argument::Buffer(index) => {
-            let offset = buffers.offsets.get(usize::from(index)).ok_or_else(|| {
-                DeviceError::Launch(format!(
-                    "argument: found buffer {index}, expected less than {}",
-                    buffers.offsets.len()
-                ))
-            })?;
-            buffers.memory.address(offset + buffers.stride * copy as u64)
-        }
-        // A candidate that asks for none of it gets a null pointer.
-        Argument::Workspace => workspace.map_or(0, |memory| memory.address(0)),
-        Argument::I32(value) => slot(value.to_ne_bytes()),
-        Argument::F32(value) => slot(value.to_ne_bytes()),
-        Argument::I64(value) => u64::from_ne_bytes(value.to_ne_bytes()),
-        Argument::F64(value) => u64::from_ne_bytes(value.to_ne_bytes()),
-    })
 }
 
 fn milliseconds(start: Instant) -> f64 {

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{ChildConfig, DeviceError};
-use crate::protocol::{Activity, FrameError, Reply, Request, receive, send};
+use crate::protocol::{Activity, FrameError, Identity, Reply, Request, receive, send};
 
 /// Bytes kept of what a child prints; the end says why it died.
 const TAIL: usize = 2048;
@@ -33,7 +33,7 @@ pub(super) struct ChildProcess {
     /// Reads what the child prints; aborted with it.
     printed: JoinSet<()>,
     activity: Option<Activity>,
-    pub(super) device: String,
+    pub(super) device: Identity,
     /// The task that it has prepared.
     pub(super) task: Option<Digest>,
 }
@@ -87,7 +87,7 @@ impl ChildProcess {
             tail,
             printed,
             activity: None,
-            device: String::new(),
+            device: Identity::default(),
             task: None,
         };
         match process.ask(&Request::Start { cpu: config.cpu }, &[], config.deadlines.start).await {

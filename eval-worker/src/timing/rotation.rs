@@ -15,6 +15,12 @@ pub fn copies(set_bytes: u64, cache_bytes: u64, limit_bytes: u64) -> usize {
     usize::try_from(wanted.min(affordable).min(MAX_COPIES)).unwrap_or(1)
 }
 
+/// Whether rotating through `copies` of `set_bytes` keeps a cache of `cache_bytes` cold.
+#[must_use]
+pub fn is_cold(set_bytes: u64, copies: usize, cache_bytes: u64) -> bool {
+    set_bytes.saturating_mul(copies as u64) > cache_bytes.saturating_mul(2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +32,7 @@ mod tests {
         for set in [4096, MIB, 3 * MIB, 63 * MIB, 64 * MIB] {
             let copies = copies(set, 32 * MIB, 512 * MIB) as u64;
             assert!(copies * set > 64 * MIB, "{set}");
+            assert!(is_cold(set, copies as usize, 32 * MIB) && !is_cold(set, copies as usize - 1, 32 * MIB));
             assert!((copies - 1) * set <= 64 * MIB, "{set}: no more than needed");
         }
     }

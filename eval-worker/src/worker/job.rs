@@ -160,6 +160,7 @@ impl Worker {
             incumbent_ms: None,
             limits: self.config.limits,
         };
+        let mut device_state = DeviceState::default();
         let results = if fetched.candidates.is_empty() {
             Vec::new()
         } else if let Some(device) = &self.device {
@@ -169,10 +170,12 @@ impl Worker {
                 device = device.lock() => device,
             };
             work.incumbent_ms = self.best_of(job, stored_ms);
-            tokio::select! {
+            let results = tokio::select! {
                 results = device.evaluate(&work) => results?,
                 () = self.expired.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
-            }
+            };
+            device_state.clone_from(device.state());
+            results
         } else {
             let compiled = job.candidates.iter().zip(prepared).filter(|(_, prepared)| prepared.is_ok());
             compiled.map(|(candidate, _)| Ok(noop_timing(job, candidate))).collect()
@@ -197,8 +200,7 @@ impl Worker {
         });
         let candidates = outcomes.collect();
         let busy_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (device_state, protocol) = (DeviceState::default(), PROTOCOL_VERSION);
-        let job = job.clone();
+        let (job, protocol) = (job.clone(), PROTOCOL_VERSION);
         Ok(Outcome { job, candidates, device, device_state, protocol, busy_ms, finished_ms: now_ms() })
     }
 

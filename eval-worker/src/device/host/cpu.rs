@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use bluefin_common::target::Target;
+
 use super::super::Description;
 
 /// Features that change which code compilers make or kernels choose.
@@ -35,7 +37,12 @@ const USUAL_CACHE: u64 = 32 << 20;
 /// The CPU as `/proc/cpuinfo` and sysfs describe it.
 pub(super) fn describe() -> Description {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    Description { name: name(&cpuinfo), cache_bytes: cache_bytes().unwrap_or(USUAL_CACHE) }
+    Description {
+        name: name(&cpuinfo),
+        target: Target::Host,
+        uuid: String::new(),
+        cache_bytes: cache_bytes().unwrap_or(USUAL_CACHE),
+    }
 }
 
 /// Model, its numbers where the model's name may be shared, and features: `AMD EPYC 7763 (25.1.1): sse4_2 avx fma …`
