@@ -1,31 +1,34 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
+mod part;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use bluefin_common::broker::Broker;
 use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::Stage;
+use bluefin_common::job::{GroupId, Stage};
+use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
-use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::store::{Progress, Store};
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::summaries;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_producer::enqueue::Publish;
+use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, AdminArgs};
 use crate::enqueue::{Plan, enqueue};
 use crate::input::InputArgs;
 use crate::progress::{Display, human};
-use crate::workers::{self, LocalWorkers};
+use crate::workers::{Compilers, LocalDevice, Ports, Running};
 use crate::{export as export_verb, out, report};
 
 /// Between two looks at how far the session is.
@@ -35,7 +38,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  bluefin tune examples/resnet50.txt\n  \
     bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
-    bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n\n\
+    bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n  \
+    bluefin tune examples/resnet50.txt --device sm_90-132 --state s.db --stage compile   (where clang is)\n  \
+    bluefin tune --state s.db --stage eval                                               (where the GPU is)\n  \
+    bluefin tune --state s.db --stage export                                             (anywhere)\n\n\
     Ctrl-C loses nothing: the same command continues. What was tuned before is not tuned again.")]
 pub struct TuneArgs {
     #[command(flatten)]
@@ -49,6 +55,9 @@ pub struct TuneArgs {
     /// Folder for the databases; made if need be
     #[arg(short, long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
+    /// Do only this part, and leave the rest to other machines that get the state file
+    #[arg(long, value_enum)]
+    stage: Option<Part>,
     /// Name of the session [default: tune-<device>-<digest of the versions that shape its results>]
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
@@ -62,14 +71,22 @@ pub struct TuneArgs {
     admin: AdminArgs,
 }
 
-/// Where the roles meet in this process.
-struct Ports {
-    store: Arc<dyn Store>,
-    broker: Arc<dyn Broker>,
+/// A part of a run that can be done on a machine of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Compile all candidates into the state file: needs compilers and no device
+    Compile,
+    /// Check and time what was compiled: needs the device and no compilers
+    Eval,
+    /// Write the databases: needs neither
+    Export,
 }
 
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(part) = self.stage {
+            return self.run_part(part).await;
+        }
         let input = self.input.read(&self.device)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");
@@ -82,23 +99,25 @@ impl TuneArgs {
         let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
         let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
         let shutdown = shutdown::on_signal()?;
-        let local = LocalWorkers::probe(&self.device, &input.specs, self.compile_slots)?;
-        let session = self.session(&local)?;
+        let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
+        let device = LocalDevice::probe(&self.device)?;
+        let session = self.session(&format!("{}\n{}", compilers.versions(), device.versions()))?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();
-        let result = self.tune(&ports, session, input, local, &admin, shutdown).await;
+        let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;
         admin.stop().await;
         ports.broker.close().await;
         sqlite.close().await;
         result
     }
 
-    fn session(&self, local: &LocalWorkers) -> anyhow::Result<Session> {
+    /// The session that `versions` shape.
+    fn session(&self, versions: &str) -> anyhow::Result<Session> {
         let name = match &self.session {
             Some(name) => name.clone(),
             // Results of another compiler or CPU are another session, so that nothing stale is taken for tuned.
             None => {
-                let versions = Digest::of_parts("bluefin 2026 versions", [local.versions().as_bytes()]);
+                let versions = Digest::of_parts("bluefin 2026 versions", [versions.as_bytes()]);
                 format!("tune-{}-{}", self.device, &versions.short()[..8]).parse()?
             }
         };
@@ -110,7 +129,7 @@ impl TuneArgs {
         ports: &Ports,
         session: Session,
         input: crate::input::Input,
-        local: LocalWorkers,
+        workers: (Compilers, LocalDevice),
         admin: &Admin,
         shutdown: CancellationToken,
     ) -> anyhow::Result<ExitCode> {
@@ -128,13 +147,34 @@ impl TuneArgs {
         if plan.enqueued == 0 {
             self.say("nothing to do: everything was tuned before");
         } else {
-            let interrupted = self.work(store, broker, &session, local, admin, &shutdown).await?;
-            if interrupted {
-                eprintln!("stopped; the same command continues where this one ended");
-                return Ok(ExitCode::from(130));
+            let stop = shutdown.child_token();
+            let mut running = Running::new();
+            let pipeline = PipelineMetrics::register(&admin.registry)?;
+            let (compilers, device) = workers;
+            compilers.spawn(ports, &admin.registry, pipeline.clone(), true, stop.clone(), &mut running)?;
+            device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
+            let complete = |progress: &Progress| progress.is_complete();
+            if wait(&**store, &session, running, complete, &stop, &shutdown).await? {
+                return Ok(interrupted());
             }
             self.say(&format!("tuned in {}", human(started.elapsed())));
         }
+        let found = self.export(ports, &session, &groups, serde_json::json!({ "plan": plan })).await?;
+        if !found || !plan.unsolved.is_empty() || !plan.rejects.is_empty() {
+            code = ExitCode::FAILURE;
+        }
+        Ok(code)
+    }
+
+    /// Writes the databases and prints the winners. Returns whether every problem has one and nothing is missing.
+    async fn export(
+        &self,
+        ports: &Ports,
+        session: &Session,
+        groups: &[GroupId],
+        mut result: serde_json::Value,
+    ) -> anyhow::Result<bool> {
+        let store = &*ports.store;
         let request = ExportRequest {
             find_db: true,
             perf_db: true,
@@ -143,59 +183,17 @@ impl TuneArgs {
             top: Some(4),
             out: self.out.clone(),
         };
-        let exported = export(&**store, &session.name, &request).await?;
-        let summaries = summaries(&**store, &session, &groups).await?;
+        let exported = export(store, &session.name, &request).await?;
+        let summaries = summaries(store, session, groups).await?;
         if self.json {
-            let result = serde_json::json!({ "plan": plan, "problems": summaries, "export": exported });
+            result["problems"] = serde_json::to_value(&summaries)?;
+            result["export"] = serde_json::to_value(&exported)?;
             out::json(&result)?;
         } else {
             out::line(report::table(&summaries))?;
             export_verb::print_report(&exported)?;
         }
-        let unsolved = summaries.iter().any(|summary| summary.winner.is_none());
-        if unsolved || !plan.unsolved.is_empty() || !plan.rejects.is_empty() || !exported.warnings.is_empty() {
-            code = ExitCode::FAILURE;
-        }
-        Ok(code)
-    }
-
-    /// Runs the workers until the session is complete. Returns whether it was interrupted.
-    async fn work(
-        &self,
-        store: &Arc<dyn Store>,
-        broker: &Arc<dyn Broker>,
-        session: &Session,
-        local: LocalWorkers,
-        admin: &Admin,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<bool> {
-        let stop = shutdown.child_token();
-        let mut running = workers::run_local(local, store.clone(), broker.clone(), &admin.registry, stop.clone())?;
-        let mut display = Display::start(false);
-        let ended = loop {
-            let progress = store.progress(&session.name).await?;
-            display.show(&progress);
-            if progress.is_complete() {
-                break None;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = shutdown.cancelled() => break None,
-                result = running.join_next() => break result,
-            }
-        };
-        display.finish();
-        let interrupted = shutdown.is_cancelled();
-        stop.cancel();
-        if let Some(result) = ended {
-            result??;
-            // An interrupt ends the workers as well, and one may be gone before it is noticed here.
-            anyhow::ensure!(interrupted, "a worker ended before the session was complete");
-        }
-        while let Some(result) = running.join_next().await {
-            result??;
-        }
-        Ok(interrupted)
+        Ok(summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
     }
 
     fn say(&self, text: &str) {
@@ -203,6 +201,47 @@ impl TuneArgs {
             eprintln!("{text}");
         }
     }
+}
+
+fn interrupted() -> ExitCode {
+    eprintln!("stopped; the same command continues where this one ended");
+    ExitCode::from(130)
+}
+
+/// Shows how far the session is until it is `complete`, then stops the workers. Returns whether it was interrupted.
+async fn wait(
+    store: &dyn Store,
+    session: &Session,
+    mut running: Running,
+    complete: impl Fn(&Progress) -> bool,
+    stop: &CancellationToken,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<bool> {
+    let mut display = Display::start(false);
+    let ended = loop {
+        let progress = store.progress(&session.name).await?;
+        display.show(&progress);
+        if complete(&progress) {
+            break None;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = shutdown.cancelled() => break None,
+            result = running.join_next() => break result,
+        }
+    };
+    display.finish();
+    let interrupted = shutdown.is_cancelled();
+    stop.cancel();
+    if let Some(result) = ended {
+        result??;
+        // An interrupt ends the workers as well, and one may be gone before it is noticed here.
+        anyhow::ensure!(interrupted, "a worker ended before the session was complete");
+    }
+    while let Some(result) = running.join_next().await {
+        result??;
+    }
+    Ok(interrupted)
 }
 
 /// Makes `folder` if need be, and a file in it that is gone at once.

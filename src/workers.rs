@@ -21,7 +21,7 @@ use humantime::parse_duration;
 use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
 
-pub use local::{LocalWorkers, run_local};
+pub use local::{Compilers, LocalDevice, Ports, Running};
 
 /// Compile jobs from RabbitMQ, until stopped
 #[derive(clap::Args)]

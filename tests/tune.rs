@@ -72,6 +72,50 @@ fn continues_after_an_interrupt_and_after_a_kill() {
 }
 
 #[test]
+fn parts_run_on_machines_of_their_own() {
+    let (here, there, anywhere) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let part = |folder: &Path, part: &str| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "--state", "state.db", "--stage", part]);
+        command
+    };
+    expect(&mut part(there.path(), "eval"), 1);
+    let first = expect(tune(here.path(), PROBLEMS).args(["--stage", "compile"]), 0);
+    assert!(text(&first.stderr).contains("compiled in"), "{}", text(&first.stderr));
+    assert!(!here.path().join("out").exists(), "nothing is evaluated yet");
+
+    std::fs::copy(here.path().join("state.db"), there.path().join("state.db")).unwrap();
+    // No compiler can be found there; and it is killed once.
+    let killed = Running::start(part(there.path(), "eval").env("PATH", "/nowhere").stderr(Stdio::null()));
+    std::thread::sleep(Duration::from_millis(500));
+    killed.signal("KILL");
+    killed.wait(Duration::from_secs(10));
+    let second = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(text(&second.stderr).contains("evaluated in"), "{}", text(&second.stderr));
+    let nothing = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(text(&nothing.stderr).contains(" 0 compiled jobs"), "{}", text(&nothing.stderr));
+
+    std::fs::copy(there.path().join("state.db"), anywhere.path().join("state.db")).unwrap();
+    let third = expect(part(anywhere.path(), "export").args(["--json", "--out", "out"]), 0);
+    let problems = json(&third)["problems"].as_array().unwrap().clone();
+    assert!(problems.len() == 2 && problems.iter().all(|problem| problem["winner"].is_object()), "{problems:?}");
+    let names: Vec<String> = files(&anywhere.path().join("out")).into_keys().collect();
+    assert_eq!(names, ["host.HOST.fdb.txt", "host.db", "host.db.txt", "host.kdb", "winners.json"]);
+
+    // More is compiled where the compilers are, into the state that came back: only that is evaluated.
+    std::fs::copy(there.path().join("state.db"), here.path().join("state.db")).unwrap();
+    let session = text(&first.stderr).split("session ").nth(1).unwrap().split(' ').next().unwrap().to_string();
+    expect(part(here.path(), "compile").args(["problems.txt", "--session", &session, "--budget", "6"]), 0);
+    std::fs::copy(here.path().join("state.db"), there.path().join("state.db")).unwrap();
+    let more = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(!text(&more.stderr).contains(" 0 compiled jobs"), "{}", text(&more.stderr));
+
+    expect(part(there.path(), "eval").arg("problems.txt"), 2);
+    expect(part(there.path(), "export").args(["--session", "other"]), 1);
+}
+
+#[test]
 fn tunes_a_kernel_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");

@@ -6,6 +6,7 @@
 //! | `tag:<tag>` | digest of a problem | the problem, how often it was met, where it came from | producer |
 //! | `solvers:<session>` | name of a solver | what the library says of it | producer |
 //! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |
+//! | `compiled:<session>` | id of a job | the eval job, where it is carried instead of queued | compile worker |
 //! | `releases` | name of a release | its manifest | exporter |
 //!
 //! Tags and names of releases follow the rule of session names, so no two shelves can be the same.
@@ -22,6 +23,12 @@ use crate::session::SessionName;
 #[must_use]
 pub fn tagged(tag: &str) -> String {
     format!("tag:{tag}")
+}
+
+/// Compiled jobs of `session`.
+#[must_use]
+pub fn compiled(session: &SessionName) -> String {
+    format!("compiled:{session}")
 }
 
 /// Solvers of the library that `session` is of.

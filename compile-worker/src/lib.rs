@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
+pub mod carried;
 mod compile;
 mod diagnose;
 mod error;

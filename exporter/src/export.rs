@@ -77,7 +77,7 @@ pub async fn export(
     let fold = move |slice: Slice| {
         let mut records = Records::default();
         for group in slice.groups() {
-            records.add(slice.session(), group.spec, group.outcomes, wanted);
+            records.add(slice.session(), group.library, group.outcomes, wanted);
         }
         records
     };

@@ -5,16 +5,17 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use bluefin_common::artifact::{ArtifactRef, Built};
-use bluefin_common::campaign::{Decision, Timed, best_of_each_solver, decide};
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::campaign::{Decision, best_of_each_solver, decide};
 use bluefin_common::digest::Digest;
+use bluefin_common::miopen::KernelObject;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
 use bluefin_common::session::Session;
-use bluefin_common::spec::KernelSpec;
 
+use crate::library::Library;
 use crate::summary;
-use bluefin_common::db::find_db::{FindDb, FindEntry, algorithm_name, intern};
+use bluefin_common::db::find_db::{FindDb, FindEntry, intern};
 use bluefin_common::db::kernel_db::KernelName;
 use bluefin_common::db::number;
 use bluefin_common::db::perf_db::PerfDb;
@@ -35,10 +36,30 @@ struct BestParams {
     params: Box<str>,
 }
 
+/// A code object in the store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Code {
+    /// As it was compiled.
+    Plain(ArtifactRef),
+    /// As a tool of MIOpen's compressed it.
+    Packed(KernelObject),
+}
+
+impl Code {
+    /// What the store holds.
+    #[must_use]
+    pub fn artifact(&self) -> ArtifactRef {
+        match self {
+            Self::Plain(artifact) => *artifact,
+            Self::Packed(kernel) => kernel.blob,
+        }
+    }
+}
+
 /// A winner's code object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelRef {
-    pub artifact: ArtifactRef,
+    pub code: Code,
     /// A problem that it wins, in canonical form.
     pub problem: String,
 }
@@ -62,7 +83,7 @@ pub struct Records {
 
 impl Records {
     /// Adds what the outcomes of one group tell.
-    pub fn add(&mut self, session: &Session, spec: &KernelSpec, outcomes: &[Outcome], wanted: Wanted) {
+    pub fn add(&mut self, session: &Session, library: Library<'_>, outcomes: &[Outcome], wanted: Wanted) {
         let Some(first) = outcomes.first() else { return };
         let problem = &first.job.problem;
         let decision = decide(session, outcomes);
@@ -70,17 +91,17 @@ impl Records {
             if wanted.find_db
                 && let Some(decision) = &decision
             {
-                self.add_find(conv, spec, decision);
+                self.add_find(conv, library, decision);
             }
             if wanted.perf_db {
-                self.add_perf(conv, spec, outcomes);
+                self.add_perf(conv, library, outcomes, decision.as_ref());
             }
         }
         if wanted.kernel_db
             && let Some(winner) = decision.as_ref().and_then(Decision::winner)
         {
-            match kernel(session, spec, problem, winner) {
-                Ok((name, kernel)) => self.add_kernel(name, kernel),
+            match library.kernels(session, problem, winner) {
+                Ok(kernels) => kernels.into_iter().for_each(|(name, kernel)| self.add_kernel(name, kernel)),
                 Err(reason) => {
                     let candidate = &winner.outcome.candidate;
                     self.warnings.insert(format!("{problem}: {candidate}: not in the kernel db: {reason}"));
@@ -88,7 +109,7 @@ impl Records {
             }
         }
         if wanted.winners
-            && let Some(summary) = summary::of_decision(decision.as_ref(), spec, outcomes)
+            && let Some(summary) = summary::of_decision(decision.as_ref(), library, outcomes)
         {
             match serde_json::to_string(&summary) {
                 Ok(json) => {
@@ -102,12 +123,11 @@ impl Records {
         }
     }
 
-    fn add_find(&mut self, conv: &ConvProblem, spec: &KernelSpec, decision: &Decision<'_>) {
+    fn add_find(&mut self, conv: &ConvProblem, library: Library<'_>, decision: &Decision<'_>) {
         let key = FindDbKey::from(conv).to_string();
         for finalist in &decision.finalists {
             let name = &finalist.outcome.candidate.solver;
-            let algorithm = spec.solver(name).and_then(|solver| algorithm_name(conv.direction, solver.algorithm));
-            let Some(algorithm) = algorithm else {
+            let Some(algorithm) = library.algorithm(conv.direction, finalist) else {
                 self.warnings.insert(format!(
                     "{key}: {name}: not in the find db: MIOpen has no such algorithm for its direction"
                 ));
@@ -130,10 +150,24 @@ impl Records {
         }
     }
 
-    fn add_perf(&mut self, conv: &ConvProblem, spec: &KernelSpec, outcomes: &[Outcome]) {
+    fn add_perf(
+        &mut self,
+        conv: &ConvProblem,
+        library: Library<'_>,
+        outcomes: &[Outcome],
+        decision: Option<&Decision<'_>>,
+    ) {
+        let mut tuned = best_of_each_solver(outcomes);
+        if let (Library::Miopen(_), Some(decision)) = (library, decision) {
+            // MIOpenDriver tunes and finds in one go; and fin names the params of what it never tuned. A solver of the find
+            // db without its row in the perf db would be run with other params than were timed.
+            for finalist in &decision.finalists {
+                tuned.entry(finalist.outcome.candidate.solver.as_str()).or_insert(*finalist);
+            }
+        }
         let key = PerfDbKey::from(conv);
-        for (name, best) in best_of_each_solver(outcomes) {
-            if spec.solver(name).is_some_and(|solver| solver.is_tunable()) {
+        for (name, best) in tuned {
+            if library.is_tunable(&best) {
                 let params = best.outcome.candidate.params_text().into();
                 let best = BestParams { median_ms: best.timing.median_ms, params };
                 let solver = intern(&mut self.names, name);
@@ -148,7 +182,7 @@ impl Records {
                 entry.insert(kernel);
             }
             Entry::Occupied(mut entry) => {
-                if entry.get().artifact != kernel.artifact {
+                if entry.get().code.artifact() != kernel.code.artifact() {
                     let KernelName { name, args } = entry.key();
                     self.warnings.insert(format!(
                         "kernel {name}{args}: winners have several code objects of this name; the kernel db can hold one"
@@ -227,20 +261,4 @@ fn merge_params(solvers: &mut BTreeMap<Arc<str>, BestParams>, solver: Arc<str>, 
             }
         }
     }
-}
-
-/// The winner's code object and the name that MIOpen would look it up by.
-fn kernel(
-    session: &Session,
-    spec: &KernelSpec,
-    problem: &Problem,
-    winner: &Timed<'_>,
-) -> Result<(KernelName, KernelRef), String> {
-    let prepared = winner.outcome.built.as_ref().and_then(Built::kernel).ok_or("its outcome names no code object")?;
-    let scope = spec.scope(problem, &session.target).map_err(|error| error.to_string())?;
-    let scope =
-        scope.ok_or_else(|| format!("kernel spec {} is not for this problem on {}", spec.name, session.target))?;
-    let build = spec.build(&winner.outcome.candidate, &scope).map_err(|error| error.to_string())?;
-    let name = KernelName::new(&spec.source, &build.defines, &session.target);
-    Ok((name, KernelRef { artifact: prepared.artifact, problem: problem.canonical() }))
 }

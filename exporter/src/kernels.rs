@@ -13,7 +13,8 @@ use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::store::{Store, StoreError};
 
 use crate::error::ExportError;
-use crate::fold::KernelRef;
+use crate::fold::{Code, KernelRef};
+use bluefin_common::db::Refused;
 use bluefin_common::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
 
 /// Fills the empty file at `path`. Returns the number of rows, and a warning for each code object that is gone.
@@ -56,12 +57,30 @@ async fn pack(
     name: KernelName,
     kernel: KernelRef,
 ) -> Result<Result<KernelRow, String>, ExportError> {
-    match fetch(store, kernel.artifact).await? {
-        Ok(code) => tokio::task::spawn_blocking(move || KernelRow::new(name, &code)).await?.map(Ok).map_err(Into::into),
-        Err(reason) => Ok(Err(format!(
-            "{}: not in the kernel db: {}{}: code object {}: {reason}",
-            kernel.problem, name.name, name.args, kernel.artifact.digest
-        ))),
+    let artifact = kernel.code.artifact();
+    let told = format!(
+        "{}: not in the kernel db: {}{}: code object {}",
+        kernel.problem, name.name, name.args, artifact.digest
+    );
+    match fetch(store, artifact).await? {
+        Ok(bytes) => {
+            let row = tokio::task::spawn_blocking(move || match kernel.code {
+                Code::Plain(_) => Ok(Ok(KernelRow::new(name, &bytes)?)),
+                Code::Packed(object) => {
+                    name.check()?;
+                    let row = KernelRow {
+                        kernel: name,
+                        blob: bytes.into(),
+                        hash: object.md5,
+                        uncompressed_size: object.size,
+                    };
+                    // MIOpen throws over a row that does not match its hash: one more look before it gets there.
+                    Ok::<_, Refused>(row.code().map(|_| row).map_err(|error| error.to_string()))
+                }
+            });
+            Ok(row.await??.map_err(|reason| format!("{told}: {reason}")))
+        }
+        Err(reason) => Ok(Err(format!("{told}: {reason}"))),
     }
 }
 

@@ -9,6 +9,7 @@ mod error;
 mod export;
 pub mod fold;
 mod kernels;
+mod library;
 mod metrics;
 mod specs;
 mod stream;
@@ -17,4 +18,5 @@ mod winners;
 
 pub use error::ExportError;
 pub use export::{ExportReport, ExportRequest, ExportedFile, export};
+pub use library::Library;
 pub use metrics::Metrics;

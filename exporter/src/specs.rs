@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bluefin_common::digest::Digest;
+use bluefin_common::miopen::Tool;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::spec::{Bundle, KernelSpec};
 use bluefin_common::store::Store;
@@ -18,7 +19,8 @@ pub(crate) struct Specs(HashMap<Digest, Arc<KernelSpec>>);
 impl Specs {
     /// Loads the specs that `outcomes` name and that are not loaded yet.
     pub(crate) async fn load(&mut self, store: &dyn Store, outcomes: &[Outcome]) -> Result<(), ExportError> {
-        for digest in outcomes.iter().map(|outcome| outcome.job.spec) {
+        let of_specs = outcomes.iter().filter(|outcome| Tool::of_toolchain(&outcome.job.toolchain).is_none());
+        for digest in of_specs.map(|outcome| outcome.job.spec) {
             if self.0.contains_key(&digest) {
                 continue;
             }

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bluefin_common::job::GroupId;
+use bluefin_common::miopen::Tool;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Session;
-use bluefin_common::spec::KernelSpec;
 use bluefin_common::store::Store;
 use tokio::task::JoinHandle;
 
 use crate::error::ExportError;
+use crate::library::Library;
 use crate::specs::Specs;
 
 /// Most groups fetched at a time.
@@ -33,7 +34,7 @@ pub(crate) struct Slice {
 /// One group.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'a> {
-    pub spec: &'a KernelSpec,
+    pub library: Library<'a>,
     /// At least one.
     pub outcomes: &'a [Outcome],
 }
@@ -46,7 +47,14 @@ impl Slice {
     pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         // Cheaper than the group's digest, and the same.
         let groups = self.outcomes.chunk_by(|a, b| a.job.spec == b.job.spec && a.job.problem == b.job.problem);
-        groups.filter_map(|outcomes| Some(Group { spec: self.specs.get(outcomes.first()?.job.spec)?, outcomes }))
+        groups.filter_map(|outcomes| {
+            let job = &outcomes.first()?.job;
+            let library = match Tool::of_toolchain(&job.toolchain) {
+                Some(tool) => Library::Miopen(tool),
+                None => Library::Spec(self.specs.get(job.spec)?),
+            };
+            Some(Group { library, outcomes })
+        })
     }
 }
 

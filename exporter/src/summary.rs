@@ -6,13 +6,13 @@ use bluefin_common::campaign::{Decision, decide};
 use bluefin_common::job::{GroupId, Stage};
 use bluefin_common::outcome::{Candidate, Outcome};
 use bluefin_common::session::Session;
-use bluefin_common::spec::KernelSpec;
 use bluefin_common::store::Store;
 use bluefin_common::value::Value;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::error::ExportError;
+use crate::library::Library;
 use crate::stream::{self, Slice};
 
 /// What came of one problem with one kernel spec.
@@ -22,7 +22,7 @@ pub struct Summary {
     pub problem: String,
     /// Short name for tables.
     pub label: String,
-    /// Name of the kernel spec.
+    /// Name of the kernel spec, or of the tool of MIOpen's.
     pub spec: String,
     pub winner: Option<Winner>,
     /// Candidates of the perf stage.
@@ -51,7 +51,7 @@ pub struct Winner {
     pub speedup_over_default: Option<f64>,
     /// Against the slowest candidate of the problem, those that were only probed included.
     pub speedup_over_worst: Option<f64>,
-    /// Against the spec's reference solver.
+    /// Against the spec's reference solver, where there is one.
     pub speedup_over_reference: Option<f64>,
 }
 
@@ -69,12 +69,16 @@ fn by_name<S: Serializer>(params: &[(String, Value)], serializer: S) -> Result<S
 
 /// Summarizes the outcomes of one group. `None` if there are none.
 #[must_use]
-pub fn summarize(session: &Session, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Summary> {
-    of_decision(decide(session, outcomes).as_ref(), spec, outcomes)
+pub fn summarize(session: &Session, library: Library<'_>, outcomes: &[Outcome]) -> Option<Summary> {
+    of_decision(decide(session, outcomes).as_ref(), library, outcomes)
 }
 
 /// The same where the decision is known already.
-pub(crate) fn of_decision(decision: Option<&Decision<'_>>, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Summary> {
+pub(crate) fn of_decision(
+    decision: Option<&Decision<'_>>,
+    library: Library<'_>,
+    outcomes: &[Outcome],
+) -> Option<Summary> {
     let problem = &outcomes.first()?.job.problem;
     let mut tried = 0;
     let mut failed: BTreeMap<String, u64> = BTreeMap::new();
@@ -86,27 +90,24 @@ pub(crate) fn of_decision(decision: Option<&Decision<'_>>, spec: &KernelSpec, ou
             *failed.entry(failure.kind.name().to_string()).or_default() += 1;
         }
     }
-    let winner = decision.and_then(|decision| winner(decision, spec, outcomes));
+    let winner = decision.and_then(|decision| winner(decision, library, outcomes));
     Some(Summary {
         problem: problem.canonical(),
         label: problem.label(),
-        spec: spec.name.clone(),
+        spec: library.name().to_string(),
         winner,
         tried,
         failed,
     })
 }
 
-fn winner(decision: &Decision<'_>, spec: &KernelSpec, outcomes: &[Outcome]) -> Option<Winner> {
+fn winner(decision: &Decision<'_>, library: Library<'_>, outcomes: &[Outcome]) -> Option<Winner> {
     let winner = decision.winner()?;
     let candidate = &winner.outcome.candidate;
     let problem = &outcomes.first()?.job.problem;
-    let solver = spec.solver(&candidate.solver);
-    let params = candidate.params.iter().enumerate().map(|(index, value)| {
-        let name =
-            solver.and_then(|solver| solver.params.get(index)).map_or_else(|| index.to_string(), |p| p.name.clone());
-        (name, value.clone())
-    });
+    let solver = candidate.solver.as_str();
+    let params = candidate.params.iter().enumerate();
+    let params = params.map(|(index, value)| (library.param_name(solver, index), value.clone()));
     let perf = PerfTimes(outcomes);
     let own = perf.of(candidate);
     let over = |other: Option<f64>| Some(other? / own?);
@@ -118,9 +119,9 @@ fn winner(decision: &Decision<'_>, spec: &KernelSpec, outcomes: &[Outcome]) -> O
         workspace: winner.workspace(),
         gflops: problem.flops() / (winner.timing.median_ms * 1e6),
         ties: decision.ties,
-        speedup_over_default: over(solver.and_then(|solver| perf.of(&solver.default_candidate()))),
+        speedup_over_default: over(library.default_candidate(solver).and_then(|default| perf.of(&default))),
         speedup_over_worst: over(perf.worst()),
-        speedup_over_reference: over(perf.of(&spec.reference())),
+        speedup_over_reference: over(library.reference().and_then(|reference| perf.of(&reference))),
     })
 }
 
@@ -152,7 +153,7 @@ impl<'a> PerfTimes<'a> {
 pub async fn summaries(store: &dyn Store, session: &Session, groups: &[GroupId]) -> Result<Vec<Summary>, ExportError> {
     let mut all = Vec::with_capacity(groups.len());
     let fold = |slice: Slice| {
-        let summary = |group: stream::Group<'_>| summarize(slice.session(), group.spec, group.outcomes);
+        let summary = |group: stream::Group<'_>| summarize(slice.session(), group.library, group.outcomes);
         slice.groups().filter_map(summary).collect::<Vec<_>>()
     };
     stream::fold(store, session, groups, fold, |part| all.extend(part)).await?;

@@ -17,7 +17,7 @@ use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::summaries;
-use bluefin_exporter::{ExportError, ExportReport, ExportRequest, export};
+use bluefin_exporter::{ExportError, ExportReport, ExportRequest, Library, export};
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use support::{CONV, Sample, Spec, conv, outcomes, session};
@@ -335,14 +335,14 @@ async fn probes_count_as_slow_but_never_win() {
         let timing = candidate.result.as_mut().unwrap();
         timing.pruned = candidate.candidate.solver == "TinyReference" || timing.median_ms < 0.2;
     }
-    let summary = bluefin_exporter::summary::summarize(&session, &tiny.spec, &group).unwrap();
+    let summary = bluefin_exporter::summary::summarize(&session, Library::Spec(&tiny.spec), &group).unwrap();
     let winner = summary.winner.unwrap();
     // 0.125 ms was only probed.
     assert_eq!((winner.solver.as_str(), winner.median_ms), ("TinyTiled", 0.25));
     assert_eq!((winner.speedup_over_worst, winner.speedup_over_reference), (Some(160.0), Some(160.0)));
     assert_eq!(winner.speedup_over_default, Some(32.0));
     assert_eq!((summary.tried, summary.failed.len()), (18, 0));
-    assert_eq!(bluefin_exporter::summary::summarize(&session, &tiny.spec, &[]), None);
+    assert_eq!(bluefin_exporter::summary::summarize(&session, Library::Spec(&tiny.spec), &[]), None);
 }
 
 #[tokio::test]

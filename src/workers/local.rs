@@ -17,65 +17,94 @@ use tokio_util::sync::CancellationToken;
 
 use super::{cpus, host_child, self_command};
 
-/// What this machine has for a run: compilers and a device, each tried.
-pub struct LocalWorkers {
+/// The compilers of this machine for a run, each tried.
+pub struct Compilers {
     toolchains: Vec<Toolchain>,
     slots: usize,
-    device: DeviceSpec,
-    device_identity: String,
 }
 
-impl LocalWorkers {
-    /// Finds the compilers that `specs` need and the device for `target`.
-    pub fn probe(target: &Target, specs: &[LoadedSpec], slots: Option<usize>) -> anyhow::Result<Self> {
-        if *target != Target::Host {
-            return Err(crate::usage(format!("--device {target}: this machine's devices are: host")));
-        }
+impl Compilers {
+    /// Finds those that `specs` need.
+    pub fn probe(specs: &[LoadedSpec], slots: Option<usize>) -> anyhow::Result<Self> {
         let mut names: Vec<&str> = specs.iter().map(|spec| spec.spec.toolchain.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         let toolchains = names.into_iter().map(Toolchain::probe).collect::<Result<Vec<_>, _>>()?;
-        let device_identity = eval_worker::host_identity();
-        let device = DeviceSpec::Host(host_child()?);
-        Ok(Self { toolchains, slots: slots.unwrap_or_else(cpus), device, device_identity })
+        Ok(Self { toolchains, slots: slots.unwrap_or_else(cpus) })
     }
 
-    /// Everything that shapes results, as text.
+    /// What shapes their output, as text.
     pub fn versions(&self) -> String {
-        let compilers: Vec<&str> = self.toolchains.iter().map(Toolchain::identity).collect();
-        format!(
-            "{}\n{}\nprotocol {}",
-            compilers.join("\n"),
-            self.device_identity,
-            eval_worker::timing::PROTOCOL_VERSION
-        )
+        self.toolchains.iter().map(Toolchain::identity).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Starts a compile worker that runs until `stop`. `spare_cpu`: leaves one CPU to kernels that are timed.
+    pub fn spawn(
+        self,
+        ports: &Ports,
+        registry: &Registry,
+        pipeline: PipelineMetrics,
+        spare_cpu: bool,
+        stop: CancellationToken,
+        running: &mut Running,
+    ) -> anyhow::Result<()> {
+        let metrics = compile_worker::Metrics::register(registry, pipeline)?;
+        let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
+        config.launcher = Some(self_command("sandbox-exec")?);
+        // Kernels are timed on the last CPU: compilers keep off it where there is another.
+        if spare_cpu && cpus() > 1 {
+            config.limits.cpus = (0..cpus() - 1).collect();
+            config.slots = config.slots.min(cpus() - 1).max(1);
+        }
+        let Ports { store, broker } = ports.clone();
+        running.spawn(async move { Ok(compile_worker::run(config, broker, store, metrics, stop).await?) });
+        Ok(())
     }
 }
 
-/// Starts a compile worker and an eval worker that run until `stop`.
-pub fn run_local(
-    local: LocalWorkers,
-    store: Arc<dyn Store>,
-    broker: Arc<dyn Broker>,
-    registry: &Registry,
-    stop: CancellationToken,
-) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
-    let pipeline = PipelineMetrics::register(registry)?;
-    let compile_metrics = compile_worker::Metrics::register(registry, pipeline.clone())?;
-    let eval_metrics = eval_worker::Metrics::register(registry, pipeline)?;
-    let mut compile = compile_worker::Config::new("tune", local.toolchains, local.slots);
-    compile.launcher = Some(self_command("sandbox-exec")?);
-    // Kernels are timed on the last CPU: compilers keep off it where there is another.
-    if cpus() > 1 {
-        compile.limits.cpus = (0..cpus() - 1).collect();
-        compile.slots = compile.slots.min(cpus() - 1).max(1);
-    }
-    let eval = eval_worker::Config::new("tune", local.device);
-    let mut running = JoinSet::new();
-    let (compile_broker, compile_store, compile_stop) = (broker.clone(), store.clone(), stop.clone());
-    running.spawn(async move {
-        Ok(compile_worker::run(compile, compile_broker, compile_store, compile_metrics, compile_stop).await?)
-    });
-    running.spawn(async move { Ok(eval_worker::run(eval, broker, store, eval_metrics, stop).await?) });
-    Ok(running)
+/// The device of this machine for a run.
+pub struct LocalDevice {
+    spec: DeviceSpec,
+    identity: String,
 }
+
+impl LocalDevice {
+    /// Finds the device for `target`.
+    pub fn probe(target: &Target) -> anyhow::Result<Self> {
+        if *target != Target::Host {
+            return Err(crate::usage(format!("--device {target}: this machine's devices are: host")));
+        }
+        Ok(Self { spec: DeviceSpec::Host(host_child()?), identity: eval_worker::host_identity() })
+    }
+
+    /// What shapes its times, as text.
+    pub fn versions(&self) -> String {
+        format!("{}\nprotocol {}", self.identity, eval_worker::timing::PROTOCOL_VERSION)
+    }
+
+    /// Starts an eval worker that runs until `stop`.
+    pub fn spawn(
+        self,
+        ports: &Ports,
+        registry: &Registry,
+        pipeline: PipelineMetrics,
+        stop: CancellationToken,
+        running: &mut Running,
+    ) -> anyhow::Result<()> {
+        let metrics = eval_worker::Metrics::register(registry, pipeline)?;
+        let config = eval_worker::Config::new("tune", self.spec);
+        let Ports { store, broker } = ports.clone();
+        running.spawn(async move { Ok(eval_worker::run(config, broker, store, metrics, stop).await?) });
+        Ok(())
+    }
+}
+
+/// Where the roles meet in this process.
+#[derive(Clone)]
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub broker: Arc<dyn Broker>,
+}
+
+/// Workers that run in this process.
+pub type Running = JoinSet<anyhow::Result<()>>;

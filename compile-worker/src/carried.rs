@@ -1,0 +1,180 @@
+//! Compiled jobs that travel in a store instead of a queue: where compilers are, [`keep`] puts them on a shelf; where the
+//! device is and no compiler, [`publish_kept`] and [`serve`] take them from there.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bluefin_common::broker::Broker;
+use bluefin_common::campaign;
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, compile_queue};
+use bluefin_common::session::SessionName;
+use bluefin_common::shelf;
+use bluefin_common::store::Store;
+use bluefin_common::wire;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+
+/// Deliveries in hand at a time.
+const PREFETCH: u16 = 16;
+
+/// Keeps every eval job that comes into `queue`, until `stop`. `kept` counts them; a job that comes twice counts once.
+///
+/// # Errors
+/// If the store or the broker fails.
+pub async fn keep(
+    broker: &dyn Broker,
+    store: &dyn Store,
+    queue: &str,
+    kept: &AtomicU64,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let mut consumer = broker.consume(queue, PREFETCH).await?;
+    let mut seen = HashSet::new();
+    while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
+        match wire::decode::<EvalJob>(&delivery.body) {
+            Ok(job) => {
+                let id = job.job.id();
+                let record = (id.to_string(), delivery.body.to_vec());
+                store.put_records(&shelf::compiled(&job.job.session), &[record]).await?;
+                delivery.ack().await?;
+                if seen.insert(id) {
+                    kept.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Err(error) => delivery.dead(&error.to_string()).await?,
+        }
+    }
+    consumer.stop().await;
+    Ok(())
+}
+
+/// The compiled jobs of a session.
+#[derive(Debug, Default)]
+pub struct Kept(HashMap<GroupId, Vec<EvalJob>>);
+
+impl Kept {
+    /// Reads them from the store.
+    ///
+    /// # Errors
+    /// If the store fails, or holds something else on their shelf.
+    pub async fn load(store: &dyn Store, session: &SessionName) -> Result<Self, Error> {
+        let shelf = shelf::compiled(session);
+        let mut kept: HashMap<GroupId, Vec<EvalJob>> = HashMap::new();
+        for (key, bytes) in store.records(&shelf).await? {
+            let corrupt = |error| Error::Job { reason: format!("{shelf} {key}: {error}") };
+            let job: EvalJob = wire::decode(&bytes).map_err(corrupt)?;
+            kept.entry(job.job.group()).or_default().push(job);
+        }
+        Ok(Self(kept))
+    }
+
+    /// All of them, in no particular order.
+    pub fn jobs(&self) -> impl Iterator<Item = &EvalJob> {
+        self.0.values().flatten()
+    }
+
+    /// `job`, compiled: as it was kept, or put together from jobs of its group that hold its candidates. `None` if one of
+    /// them was never compiled.
+    #[must_use]
+    pub fn find(&self, job: &Job) -> Option<Compiled> {
+        let group = self.0.get(&job.group())?;
+        let id = job.id();
+        if let Some(kept) = group.iter().find(|kept| kept.job.id() == id) {
+            return Some(kept.compiled.clone());
+        }
+        let (task, _) = group.first()?.compiled.kernels()?;
+        let prepared = job.candidates.iter().map(|candidate| {
+            group.iter().find_map(|kept| {
+                let index = kept.job.candidates.iter().position(|known| known == candidate)?;
+                kept.compiled.kernels()?.1.get(index).cloned()
+            })
+        });
+        Some(Compiled::Kernels { task: task.clone(), prepared: prepared.collect::<Option<_>>()? })
+    }
+}
+
+/// Publishes every kept job that has no outcome for evaluation, and takes the next step of every group that has some.
+/// Returns how many were published.
+///
+/// # Errors
+/// If the store or the broker fails.
+pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker) -> Result<u64, Error> {
+    let mut published = 0;
+    for group in kept.0.values() {
+        let mut done = None;
+        for kept in group {
+            let job = &kept.job;
+            if store.has_outcome(&job.session, job.group(), job.id()).await? {
+                done = Some(job);
+            } else {
+                publish(broker, kept).await?;
+                published += 1;
+            }
+        }
+        if let Some(job) = done {
+            let open = store.open_jobs(&job.session, job.group()).await?;
+            campaign::advance(store, broker, job, open).await?;
+        }
+    }
+    Ok(published)
+}
+
+async fn publish(broker: &dyn Broker, job: &EvalJob) -> Result<(), Error> {
+    let body = wire::encode(job).map_err(|error| Error::Job { reason: error.to_string() })?;
+    Ok(broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), body.into()).await?)
+}
+
+/// Groups with a job that only a machine with compilers can do.
+#[derive(Debug, Default)]
+pub struct Undone(Mutex<HashSet<GroupId>>);
+
+impl Undone {
+    fn add(&self, group: GroupId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn groups(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+}
+
+/// Answers compile jobs of `toolchain` from what was kept, until `stop`. A job that was never compiled, or whose artifacts
+/// are gone, is not done, and its group is noted in `undone`.
+///
+/// # Errors
+/// If the store or the broker fails.
+pub async fn serve(
+    broker: &dyn Broker,
+    store: &dyn Store,
+    toolchain: &str,
+    kept: &Kept,
+    undone: &Undone,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let mut consumer = broker.consume(&compile_queue(toolchain), PREFETCH).await?;
+    while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
+        let CompileJob { job, enqueued_ms, recompiles } = match wire::decode(&delivery.body) {
+            Ok(job) => job,
+            Err(error) => {
+                delivery.dead(&error.to_string()).await?;
+                continue;
+            }
+        };
+        if store.has_outcome(&job.session, job.group(), job.id()).await? {
+            let open = store.open_jobs(&job.session, job.group()).await?;
+            campaign::advance(store, broker, &job, open).await?;
+        } else if let Some(compiled) = kept.find(&job).filter(|_| recompiles == 0) {
+            publish(broker, &EvalJob { job, enqueued_ms, recompiles, compiled }).await?;
+        } else {
+            tracing::warn!(job = %job.id().short(), problem = %job.problem, "not compiled; left for the compile stage");
+            undone.add(job.group());
+        }
+        delivery.ack().await?;
+    }
+    consumer.stop().await;
+    Ok(())
+}

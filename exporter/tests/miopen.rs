@@ -1,0 +1,158 @@
+//! Sessions of MIOpen's own solvers, from outcomes to databases.
+
+use bluefin_common::artifact::{ArtifactRef, Built};
+use bluefin_common::campaign::follow_ups;
+use bluefin_common::db::find_db::FindDb;
+use bluefin_common::db::kernel_db::KernelDb;
+use bluefin_common::db::perf_db::PerfDb;
+use bluefin_common::db::{compress, md5_hex};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{Job, Stage};
+use bluefin_common::miopen::{KernelObject, Solution};
+use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
+use bluefin_common::session::{Session, Tuner};
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::value::Value;
+use bluefin_exporter::{ExportRequest, export};
+
+const ALGORITHM: &str = "miopenConvolutionFwdAlgoDirect";
+
+fn session(tuner: Tuner) -> Session {
+    let plain = Session::of_kernels("m".parse().unwrap(), "gfx90a-104".parse().unwrap(), "", &Stage::ALL, 0);
+    Session { tuner, ..plain }
+}
+
+fn job(session: &Session, stage: Stage, candidate: Candidate) -> Job {
+    let problem = Problem::Conv(ConvProblem::new(ConvShape::plain(Direction::Forward, DataType::Fp32)).unwrap());
+    Job {
+        session: session.name.clone(),
+        stage,
+        target: session.target.clone(),
+        problem,
+        spec: Digest::of(b""),
+        toolchain: session.tuner.tool().unwrap().name().to_string(),
+        candidates: vec![candidate],
+    }
+}
+
+fn candidate(solver: &str, params: &str) -> Candidate {
+    let params = if params.is_empty() { Vec::new() } else { vec![Value::from(params)] };
+    Candidate { solver: solver.to_string(), params }
+}
+
+async fn kernel(store: &SqliteStore, file: &str) -> KernelObject {
+    let code = file.repeat(200).into_bytes();
+    let blob = compress(&code).unwrap();
+    store.put_blob(&blob).await.unwrap();
+    KernelObject {
+        file: file.to_string(),
+        options: " -Dx=1".to_string(),
+        blob: ArtifactRef::of(&blob),
+        md5: md5_hex(&code),
+        size: code.len() as u64,
+    }
+}
+
+fn timed(found: Candidate, ms: f64, tunable: bool, kernels: Vec<KernelObject>) -> CandidateOutcome {
+    let solution = Solution { algorithm: ALGORITHM.to_string(), workspace: 64, tunable, kernels };
+    CandidateOutcome { candidate: found, built: Some(Built::Miopen(solution)), result: Ok(Timing::single(ms)) }
+}
+
+async fn files(store: &SqliteStore, session: &Session) -> (FindDb, PerfDb, KernelDb, Vec<String>) {
+    let out = tempfile::tempdir().unwrap();
+    let request = ExportRequest {
+        find_db: true,
+        perf_db: true,
+        kernel_db: true,
+        winners: true,
+        top: Some(4),
+        out: out.path().to_path_buf(),
+    };
+    let report = export(store, &session.name, &request).await.unwrap();
+    let read = |name: &str| std::fs::read(out.path().join(name)).unwrap();
+    (
+        FindDb::parse("f", &read("gfx90a68.HIP.fdb.txt")).unwrap(),
+        PerfDb::parse_text("p", &read("gfx90a68.db.txt")).unwrap(),
+        KernelDb::parse("k", &read("gfx90a68.kdb")).unwrap(),
+        report.warnings,
+    )
+}
+
+#[tokio::test]
+async fn what_fin_tuned_and_found_becomes_three_databases() {
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Tuner::Fin));
+    store.create_session(&session).await.unwrap();
+    let done = |job: &Job, candidates| Outcome::undone(job, candidates, 1);
+    // Two tuned solvers, of which one failed, and one that is not tunable.
+    let perf = job(&session, Stage::Perf, candidate("ConvAsm1x1U", ""));
+    let best = candidate("ConvAsm1x1U", "8,16,1");
+    let perf = done(&perf, vec![timed(best.clone(), 3.0, true, Vec::new())]);
+    let lost = job(&session, Stage::Perf, candidate("ConvAsm3x3U", ""));
+    let hang = Err(Failure::new(FailureKind::Hang, "no end"));
+    let lost =
+        done(&lost, vec![CandidateOutcome { candidate: candidate("ConvAsm3x3U", ""), built: None, result: hang }]);
+    let next = follow_ups(&session, &[perf.clone(), lost.clone()]);
+    assert_eq!(
+        next.iter().map(|job| job.candidates[0].clone()).collect::<Vec<_>>(),
+        [best.clone(), candidate("ConvAsm3x3U", "")]
+    );
+
+    let fast = kernel(&store, "fast.s").await;
+    let naive = job(&session, Stage::Find, candidate("ConvDirectNaiveConvFwd", ""));
+    let slow = kernel(&store, "slow.cpp").await;
+    let finals = [
+        // Of params that were the best before more was tuned: it does not count.
+        done(
+            &job(&session, Stage::Find, candidate("ConvAsm1x1U", "1,1,1")),
+            vec![timed(candidate("ConvAsm1x1U", "1,1,1"), 0.5, true, vec![slow.clone()])],
+        ),
+        done(&next[0], vec![timed(best, 2.0, true, vec![fast.clone()])]),
+        done(&next[1], vec![timed(candidate("ConvAsm3x3U", "7,8"), 2.5, true, vec![slow.clone()])]),
+        done(&naive, vec![timed(candidate("ConvDirectNaiveConvFwd", ""), 9.0, false, vec![slow])]),
+    ];
+    for outcome in [&perf, &lost].into_iter().chain(&finals) {
+        store.put_outcome(outcome).await.unwrap();
+    }
+    store.settle_group(&session.name, perf.group()).await.unwrap();
+
+    let (find, perf, kernels, warnings) = files(&store, &session).await;
+    let entries = find.records.values().next().unwrap();
+    let solvers: Vec<_> = entries.iter().map(|entry| (&*entry.solver, entry.time_ms, entry.workspace)).collect();
+    assert_eq!(solvers, [("ConvAsm1x1U", 2.0, 64), ("ConvAsm3x3U", 2.5, 64), ("ConvDirectNaiveConvFwd", 9.0, 64)]);
+    assert!(entries.iter().all(|entry| &*entry.algorithm == ALGORITHM));
+    let params: Vec<_> = perf.records.values().next().unwrap().iter().map(|(s, p)| (&**s, &**p)).collect();
+    assert_eq!(params, [("ConvAsm1x1U", "8,16,1"), ("ConvAsm3x3U", "7,8")]);
+    let [row] = kernels.rows.as_slice() else { panic!("{kernels:?}") };
+    assert_eq!((row.kernel.name.as_str(), row.kernel.args.as_str()), ("fast.s.o", " -Dx=1 -mcpu=gfx90a"));
+    assert_eq!((row.hash.clone(), row.uncompressed_size), (fast.md5, fast.size));
+    assert_eq!(row.code().unwrap(), "fast.s".repeat(200).into_bytes());
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_miopendriver_left_becomes_the_same_and_a_wrong_kernel_is_told() {
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Tuner::MiopenDriver { exhaustive: true }));
+    store.create_session(&session).await.unwrap();
+    let found = job(&session, Stage::Find, candidate("*", ""));
+    let bad = KernelObject { md5: "0".repeat(32), ..kernel(&store, "bad.s").await };
+    let outcome = Outcome::undone(
+        &found,
+        vec![
+            timed(candidate("ConvAsm1x1U", "1,2"), 1.0, true, vec![bad]),
+            timed(candidate("GemmFwdRest", ""), 4.0, false, Vec::new()),
+        ],
+        1,
+    );
+    store.put_outcome(&outcome).await.unwrap();
+    store.settle_group(&session.name, outcome.group()).await.unwrap();
+    let (find, perf, kernels, warnings) = files(&store, &session).await;
+    assert_eq!(find.records.values().next().unwrap().len(), 2);
+    assert_eq!(perf.rows(), 1);
+    assert!(kernels.rows.is_empty());
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("bad.s.o") && warnings[0].contains("kernel_hash"),
+        "{warnings:?}"
+    );
+}

@@ -1,0 +1,169 @@
+//! The parts of `bluefin tune` on machines of their own: the state file is carried from one to the next.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_common::job::eval_queue;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::session::Session;
+use bluefin_common::shutdown;
+use bluefin_common::store::Progress;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_compile_worker::carried::{self, Kept, Undone};
+use bluefin_producer::enqueue::Publish;
+use tokio_util::sync::CancellationToken;
+
+use super::{Part, TuneArgs, can_write, interrupted, skipped, wait};
+use crate::admin::Admin;
+use crate::enqueue::enqueue;
+use crate::progress::human;
+use crate::workers::{Compilers, LocalDevice, Ports, Running};
+
+impl TuneArgs {
+    pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
+        let named = !self.input.files.is_empty() || !self.input.kernel.is_empty();
+        if named && part != Part::Compile {
+            return Err(crate::usage(
+                "tune --stage eval and --stage export take their problems from --state, not from files",
+            ));
+        }
+        if part == Part::Export {
+            can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
+        }
+        if part != Part::Compile && !self.state.exists() {
+            anyhow::bail!("--state {}: not there; tune --stage compile makes it", self.state.display());
+        }
+        let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
+        let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
+        let shutdown = shutdown::on_signal()?;
+        let admin = self.admin.start().await?;
+        admin.readiness.ready();
+        let result = match part {
+            Part::Compile => self.compile(&ports, &admin, shutdown).await,
+            Part::Eval => self.evaluate(&ports, &admin, shutdown).await,
+            Part::Export => self.export_part(&ports).await,
+        };
+        admin.stop().await;
+        ports.broker.close().await;
+        sqlite.close().await;
+        result
+    }
+
+    async fn compile(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let input = self.input.read(&self.device)?;
+        for reject in &input.rejects {
+            eprintln!("rejected: {reject}");
+        }
+        anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
+        let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
+        let session = self.session(&compilers.versions())?;
+        let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
+        let Ports { store, broker } = ports.clone();
+        let plan =
+            enqueue(&*store, &*broker, &session, input, self.input.budget, Publish::Unfinished, &metrics).await?;
+        for problem in &plan.unsolved {
+            eprintln!("skipped, no solver applies: {problem}");
+        }
+        self.say(&skipped(&plan, &self.input));
+
+        let stop = shutdown.child_token();
+        let kept = Arc::new(AtomicU64::new(0));
+        let mut running = Running::new();
+        let pipeline = PipelineMetrics::register(&admin.registry)?;
+        compilers.spawn(ports, &admin.registry, pipeline, false, stop.clone(), &mut running)?;
+        let (queue, keeping, until) = (eval_queue(&session.target, None), kept.clone(), stop.clone());
+        running.spawn(async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &until).await?) });
+        // Every job that has no outcome was published above, and comes out compiled or as an outcome.
+        let complete = |progress: &Progress| {
+            let count = |counts: &std::collections::BTreeMap<String, u64>| counts.values().sum::<u64>();
+            count(&progress.planned).saturating_sub(count(&progress.done)) <= kept.load(Ordering::Relaxed)
+        };
+        if wait(&*ports.store, &session, running, complete, &stop, &shutdown).await? {
+            return Ok(interrupted());
+        }
+        let kept = kept.load(Ordering::Relaxed);
+        self.say(&format!(
+            "compiled in {}: {kept} jobs of session {} are in {}; where the device is: bluefin tune --stage eval --state {}",
+            human(started.elapsed()),
+            session.name,
+            self.state.display(),
+            self.state.display()
+        ));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn evaluate(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let session = self.carried_session(ports).await?;
+        let kept = Arc::new(Kept::load(&*ports.store, &session.name).await?);
+        let mut toolchains: Vec<String> = kept.jobs().map(|kept| kept.job.toolchain.clone()).collect();
+        toolchains.sort_unstable();
+        toolchains.dedup();
+        anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
+        let device = LocalDevice::probe(&session.target)?;
+        let Ports { store, broker } = ports.clone();
+        for toolchain in &toolchains {
+            broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;
+        }
+        let published = carried::publish_kept(&kept, &*store, &*broker).await?;
+        self.say(&format!("session {}: {published} compiled jobs to evaluate", session.name));
+
+        let stop = shutdown.child_token();
+        let undone = Arc::new(Undone::default());
+        let mut running = Running::new();
+        let pipeline = PipelineMetrics::register(&admin.registry)?;
+        device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
+        for toolchain in toolchains {
+            let (broker, store, kept) = (broker.clone(), store.clone(), kept.clone());
+            let (undone, stop) = (undone.clone(), stop.clone());
+            running
+                .spawn(async move { Ok(carried::serve(&*broker, &*store, &toolchain, &kept, &undone, &stop).await?) });
+        }
+        // A group whose job only the compilers can do is never settled.
+        let complete = |progress: &Progress| progress.unsettled_groups <= undone.groups();
+        if wait(&*store, &session, running, complete, &stop, &shutdown).await? {
+            return Ok(interrupted());
+        }
+        self.say(&format!("evaluated in {}", human(started.elapsed())));
+        let left = undone.groups();
+        if left > 0 {
+            eprintln!(
+                "{left} problems have candidates that were never compiled, or whose artifacts are gone: tune --stage compile again, then this"
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+        self.say(&format!("anywhere: bluefin tune --stage export --state {}", self.state.display()));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn export_part(&self, ports: &Ports) -> anyhow::Result<ExitCode> {
+        let session = self.carried_session(ports).await?;
+        let mut groups = ports.store.groups(&session.name).await?;
+        groups.sort_unstable();
+        let complete = self.export(ports, &session, &groups, serde_json::json!({})).await?;
+        Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The session that `--session` names, or the only one of the state file.
+    async fn carried_session(&self, ports: &Ports) -> anyhow::Result<Session> {
+        let mut sessions = ports.store.sessions().await?;
+        if let Some(name) = &self.session {
+            sessions.retain(|session| session.name == *name);
+        }
+        let names = sessions.iter().map(|session| session.name.to_string()).collect::<Vec<_>>().join(", ");
+        match (<[Session; 1]>::try_from(sessions), &self.session) {
+            (Ok([session]), _) => Ok(session),
+            (Err(_), Some(name)) => anyhow::bail!("--session {name}: not in {}", self.state.display()),
+            (Err(none), None) if none.is_empty() => anyhow::bail!("{}: holds no session", self.state.display()),
+            (Err(_), None) => Err(crate::usage(format!(
+                "{}: holds several sessions; name one with --session: {names}",
+                self.state.display()
+            ))),
+        }
+    }
+}
