@@ -1,4 +1,12 @@
-//! What MIOpen's own tools say of a solver, in bluefin's terms.
+//! MIOpen's own tools: what they say of a solver in bluefin's terms, and how they are found, run and understood.
+
+pub mod detect;
+pub mod fin;
+pub mod kernel;
+pub mod place;
+pub mod process;
+mod scrub;
+pub mod solver;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +31,15 @@ impl Tool {
         match self {
             Self::Fin => "fin",
             Self::MiopenDriver => "miopendriver",
+        }
+    }
+
+    /// Name of the executable.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::MiopenDriver => "MIOpenDriver",
         }
     }
 

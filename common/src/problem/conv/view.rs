@@ -3,17 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::{ConvProblem, Layout};
+use super::{ConvProblem, ConvShape, Layout};
 use crate::problem::data_type::write_types;
 use crate::problem::{DataType, variables};
 use crate::value::Value;
 
 impl ConvProblem {
+    /// The shape as its user asked for it: of a transposed convolution the other side, which is what MIOpen's tools read.
+    #[must_use]
+    pub fn as_asked(&self) -> ConvShape {
+        if self.transposed { (**self).clone().sides_swapped(self.output()) } else { (**self).clone() }
+    }
+
+    /// What a transposed convolution adds at the far end of each axis of its output; 0 for a plain one.
+    #[must_use]
+    pub fn asked_output_pads(&self) -> [u32; 3] {
+        let pad = |axis| if self.transposed { u32::try_from(self.transposed_output_pad(axis)).unwrap_or(0) } else { 0 };
+        [0, 1, 2].map(pad)
+    }
+
     /// The driver command that asks for this problem and no other.
     #[must_use]
     pub fn canonical(&self) -> String {
-        // A transposed convolution is written as its user sees it, which is what the driver reads.
-        let user = if self.transposed { (**self).clone().sides_swapped(self.output()) } else { (**self).clone() };
+        let user = self.as_asked();
         let base = format!("conv{}", user.x_type.driver_suffix());
         let mut command = Command { text: base, three: user.spatial == 3 };
         command.flag("-n", user.n);
@@ -47,8 +59,7 @@ impl ConvProblem {
         }
         command.flag("-m", if user.transposed { "trans" } else { "conv" });
         if user.transposed {
-            let pads = [0, 1, 2].map(|axis| u32::try_from(self.transposed_output_pad(axis)).unwrap_or(0));
-            command.sizes("--trans_output_pad_d", "-Y", "-X", pads);
+            command.sizes("--trans_output_pad_d", "-Y", "-X", self.asked_output_pads());
         }
         command.flag("-g", user.group);
         command.flag("-F", user.direction.driver_bit());
@@ -175,7 +186,7 @@ impl fmt::Display for Types {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{ConvShape, Direction};
+    use crate::problem::Direction;
 
     fn shape() -> ConvShape {
         ConvShape {

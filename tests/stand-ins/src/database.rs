@@ -1,0 +1,35 @@
+//! The databases that a library looks into and writes.
+
+use std::path::{Path, PathBuf};
+
+use bluefin_common::db::perf_db::PerfDb;
+use bluefin_common::problem::{ConvProblem, PerfDbKey};
+
+use crate::library::Registered;
+use crate::variable;
+
+/// Base name of the database files of a GPU.
+pub fn base_name(arch: &str, cus: u64) -> String {
+    let arch = arch.split(':').next().unwrap_or_default();
+    if cus > 64 { format!("{arch}{cus:x}") } else { format!("{arch}_{cus}") }
+}
+
+/// The params of `solver` for `problem` in the user's and the system's perf db, in this order; nothing if they have none.
+pub fn tuned(base: &str, problem: &ConvProblem, solver: &Registered) -> Option<String> {
+    let key = PerfDbKey::from(problem);
+    let places =
+        [("MIOPEN_USER_DB_PATH", ".HIP.3_3_0.udb.txt", "_1.1.0.udb"), ("MIOPEN_SYSTEM_DB_PATH", ".db.txt", ".db")];
+    places.into_iter().find_map(|(folder, text, sqlite)| {
+        let folder = PathBuf::from(variable(folder)?);
+        let db = read(&folder.join(format!("{base}{text}")), &folder.join(format!("{base}{sqlite}")))?;
+        Some(db.records.get(&key)?.get(solver.name)?.to_string())
+    })
+}
+
+/// As a build with text databases reads it, or as one with SQLite does.
+fn read(text: &Path, sqlite: &Path) -> Option<PerfDb> {
+    if variable("STAND_IN_PERF_DB").as_deref() == Some("sqlite") {
+        return PerfDb::read_sqlite(sqlite).ok();
+    }
+    PerfDb::parse_text("perf db", &std::fs::read(text).ok()?).ok()
+}

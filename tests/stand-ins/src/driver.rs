@@ -1,0 +1,148 @@
+//! `MIOpenDriver conv -n 1 …`: tunes as `MIOPEN_FIND_ENFORCE` says, and leaves its databases in the user's folders.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bluefin_common::db::find_db::{FindDb, FindEntry};
+use bluefin_common::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
+use bluefin_common::db::perf_db::PerfDb;
+use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
+use bluefin_producer::driver;
+
+use crate::fault::{Fault, Faults};
+use crate::library::{self, Registered};
+use crate::{database, note_call, variable};
+
+const USER: &str = "HIP.3_3_0_stand-in";
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    println!("MIOpenDriver {}", words.join(" "));
+    let problems = driver::parse(&words.join(" "), None);
+    let Ok([Problem::Conv(problem)]) = problems.as_deref() else {
+        eprintln!("MIOpenDriver: can not run {words:?}");
+        return ExitCode::FAILURE;
+    };
+    if variable("STAND_IN_GPU").as_deref() == Some("none") {
+        eprintln!(
+            "terminate called after throwing an instance of 'miopen::Exception'\n  what():  no ROCm-capable device is detected"
+        );
+        std::process::abort();
+    }
+    let key = FindDbKey::from(problem).to_string();
+    note_call("driver", &variable("MIOPEN_DEBUG_FIND_ONLY_SOLVER").unwrap_or_default(), &key);
+    match Faults::from_environment().of_call("driver", "", &key) {
+        Some(Fault::Crash | Fault::WrongArch) => std::process::abort(),
+        Some(Fault::ExitCode) => return ExitCode::from(3),
+        Some(Fault::Hang) => loop {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        },
+        Some(Fault::Babble) => loop {
+            println!("MIOpen(HIP): Warning [Monitor] still at it");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        },
+        Some(Fault::EmptyOutput) => return ExitCode::SUCCESS,
+        Some(Fault::OutOfMemory) => {
+            eprintln!("hipMalloc: out of memory");
+            std::process::abort();
+        }
+        Some(Fault::DiskIo) => {
+            eprintln!("SQLite: disk I/O error");
+            std::process::abort();
+        }
+        Some(Fault::LeakEnvironment) => {
+            std::env::vars().for_each(|(name, value)| println!("{name}={value}"));
+            std::process::abort();
+        }
+        fault => find(problem, &key, fault),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Finds, and writes what was found.
+fn find(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
+    let enforce = variable("MIOPEN_FIND_ENFORCE").unwrap_or_default().to_ascii_uppercase();
+    let exhaustive = matches!(enforce.as_str(), "4" | "SEARCH_DB_UPDATE");
+    let search = exhaustive || matches!(enforce.as_str(), "3" | "SEARCH");
+    let only: Option<Vec<String>> =
+        variable("MIOPEN_DEBUG_FIND_ONLY_SOLVER").map(|names| names.split(';').map(str::to_string).collect());
+    let (arch, cus) = (variable("STAND_IN_ARCH").unwrap_or_else(|| "gfx90a".into()), 104);
+    let base = database::base_name(&arch, cus);
+    let (mut find, mut perf) = (FindDb::default(), PerfDb::default());
+    let mut rows: BTreeMap<KernelName, KernelRow> = BTreeMap::new();
+    for solver in library::solvers().filter(|solver| applies(solver, problem)) {
+        if only.as_ref().is_some_and(|names| !names.iter().any(|name| name == solver.name)) {
+            continue;
+        }
+        let known = database::tuned(&base, problem, &solver).filter(|_| !exhaustive);
+        let params = match known {
+            Some(known) => known,
+            None if search && solver.tunable => {
+                let best = solver.best_params(key);
+                let solvers = perf.records.entry(PerfDbKey::from(problem)).or_default();
+                solvers.insert(Arc::from(solver.name), best.as_str().into());
+                best
+            }
+            None => solver.default_params(key),
+        };
+        let time_ms = match fault {
+            Some(Fault::ZeroTime) => 0.0,
+            Some(Fault::NegativeTime) => -1.0,
+            _ => solver.time_ms(key, &params) as f32,
+        };
+        let shown = if fault == Some(Fault::WrongKey) {
+            key.replacen("-0x0-", "-9x9-", 1).replacen("-1x1-", "-7x7-", 1)
+        } else {
+            key.to_string()
+        };
+        find.records.entry(shown).or_default().push(FindEntry {
+            solver: solver.name.into(),
+            time_ms,
+            workspace: solver.workspace(key),
+            algorithm: solver.algorithm_for(problem.direction).into(),
+        });
+        for kernel in solver.kernels(key, &params, &arch) {
+            let (md5, stream) = kernel.packed();
+            let name =
+                KernelName { name: format!("{}.o", kernel.file), args: format!("{} -mcpu={arch}", kernel.options) };
+            let row = KernelRow {
+                kernel: name.clone(),
+                blob: stream,
+                hash: md5,
+                uncompressed_size: kernel.code.len() as u64,
+            };
+            rows.insert(name, row);
+        }
+    }
+    let folder = |name: &str| variable(name).map(PathBuf::from).expect("folders of its own");
+    let (user, cache) = (folder("MIOPEN_USER_DB_PATH"), folder("MIOPEN_CUSTOM_CACHE_DIR"));
+    let mut text = Vec::new();
+    find.write(&mut text).expect("a find db");
+    std::fs::write(user.join(format!("{base}.{USER}.ufdb.txt")), text).expect("the find db is written");
+    write_perf(&perf, &user, &base);
+    let path = cache.join(format!("{base}.ukdb"));
+    std::fs::File::create(&path).expect("the kernel db");
+    let mut writer = KernelDbWriter::create(&path).expect("the kernel db");
+    rows.values().for_each(|row| writer.add(row).expect("a kernel"));
+    writer.finish().expect("the kernel db");
+}
+
+fn write_perf(perf: &PerfDb, user: &Path, base: &str) {
+    if variable("STAND_IN_PERF_DB").as_deref() == Some("sqlite") {
+        let path = user.join(format!("{base}_1.1.0.udb"));
+        std::fs::File::create(&path).expect("the perf db");
+        perf.write_sqlite(&path).expect("a perf db");
+        return;
+    }
+    let mut text = Vec::new();
+    perf.write_text(&mut text).expect("a perf db");
+    std::fs::write(user.join(format!("{base}.{USER}.udb.txt")), text).expect("the perf db is written");
+}
+
+fn applies(solver: &Registered, problem: &ConvProblem) -> bool {
+    let [_, y, x] = problem.filter;
+    problem.spatial == 2 && solver.applies(problem.direction, [y, x])
+}
