@@ -8,19 +8,24 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use anyhow::Context as _;
+use bluefin_common::campaign::now_ms;
 use bluefin_common::files::FileSet;
-use bluefin_common::session::SessionName;
 use bluefin_producer::capture::{Capture, Captured};
+use bluefin_producer::input::{ProblemList, Sourced};
+use bluefin_producer::library::{AddOptions, Library, TagName};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
+use crate::ports::StoreArgs;
+
 /// Run an application and write down the problems that it asks MIOpen for
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin capture -t resnet50 -- python3 train.py\n  \
     bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n\n\
+    Problems go to the library under the tag, with how often each was asked for, or to a file.\n\
     The application's output, exit code and death by a signal are passed on as they are; what was captured until then is\n\
     written in any case. Its standard error is a pipe, which some programs take as a reason to print no colours. It ends\n\
     when everybody who holds its standard error has closed it.\n\n\
@@ -29,10 +34,12 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 pub struct CaptureArgs {
     /// What to call the problems
     #[arg(short, long)]
-    tag: SessionName,
-    /// The file to write [default: TAG.txt]
+    tag: TagName,
+    /// Write a file instead of adding to the library
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
     /// Print what was captured as one line of JSON on standard error
     #[arg(long)]
     json: bool,
@@ -43,30 +50,55 @@ pub struct CaptureArgs {
 
 impl CaptureArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let output = self.output.clone().unwrap_or_else(|| format!("{}.txt", self.tag).into());
-        let (folder, name) = place(&output)?;
-        // Found out before the application runs for hours.
-        let mut files = FileSet::new(&folder).with_context(|| format!("--output {}", output.display()))?;
-        let path = files.add(&name)?;
+        // Where nothing can be kept is found out before the application runs for hours.
+        match &self.output {
+            Some(output) => drop(FileSet::new(&place(output)?.0).with_context(|| output.display().to_string())?),
+            None => self.store.open().await?.close().await,
+        }
         let (status, captured) = run(&self.command).await?;
-        std::fs::write(&path, list(&self.tag, &captured))?;
-        files.commit()?;
-        self.report(&output, &captured)?;
+        let kept = match &self.output {
+            Some(output) => write(output, &self.tag, &captured)?,
+            None => match self.add(&captured).await {
+                Ok(kept) => kept,
+                // What took hours is not lost with a connection.
+                Err(error) => {
+                    let kept = write(Path::new(&format!("{}.txt", self.tag)), &self.tag, &captured)?;
+                    eprintln!("bluefin: not added to the library: {}", crate::message(&error));
+                    kept
+                }
+            },
+        };
+        self.report(&kept, &captured)?;
         end_like(status)
     }
 
-    fn report(&self, output: &Path, captured: &Captured) -> anyhow::Result<()> {
+    /// Adds to the library. Returns where that is.
+    async fn add(&self, captured: &Captured) -> anyhow::Result<String> {
+        let problems = captured.problems.iter().zip(1..).map(|(met, line)| Sourced {
+            problem: met.problem.clone(),
+            line,
+            count: usize::try_from(met.count).unwrap_or(usize::MAX),
+        });
+        let list = ProblemList { name: "capture".to_string(), problems: problems.collect(), ..ProblemList::default() };
+        let opened = self.store.open().await?;
+        let options = AddOptions { now_ms: now_ms(), ..AddOptions::default() };
+        Library::new(&*opened.store).add(&self.tag, &list, options).await?;
+        opened.close().await;
+        Ok(format!("tag {}", self.tag))
+    }
+
+    fn report(&self, kept: &str, captured: &Captured) -> anyhow::Result<()> {
         let problems = captured.problems.len();
         let mut text = String::new();
         if self.json {
             let report = json!({
-                "tag": self.tag, "file": output, "problems": problems, "commands": captured.commands,
+                "tag": self.tag.as_str(), "kept": kept, "problems": problems, "commands": captured.commands,
                 "unsupported": captured.unsupported, "unread": captured.unread, "unread_shown": captured.unread_shown,
             });
             writeln!(text, "{report}")?;
         } else {
             let commands = captured.commands;
-            writeln!(text, "bluefin: wrote {}: {problems} problems of {commands} commands", output.display())?;
+            writeln!(text, "bluefin: {kept}: {problems} problems of {commands} commands")?;
             for (base, count) in &captured.unsupported {
                 writeln!(text, "bluefin: {count} commands of {base}, which bluefin does not tune")?;
             }
@@ -173,14 +205,14 @@ impl PassedOn {
     }
 }
 
-/// The file: comments, and commands in their canonical form.
-fn list(tag: &SessionName, captured: &Captured) -> String {
-    let mut text = format!("# {tag}: {} problems of {} commands\n", captured.problems.len(), captured.commands);
-    for met in &captured.problems {
-        // Writing to a string does not fail.
-        let _ = write!(text, "# count {}\n{}\n", met.count, met.problem);
-    }
-    text
+/// Writes the file, whole or not at all. Returns what it is called.
+fn write(output: &Path, tag: &TagName, captured: &Captured) -> anyhow::Result<String> {
+    let (folder, name) = place(output)?;
+    let mut files = FileSet::new(&folder)?;
+    let path = files.add(&name)?;
+    std::fs::write(&path, captured.list(tag.as_str()))?;
+    files.commit()?;
+    Ok(output.display().to_string())
 }
 
 /// Ends as the application did: with its exit code, or by its signal.

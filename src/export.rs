@@ -51,11 +51,11 @@ pub struct ExportArgs {
     fleet: FleetArgs,
 }
 
-/// How many entries of a find-db key are kept.
+/// How many entries of a find-db key are kept. `None`: all.
 #[derive(Clone, Copy, Debug)]
-struct Top(Option<usize>);
+pub struct Top(pub Option<usize>);
 
-fn parse_top(text: &str) -> Result<Top, String> {
+pub fn parse_top(text: &str) -> Result<Top, String> {
     match text.parse() {
         _ if text == "all" => Ok(Top(None)),
         Ok(top) if top > 0 => Ok(Top(Some(top))),

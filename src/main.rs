@@ -4,15 +4,19 @@
 mod admin;
 mod bench;
 mod capture;
+mod coverage;
 mod db;
+mod doctor;
 mod enqueue;
 mod export;
 mod input;
+mod install;
 mod logging;
 mod out;
 mod ports;
 mod problems;
 mod progress;
+mod release;
 mod report;
 mod session;
 mod status;
@@ -59,6 +63,11 @@ enum Verb {
     Status(status::StatusArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
+    #[command(subcommand)]
+    Release(release::ReleaseVerb),
+    Install(install::InstallArgs),
+    Doctor(doctor::DoctorArgs),
+    Coverage(coverage::CoverageArgs),
     #[command(subcommand)]
     Db(db::DbVerb),
     #[command(subcommand)]
@@ -136,6 +145,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Export(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,
+            Verb::Release(verb) => verb.run().await,
+            Verb::Install(args) => args.run().await,
+            Verb::Doctor(args) => args.run().await,
+            Verb::Coverage(args) => args.run().await,
             Verb::Bench(verb) => verb.run().await,
             Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
         }

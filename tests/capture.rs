@@ -96,6 +96,22 @@ fn many_writers_at_once_lose_nothing_unnoticed() {
 }
 
 #[test]
+fn without_a_file_problems_go_to_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let bluefin = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
+        command.current_dir(folder.path()).args(arguments).env("FIRST", FIRST).env_remove("BLUEFIN_REDIS_URL");
+        command.output().unwrap()
+    };
+    let script = r#"printf '%s\n%s\n' "$FIRST" "$FIRST" >&2"#;
+    let captured = bluefin(&["capture", "-t", "net", "--state", "s.db", "--", "sh", "-c", script]);
+    assert!(captured.status.success(), "{captured:?}");
+    let listed = bluefin(&["problems", "list", "-t", "net", "--state", "s.db"]);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert!(text.contains("conv -n 16 -c 64"), "{text}{}", String::from_utf8_lossy(&listed.stderr));
+}
+
+#[test]
 fn what_can_not_work_is_said_before_the_application_runs() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("out"), "").unwrap();
@@ -104,7 +120,7 @@ fn what_can_not_work_is_said_before_the_application_runs() {
     assert!(!folder.path().join("ran").exists());
     let missing = Command::new(env!("CARGO_BIN_EXE_bluefin"))
         .current_dir(folder.path())
-        .args(["capture", "-t", "net", "--", "./no-such-program"])
+        .args(["capture", "-t", "net", "-o", "net.txt", "--", "./no-such-program"])
         .output()
         .unwrap();
     assert_eq!(missing.status.code(), Some(1));

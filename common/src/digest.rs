@@ -1,6 +1,9 @@
 //! BLAKE3 digests: the identity of problems, specs, jobs and artifacts.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +17,16 @@ impl Digest {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Digest of the content of a file of any size.
+    ///
+    /// # Errors
+    /// If it can not be read.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(File::open(path)?)?;
+        Ok(Self(*hasher.finalize().as_bytes()))
     }
 
     /// Digest of several parts. Each part is preceded by its length, so that moving a byte from one part to the next
@@ -84,6 +97,14 @@ mod tests {
         assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         assert!("zz".repeat(32).parse::<Digest>().is_err());
         assert!("+f".repeat(32).parse::<Digest>().is_err());
+    }
+
+    #[test]
+    fn a_file_has_the_digest_of_its_bytes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"bluefin").unwrap();
+        assert_eq!(Digest::of_file(file.path()).unwrap(), Digest::of(b"bluefin"));
+        assert!(Digest::of_file(&file.path().join("x")).is_err());
     }
 
     #[test]

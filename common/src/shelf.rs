@@ -8,6 +8,7 @@
 //! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |
 //! | `compiled:<session>` | id of a job | the eval job, where it is carried instead of queued | compile worker |
 //! | `releases` | name of a release | its manifest | exporter |
+//! | `channels` | `<channel>@<target>#<step>` | the release that the channel was moved to | exporter |
 //!
 //! Tags and names of releases follow the rule of session names, so no two shelves can be the same.
 
@@ -16,6 +17,9 @@ pub const TAGS: &str = "tags";
 
 /// All releases.
 pub const RELEASES: &str = "releases";
+
+/// Every step of every channel of releases.
+pub const CHANNELS: &str = "channels";
 
 use crate::session::SessionName;
 

@@ -62,34 +62,19 @@ pub async fn export(
     session: &SessionName,
     request: &ExportRequest,
 ) -> Result<ExportReport, ExportError> {
-    let session = find_session(store, session).await?;
-    let unfinished = store.progress(&session.name).await?.unsettled_groups;
-    let mut groups = store.groups(&session.name).await?;
-    // The store names them in no particular order.
-    groups.sort_unstable();
-
     let wanted = Wanted {
         find_db: request.find_db,
         perf_db: request.perf_db,
         kernel_db: request.kernel_db,
         winners: request.winners,
     };
-    let fold = move |slice: Slice| {
-        let mut records = Records::default();
-        for group in slice.groups() {
-            records.add(slice.session(), group.library, group.outcomes, wanted);
-        }
-        records
-    };
-    let mut records = Records::default();
-    let outcomes = stream::fold(store, &session, &groups, fold, |part| records.merge(part)).await?;
-    info!(session = %session.name, groups = groups.len(), outcomes, "outcomes folded");
-
+    let Gathered { session, mut records, groups, outcomes, unfinished, warnings: told } =
+        gather(store, session, wanted).await?;
     let mut warnings = Vec::new();
     if unfinished > 0 {
-        warnings.push(format!("{unfinished} of {} groups are not finished yet", groups.len()));
+        warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
     }
-    warnings.extend(std::mem::take(&mut records.warnings));
+    warnings.extend(told);
     let mut files = FileSet::new(&request.out)?;
     let mut counts = Vec::new();
     if request.kernel_db {
@@ -111,7 +96,40 @@ pub async fn export(
         warnings.truncate(MAX_WARNINGS);
         warnings.push(format!("{more} more warnings"));
     }
-    Ok(ExportReport { session: name, groups: groups.len() as u64, outcomes, files: files.collect(), warnings })
+    Ok(ExportReport { session: name, groups, outcomes, files: files.collect(), warnings })
+}
+
+/// What a session's outcomes tell.
+pub(crate) struct Gathered {
+    pub session: Session,
+    pub records: Records,
+    pub groups: u64,
+    pub outcomes: u64,
+    /// Groups that have work left.
+    pub unfinished: u64,
+    /// What the records can not hold.
+    pub warnings: Vec<String>,
+}
+
+/// Streams and folds the outcomes of a session.
+pub(crate) async fn gather(store: &dyn Store, name: &SessionName, wanted: Wanted) -> Result<Gathered, ExportError> {
+    let session = find_session(store, name).await?;
+    let unfinished = store.progress(&session.name).await?.unsettled_groups;
+    let mut groups = store.groups(&session.name).await?;
+    // The store names them in no particular order.
+    groups.sort_unstable();
+    let fold = move |slice: Slice| {
+        let mut records = Records::default();
+        for group in slice.groups() {
+            records.add(slice.session(), group.library, group.outcomes, wanted);
+        }
+        records
+    };
+    let mut records = Records::default();
+    let outcomes = stream::fold(store, &session, &groups, fold, |part| records.merge(part)).await?;
+    info!(session = %session.name, groups = groups.len(), outcomes, "outcomes folded");
+    let warnings = std::mem::take(&mut records.warnings).into_iter().collect();
+    Ok(Gathered { session, records, groups: groups.len() as u64, outcomes, unfinished, warnings })
 }
 
 async fn find_session(store: &dyn Store, name: &SessionName) -> Result<Session, ExportError> {

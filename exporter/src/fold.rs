@@ -74,6 +74,8 @@ pub struct Records {
     best_params: BTreeMap<PerfDbKey, BTreeMap<Arc<str>, BestParams>>,
     /// Code objects by the name that MIOpen looks them up by.
     pub kernels: BTreeMap<KernelName, KernelRef>,
+    /// Find-db keys of the convolutions that each code object was built for.
+    pub kernel_keys: BTreeMap<KernelName, BTreeSet<String>>,
     /// Summaries as JSON, which is smaller than the structure.
     pub summaries: BTreeMap<SummaryKey, Box<str>>,
     /// What could not be told in a database.
@@ -101,7 +103,15 @@ impl Records {
             && let Some(winner) = decision.as_ref().and_then(Decision::winner)
         {
             match library.kernels(session, problem, winner) {
-                Ok(kernels) => kernels.into_iter().for_each(|(name, kernel)| self.add_kernel(name, kernel)),
+                Ok(kernels) => {
+                    for (name, kernel) in kernels {
+                        if let Problem::Conv(conv) = problem {
+                            let key = FindDbKey::from(conv).to_string();
+                            self.kernel_keys.entry(name.clone()).or_default().insert(key);
+                        }
+                        self.add_kernel(name, kernel);
+                    }
+                }
                 Err(reason) => {
                     let candidate = &winner.outcome.candidate;
                     self.warnings.insert(format!("{problem}: {candidate}: not in the kernel db: {reason}"));
@@ -211,6 +221,9 @@ impl Records {
         }
         for (name, kernel) in other.kernels {
             self.add_kernel(name, kernel);
+        }
+        for (name, keys) in other.kernel_keys {
+            self.kernel_keys.entry(name).or_default().extend(keys);
         }
         self.summaries.extend(other.summaries);
         self.warnings.extend(other.warnings);

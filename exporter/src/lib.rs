@@ -4,13 +4,17 @@
 //! every file beside its place, then put all in place. The formats are those of [`bluefin_common::db`].
 #![forbid(unsafe_code)]
 
+pub mod coverage;
 pub mod db;
+pub mod doctor;
 mod error;
 mod export;
 pub mod fold;
+pub mod install;
 mod kernels;
 mod library;
 mod metrics;
+pub mod release;
 mod specs;
 mod stream;
 pub mod summary;

@@ -169,6 +169,12 @@ impl FindDb {
 }
 
 impl FindEntry {
+    /// Whether MIOpen has its algorithm for `direction`: else it throws when the entry is used.
+    #[must_use]
+    pub fn has_algorithm_of(&self, direction: Direction) -> bool {
+        is_algorithm(&self.algorithm, &[direction])
+    }
+
     /// Refuses what would be read back as something else.
     ///
     /// # Errors

@@ -86,7 +86,26 @@ pub struct Device {
     pub cus: Option<u32>,
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.id)?;
+        self.cus.map_or(Ok(()), |cus| write!(f, "-{cus}"))
+    }
+}
+
 impl Device {
+    /// The device that code for `target` runs on, without any feature.
+    #[must_use]
+    pub fn of(target: &Target) -> Self {
+        Self { id: target.arch().to_string(), cus: Some(target.cus()) }
+    }
+
+    /// What the names of its databases begin with.
+    #[must_use]
+    pub fn base_name(&self) -> String {
+        self.cus.map_or_else(|| self.id.clone(), |cus| base_name(&self.id, cus))
+    }
+
     /// The architecture as compilers name it.
     #[must_use]
     pub fn arch(&self) -> &str {

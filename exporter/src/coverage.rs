@@ -1,0 +1,224 @@
+//! Which problems databases cover: what MIOpen will find in them for each, before a user notices that it finds nothing.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use bluefin_common::db::find_db::{FindDb, FindEntry};
+use bluefin_common::db::kernel_db::{KernelName, KernelReader};
+use bluefin_common::db::perf_db::PerfDb;
+use bluefin_common::db::solvers::Solvers;
+use bluefin_common::outcome::Candidate;
+use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
+use bluefin_common::spec::{Bundle, KernelSpec};
+use bluefin_common::target::Target;
+use serde::Serialize;
+
+use crate::db::name::DbKind;
+use crate::db::{DbError, Source};
+
+/// Databases to look into. Of several of a kind the first one that has a key answers, as a user's hides the system's.
+#[derive(Debug, Default)]
+pub struct Databases {
+    find: Vec<FindDb>,
+    perf: Vec<PerfDb>,
+    kernels: Option<HashSet<KernelName>>,
+    specs: Vec<KernelSpec>,
+    target: Option<Target>,
+}
+
+/// Whether something that a problem needs is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    Present,
+    Missing,
+    /// The problem needs none: its winner is not tunable.
+    NotNeeded,
+    /// No database of the kind was given, or it does not tell: which kernels a solver of MIOpen's uses only MIOpen knows.
+    Unknown,
+}
+
+/// What the databases have of one problem.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Canonical form.
+    pub problem: String,
+    /// Short name for tables.
+    pub label: String,
+    /// How often it is asked for.
+    pub count: u64,
+    /// `None` for what has no key in a find db.
+    pub key: Option<String>,
+    pub find: Presence,
+    /// The fastest solver of its find record.
+    pub solver: Option<String>,
+    /// Milliseconds.
+    pub time_ms: Option<f32>,
+    pub params: Presence,
+    pub kernel: Presence,
+    /// Nothing that it needs is missing.
+    pub covered: bool,
+}
+
+/// How many of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    pub covered: u64,
+    pub of: u64,
+    /// 100 if there are none.
+    pub percent: f64,
+}
+
+impl Share {
+    fn new(covered: u64, of: u64) -> Self {
+        let percent = if of == 0 { 100.0 } else { 100.0 * covered as f64 / of as f64 };
+        Self { covered, of, percent }
+    }
+}
+
+/// What the databases have of a list of problems.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Each problem once.
+    pub problems: Share,
+    /// Each problem as often as it is asked for.
+    pub weighted: Share,
+    pub without_find: u64,
+    pub without_params: u64,
+    pub without_kernel: u64,
+    /// Problems that no find db can hold, and that are left out: GEMMs, users' own kernels.
+    pub not_convolutions: u64,
+    pub rows: Vec<Row>,
+}
+
+impl Databases {
+    /// Reads one more file.
+    ///
+    /// # Errors
+    /// If it can not be read or is no database.
+    pub fn add(&mut self, path: &Path) -> Result<(), DbError> {
+        let source = Source::open(path, &|_| {})?;
+        match source.content.kind {
+            DbKind::Find => self.find.push(source.find_db()?),
+            DbKind::Perf => self.perf.push(source.perf_db(|_| {})?),
+            DbKind::Kernel => {
+                let names = self.kernels.get_or_insert_default();
+                let reader = KernelReader::open(source.local()).map_err(|error| source.named(error))?;
+                let heads = reader.heads(|head| {
+                    names.insert(head.kernel);
+                });
+                heads.map_err(|error| source.named(error))?;
+            }
+        }
+        let device = source.name.as_ref().and_then(|name| name.device.as_ref());
+        let target = device.and_then(|device| format!("{}-{}", device.arch(), device.cus?).parse().ok());
+        if let Some(target) = target {
+            self.target.get_or_insert(target);
+        }
+        Ok(())
+    }
+
+    /// Whether one of them tells which problems there are.
+    #[must_use]
+    pub fn has_find_db(&self) -> bool {
+        !self.find.is_empty()
+    }
+
+    /// Says what they have of `problems`, each with how often it is asked for.
+    #[must_use]
+    pub fn coverage(mut self, problems: &[(Problem, u64)]) -> Coverage {
+        if self.kernels.is_some() {
+            self.specs = Bundle::shipped().iter().filter_map(|bundle| KernelSpec::load(bundle).ok()).collect();
+        }
+        let mut rows = Vec::new();
+        let mut not_convolutions = 0;
+        for (problem, count) in problems {
+            match self.row(problem, *count) {
+                Some(row) => rows.push(row),
+                None => not_convolutions += 1,
+            }
+        }
+        let count = |wanted: fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).count() as u64;
+        let weight = |wanted: fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(|row| row.count).sum::<u64>();
+        Coverage {
+            problems: Share::new(count(|row| row.covered), rows.len() as u64),
+            weighted: Share::new(weight(|row| row.covered), weight(|_| true)),
+            without_find: count(|row| row.find == Presence::Missing),
+            without_params: count(|row| row.params == Presence::Missing),
+            without_kernel: count(|row| row.kernel == Presence::Missing),
+            not_convolutions,
+            rows,
+        }
+    }
+
+    fn row(&self, problem: &Problem, count: u64) -> Option<Row> {
+        let Problem::Conv(conv) = problem else { return None };
+        let key = FindDbKey::from(conv);
+        let text = key.to_string();
+        let entries = self.find.iter().find_map(|db| db.records.get(&text).filter(|entries| !entries.is_empty()));
+        let winner = entries.and_then(|entries| fastest(entries));
+        let perf_key = PerfDbKey::from(&key);
+        let params = winner.and_then(|winner| self.params(&perf_key, &winner.solver));
+        let params_presence = match winner {
+            None => Presence::Unknown,
+            Some(_) if params.is_some() => Presence::Present,
+            Some(winner) if !Solvers::shipped().is_tunable(&winner.solver) && !self.is_ours(&winner.solver) => {
+                Presence::NotNeeded
+            }
+            Some(_) if self.perf.is_empty() => Presence::Unknown,
+            Some(_) => Presence::Missing,
+        };
+        let kernel = winner.map_or(Presence::Unknown, |winner| self.kernel(problem, &winner.solver, params));
+        let find = if winner.is_some() { Presence::Present } else { Presence::Missing };
+        let missing = [find, params_presence, kernel].contains(&Presence::Missing);
+        Some(Row {
+            problem: problem.canonical(),
+            label: problem.label(),
+            count,
+            key: Some(text),
+            find,
+            solver: winner.map(|winner| winner.solver.to_string()),
+            time_ms: winner.map(|winner| winner.time_ms),
+            params: params_presence,
+            kernel,
+            covered: !missing,
+        })
+    }
+
+    fn params(&self, key: &PerfDbKey, solver: &str) -> Option<&str> {
+        self.perf.iter().find_map(|db| db.records.get(key)?.get(solver)).map(|params| &**params)
+    }
+
+    /// Whether it is a tunable solver of a kernel that bluefin ships.
+    fn is_ours(&self, solver: &str) -> bool {
+        self.specs.iter().any(|spec| spec.solver(solver).is_some_and(|solver| solver.is_tunable()))
+    }
+
+    /// Whether the winner's code object is there, as far as bluefin built it.
+    fn kernel(&self, problem: &Problem, solver: &str, params: Option<&str>) -> Presence {
+        let (Some(kernels), Some(target)) = (&self.kernels, &self.target) else { return Presence::Unknown };
+        let names = self.specs.iter().filter_map(|spec| {
+            let known = spec.solver(solver)?;
+            let params = match params {
+                Some(text) => known.parse_params(text)?,
+                None => known.default_candidate().params,
+            };
+            let scope = spec.scope(problem, target).ok()??;
+            let build = spec.build(&Candidate { solver: solver.to_string(), params }, &scope).ok()?;
+            Some(KernelName::new(&spec.source, &build.defines, target))
+        });
+        let mut presence = Presence::Unknown;
+        for name in names {
+            if kernels.contains(&name) {
+                return Presence::Present;
+            }
+            presence = Presence::Missing;
+        }
+        presence
+    }
+}
+
+/// The entry that MIOpen takes first.
+fn fastest(entries: &[FindEntry]) -> Option<&FindEntry> {
+    entries.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
+}

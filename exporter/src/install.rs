@@ -1,0 +1,225 @@
+//! Databases put where MIOpen looks for them, under the names that it looks for.
+
+mod place;
+mod version;
+
+pub use place::{Action, Installed, InstalledFile, PlaceError, Unfinished, install, plan, undo, unfinished};
+pub use version::{MiopenVersion, PerfForm, RocmVersion, Versions, system_folder};
+
+use std::path::{Path, PathBuf};
+
+use bluefin_common::db::kernel_db::{KernelHead, KernelReader};
+use bluefin_common::db::perf_db::PerfDb;
+use bluefin_common::db::{ReadError, WriteError};
+use bluefin_common::files::FileError;
+use tempfile::TempDir;
+
+use crate::db::name::{DbKind, Device, Form};
+use crate::db::{DbError, Source};
+
+/// MIOpen refuses a system database in SQLite that is smaller.
+pub const MIN_SQLITE: u64 = 512;
+/// MIOpen's backend on AMD GPUs.
+const BACKEND: &str = "HIP";
+
+/// Why nothing was installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Database(#[from] DbError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{name}: {source}")]
+    Write { name: String, source: WriteError },
+    #[error("{}: {reason}", path.display())]
+    Refused { path: PathBuf, reason: String },
+    #[error("{0}")]
+    Version(String),
+}
+
+/// For whom files are installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Everybody: the folder that MIOpen ships its own in.
+    System { folder: PathBuf },
+    /// One user: their databases, and their kernels.
+    User { folder: PathBuf, cache: PathBuf, version: MiopenVersion },
+}
+
+/// What one file is to become.
+#[derive(Debug)]
+pub struct Item {
+    pub folder: PathBuf,
+    pub name: String,
+    /// Where its content is now.
+    pub source: PathBuf,
+}
+
+/// What is to be installed, with copies of what had to be unpacked or converted.
+#[derive(Debug)]
+pub struct Prepared {
+    pub items: Vec<Item>,
+    pub warnings: Vec<String>,
+    _copies: TempDir,
+    _sources: Vec<Source>,
+}
+
+/// The databases that MIOpen looks for on `device`, by kind and form.
+#[must_use]
+pub fn names(device: &Device, place: &Place, form: PerfForm) -> Vec<(DbKind, Form, PathBuf)> {
+    let base = device.base_name();
+    match place {
+        Place::System { folder } => {
+            let find = (DbKind::Find, Form::Text, folder.join(format!("{base}.{BACKEND}.fdb.txt")));
+            let sqlite = (DbKind::Perf, Form::Sqlite, folder.join(format!("{base}.db")));
+            let text = (DbKind::Perf, Form::Text, folder.join(format!("{base}.db.txt")));
+            let kernel = (DbKind::Kernel, Form::Sqlite, folder.join(format!("{base}.kdb")));
+            match form {
+                PerfForm::Text => vec![find, text, sqlite, kernel],
+                PerfForm::Sqlite => vec![find, sqlite, kernel],
+            }
+        }
+        Place::User { folder, cache, version } => {
+            let suffix = version.user_suffix(BACKEND);
+            let perf = match form {
+                PerfForm::Text => (DbKind::Perf, Form::Text, folder.join(format!("{base}.{suffix}.udb.txt"))),
+                PerfForm::Sqlite => (DbKind::Perf, Form::Sqlite, folder.join(format!("{base}_1.1.0.udb"))),
+            };
+            vec![
+                (DbKind::Find, Form::Text, folder.join(format!("{base}.{suffix}.ufdb.txt"))),
+                perf,
+                (DbKind::Kernel, Form::Sqlite, cache.join(format!("{base}.ukdb"))),
+            ]
+        }
+    }
+}
+
+/// Reads `files`, refuses what is not for `device`, and makes of them what MIOpen looks for. `renamed`: the names may be
+/// those of the same device without its features, as results carry them.
+///
+/// # Errors
+/// A file that is no database, or for another device, or two of one kind and form.
+pub fn prepare(
+    files: &[PathBuf],
+    device: &Device,
+    renamed: bool,
+    place: &Place,
+    form: PerfForm,
+) -> Result<Prepared, InstallError> {
+    let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
+    let mut sources: Vec<Source> = Vec::new();
+    let mut warnings = Vec::new();
+    for path in files {
+        let refused = |reason| InstallError::Refused { path: path.clone(), reason };
+        let source = Source::open(path, &|_| {})?;
+        match source.name.as_ref().and_then(|name| name.device.as_ref()) {
+            Some(found) => {
+                let same =
+                    found.matches(device) || (renamed && found.arch() == device.arch() && found.cus == device.cus);
+                if !same {
+                    return Err(refused(format!("is for {found}, expected one for {device}")));
+                }
+            }
+            None => warnings.push(format!("{}: its name tells no device; taken for {device}", path.display())),
+        }
+        if source.name.as_ref().is_some_and(|name| name.fusion || name.batch_norm) {
+            return Err(refused("is of fusions or batch norms, expected convolutions".to_string()));
+        }
+        check(&source, device, &mut warnings)?;
+        if sources.iter().any(|known| known.content == source.content) {
+            return Err(refused(format!("is the second {} given", source.content.kind)));
+        }
+        sources.push(source);
+    }
+    let mut items = Vec::new();
+    for (kind, form, path) in names(device, place, form) {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+            continue;
+        };
+        let of_kind = |form: Option<Form>| {
+            sources
+                .iter()
+                .find(|source| source.content.kind == kind && form.is_none_or(|form| source.content.form == form))
+        };
+        let source = match (of_kind(Some(form)), of_kind(None)) {
+            (Some(exact), _) => exact.local().to_path_buf(),
+            (None, Some(other)) => convert(other, form, &copies.path().join(name))?,
+            (None, None) => continue,
+        };
+        items.push(Item { folder: folder.to_path_buf(), name: name.to_string(), source });
+    }
+    Ok(Prepared { items, warnings, _copies: copies, _sources: sources })
+}
+
+/// Looks into a file: what MIOpen can do nothing with is not installed.
+fn check(source: &Source, device: &Device, warnings: &mut Vec<String>) -> Result<(), InstallError> {
+    let refused = |reason| InstallError::Refused { path: source.path.clone(), reason };
+    let size = source.size()?;
+    if source.content.form == Form::Sqlite && size < MIN_SQLITE {
+        return Err(refused(format!("has {size} bytes; MIOpen refuses less than {MIN_SQLITE}")));
+    }
+    if source.content.form == Form::Sqlite && source.has_write_ahead_log()? {
+        return Err(refused("has a write-ahead log, which MIOpen can not open where it may not write".to_string()));
+    }
+    let (records, findings) = match source.content.kind {
+        DbKind::Find => {
+            let db = source.find_db()?;
+            (db.records.len() as u64, db.findings)
+        }
+        DbKind::Perf => {
+            let db = source.perf_db(|_| {})?;
+            (db.rows(), db.findings)
+        }
+        DbKind::Kernel => {
+            let (mut rows, mut foreign) = (0, None);
+            let look = |head: KernelHead| {
+                rows += 1;
+                let cpu = head.kernel.args.split_ascii_whitespace().find_map(|word| word.strip_prefix("-mcpu="));
+                if let Some(cpu) = cpu
+                    && cpu.split(':').next() != Some(device.arch())
+                {
+                    foreign.get_or_insert(format!(
+                        "kernel {} is for {cpu}, expected {}",
+                        head.kernel.name,
+                        device.arch()
+                    ));
+                }
+            };
+            let findings = KernelReader::open(source.local()).and_then(|reader| reader.heads(look));
+            let findings = findings.map_err(|error| source.named(error))?;
+            if let Some(reason) = foreign {
+                return Err(refused(reason));
+            }
+            (rows, findings)
+        }
+    };
+    if records == 0 {
+        return Err(refused(format!("is a {} without records", source.content.kind)));
+    }
+    if let Some(first) = findings.kept.first() {
+        let (path, total) = (source.path.display(), findings.total);
+        warnings.push(format!("{path}: {total} findings, such as {first}; bluefin db check tells all"));
+    }
+    Ok(())
+}
+
+/// The perf db in its other form.
+fn convert(source: &Source, form: Form, path: &Path) -> Result<PathBuf, InstallError> {
+    let failed = |source: WriteError| InstallError::Write { name: path.display().to_string(), source };
+    let db: PerfDb = source.perf_db(|_| {})?;
+    let file = std::fs::File::create(path).map_err(FileError::at(path))?;
+    match form {
+        Form::Sqlite => db.write_sqlite(path).map_err(failed)?,
+        Form::Text => {
+            let mut out = std::io::BufWriter::new(file);
+            let rows = db.write_text(&mut out).map_err(failed)?;
+            std::io::Write::flush(&mut out).map_err(|error| failed(error.into()))?;
+            rows
+        }
+    };
+    Ok(path.to_path_buf())
+}

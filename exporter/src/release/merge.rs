@@ -1,0 +1,157 @@
+//! How a session's results and a base become one. Pure.
+//!
+//! `keep-best`: for each (key, solver) the better time stands, the base's if they are equal; what has no positive time is
+//! worse than what has one. `replace`: a key that the session has is the session's alone, in the find db and in the perf db.
+//! Under both, params are those that the time was measured with: they come from the side that won in the find db. Where
+//! that side has none, or no time tells the sides apart, they come from the side that has them, the base first.
+//!
+//! Kernels follow the winners: a kernel of the session is taken if one of the convolutions that it was built for is now won
+//! by the session, and then goes before the base's of the same name. Kernels of the base stay: which convolutions they
+//! serve is not known, and one too many does no harm.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bluefin_common::db::find_db::FindEntry;
+use bluefin_common::db::kernel_db::KernelName;
+use bluefin_common::problem::{FindDbKey, PerfDbKey};
+use serde::{Deserialize, Serialize};
+
+use super::Databases;
+
+/// Which of two results stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    KeepBest,
+    Replace,
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::KeepBest => "keep-best",
+            Self::Replace => "replace",
+        })
+    }
+}
+
+/// What a session brings.
+#[derive(Clone, Debug, Default)]
+pub struct Contribution {
+    pub databases: Databases,
+    /// Find-db keys of the convolutions that each kernel was built for.
+    pub kernel_keys: BTreeMap<KernelName, BTreeSet<String>>,
+}
+
+/// What came of a merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merged {
+    /// Find-db keys that the base had not.
+    pub new_keys: u64,
+    /// Find-db keys whose fastest solver is now the session's, where the base had another result.
+    pub changed_keys: u64,
+    /// Find-db keys of the session whose fastest solver is still the base's.
+    pub kept_keys: u64,
+    /// Kernels taken from the session.
+    pub kernels: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Base,
+    Session,
+}
+
+/// Who won a solver of a perf-db key, to which several find-db keys may belong, and in what time.
+type PerfWinners = HashMap<(PerfDbKey, Arc<str>), (f32, Side)>;
+
+/// Merges `session` into `base`.
+pub fn merge(base: &mut Databases, session: Contribution, policy: Policy) -> Merged {
+    let mut merged = Merged::default();
+    let Contribution { databases: theirs, kernel_keys } = session;
+    let mut won: BTreeSet<String> = BTreeSet::new();
+    let mut winners = PerfWinners::new();
+    for (key, entries) in theirs.find.records {
+        let ours = base.find.records.remove(&key).unwrap_or_default();
+        let is_new = ours.is_empty();
+        let sides = sides(ours, entries, policy);
+        let by_session = sides.first().is_some_and(|(_, side)| *side == Side::Session);
+        match (is_new, by_session) {
+            (true, _) => merged.new_keys += 1,
+            (false, true) => merged.changed_keys += 1,
+            (false, false) => merged.kept_keys += 1,
+        }
+        if let Ok(parsed) = FindDbKey::parse(&key) {
+            note_winners(&mut winners, &PerfDbKey::from(&parsed), &sides);
+        }
+        if by_session {
+            won.insert(key.clone());
+        }
+        base.find.records.insert(key, sides.into_iter().map(|(entry, _)| entry).collect());
+    }
+    for (key, params) in theirs.perf.records {
+        let ours = base.perf.records.entry(key.clone()).or_default();
+        if policy == Policy::Replace {
+            *ours = params;
+            continue;
+        }
+        for (solver, params) in params {
+            let side = winners.get(&(key.clone(), solver.clone())).map_or(Side::Base, |(_, side)| *side);
+            if side == Side::Session || !ours.contains_key(&solver) {
+                ours.insert(solver, params);
+            }
+        }
+    }
+    for (name, row) in theirs.kernels {
+        let keys = kernel_keys.get(&name);
+        // A kernel of no convolution wins by being there.
+        let wins = keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| won.contains(key)));
+        if policy == Policy::Replace || wins {
+            merged.kernels += 1;
+            base.kernels.insert(name, row);
+        }
+    }
+    merged
+}
+
+/// The entries of one key, fastest first, each with the side that it is from.
+fn sides(ours: Vec<FindEntry>, theirs: Vec<FindEntry>, policy: Policy) -> Vec<(FindEntry, Side)> {
+    let mut sides: Vec<(FindEntry, Side)> = match policy {
+        Policy::Replace if !theirs.is_empty() => Vec::new(),
+        _ => ours.into_iter().map(|entry| (entry, Side::Base)).collect(),
+    };
+    for entry in theirs {
+        match sides.iter_mut().find(|(known, _)| known.solver == entry.solver) {
+            None => sides.push((entry, Side::Session)),
+            Some(known) if is_faster(entry.time_ms, known.0.time_ms) => *known = (entry, Side::Session),
+            Some(_) => {}
+        }
+    }
+    sides.sort_by(|(a, _), (b, _)| by_time(a, b));
+    sides
+}
+
+/// Fastest first, times that are none last, equal ones by name.
+pub(super) fn by_time(a: &FindEntry, b: &FindEntry) -> std::cmp::Ordering {
+    let rank = |entry: &FindEntry| (entry.time_ms <= 0.0 || entry.time_ms.is_nan(), entry.time_ms);
+    let ((bad_a, time_a), (bad_b, time_b)) = (rank(a), rank(b));
+    bad_a.cmp(&bad_b).then(time_a.total_cmp(&time_b)).then_with(|| a.solver.cmp(&b.solver))
+}
+
+/// A time that is not positive was never measured.
+fn is_faster(a: f32, b: f32) -> bool {
+    a > 0.0 && (b <= 0.0 || b.is_nan() || a < b)
+}
+
+fn note_winners(winners: &mut PerfWinners, key: &PerfDbKey, sides: &[(FindEntry, Side)]) {
+    for (entry, side) in sides {
+        let winner = winners.entry((key.clone(), entry.solver.clone())).or_insert((entry.time_ms, *side));
+        if is_faster(entry.time_ms, winner.0) {
+            *winner = (entry.time_ms, *side);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! `bluefin coverage`: which problems databases cover.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bluefin_common::problem::Problem;
+use bluefin_exporter::coverage::{Coverage, Databases, Presence};
+use bluefin_producer::capture::counts;
+use bluefin_producer::input::{Overrides, read_bytes, read_problems};
+use bluefin_producer::library::{Library, TagName};
+use comfy_table::{Table, presets};
+
+use crate::out;
+use crate::ports::StoreArgs;
+
+/// Tell which problems of a model the databases cover
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin coverage shapes.txt --db /opt/rocm/share/miopen/db/gfx90a68.*\n  \
+    bluefin coverage -t resnet50 --redis redis://store --db db/gfx90a68.HIP.fdb.txt db/gfx90a68.db.txt --threshold 95%\n\n\
+    A problem is covered if it has a find record, if the perf db holds the params of its fastest solver where that is\n\
+    tunable, and if its kernel is there where that can be told: of kernels that bluefin built. Files of a kind that is not\n\
+    given are not asked for.")]
+pub struct CoverageArgs {
+    /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "tag")]
+    files: Vec<PathBuf>,
+    /// Problems of the library with this tag
+    #[arg(short, long)]
+    tag: Vec<TagName>,
+    /// Databases, a user's before the system's; .bz2 is unpacked
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    db: Vec<PathBuf>,
+    /// Exit code 1 if less than this is covered, each problem as often as it is asked for: 95% or 95
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    threshold: Option<f64>,
+    /// Only what is not covered
+    #[arg(long)]
+    missing: bool,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "expected 0% to 100%".to_string())
+}
+
+impl CoverageArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let mut problems: Vec<(Problem, u64)> = Vec::new();
+        let mut not_read = 0_usize;
+        for file in &self.files {
+            let text = read_bytes(file)?;
+            let list = read_problems(&file.to_string_lossy(), &text, &Overrides::default());
+            let counts = counts(&text);
+            for message in list.messages() {
+                eprintln!("{message}");
+                not_read += 1;
+            }
+            problems.extend(list.problems.into_iter().map(|sourced| {
+                let count = counts.get(&sourced.line).copied().unwrap_or(sourced.count as u64);
+                (sourced.problem, count)
+            }));
+        }
+        if !self.tag.is_empty() {
+            let opened = self.store.open_to_read().await?;
+            for tag in &self.tag {
+                let tagged = Library::new(&*opened.store).problems(tag).await?;
+                problems.extend(tagged.into_iter().map(|tagged| (tagged.problem, tagged.count)));
+            }
+            opened.close().await;
+        }
+        if problems.is_empty() {
+            anyhow::bail!("nothing to look for: no problem was read");
+        }
+        let mut databases = Databases::default();
+        for path in &self.db {
+            databases.add(path)?;
+        }
+        if !databases.has_find_db() {
+            return Err(crate::usage("--db: found no find db, expected one such as gfx90a68.HIP.fdb.txt"));
+        }
+        let mut coverage = databases.coverage(&problems);
+        if self.missing {
+            coverage.rows.retain(|row| !row.covered);
+        }
+        if self.json {
+            out::json(&coverage)?;
+        } else {
+            print(&coverage)?;
+        }
+        if not_read > 0 {
+            eprintln!("{not_read} lines were not read: what they ask for is not counted");
+        }
+        let short = self.threshold.is_some_and(|threshold| coverage.weighted.percent < threshold);
+        Ok(if short { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn print(coverage: &Coverage) -> std::io::Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["problem", "count", "solver", "ms", "find", "params", "kernel"]);
+    let word = |presence| match presence {
+        Presence::Present => "yes",
+        Presence::Missing => "missing",
+        Presence::NotNeeded => "-",
+        Presence::Unknown => "?",
+    };
+    for row in &coverage.rows {
+        table.add_row([
+            row.label.clone(),
+            row.count.to_string(),
+            row.solver.clone().unwrap_or_default(),
+            row.time_ms.map(|time| time.to_string()).unwrap_or_default(),
+            word(row.find).to_string(),
+            word(row.params).to_string(),
+            word(row.kernel).to_string(),
+        ]);
+    }
+    if !coverage.rows.is_empty() {
+        out::line(table)?;
+    }
+    let (problems, weighted) = (coverage.problems, coverage.weighted);
+    out::line(format_args!(
+        "covered: {} of {} problems ({:.1}%), {} of {} commands ({:.1}%)",
+        problems.covered, problems.of, problems.percent, weighted.covered, weighted.of, weighted.percent
+    ))?;
+    out::line(format_args!(
+        "missing: {} find records, {} params, {} kernels",
+        coverage.without_find, coverage.without_params, coverage.without_kernel
+    ))?;
+    if coverage.not_convolutions > 0 {
+        out::line(format_args!("left out: {} problems that no find db can hold", coverage.not_convolutions))?;
+    }
+    Ok(())
+}

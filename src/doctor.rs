@@ -1,0 +1,135 @@
+//! `bluefin doctor`: which databases MIOpen looks for here, and what bluefin itself needs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bluefin_common::target::Target;
+use bluefin_compile_worker::Toolchain;
+use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
+use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
+use comfy_table::{Table, presets};
+use tokio::time::timeout;
+
+use crate::out;
+use crate::ports::FleetArgs;
+
+/// How long a broker or a store may take to answer.
+const REACH: Duration = Duration::from_secs(10);
+/// Where the kernel tells of its AMD GPUs.
+const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology/nodes";
+
+/// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  bluefin doctor\n  bluefin doctor --prefix /opt/rocm-6.2.0 --target gfx90a-104 --json\n\n\
+    Run it in the environment of the application: MIOPEN_... variables and HOME count. With broker and store named it also\n\
+    tells whether they can be reached. Exit code 1 if there are findings."
+)]
+pub struct DoctorArgs {
+    /// Where ROCm is
+    #[arg(long, value_name = "DIR", default_value = "/opt/rocm")]
+    prefix: PathBuf,
+    /// The device that MIOpen will run on, such as gfx90a-104 [default: those of this machine]
+    #[arg(long)]
+    target: Option<Target>,
+    /// The ROCm that is there [default: what the prefix says]
+    #[arg(long, value_name = "VERSION")]
+    rocm_version: Option<RocmVersion>,
+    /// The MIOpen that is there [default: what the prefix says]
+    #[arg(long, value_name = "VERSION")]
+    miopen_version: Option<MiopenVersion>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+impl DoctorArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(target) = self.target.as_ref().filter(|target| !target.arch().starts_with("gfx")) {
+            return Err(crate::usage(format!("--target {target}: MIOpen runs on gfx… devices only")));
+        }
+        let request = Request {
+            prefix: self.prefix.clone(),
+            versions: Versions { rocm: self.rocm_version, miopen: self.miopen_version.clone() },
+            target: self.target.clone(),
+            topology: PathBuf::from(TOPOLOGY),
+            environment: Environment { get: &|name| std::env::var_os(name) },
+        };
+        let mut report = examine(&request);
+        self.check_fleet(&mut report).await;
+        if self.json {
+            out::json(&report)?;
+        } else {
+            print(&report)?;
+        }
+        Ok(if report.has_findings() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// What the workers of this machine would need.
+    async fn check_fleet(&self, report: &mut Report) {
+        if self.fleet.names_a_broker() {
+            match timeout(REACH, self.fleet.broker()).await {
+                Ok(Ok(broker)) => {
+                    report.note("broker", "reached");
+                    broker.close().await;
+                }
+                Ok(Err(error)) => report.finding("broker", crate::message(&error)),
+                Err(_) => report.finding("broker", "no answer in 10 s"),
+            }
+        }
+        if self.fleet.names_a_store() {
+            match timeout(REACH, self.fleet.store()).await {
+                Ok(Ok(_)) => report.note("store", "reached"),
+                Ok(Err(error)) => report.finding("store", crate::message(&error)),
+                Err(_) => report.finding("store", "no answer in 10 s"),
+            }
+        }
+        let mut compilers = 0;
+        for name in ["cc", "clang"] {
+            match Toolchain::probe(name) {
+                Ok(toolchain) => {
+                    compilers += 1;
+                    report.note(format!("compiler {name}"), toolchain.identity().to_string());
+                }
+                Err(error) => report.note(format!("compiler {name}"), format!("not usable: {error}")),
+            }
+        }
+        if compilers == 0 {
+            report.finding("compilers", "none that a compile worker could use");
+        }
+    }
+}
+
+fn print(report: &Report) -> std::io::Result<()> {
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_string());
+    out::line(format_args!("ROCm     {}\nMIOpen   {}", known(&report.rocm), known(&report.miopen)))?;
+    out::line(format_args!("devices  {}", report.devices.join(", ")))?;
+    out::line(format_args!("system   {}", report.system_folder.display()))?;
+    if let (Some(user), Some(cache)) = (&report.user_folder, &report.cache_folder) {
+        out::line(format_args!("user     {}\nkernels  {}", user.display(), cache.display()))?;
+    }
+    if !report.expected.is_empty() {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header(["MIOpen looks for", "", "records", "bytes"]);
+        for expected in &report.expected {
+            let name = expected.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let whose = if expected.user { "user's" } else { "system" };
+            let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+            let bytes = expected.bytes.map_or_else(|| "not there".to_string(), |bytes| bytes.to_string());
+            table.add_row([name, format!("{whose} {}", expected.kind), number(expected.records), bytes]);
+        }
+        out::line(table)?;
+    }
+    for told in &report.told {
+        let mark = match told.severity {
+            Severity::Note => "note   ",
+            Severity::Finding => "FINDING",
+        };
+        out::line(format_args!("{mark} {}: {}", told.subject, told.text))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! `bluefin install`: puts databases where MIOpen looks for them.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bluefin_common::target::Target;
+use bluefin_exporter::db::name::{DbName, Device};
+use bluefin_exporter::install::{
+    Installed, Item, MiopenVersion, PerfForm, Place, Prepared, RocmVersion, Versions, install, plan, prepare,
+    system_folder, undo,
+};
+use bluefin_exporter::release::{Catalog, ReleaseName};
+
+use crate::out;
+use crate::ports::StoreArgs;
+
+/// Put databases where MIOpen looks for them, under the names that it looks for
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin install --prefix /opt/rocm db/gfx90a68.*\n  \
+    bluefin install --system-db /srv/miopen-db --rocm-version 6.2 --release 2026.1\n  \
+    bluefin install --prefix /opt/rocm --user db/*\n  \
+    bluefin install --prefix /opt/rocm --undo\n\n\
+    What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one\n\
+    or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
+    docs/releases.md tells which MIOpen reads what.")]
+pub struct InstallArgs {
+    /// Databases to install: find db, perf db of either form, kernel db
+    #[arg(value_name = "FILE", required_unless_present_any = ["release", "undo"], conflicts_with_all = ["release", "undo"])]
+    files: Vec<PathBuf>,
+    /// Install this release of the store
+    #[arg(long, value_name = "NAME", conflicts_with = "undo")]
+    release: Option<ReleaseName>,
+    /// Where ROCm is; tells its version, and where MIOpen looks
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// The folder of the system databases, as in MIOPEN_SYSTEM_DB_PATH
+    #[arg(long, value_name = "DIR", conflicts_with = "user")]
+    system_db: Option<PathBuf>,
+    /// Install for this user alone: where MIOPEN_USER_DB_PATH and MIOPEN_CUSTOM_CACHE_DIR say, or below the home
+    #[arg(long)]
+    user: bool,
+    /// The ROCm that will read the files [default: what the prefix says]
+    #[arg(long, value_name = "VERSION")]
+    rocm_version: Option<RocmVersion>,
+    /// The MIOpen that will read the files, with its tweak for --user: 3.2.0.2d1fd997 [default: what the prefix says]
+    #[arg(long, value_name = "VERSION")]
+    miopen_version: Option<MiopenVersion>,
+    /// What the files are to be for, such as gfx90a-104 [default: what their names say]
+    #[arg(long)]
+    target: Option<Target>,
+    /// The device runs with xnack: names get _xnack
+    #[arg(long)]
+    xnack: bool,
+    /// Say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Take the last installation back
+    #[arg(long)]
+    undo: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl InstallArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let versions = self.versions();
+        let form = versions.perf_form().map_err(crate::usage)?;
+        let place = self.place(&versions)?;
+        if self.undo {
+            return self.undo(&place);
+        }
+        let copies = tempfile::tempdir()?;
+        let files = match &self.release {
+            Some(name) => self.export(name, copies.path()).await?,
+            None => self.files.clone(),
+        };
+        let (device, renamed) = self.device(&files)?;
+        let form = match (form, &place) {
+            (Some(form), _) => form,
+            // Both forms are written to a system folder then, and each MIOpen takes its own.
+            (None, Place::System { .. }) => PerfForm::Text,
+            (None, Place::User { .. }) => {
+                return Err(crate::usage("nothing tells the version of MIOpen: name it with --miopen-version"));
+            }
+        };
+        let prepared = prepare(&files, &device, renamed, &place, form)?;
+        for warning in &prepared.warnings {
+            eprintln!("warning: {warning}");
+        }
+        let mut done = Vec::new();
+        for (folder, items) in by_folder(&prepared) {
+            let made = if self.dry_run { plan(&folder, &items) } else { install(&folder, &items) };
+            let made = made.with_context(|| hint(&done))?;
+            done.push(made);
+        }
+        self.report(&done)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn versions(&self) -> Versions {
+        if self.miopen_version.is_some() || self.rocm_version.is_some() {
+            return Versions { rocm: self.rocm_version, miopen: self.miopen_version.clone() };
+        }
+        self.prefix.as_deref().map(Versions::detect).unwrap_or_default()
+    }
+
+    fn place(&self, versions: &Versions) -> anyhow::Result<Place> {
+        if !self.user {
+            let folder = match (&self.system_db, &self.prefix) {
+                (Some(folder), _) => folder.clone(),
+                (None, Some(prefix)) => system_folder(prefix),
+                (None, None) => return Err(crate::usage("name where to install: --prefix, --system-db or --user")),
+            };
+            return Ok(Place::System { folder });
+        }
+        let detected = self.prefix.as_deref().and_then(|prefix| Versions::detect(prefix).miopen);
+        let version = versions.miopen.clone().or(detected).ok_or_else(|| {
+            crate::usage(
+                "the names of users' databases hold MIOpen's whole version: name it with --miopen-version, or --prefix",
+            )
+        })?;
+        let folders = bluefin_exporter::doctor::user_folders(&|name| std::env::var_os(name), Some(&version));
+        let (folder, cache) =
+            folders.ok_or_else(|| crate::usage("HOME is not set, and neither is MIOPEN_USER_DB_PATH"))?;
+        Ok(Place::User { folder, cache, version })
+    }
+
+    fn undo(&self, place: &Place) -> anyhow::Result<ExitCode> {
+        let folders: Vec<&Path> = match place {
+            Place::System { folder } => vec![folder],
+            Place::User { folder, cache, .. } => vec![folder, cache],
+        };
+        let mut done = Vec::new();
+        for folder in folders {
+            if folder.join(".bluefin").is_dir() {
+                done.push(undo(folder)?);
+            }
+        }
+        if done.is_empty() {
+            anyhow::bail!("nothing was installed here that could be taken back");
+        }
+        self.report(&done)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What the names are to say, and whether those of the files may differ in the device's features.
+    fn device(&self, files: &[PathBuf]) -> anyhow::Result<(Device, bool)> {
+        let named = files.iter().filter_map(|file| {
+            DbName::parse(file.file_name()?.to_str()?)?.device.filter(|device| device.cus.is_some())
+        });
+        let mut device = match &self.target {
+            Some(target) => Device::of(target),
+            None => named.clone().next().ok_or_else(|| {
+                crate::usage("the names of the files do not tell what they are for: name it with --target")
+            })?,
+        };
+        if !device.is_miopens() {
+            anyhow::bail!("{device}: MIOpen runs on gfx… devices only");
+        }
+        let renamed = self.xnack && !device.id.ends_with("_xnack");
+        if renamed {
+            device.id.push_str("_xnack");
+        }
+        Ok((device, renamed))
+    }
+
+    async fn export(&self, name: &ReleaseName, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let opened = self.store.open_to_read().await?;
+        let catalog = Catalog::new(&*opened.store);
+        let manifest = catalog.get(name).await?;
+        if let Some(target) = self.target.as_ref().filter(|target| **target != manifest.target) {
+            anyhow::bail!("release {name}: is for {}, expected one for {target}", manifest.target);
+        }
+        Ok(catalog.export(&manifest, folder).await?.into_iter().map(|(path, _)| path).collect())
+    }
+
+    fn report(&self, done: &[Installed]) -> anyhow::Result<()> {
+        if self.json {
+            return out::json(&done);
+        }
+        for file in done.iter().flat_map(|installed| &installed.files) {
+            let action = serde_json::to_value(file.action)?;
+            let action = action.as_str().unwrap_or_default();
+            let would = if self.dry_run { "would be " } else { "" };
+            out::line(format_args!("{}: {would}{action}, {} bytes", file.path.display(), file.bytes))?;
+        }
+        Ok(())
+    }
+}
+
+fn by_folder(prepared: &Prepared) -> Vec<(PathBuf, Vec<Item>)> {
+    let mut folders: Vec<(PathBuf, Vec<Item>)> = Vec::new();
+    for item in &prepared.items {
+        let copy = Item { folder: item.folder.clone(), name: item.name.clone(), source: item.source.clone() };
+        match folders.iter_mut().find(|(folder, _)| *folder == item.folder) {
+            Some((_, items)) => items.push(copy),
+            None => folders.push((item.folder.clone(), vec![copy])),
+        }
+    }
+    folders
+}
+
+fn hint(done: &[Installed]) -> String {
+    match done {
+        [] => "nothing was installed".to_string(),
+        _ => "installed in part: the same command again finishes it, --undo takes it back".to_string(),
+    }
+}
