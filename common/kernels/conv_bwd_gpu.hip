@@ -109,7 +109,9 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
 
 #if defined(IMPLICIT) || defined(MATRIX)
 // As a product: rows are input channels, columns input pixels of all images, k runs over output channels and taps.
-#if defined(MATRIX)
+#if defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#elif defined(MATRIX)
 #include "matrix_tile_gpu.hip"
 #else
 #include "vector_tile_gpu.hip"

@@ -101,7 +101,9 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_direct(const Element* x, const Element* w
 
 #if defined(IMPLICIT) || defined(MATRIX)
 // As a product: rows are output channels, columns output pixels of all images, k runs over input channels and taps.
-#if defined(MATRIX)
+#if defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#elif defined(MATRIX)
 #include "matrix_tile_gpu.hip"
 #else
 #include "vector_tile_gpu.hip"

@@ -108,7 +108,7 @@ struct PixelColumnsOut {
         int pixel = column % of.pixels;
         Element* to = of.data + (image * of.image_size() + row * of.pixels + pixel);
         if (of.pixels % V == 0) {
-            *(Vec<Element, V>*)to = __builtin_convertvector(value, Vec<Element, V>);
+            *(Vec<Element, V>*)to = convert<Element>(value);
             return;
         }
 #pragma unroll
@@ -146,7 +146,7 @@ struct InputPatches {
         const int channel = k / TAPS, tap = k % TAPS;
         const int y = s.y + tap / FX * of.dh, x = s.x + tap % FX * of.dw;
         if (channel >= of.in_channels() || (unsigned)y >= (unsigned)of.h || (unsigned)x >= (unsigned)of.w) return {};
-        return data[s.offset + (channel * of.h + y) * of.w + x];
+        return Vec<Element, V>{data[s.offset + (channel * of.h + y) * of.w + x]};
     }
 };
 
@@ -170,7 +170,7 @@ struct OutputPatches {
         const int y = s.y - tap / FX * of.dh, x = s.x - tap % FX * of.dw;
         if (channel >= of.out_channels() || y < 0 || x < 0 || y % SH != 0 || x % SW != 0) return {};
         if (y / SH >= of.oh || x / SW >= of.ow) return {};
-        return data[s.offset + (channel * of.oh + y / SH) * of.ow + x / SW];
+        return Vec<Element, V>{data[s.offset + (channel * of.oh + y / SH) * of.ow + x / SW]};
     }
 };
 

@@ -85,7 +85,9 @@ KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Elem
 #if defined(IMPLICIT) || defined(MATRIX)
 // As a product: rows are output channels, columns input channels and taps, k runs over the output pixels of all images,
 // perhaps split among SPLIT blocks, whose parts a second kernel sums.
-#if defined(MATRIX)
+#if defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#elif defined(MATRIX)
 #include "matrix_tile_gpu.hip"
 #else
 #include "vector_tile_gpu.hip"

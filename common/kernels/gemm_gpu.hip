@@ -29,8 +29,12 @@ KERNEL BLOCK_OF(256) gemm_reference(const Element* a, const Element* b, Element*
 }
 #endif
 
-#if defined(TILED) || defined(MATRIX)
-#if defined(MATRIX)
+#if defined(TILED) || defined(MATRIX) || defined(STREAM)
+#if defined(STREAM)
+#include "stream_tile_gpu.hip"
+#elif defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#elif defined(MATRIX)
 #include "matrix_tile_gpu.hip"
 #else
 #include "vector_tile_gpu.hip"
@@ -40,14 +44,41 @@ struct Corner {
     int row, column;
 };
 
-// Blocks that run together form bands of eight tile rows, whose slices of A and B then meet in the cache.
+// Blocks that run together form bands of BAND tile rows, whose slices of A and B then meet in the cache.
+#if !defined(BAND)
+#define BAND 8
+#endif
 DEVICE Corner corner_of(int block, int rows, int columns) {
     const int down = ceil_div(rows, BM), across = ceil_div(columns, BN);
-    const int band = block / (8 * across), within = block % (8 * across);
-    const int height = min(8, down - band * 8);
-    return {(band * 8 + within % height) * BM, within / height * BN};
+    const int band = block / (BAND * across), within = block % (BAND * across);
+    const int height = min(BAND, down - band * BAND);
+    return {(band * BAND + within % height) * BM, within / height * BN};
 }
 
+#if defined(STREAM)
+// A matrix as Matrix<ALONG_K> has it, of every product of the batch.
+template <bool ALONG_K> DEVICE Tensor tensor_of(const half* data, int outers, int depth, int batch) {
+    const int inner = ALONG_K ? depth : outers, lines = ALONG_K ? outers : depth;
+    return {data, inner, lines, batch, 2ll * inner, 2ll * inner * lines};
+}
+
+KERNEL BLOCK_ALONE(TILE_THREADS)
+gemm_stream(const Element* a, const Element* b, Element* c, unsigned char* maps, int rows, int columns, int depth,
+            int batch, int blocks) {
+    const Operands of = operands_of(a, b, rows, columns, depth, 0);
+    const int tiles = ceil_div(rows, BM) * ceil_div(columns, BN);
+    const auto tile_of = [=] DEVICE_LAMBDA(int i) {
+        const Corner at = corner_of(i % tiles, rows, columns);
+        return Place{at.row, at.column, i / tiles, i / tiles};
+    };
+    const auto out_of = [=] DEVICE_LAMBDA(const Place& at) {
+        return MatrixOut<Element>{c + at.sheet_a * (long long)rows * columns, rows, columns};
+    };
+    stream_tiles<!TRANS_LEFT, TRANS_RIGHT>(tensor_of<!TRANS_LEFT>(of.left, rows, depth, batch),
+                                           tensor_of<TRANS_RIGHT>(of.right, columns, depth, batch), maps, tiles * batch,
+                                           blocks, depth, tile_of, out_of);
+}
+#else
 template <class Out>
 DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int rows, int columns, int depth, Span span) {
     const Operands of = operands_of(a, b, rows, columns, depth, block_z());
@@ -78,5 +109,6 @@ gemm_tile(const Element* a, const Element* b, Element* c, int rows, int columns,
     const MatrixOut<Element> out = {c + block_z() * (long long)rows * columns, rows, columns};
     gemm_tile(a, b, out, rows, columns, depth, {0, depth});
 }
+#endif
 #endif
 #endif

@@ -4,108 +4,25 @@
 // lie in shared memory as in memory (ldmatrix transposes); otherwise slices travel through registers, are transposed
 // there if need be, and lie with k contiguous.
 #pragma once
-#include "tile_operands_gpu.hip"
+#include "slice_mover_gpu.hip"
 
 constexpr int TILE_THREADS = WM * WN * WAVE;
 constexpr int WAVE_ROWS = BM / WM, WAVE_COLUMNS = BN / WN;
 
-#if defined(__NVPTX__)
-constexpr bool COPIES = STAGES >= 2;
-#else
-constexpr bool COPIES = false;
-#endif
-
-// Where element (row, column) of a slice of WIDTH columns lies. The eight-element chunks of a row are permuted by the
-// row's number, so that eight lanes reading one chunk each from eight successive rows meet no bank twice.
-template <int WIDTH> DEVICE int swizzled(int row, int column) {
-    constexpr int CHUNKS = WIDTH / 8 < 8 ? WIDTH / 8 : 8;
-    const int chunk = column / 8 ^ ((row / (8 / CHUNKS) ^ row / 8) & (CHUNKS - 1));
-    return row * WIDTH + chunk * 8 + column % 8;
-}
-
-// Moves an operand's slices into shared memory. COPIED: by cp.async, as they lie in memory. Otherwise through registers,
-// with k contiguous, in blocks of DEEP x WIDE (k x outer) elements a thread.
-template <class Operand, int OUTER> struct SliceMover {
-    static constexpr bool COPIED = COPIES && !Operand::gathers;
-    static constexpr bool K_FIRST = !COPIED || Operand::along_k;
-    static constexpr int SIZE = OUTER * BK;
-    static constexpr int LINE = K_FIRST ? BK : OUTER;
-    static constexpr int WIDE = Operand::along_k || Operand::gathers ? 1 : COPIED ? VEC : VEC < 4 ? VEC : 4;
-    static constexpr int DEEP = Operand::along_k ? VEC : COPIED ? 1 : Operand::gathers ? 8 : 4;
-    static constexpr int BLOCKS = SIZE / (WIDE * DEEP);
-    static constexpr int ITEMS = (BLOCKS + TILE_THREADS - 1) / TILE_THREADS;
-    // What one load brings.
-    static constexpr int RUN = Operand::along_k ? DEEP : WIDE;
-    static constexpr int LOADS = WIDE * DEEP / RUN;
-
-    typename Operand::Slot slots[ITEMS];
-    Vec<half, RUN> values[COPIED ? 1 : ITEMS][LOADS];
-
-    static DEVICE bool mine(int item, int thread) {
-        return BLOCKS % TILE_THREADS == 0 || thread + item * TILE_THREADS < BLOCKS;
+// The eight-element chunks of a line are permuted by the line's number, so that eight lanes reading one chunk each from
+// eight successive lines meet no bank twice.
+struct Swizzled {
+    template <int, int LINE> static DEVICE int place(int line, int column) {
+        constexpr int CHUNKS = LINE / 8 < 8 ? LINE / 8 : 8;
+        const int chunk = column / 8 ^ ((line / (8 / CHUNKS) ^ line / 8) & (CHUNKS - 1));
+        return line * LINE + chunk * 8 + column % 8;
     }
-    static DEVICE int outer_of(int index) {
-        return Operand::along_k ? index / (BK / DEEP) : index % (OUTER / WIDE) * WIDE;
-    }
-    static DEVICE int k_of(int index) {
-        return Operand::along_k ? index % (BK / DEEP) * DEEP : index / (OUTER / WIDE) * DEEP;
-    }
-    DEVICE void start(const Operand& operand, int outer, int thread) {
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) slots[i] = operand.slot(outer + outer_of(thread + i * TILE_THREADS));
-    }
-    // Sends for the slice from `k` on; `slice` is where it will lie.
-    DEVICE void fetch(const Operand& operand, int k, half* slice, int thread) {
-#if defined(__NVPTX__)
-        if constexpr (COPIED) {
-            const bool contiguous = operand.template contiguous<RUN>();
-#pragma unroll
-            for (int i = 0; i < ITEMS; ++i) {
-                if (!mine(i, thread)) continue;
-                const int index = thread + i * TILE_THREADS;
-                const int line = K_FIRST ? outer_of(index) : k_of(index);
-                half* to = slice + swizzled<LINE>(line, K_FIRST ? k_of(index) : outer_of(index));
-                const int from_k = k + k_of(index);
-                if (contiguous) {
-                    const bool inside = operand.inside(slots[i], from_k);
-                    copy_async<RUN * 2>(to, inside ? operand.address(slots[i], from_k) : operand.data, inside);
-                } else {
-                    *(Vec<half, RUN>*)to = operand.template load<RUN>(slots[i], from_k);
-                }
-            }
-            return;
-        }
-#endif
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            if (!mine(i, thread)) continue;
-            const int from_k = k + k_of(thread + i * TILE_THREADS);
-#pragma unroll
-            for (int j = 0; j < LOADS; ++j) values[i][j] = operand.template load<RUN>(slots[i], from_k + j);
-        }
-    }
-    // Puts what was fetched through registers into shared memory.
-    DEVICE void store(half* slice, int thread) const {
-        if constexpr (!COPIED) {
-#pragma unroll
-            for (int i = 0; i < ITEMS; ++i) {
-                if (!mine(i, thread)) continue;
-                const int index = thread + i * TILE_THREADS;
-#pragma unroll
-                for (int o = 0; o < WIDE; ++o) {
-                    Vec<half, DEEP> column;
-#pragma unroll
-                    for (int j = 0; j < DEEP; ++j) {
-                        column[j] = Operand::along_k ? values[i][0][j] : values[i][j % LOADS][o];
-                    }
-                    *(Vec<half, DEEP>*)(slice + swizzled<LINE>(outer_of(index) + o, k_of(index))) = column;
-                }
-            }
-        }
-    }
+    // In a slice of BK-deep lines, in one of OUTER-wide ones.
+    static DEVICE int k_first(int outer, int k) { return place<0, BK>(outer, k); }
+    template <int OUTER> static DEVICE int outer_first(int outer, int k) { return place<0, OUTER>(k, outer); }
 };
 
-#if defined(__NVPTX__)
+#if ON_NVIDIA
 // A wave's sums on NVIDIA.
 template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     static constexpr int DOWN = WAVE_ROWS / 16, ACROSS = WAVE_COLUMNS / 8;
@@ -119,14 +36,15 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
 #pragma unroll
             for (int y = 0; y < DOWN; ++y) {
                 const int row = row0 + y * 16;
-                left[y] = A_K_FIRST ? matrix_load<false>(slice_a + swizzled<BK>(row + low + line, k + high))
-                                    : matrix_load<true>(slice_a + swizzled<BM>(k + high + line, row + low));
+                left[y] = A_K_FIRST ? matrix_load<false>(slice_a + Swizzled::k_first(row + low + line, k + high))
+                                    : matrix_load<true>(slice_a + Swizzled::outer_first<BM>(row + low, k + high + line));
             }
 #pragma unroll
             for (int x = 0; x < ACROSS; x += 2) {
                 const int column = column0 + x * 8;
-                const auto right = B_K_FIRST ? matrix_load<false>(slice_b + swizzled<BK>(column + high + line, k + low))
-                                             : matrix_load<true>(slice_b + swizzled<BN>(k + low + line, column + high));
+                const auto right =
+                    B_K_FIRST ? matrix_load<false>(slice_b + Swizzled::k_first(column + high + line, k + low))
+                              : matrix_load<true>(slice_b + Swizzled::outer_first<BN>(column + high, k + low + line));
 #pragma unroll
                 for (int y = 0; y < DOWN; ++y) {
                     matrix_fma(sums[y][x], left[y], right[0], right[1]);
@@ -155,7 +73,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     Vec<float, REGISTERS> sums[DOWN][ACROSS] = {};
 
     static DEVICE Vec<half, 8> fragment(const half* slice, int outer, int k, int lane) {
-        return *(const Vec<half, 8>*)(slice + swizzled<BK>(outer + lane % INSTR, k + lane / INSTR * 8));
+        return *(const Vec<half, 8>*)(slice + Swizzled::k_first(outer + lane % INSTR, k + lane / INSTR * 8));
     }
     DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0, int lane) {
 #pragma unroll
@@ -192,10 +110,11 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
 
 template <class A, class B, class C>
 static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
-    using MoverA = SliceMover<A, BM>;
-    using MoverB = SliceMover<B, BN>;
-    SHARED half slices_a[STAGES * MoverA::SIZE];
-    SHARED half slices_b[STAGES * MoverB::SIZE];
+    using MoverA = SliceMover<A, Swizzled, BM, TILE_THREADS>;
+    using MoverB = SliceMover<B, Swizzled, BN, TILE_THREADS>;
+    SHARED_SPACE(space, STAGES * (BM + BN) * BK * 2);
+    half* slices_a = (half*)space;
+    half* slices_b = slices_a + STAGES * MoverA::SIZE;
 
     const int thread = thread_x(), lane = thread % WAVE, wave = thread / WAVE;
     const int wave_row = wave / WN * WAVE_ROWS, wave_column = wave % WN * WAVE_COLUMNS;
@@ -220,7 +139,7 @@ static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int
 
     int stage = 0;
     if constexpr (COPIES) {
-#if defined(__NVPTX__)
+#if ON_NVIDIA
         int ahead = span.begin;
         for (int s = 0; s < STAGES - 1; ++s, ahead += BK) {
             if (ahead < span.end) {

@@ -1,8 +1,34 @@
-// What a kernel of bluefin stands on: the few words of the GPU that C++ lacks, spelled for AMD (__AMDGCN__) and
-// NVIDIA (__NVPTX__) with compiler builtins only. Nothing is included and nothing is linked, so clang alone compiles
-// a kernel, in a fraction of a second, with neither ROCm nor CUDA installed.
+// What a kernel of bluefin stands on: the few words of the GPU that C++ lacks, spelled for AMD (__AMDGCN__) and for
+// NVIDIA (ON_NVIDIA). With clang only compiler builtins are used: nothing is included and nothing is linked, so clang
+// alone compiles a kernel, in a fraction of a second, with neither ROCm nor CUDA installed. nvcc brings its own words.
 #pragma once
 
+#if defined(__NVCC__)
+#include <cuda_fp16.h>
+#define ON_NVIDIA 1
+#define KERNEL extern "C" __global__ void
+#define DEVICE __device__ __forceinline__
+#define DEVICE_LAMBDA
+#define SHARED __shared__ __align__(16)
+#define BLOCK_OF(threads) __launch_bounds__(threads)
+#define BLOCK_ALONE(threads) __launch_bounds__(threads, 1)
+
+// Clang's vectors, as far as kernels use them.
+template <class T, int N> struct alignas(sizeof(T) * N) Vec {
+    T values[N];
+    DEVICE T& operator[](int i) { return values[i]; }
+    DEVICE const T& operator[](int i) const { return values[i]; }
+};
+template <class To, class From, int N> DEVICE Vec<To, N> convert(const Vec<From, N>& from) {
+    Vec<To, N> to;
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = (To)from[i];
+    return to;
+}
+#else
+#if defined(__NVPTX__)
+#define ON_NVIDIA 1
+#endif
 #define KERNEL extern "C" __attribute__((global)) void
 #define DEVICE __attribute__((device, always_inline)) inline
 // Goes before a lambda's parameters.
@@ -19,10 +45,24 @@
 #define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 #else
 #define BLOCK_OF(threads) __attribute__((launch_bounds(threads)))
+// The same for a block that has a multiprocessor for itself.
+#define BLOCK_ALONE(threads) __attribute__((launch_bounds(threads, 1)))
 #endif
 
 using half = _Float16;
 template <class T, int N> using Vec = T __attribute__((ext_vector_type(N)));
+// The same values as another type.
+template <class To, class From, int N> DEVICE Vec<To, N> convert(Vec<From, N> from) {
+    return __builtin_convertvector(from, Vec<To, N>);
+}
+#endif
+
+// Shared memory that may be more than 48 KiB: NVIDIA gives as much only to who asks at the launch (`shared`).
+#if ON_NVIDIA
+#define SHARED_SPACE(name, bytes) extern __attribute__((shared, aligned(1024))) unsigned char name[]
+#else
+#define SHARED_SPACE(name, bytes) SHARED unsigned char name[bytes]
+#endif
 
 // What a problem's tensors hold; sums are always FP32.
 #if T_HALF
@@ -52,12 +92,19 @@ DEVICE void barrier() {
 DEVICE float lane_xor(float value, int lane, int mask) {
     return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute((lane ^ mask) * 4, __builtin_bit_cast(int, value)));
 }
-#elif defined(__NVPTX__)
+#elif ON_NVIDIA
 constexpr int WAVE = 32;
+#if defined(__NVCC__)
+DEVICE int thread_x() { return (int)threadIdx.x; }
+DEVICE int block_x() { return (int)blockIdx.x; }
+DEVICE int block_y() { return (int)blockIdx.y; }
+DEVICE int block_z() { return (int)blockIdx.z; }
+#else
 DEVICE int thread_x() { return (int)__nvvm_read_ptx_sreg_tid_x(); }
 DEVICE int block_x() { return (int)__nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE int block_y() { return (int)__nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE int block_z() { return (int)__nvvm_read_ptx_sreg_ctaid_z(); }
+#endif
 
 DEVICE void barrier() { __syncthreads(); }
 
@@ -72,7 +119,9 @@ DEVICE float lane_xor(float value, int, int mask) {
 template <class T> constexpr DEVICE T min(T a, T b) { return a < b ? a : b; }
 template <class T> constexpr DEVICE T max(T a, T b) { return a < b ? b : a; }
 constexpr DEVICE int ceil_div(int a, int b) { return (a + b - 1) / b; }
+#if !defined(__NVCC__)
 DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#endif
 
 // The quotient towards minus infinity; `b` is positive.
 constexpr DEVICE int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -95,9 +144,13 @@ DEVICE void matrix_fma(Vec<float, 16>& c, Vec<half, 4> a, Vec<half, 4> b) {
 DEVICE void matrix_fma(Vec<float, 4>& c, Vec<half, 4> a, Vec<half, 4> b) {
     c = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
 }
-#elif defined(__NVPTX__)
+#elif ON_NVIDIA
+#if defined(__NVCC__)
+DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+#else
 using LocalPointer = __attribute__((address_space(3))) void*;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)(unsigned long long)(LocalPointer)p; }
+#endif
 
 // A is 16 x 16, B is 16 x 8, C is 16 x 8: registers 0, 1 of C are row l / 4, columns 2 * (l % 4) and + 1;
 // registers 2, 3 are eight rows further down.

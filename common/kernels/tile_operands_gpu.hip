@@ -54,7 +54,7 @@ template <class T> struct MatrixOut {
         if (row >= rows || column >= columns) return;
         T* to = data + row * columns + column;
         if (columns % V == 0) {
-            *(Vec<T, V>*)to = __builtin_convertvector(value, Vec<T, V>);
+            *(Vec<T, V>*)to = convert<T>(value);
             return;
         }
 #pragma unroll

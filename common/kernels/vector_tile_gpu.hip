@@ -5,6 +5,8 @@
 #include "tile_operands_gpu.hip"
 
 constexpr int TILE_THREADS = (BM / TM) * (BN / TN);
+// Not every compiler expands a macro in a pragma.
+constexpr int UNROLLED = UNROLL;
 
 // The part of a slice that a thread moves: ITEMS vectors of WIDTH, from memory into registers, then into shared memory,
 // where a slice lies as [k][outer], so that a thread's sums read vectors. The padding keeps rows of one column apart.
@@ -43,7 +45,7 @@ template <class Operand, int OUTER> struct SliceMover {
             if (!mine(i, thread)) continue;
             const int index = thread + i * TILE_THREADS;
             float* to = slice + k_of(index) * STRIDE + outer_of(index);
-            const auto wide = __builtin_convertvector(values[i], Vec<float, WIDTH>);
+            const auto wide = convert<float>(values[i]);
             if constexpr (Operand::along_k) {
 #pragma unroll
                 for (int j = 0; j < WIDTH; ++j) to[j * STRIDE] = wide[j];
@@ -103,7 +105,7 @@ static DEVICE void vector_tile(const A& a, const B& b, const C& c, int row0, int
             mover_a.fetch(a, k + BK, thread);
             mover_b.fetch(b, k + BK, thread);
         }
-#pragma unroll UNROLL
+#pragma unroll UNROLLED
         for (int i = 0; i < BK; ++i) {
             float left[TM], right[TN];
             Rows::read(left, slice_a + i * MoverA::STRIDE, down);

@@ -22,7 +22,7 @@ use crate::shim;
 use crate::toolchain::Toolchain;
 
 /// Raised whenever equal inputs would give another artifact: a flag of a toolchain's command line, the shim.
-const CACHE_VERSION: &str = "bluefin 2026 compile 1";
+const CACHE_VERSION: &str = "bluefin 2026 compile 2";
 const OUTPUT: &str = "unit.out";
 
 /// An artifact, or why there is none: what the cache keeps.

@@ -72,7 +72,8 @@ impl Jobs {
         if compile_job.recompiles > 0 {
             self.gate.came_back(&job.eval_queue());
         }
-        if !self.is_mine(compiler, &job.session).await? {
+        // Asked first: a session is not pinned to a compiler that cannot serve it.
+        if !compiler.toolchain().serves(job.target.arch()) || !self.is_mine(compiler, &job.session).await? {
             return Ok(Done::NotMine);
         }
         let loaded = self.specs.get(job.spec).await?;

@@ -23,6 +23,8 @@ enum Kind {
     Cc,
     /// HIP-dialect C++ for GPUs.
     Clang,
+    /// The same by CUDA's own compiler, for NVIDIA GPUs only: where there is no clang.
+    Nvcc,
     /// Compiles nothing: what is left is the pipeline.
     Noop,
 }
@@ -35,7 +37,14 @@ impl Toolchain {
     pub fn probe(name: &str) -> Result<Self, Error> {
         match name {
             "cc" => Self::probe_cc(),
-            "clang" => Self::probe_clang(),
+            "clang" if named(Kind::Nvcc) && !named(Kind::Clang) => Self::probe_nvcc(),
+            "clang" => Self::probe_clang().or_else(|error| match error {
+                Error::NoCompiler { .. } if !named(Kind::Clang) => Self::probe_nvcc().map_err(|second| match second {
+                    Error::NoCompiler { .. } => error,
+                    broken => broken,
+                }),
+                _ => Err(error),
+            }),
             "noop" => Ok(Self { kind: Kind::Noop, program: PathBuf::new(), identity: "noop 1".to_string() }),
             other => Err(Error::UnknownToolchain { name: other.chars().take(64).collect() }),
         }
@@ -81,6 +90,23 @@ impl Toolchain {
         Ok(toolchain)
     }
 
+    fn probe_nvcc() -> Result<Self, Error> {
+        let program = find(Kind::Nvcc, &["nvcc", "/usr/local/cuda/bin/nvcc"])?;
+        let trial = "extern \"C\" __global__ void f(int *x) { *x = 1; }\n";
+        let mut toolchain = Self { kind: Kind::Nvcc, program, identity: String::new() };
+        toolchain.try_out("sm_80", "trial.hip", trial)?;
+        let version = toolchain.ask(&["--version"])?.0;
+        let release = version.lines().find(|line| line.contains("release")).unwrap_or(&version);
+        toolchain.identity = format!("nvcc: {}", first_line(release));
+        Ok(toolchain)
+    }
+
+    /// Whether it compiles for that architecture; of another one, a worker leaves the jobs to others.
+    #[must_use]
+    pub fn serves(&self, arch: &str) -> bool {
+        self.kind != Kind::Nvcc || arch.starts_with("sm_")
+    }
+
     /// The command that compiles `source` to `output`, both beside each other in its working folder.
     pub(crate) fn command(
         &self,
@@ -107,8 +133,18 @@ impl Toolchain {
                 "-s",
             ]),
             Kind::Clang if arch.starts_with("sm_") => {
-                let gpu = format!("--cuda-gpu-arch={arch}");
+                let gpu = format!("--cuda-gpu-arch={}", with_own_instructions(arch));
                 add(&["-x", "cuda", "--cuda-device-only", &gpu, "-nocudainc", "-nocudalib", "-S", "-O3", "-w"]);
+                if arch == "sm_90" {
+                    // The first PTX that describes tensors to the copy engine as it should; drivers from 555 on read it.
+                    add(&["--cuda-feature=+ptx85"]);
+                }
+            }
+            Kind::Nvcc => {
+                let gpu = with_own_instructions(arch);
+                let compute = gpu.trim_start_matches("sm_");
+                let gpu = format!("-gencode=arch=compute_{compute},code={gpu}");
+                add(&["-x", "cu", "-std=c++17", "-cubin", &gpu, "-O3", "-w"]);
             }
             Kind::Clang | Kind::Noop => {
                 let gpu = format!("--offload-arch={arch}");
@@ -125,7 +161,9 @@ impl Toolchain {
                 ]);
             }
         }
-        line.extend(flags.iter().map(OsString::from));
+        // nvcc knows none of clang's warnings, and -w is silent about all.
+        let known = |flag: &&String| self.kind != Kind::Nvcc || !flag.starts_with("-W");
+        line.extend(flags.iter().filter(known).map(OsString::from));
         line.extend(defines.iter().map(|(name, value)| OsString::from(format!("-D{name}={value}"))));
         line.extend([source, "-o", output].map(OsString::from));
         if self.kind == Kind::Cc {
@@ -193,7 +231,7 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Cc => "cc",
-            Self::Clang => "clang",
+            Self::Clang | Self::Nvcc => "clang",
             Self::Noop => "noop",
         }
     }
@@ -202,15 +240,24 @@ impl Kind {
         match self {
             Self::Cc | Self::Noop => "BLUEFIN_CC",
             Self::Clang => "BLUEFIN_CLANG",
+            Self::Nvcc => "BLUEFIN_NVCC",
         }
     }
 
     fn install(self) -> &'static str {
         match self {
             Self::Cc | Self::Noop => "gcc or clang with the C library's headers (Debian: apt install gcc libc6-dev)",
-            Self::Clang => "clang 19 or later with lld (Debian: apt install clang-19 lld-19), or ROCm",
+            Self::Clang => {
+                "clang 19 or later with lld (Debian: apt install clang-19 lld-19), ROCm, or (NVIDIA only) CUDA"
+            }
+            Self::Nvcc => "CUDA 12 or later, and gcc",
         }
     }
+}
+
+/// Whether the environment names the compiler.
+fn named(kind: Kind) -> bool {
+    std::env::var_os(kind.variable()).is_some_and(|named| !named.is_empty())
 }
 
 /// The compiler that the environment names, or the first of `names` that there is.
@@ -233,6 +280,12 @@ fn find(kind: Kind, names: &[&str]) -> Result<PathBuf, Error> {
         return locate(&named).ok_or_else(|| missing(format!("{} of {}", named.display(), kind.variable())));
     }
     names.iter().find_map(|name| locate(Path::new(name))).ok_or_else(|| missing(names.join(", ")))
+}
+
+/// Hopper's own instructions (wgmma, setmaxnreg) need the architecture's feature-complete name. Its code runs on that
+/// architecture alone, as a tuned kernel's does anyway.
+fn with_own_instructions(arch: &str) -> &str {
+    if arch == "sm_90" { "sm_90a" } else { arch }
 }
 
 fn first_line(text: &str) -> String {
@@ -260,6 +313,27 @@ mod tests {
     #[test]
     fn unknown_toolchains_are_refused() {
         assert!(matches!(Toolchain::probe("hipcc"), Err(Error::UnknownToolchain { .. })));
+    }
+
+    /// CUDA's compiler is on few machines, so that its command line is also checked here.
+    #[test]
+    fn nvcc_is_told_what_clang_is() {
+        let nvcc = Toolchain { kind: Kind::Nvcc, program: "nvcc".into(), identity: String::new() };
+        assert!(nvcc.serves("sm_90") && !nvcc.serves("gfx90a"));
+        assert_eq!(nvcc.name(), "clang");
+        let flags = ["-Wno-pass-failed".to_string(), "-DX=1".to_string()];
+        let line = nvcc.command("sm_90", &flags, &[("BM".to_string(), "64".to_string())], "k.hip", "k.out");
+        let words: Vec<&str> = line.iter().map(|word| word.to_str().unwrap()).collect();
+        let expected =
+            "nvcc -x cu -std=c++17 -cubin -gencode=arch=compute_90a,code=sm_90a -O3 -w -DX=1 -DBM=64 k.hip -o k.out";
+        assert_eq!(words.join(" "), expected);
+        assert!(
+            nvcc.command("sm_80", &[], &[], "k.hip", "k.out").contains(&"-gencode=arch=compute_80,code=sm_80".into())
+        );
+        match Toolchain::probe_nvcc() {
+            Ok(nvcc) => assert!(nvcc.identity().starts_with("nvcc: Cuda compilation tools"), "{}", nvcc.identity()),
+            Err(error) => println!("SKIP: {error}"),
+        }
     }
 
     #[test]

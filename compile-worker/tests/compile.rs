@@ -276,7 +276,11 @@ async fn shipped_host_kernels_compile() {
 #[tokio::test]
 async fn shipped_gpu_kernels_compile() {
     match Toolchain::probe("clang") {
-        Ok(clang) => compile_shipped(clang, &["gfx90a-104", "sm_90-132"]).await,
+        Ok(compiler) => {
+            let all = ["gfx906-60", "gfx90a-104", "gfx942-304", "gfx1100-48", "sm_80-108", "sm_90-132"];
+            let served: Vec<&str> = all.into_iter().filter(|arch| compiler.serves(arch)).collect();
+            compile_shipped(compiler, &served).await;
+        }
         Err(error) => println!("SKIP: {error}"),
     }
 }
