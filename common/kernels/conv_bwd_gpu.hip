@@ -139,3 +139,47 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
 #endif
 }
 #endif
+
+#if defined(CHANNELS_LAST)
+// The same with dy and the weights laid out anew in the workspace, one behind the other: k runs over taps and channels.
+#include "conv_channels_gpu.hip"
+#if defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#else
+#include "matrix_tile_gpu.hip"
+#endif
+
+DEVICE Element* filters_behind(Element* workspace, int elements) { return workspace + (elements + 127ll) / 128 * 128; }
+
+KERNEL BLOCK_OF(256) conv_bwd_channels_last(const Element* dy, Element* workspace, int channels, int pixels) {
+    channels_last(dy, workspace, channels, pixels);
+}
+
+KERNEL BLOCK_OF(256) conv_bwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    filters_by_tap<true>(wei, filters_behind(workspace, n * k * oh * ow), v.in_channels(), v.out_channels(),
+                          k * v.in_channels() * TAPS);
+}
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int group = block_z(), rows = v.in_channels(), channels = v.out_channels();
+    const int depth = channels * TAPS, down = ceil_div(rows, BM);
+    const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+    const Matrix<true> weights = {filters_behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
+    const Element* from = workspace + group * channels;
+    const TapPixels<false> pixels = {from, channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
+    const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
+    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+}
+#endif
+
+#if defined(STREAM)
+#include "conv_stream_gpu.hip"
+
+KERNEL BLOCK_ALONE(TILE_THREADS)
+conv_bwd_stream(const Element* dy, const Element* wei, Element* dx, unsigned char* maps, CONV_PARAMETERS, int blocks) {
+    const Conv v = {CONV_SIZES};
+    stream_pixels<false>(wei, output_images(v, dy, 0), {dx, n, c, v.in_channels(), h * w}, g, maps, blocks);
+}
+#endif

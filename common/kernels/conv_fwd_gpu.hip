@@ -129,3 +129,47 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
 #endif
 }
 #endif
+
+#if defined(CHANNELS_LAST)
+// The same with x and the weights laid out anew in the workspace, one behind the other: k runs over taps and channels.
+#include "conv_channels_gpu.hip"
+#if defined(WARPGROUP)
+#include "warpgroup_tile_gpu.hip"
+#else
+#include "matrix_tile_gpu.hip"
+#endif
+
+DEVICE Element* filters_behind(Element* workspace, int elements) { return workspace + (elements + 127ll) / 128 * 128; }
+
+KERNEL BLOCK_OF(256) conv_fwd_channels_last(const Element* x, Element* workspace, int channels, int pixels) {
+    channels_last(x, workspace, channels, pixels);
+}
+
+KERNEL BLOCK_OF(256) conv_fwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    filters_by_tap<false>(wei, filters_behind(workspace, n * c * h * w), v.in_channels(), v.out_channels(),
+                          k * v.in_channels() * TAPS);
+}
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int group = block_z(), rows = v.out_channels(), channels = v.in_channels();
+    const int depth = channels * TAPS, down = ceil_div(rows, BM);
+    const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+    const Matrix<true> weights = {filters_behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
+    const Element* from = workspace + group * channels;
+    const TapPixels<true> pixels = {from, channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
+    const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
+    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+}
+#endif
+
+#if defined(STREAM)
+#include "conv_stream_gpu.hip"
+
+KERNEL BLOCK_ALONE(TILE_THREADS)
+conv_fwd_stream(const Element* x, const Element* wei, Element* y, unsigned char* maps, CONV_PARAMETERS, int blocks) {
+    const Conv v = {CONV_SIZES};
+    stream_pixels<true>(wei, input_images(v, x, 0), {y, n, k, v.out_channels(), oh * ow}, g, maps, blocks);
+}
+#endif

@@ -1,0 +1,83 @@
+// Convolutions with a filter as products whose k runs over taps, and within a tap over the channels of a group: then
+// vectors along k are channels of one pixel. Tensors are laid out for that first, channels last, in the workspace.
+#pragma once
+#include "conv_operands_gpu.hip"
+
+// Copies `from`, images x channels x pixels, to `to`, images x pixels x channels: 32 x 32 a block of 256 threads.
+DEVICE void channels_last(const Element* from, Element* to, int channels, int pixels) {
+    SHARED Element tile[32][33];
+    const int across = ceil_div(pixels, 32), thread = thread_x();
+    const int pixel0 = block_x() % across * 32, channel0 = block_x() / across * 32;
+    const long long image = (long long)block_y() * channels * pixels;
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) {
+        const int channel = channel0 + thread / 32 + i, pixel = pixel0 + thread % 32;
+        if (channel < channels && pixel < pixels) tile[thread / 32 + i][thread % 32] = from[image + channel * pixels + pixel];
+    }
+    barrier();
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) {
+        const int pixel = pixel0 + thread / 32 + i, channel = channel0 + thread % 32;
+        if (channel < channels && pixel < pixels) to[image + pixel * channels + channel] = tile[thread % 32][thread / 32 + i];
+    }
+}
+
+// Copies weights, out x in x taps of each group, to rows x taps x summed channels: rows are output channels, or input ones
+// with BY_INPUT.
+template <bool BY_INPUT>
+DEVICE void filters_by_tap(const Element* from, Element* to, int in_channels, int out_channels, int elements) {
+    const int index = block_x() * 256 + thread_x();
+    if (index >= elements) return;
+    const int rows = BY_INPUT ? in_channels : out_channels, summed = BY_INPUT ? out_channels : in_channels;
+    const int channel = index % summed, tap = index / summed % TAPS, row = index / summed / TAPS % rows;
+    const int group = index / summed / TAPS / rows;
+    const int out = BY_INPUT ? channel : row, in = BY_INPUT ? row : channel;
+    to[index] = from[((group * out_channels + out) * in_channels + in) * TAPS + tap];
+}
+
+// Element (outer, k): channel k % channels of the pixel that tap k / channels meets at pixel `outer` of all images.
+// Forward it is an input pixel, at `outer` * stride - pad + tap * dilation; backward an output one, (`outer` + pad - tap *
+// dilation) / stride, where that divides.
+template <bool FORWARD> struct TapPixels {
+    static constexpr bool along_k = true, gathers = false;
+    const Element* data;
+    // Channels of a group and of all; what is read, height x width of `images`; what `outer` counts.
+    int channels, all_channels, images, height, width, outer_height, outer_width;
+    int ph, pw, dh, dw;
+
+    struct Slot {
+        int image, y, x;
+    };
+    DEVICE Slot slot(int outer) const {
+        const int pixels = outer_height * outer_width, image = outer / pixels, pixel = outer % pixels;
+        // Beyond the last image: a row that no tap reaches.
+        if (image >= images) return {0, -(1 << 30), 0};
+        const int y = pixel / outer_width, x = pixel % outer_width;
+        return {image * height, FORWARD ? y * SH - ph : y + ph, FORWARD ? x * SW - pw : x + pw};
+    }
+    DEVICE Slot met(Slot s, int k) const {
+        const int tap = k / channels, r = tap / FX * dh, c = tap % FX * dw;
+        if (FORWARD) return {s.image, s.y + r, s.x + c};
+        const int y = s.y - r, x = s.x - c;
+        if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
+        return {s.image, y / SH, x / SW};
+    }
+    template <int V> DEVICE bool contiguous() const { return channels % V == 0; }
+    DEVICE const Element* address(Slot s, int k) const {
+        const Slot at = met(s, k);
+        return data + (((at.image + at.y) * width + at.x) * all_channels + k % channels);
+    }
+    DEVICE bool inside(Slot s, int k) const {
+        const Slot at = met(s, k);
+        return k < channels * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
+    }
+    template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+            if (inside(s, k + j)) out[j] = *address(s, k + j);
+        }
+        return out;
+    }
+};

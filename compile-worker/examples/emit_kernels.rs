@@ -1,0 +1,160 @@
+//! Compiles candidates of the shipped GPU specs into a folder, with their launches as JSON, for tests/gpu/try_kernel.py to
+//! run on a machine that has neither Rust nor a compiler:
+//!
+//! ```text
+//! cargo run -p bluefin-compile-worker --example emit_kernels -- FOLDER sm_90-132 16 <<'END'
+//! gemm 8192 8192 8192 FP16 Warpgroup
+//! conv F 32 256 56 64 1 1 0 1 FP16 Matrix
+//! END
+//! ```
+//!
+//! A line names m, n, k, or direction, n, c, size, k, filter, stride, pad, groups; then the type, and texts of which one is
+//! in the name of each solver that is wanted. The number is how many candidates of each solver.
+
+use std::io::BufRead as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bluefin_common::artifact::Argument;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::Candidate;
+use bluefin_common::problem::{ConvProblem, ConvShape, Direction, GemmProblem, Problem};
+use bluefin_common::spec::{Bundle, KernelSpec, Scope};
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::target::Target;
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit};
+use futures_util::future::try_join_all;
+use serde_json::{Value as Json, json};
+use tokio::sync::Semaphore;
+
+type Error = Box<dyn std::error::Error>;
+
+fn problem(words: &[&str]) -> Result<Problem, Error> {
+    let number = |at: usize| -> Result<u32, Error> { Ok(words.get(at).ok_or("too few words")?.parse()?) };
+    let data_type = |at: usize| -> Result<_, Error> { Ok(words.get(at).ok_or("no data type")?.parse()?) };
+    if words.first() == Some(&"gemm") {
+        let (m, n, k) = (number(1)?, number(2)?, number(3)?);
+        let plain = GemmProblem {
+            m,
+            n,
+            k,
+            batch: 1,
+            trans_a: false,
+            trans_b: false,
+            col_major: false,
+            data_type: data_type(4)?,
+        };
+        return Ok(Problem::Gemm(plain));
+    }
+    let direction: Direction = words.get(1).ok_or("no direction")?.parse()?;
+    let shape = ConvShape {
+        n: number(2)?,
+        c: number(3)?,
+        input: [1, number(4)?, number(4)?],
+        k: number(5)?,
+        filter: [1, number(6)?, number(6)?],
+        stride: [1, number(7)?, number(7)?],
+        pad: [0, number(8)?, number(8)?],
+        group: number(9)?,
+        ..ConvShape::plain(direction, data_type(10)?)
+    };
+    Ok(Problem::Conv(ConvProblem::new(shape)?))
+}
+
+struct Emitter {
+    compiler: Compiler,
+    store: Arc<SqliteStore>,
+    folder: PathBuf,
+}
+
+impl Emitter {
+    /// Compiles a candidate, writes its artifact and says how it is launched; null if it does not compile.
+    async fn case(
+        &self,
+        bundle: &Arc<Bundle>,
+        spec: &KernelSpec,
+        scope: &Scope,
+        point: &Candidate,
+    ) -> Result<Json, Error> {
+        let build = spec.build(point, scope)?;
+        let toolchain = self.compiler.toolchain();
+        let arch = scope.target().arch();
+        let unit = Unit::new(toolchain, arch, bundle.clone(), spec, build.defines, &build.launches);
+        let artifact = match self.compiler.compile(&unit).await? {
+            Ok(artifact) => artifact,
+            Err(failure) => {
+                eprintln!("{point}: {}", failure.detail);
+                return Ok(Json::Null);
+            }
+        };
+        let file = format!("{}.bin", unit.key(toolchain).short());
+        let bytes = self.store.artifact(artifact).await?.ok_or("artifact gone")?;
+        std::fs::write(self.folder.join(&file), bytes)?;
+        let launches: Vec<Json> = build.launches.iter().map(launch).collect();
+        Ok(json!({ "candidate": point.to_string(), "file": file, "workspace": build.workspace, "launches": launches }))
+    }
+
+    async fn problem(&self, problem: &Problem, target: &Target, limit: usize, solvers: &[&str]) -> Result<Json, Error> {
+        for bundle in Bundle::shipped() {
+            let spec = KernelSpec::load(&bundle)?;
+            let Some(scope) = spec.scope(problem, target)? else { continue };
+            let (buffers, tolerance) = spec.task_parts(&scope)?;
+            let mut points = vec![spec.reference()];
+            for solver in spec.solvers_for(&scope)? {
+                if solver.is_tunable() && solvers.iter().any(|text| solver.name.contains(text)) {
+                    points.extend(spec.candidates(solver, &scope, limit)?.points);
+                }
+            }
+            let bundle = Arc::new(bundle);
+            let mut cases = try_join_all(points.iter().map(|point| self.case(&bundle, &spec, &scope, point))).await?;
+            cases.retain(|case| !case.is_null());
+            let buffer = |b: &bluefin_common::artifact::Buffer| json!({ "name": b.name, "type": b.data_type.to_string(), "length": b.length, "role": format!("{:?}", b.role).to_lowercase() });
+            return Ok(json!({
+                "problem": problem.label(),
+                "flops": problem.flops(),
+                "buffers": buffers.iter().map(buffer).collect::<Vec<_>>(),
+                "tolerance": { "absolute": tolerance.absolute, "relative": tolerance.relative },
+                "cases": cases,
+            }));
+        }
+        Err(format!("{problem}: no shipped spec for it on {target}").into())
+    }
+}
+
+fn launch(launch: &bluefin_common::artifact::Launch) -> Json {
+    let argument = |argument: &Argument| match *argument {
+        Argument::Buffer(index) => json!({ "buffer": index }),
+        Argument::Workspace => json!({ "workspace": 0 }),
+        Argument::I32(value) => json!({ "i32": value }),
+        Argument::I64(value) => json!({ "i64": value }),
+        Argument::F32(value) => json!({ "f32": value }),
+        Argument::F64(value) => json!({ "f64": value }),
+    };
+    let arguments: Vec<Json> = launch.arguments.iter().map(argument).collect();
+    json!({ "entry": launch.entry, "grid": launch.grid, "block": launch.block, "shared": launch.shared, "arguments": arguments })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, target, limit] = arguments.as_slice() else { return Err("expected FOLDER TARGET COUNT".into()) };
+    let (folder, target, limit) = (PathBuf::from(folder), target.parse::<Target>()?, limit.parse()?);
+    std::fs::create_dir_all(&folder)?;
+    let registry = prometheus::Registry::new();
+    let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
+    let store = Arc::new(SqliteStore::in_memory()?);
+    let slots = Arc::new(Semaphore::new(std::thread::available_parallelism()?.get()));
+    let compiler = Compiler::new(Toolchain::probe("clang")?, store.clone(), slots, Limits::default(), None, metrics);
+    let emitter = Emitter { compiler, store, folder };
+    let mut problems = Vec::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let sizes = if words.first() == Some(&"gemm") { 5 } else { 11 };
+        let solvers = words.get(sizes..).unwrap_or_default();
+        problems.push(emitter.problem(&problem(&words)?, &target, limit, solvers).await?);
+    }
+    std::fs::write(emitter.folder.join("cases.json"), serde_json::to_string_pretty(&problems)?)?;
+    Ok(())
+}

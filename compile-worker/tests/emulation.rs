@@ -1,0 +1,226 @@
+//! GPU kernels on the CPU: tests/kernels/emulated stands in for the prelude, so that index arithmetic, lane layouts and the
+//! order of copies are tested without a GPU, with the launches that the specs compute.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use bluefin_common::artifact::{Argument, Launch, Role};
+use bluefin_common::outcome::Candidate;
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::spec::{Bundle, KernelSpec, Scope};
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+
+const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
+
+fn compiler() -> Option<&'static str> {
+    let works = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+    COMPILERS.into_iter().find(works)
+}
+
+/// A spec on one problem and one target.
+struct Bench {
+    bundle: Bundle,
+    spec: KernelSpec,
+    scope: Scope,
+    compiler: &'static str,
+}
+
+impl Bench {
+    fn new(name: &str, problem: &Problem, target: &str) -> Option<Self> {
+        let Some(compiler) = compiler() else {
+            println!("SKIP: no clang++ to run GPU kernels on the CPU with");
+            return None;
+        };
+        let specs = Bundle::shipped().into_iter().map(|bundle| (KernelSpec::load(&bundle).unwrap(), bundle));
+        let (spec, bundle) = specs.into_iter().find(|(spec, _)| spec.name == name).unwrap();
+        let target: Target = target.parse().unwrap();
+        let scope = spec.scope(problem, &target).unwrap().unwrap();
+        Some(Self { bundle, spec, scope, compiler })
+    }
+
+    /// The solver's default params with `changes` in their place.
+    fn candidate(&self, solver: &str, changes: &[(&str, i64)]) -> Candidate {
+        let solver = self.spec.solver(solver).unwrap();
+        let mut candidate = solver.default_candidate();
+        for (name, value) in changes {
+            let at = solver.params.iter().position(|param| param.name == *name).unwrap();
+            candidate.params[at] = Value::Int(*value);
+        }
+        candidate
+    }
+
+    /// The output; with `late`, what is asynchronous on a GPU happens as late as it may.
+    fn run(&self, candidate: &Candidate, late: bool) -> Vec<f64> {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        for (name, text) in &self.bundle.files {
+            write(name, text);
+        }
+        let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels/emulated");
+        for name in ["prelude.h", "warpgroup_gpu.hip", "tensor_copy_gpu.hip"] {
+            std::fs::copy(stand_ins.join(name), folder.path().join(name)).unwrap();
+        }
+        let build = self.spec.build(candidate, &self.scope).unwrap();
+        write("unit.cpp", &self.program(&build.launches, build.workspace));
+        let mut command = Command::new(self.compiler);
+        command.current_dir(folder.path()).args(["-std=c++20", "-O1", "-w", "-o", "unit", "unit.cpp"]);
+        command.args(build.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        command.arg(format!("-DLATE={}", u8::from(late)));
+        if self.scope.target().arch().starts_with("sm_") {
+            command.arg("-DON_NVIDIA=1");
+        }
+        let compiled = command.output().unwrap();
+        assert!(compiled.status.success(), "{candidate}: {}", String::from_utf8_lossy(&compiled.stderr));
+        let ran = Command::new(folder.path().join("unit")).output().unwrap();
+        assert!(ran.status.success(), "{candidate}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// A program that fills the buffers, runs the launches and prints the output.
+    fn program(&self, launches: &[Launch], workspace: u64) -> String {
+        let (buffers, _) = self.spec.task_parts(&self.scope).unwrap();
+        let mut main = String::new();
+        for (index, buffer) in buffers.iter().enumerate() {
+            let (fill, seed) = match buffer.role {
+                Role::Input => ("emulated_input", format!(", {index}")),
+                Role::Output => ("emulated_output", String::new()),
+            };
+            writeln!(main, "auto buffer{index} = {fill}({}{seed});", buffer.length).unwrap();
+        }
+        // Its bytes make NaNs.
+        writeln!(main, "struct alignas(256) Scratch {{ unsigned char bytes[256]; }};").unwrap();
+        writeln!(main, "std::vector<Scratch> workspace({});", workspace.div_ceil(256) + 1).unwrap();
+        writeln!(main, "memset(workspace.data(), 0xff, workspace.size() * 256);").unwrap();
+        for launch in launches {
+            let arguments: Vec<String> = launch.arguments.iter().map(argument).collect();
+            let ([gx, gy, gz], [threads, 1, 1]) = (launch.grid, launch.block) else { panic!("blocks are one row") };
+            let call = format!("{}({})", launch.entry, arguments.join(", "));
+            writeln!(main, "emulated::launch({gx}, {gy}, {gz}, {threads}, {}, [&] {{ {call}; }});", launch.shared)
+                .unwrap();
+        }
+        let output = buffers.iter().position(|buffer| buffer.role == Role::Output).unwrap();
+        format!("#include \"{}\"\nint main() {{\n{main}emulated_print(buffer{output});\n}}\n", self.spec.source)
+    }
+
+    /// Runs candidates and compares them with the reference.
+    fn check(&self, candidates: &[(&str, &[(&str, i64)])]) {
+        let (_, tolerance) = self.spec.task_parts(&self.scope).unwrap();
+        let want = self.run(&self.spec.reference(), false);
+        for (solver, changes) in candidates {
+            let candidate = self.candidate(solver, changes);
+            let asynchronous = solver.contains("Warpgroup") || solver.ends_with("TensorCopy");
+            for late in [false, true].into_iter().take(1 + usize::from(asynchronous)) {
+                let got = self.run(&candidate, late);
+                assert_eq!(got.len(), want.len());
+                for (index, (got, want)) in got.iter().zip(&want).enumerate() {
+                    let far = (got - want).abs();
+                    let allowed = tolerance.absolute + tolerance.relative * want.abs();
+                    assert!(far <= allowed, "{candidate}, late {late}: element {index}: found {got}, expected {want}");
+                }
+            }
+        }
+    }
+}
+
+/// How C++ reaches an argument.
+fn argument(argument: &Argument) -> String {
+    match argument {
+        Argument::Buffer(index) => format!("buffer{index}.data()"),
+        Argument::Workspace => "AnyPointer{workspace.data()}".to_string(),
+        Argument::I32(value) => value.to_string(),
+        Argument::I64(value) => format!("{value}ll"),
+        Argument::F32(value) => format!("{value}f"),
+        Argument::F64(value) => format!("{value}"),
+    }
+}
+
+fn gemm(trans_a: bool, trans_b: bool, batch: u32) -> Problem {
+    let data_type = DataType::Fp16;
+    Problem::Gemm(GemmProblem { m: 136, n: 72, k: 104, batch, trans_a, trans_b, col_major: false, data_type })
+}
+
+/// 2 images of 8 channels a group; 1 x 1 filters on 8 x 8 pixels, others on 9 x 9.
+fn conv(direction: Direction, filter: u32, group: u32) -> Problem {
+    let size = if filter == 1 { 8 } else { 9 };
+    let shape = ConvShape {
+        n: 2,
+        c: 8 * group,
+        k: 24 * group,
+        group,
+        input: [1, size, size],
+        filter: [1, filter, filter],
+        stride: if filter == 1 { [1; 3] } else { [1, 2, 2] },
+        pad: [0, filter / 2, filter / 2],
+        ..ConvShape::plain(direction, DataType::Fp16)
+    };
+    Problem::Conv(ConvProblem::new(shape).unwrap())
+}
+
+const SMALL: &[(&str, i64)] = &[("BM", 64), ("BN", 64), ("WM", 1), ("WN", 1), ("STAGES", 3)];
+const TURNS: [(bool, bool); 2] = [(false, false), (true, true)];
+
+#[test]
+fn gemm_on_hopper() {
+    for (trans_a, trans_b) in TURNS {
+        // With two multiprocessors a block takes several tiles.
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 2), "sm_90-2") else { return };
+        bench.check(&[
+            ("BluefinGemmGpuWarpgroup", SMALL),
+            ("BluefinGemmGpuTensorCopy", SMALL),
+            ("BluefinGemmGpuTensorCopy", &[("BM", 128), ("BN", 128), ("BK", 128), ("STAGES", 2)]),
+        ]);
+    }
+}
+
+#[test]
+fn gemm_on_nvidia() {
+    for (trans_a, trans_b) in TURNS {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "sm_80-108") else { return };
+        bench.check(&[
+            ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 64), ("WM", 2), ("WN", 1), ("STAGES", 3)]),
+            ("BluefinGemmGpuTiled", &[]),
+        ]);
+    }
+}
+
+#[test]
+fn gemm_on_cdna() {
+    for (trans_a, trans_b) in TURNS {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "gfx90a-104") else { return };
+        bench.check(&[
+            ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 16)]),
+            ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 32), ("STAGES", 1), ("VEC", 4)]),
+        ]);
+    }
+}
+
+fn convolutions(direction: Direction, name: &str, solver: &str) {
+    for (filter, group) in [(1, 2), (3, 2)] {
+        let problem = conv(direction, filter, group);
+        let Some(hopper) = Bench::new(name, &problem, "sm_90-132") else { return };
+        hopper.check(&[(&format!("{solver}Warpgroup"), SMALL)]);
+        if direction != Direction::BackwardWeights {
+            let other = if filter == 1 { "TensorCopy" } else { "WarpgroupChannelsLast" };
+            hopper.check(&[(&format!("{solver}{other}"), SMALL)]);
+        }
+        let cdna = Bench::new(name, &problem, "gfx942-304").unwrap();
+        cdna.check(&[(&format!("{solver}MatrixCore"), &[("BM", 64), ("BN", 128)])]);
+    }
+}
+
+#[test]
+fn convolution_forward() {
+    convolutions(Direction::Forward, "conv-fwd-gpu", "BluefinConvFwdGpu");
+}
+
+#[test]
+fn convolution_backward() {
+    convolutions(Direction::BackwardData, "conv-bwd-gpu", "BluefinConvBwdGpu");
+}
+
+#[test]
+fn convolution_weights() {
+    convolutions(Direction::BackwardWeights, "conv-wrw-gpu", "BluefinConvWrwGpu");
+}
