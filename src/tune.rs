@@ -28,7 +28,7 @@ use crate::admin::{Admin, AdminArgs};
 use crate::enqueue::{Plan, enqueue};
 use crate::input::InputArgs;
 use crate::progress::{Display, human};
-use crate::workers::{Compilers, LocalDevice, Ports, Running};
+use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
 use crate::{export as export_verb, out, report};
 
 /// Between two looks at how far the session is.
@@ -64,6 +64,9 @@ pub struct TuneArgs {
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     compile_slots: Option<usize>,
+    /// Time kernels on warm caches, which hold what the launch before left there [default: on cold ones]
+    #[arg(long)]
+    warm: bool,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -100,7 +103,7 @@ impl TuneArgs {
         let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
         let shutdown = shutdown::on_signal()?;
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
-        let device = LocalDevice::probe(&self.device)?;
+        let device = LocalDevice::probe(&self.device, cache(self.warm))?;
         let session = self.session(&format!("{}\n{}", compilers.versions(), device.versions()))?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();

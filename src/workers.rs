@@ -15,6 +15,7 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::{Toolchain, sandbox};
 use bluefin_eval_worker as eval_worker;
+use bluefin_eval_worker::timing::Cache;
 use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceSpec, child};
 use humantime::parse_duration;
 
@@ -66,6 +67,9 @@ pub struct EvalWorkerArgs {
     /// Time on the device for the samples of one candidate
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     sample_budget: Duration,
+    /// Time kernels on warm caches, which hold what the launch before left there [default: on cold ones]
+    #[arg(long)]
+    warm: bool,
     /// How long a kernel may be silent before it counts as hung; slow ones get 20 times the best time of their problem
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     deadline: Duration,
@@ -99,6 +103,11 @@ impl FromStr for DeviceName {
             None => Err("expected host".to_string()),
         }
     }
+}
+
+/// What `--warm` asks for.
+pub fn cache(warm: bool) -> Cache {
+    if warm { Cache::Warm } else { Cache::Cold }
 }
 
 /// Arguments of the hidden verb that becomes a compiler.
@@ -195,6 +204,7 @@ impl EvalWorkerArgs {
 
         let mut config = eval_worker::Config::new(worker_name(self.name), device);
         config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
+        config.limits.cache = cache(self.warm);
         config.grace = self.grace;
         let result = eval_worker::run(config, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;

@@ -30,8 +30,8 @@ pub trait Device {
     /// Whether an error made the device useless for this process, whatever it is asked next.
     fn is_broken(&self) -> bool;
 
-    /// Does a fixed amount of work that keeps the clock up; the milliseconds that it took.
-    fn spin(&self) -> Result<f64, DeviceError>;
+    /// Does a fixed amount of work that keeps the clock up; the milliseconds that it took, and the clock meanwhile.
+    fn spin(&self) -> Result<Sample, DeviceError>;
 
     fn allocate(&self, bytes: u64) -> Result<Self::Memory, DeviceError>;
     fn write(&self, memory: &Self::Memory, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
@@ -52,8 +52,7 @@ pub trait Device {
     /// Runs all launches once on one copy of the buffers, and waits for their end.
     fn run(&self, bound: &Self::Bound, copy: usize) -> Result<(), DeviceError>;
 
-    /// Evicts everything from the caches before the next sample; not timed. Does nothing on a device whose caches can not
-    /// be flushed from here: there, rotating the copies must do.
+    /// Evicts everything from the caches before the next sample; not timed.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Runs all launches `count` times, on one copy after the other from `first` on; the milliseconds of all, as the

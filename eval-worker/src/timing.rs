@@ -3,25 +3,45 @@
 //!
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
+//!
+//! What version 2 of the protocol is, and whom each rule is from:
+//!
+//! | rule | here | from |
+//! | --- | --- | --- |
+//! | warm-up of the device only after 0.5 s of idle time: spin until three readings of the clock agree, at most 1 s | [`warm_up`] | clocks of an MI300 take 400 ms to rise (composable_kernel issue 1241) |
+//! | one launch of each candidate is not timed, and is what is checked | the child | MIOpen issue 1993: first launches take 100 times as long |
+//! | three probes; the end if the fastest is 1.5 times the incumbent, 2 times below 50 µs | [`measure`] | MIOpen issues 1536, 2833, 3294: one probe rejects good candidates, short kernels need more tolerance |
+//! | the end after one probe of 10 times the incumbent | [`measure`] | OpenTuner's limit on the time of a trial |
+//! | cold caches: buffers rotate, or the caches are flushed outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
+//! | kernels below 20 µs in batches of 1 ms | [`measure`] | rocMLIR issue 2119 |
+//! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
+//! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
+//! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
+//! | finalists in rounds, in random order within each | [`play_off`] | Google Benchmark's random interleaving |
 
+mod clock;
 mod measure;
 mod play_off;
 mod rotation;
+mod series;
 #[cfg(test)]
 mod simulated;
 mod statistics;
 mod warm_up;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+pub use clock::ClockWatch;
 pub use measure::measure;
 pub use play_off::play_off;
-pub use rotation::{copies, is_cold};
-pub use statistics::{Summary, mad, median, summarize};
-pub use warm_up::{MAX_IDLE, warm_up};
+pub use rotation::Cooling;
+pub use statistics::{Estimator, Summary, mad, median};
+pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Probes of a candidate before it may be given up.
 const PROBES: usize = 3;
@@ -44,11 +64,12 @@ const MAX_BATCH: u32 = 16_384;
 /// Sampling stops when the standard deviation is below this share of the median.
 const STABLE: f64 = 0.005;
 
-/// One sample.
+/// What a device says of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
+    /// Milliseconds of one run.
     pub ms: f64,
-    /// Clock of the device meanwhile; `None` where it is not measured.
+    /// The device's clock meanwhile, in MHz; `None` where it can not be measured.
     pub clock_mhz: Option<f32>,
 }
 
@@ -56,24 +77,41 @@ pub struct Sample {
 pub trait Sampler {
     type Error;
 
-    /// Runs the candidate `batch` times back to back; the milliseconds of one run, averaged.
+    /// Runs the candidate `batch` times back to back; the time of one run, averaged.
     ///
     /// # Errors
     /// If the device refuses; ends the measurement.
-    fn sample(&mut self, batch: u32) -> Result<f64, Self::Error>;
+    fn sample(&mut self, batch: u32) -> Result<Sample, Self::Error>;
+
+    /// Leaves the device alone for `time`, so that it may cool.
+    ///
+    /// # Errors
+    /// If nobody waits for the measurement any more; ends it.
+    fn rest(&mut self, time: Duration) -> Result<(), Self::Error>;
 }
 
-/// What a measurement may cost.
+/// What a launch finds in the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cache {
+    /// None of its data, as in a program that does something else in between.
+    #[default]
+    Cold,
+    /// What the launch before it left there.
+    Warm,
+}
+
+/// What a measurement may cost, and under which conditions it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Time on the device for the samples of one candidate, in milliseconds. The probes are taken in any case.
     pub sample_budget_ms: f64,
     /// Memory for the copies of a problem's buffers that keep the cache cold, in bytes.
     pub rotation_bytes: u64,
+    pub cache: Cache,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20 }
+        Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20, cache: Cache::Cold }
     }
 }

@@ -21,7 +21,7 @@ use super::{Part, TuneArgs, can_write, interrupted, skipped, wait};
 use crate::admin::Admin;
 use crate::enqueue::enqueue;
 use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports, Running};
+use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -105,7 +105,7 @@ impl TuneArgs {
         toolchains.sort_unstable();
         toolchains.dedup();
         anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
-        let device = LocalDevice::probe(&session.target)?;
+        let device = LocalDevice::probe(&session.target, cache(self.warm))?;
         let Ports { store, broker } = ports.clone();
         for toolchain in &toolchains {
             broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;

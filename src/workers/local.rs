@@ -10,6 +10,7 @@ use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::Toolchain;
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::DeviceSpec;
+use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
 use bluefin_producer::plan::LoadedSpec;
 use prometheus::Registry;
 use tokio::task::JoinSet;
@@ -66,20 +67,22 @@ impl Compilers {
 pub struct LocalDevice {
     spec: DeviceSpec,
     identity: String,
+    cache: Cache,
 }
 
 impl LocalDevice {
     /// Finds the device for `target`.
-    pub fn probe(target: &Target) -> anyhow::Result<Self> {
+    pub fn probe(target: &Target, cache: Cache) -> anyhow::Result<Self> {
         if *target != Target::Host {
             return Err(crate::usage(format!("--device {target}: this machine's devices are: host")));
         }
-        Ok(Self { spec: DeviceSpec::Host(host_child()?), identity: eval_worker::host_identity() })
+        Ok(Self { spec: DeviceSpec::Host(host_child()?), identity: eval_worker::host_identity(), cache })
     }
 
     /// What shapes its times, as text.
     pub fn versions(&self) -> String {
-        format!("{}\nprotocol {}", self.identity, eval_worker::timing::PROTOCOL_VERSION)
+        let warm = if self.cache == Cache::Warm { ", warm" } else { "" };
+        format!("{}\nprotocol {PROTOCOL_VERSION}{warm}", self.identity)
     }
 
     /// Starts an eval worker that runs until `stop`.
@@ -92,7 +95,8 @@ impl LocalDevice {
         running: &mut Running,
     ) -> anyhow::Result<()> {
         let metrics = eval_worker::Metrics::register(registry, pipeline)?;
-        let config = eval_worker::Config::new("tune", self.spec);
+        let mut config = eval_worker::Config::new("tune", self.spec);
+        config.limits.cache = self.cache;
         let Ports { store, broker } = ports.clone();
         running.spawn(async move { Ok(eval_worker::run(config, broker, store, metrics, stop).await?) });
         Ok(())

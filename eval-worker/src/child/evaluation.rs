@@ -1,5 +1,8 @@
 //! Loads, checks and times candidates.
 
+use std::thread;
+use std::time::Duration;
+
 use bluefin_common::artifact::{ArtifactRef, Prepared};
 use bluefin_common::outcome::{Failure, FailureKind};
 
@@ -7,17 +10,18 @@ use super::posed::{Finding, Posed};
 use super::reporter::Reporter;
 use crate::device::{Device, DeviceError};
 use crate::protocol::{Activity, Step};
-use crate::timing::{self, Sampler};
+use crate::timing::{Cooling, Sample, Sampler};
+
+/// Launches that one sample is the mean of, where each needs a flush that takes longer than itself.
+const MAX_FLUSHES: u32 = 16;
 
 /// A candidate that is loaded, bound to all copies of the buffers, and right.
 pub(super) struct Checked<'a, D: Device> {
     device: &'a D,
     bound: D::Bound,
-    copies: usize,
+    cooling: Cooling,
     /// The copy that the next launch uses.
     next: usize,
-    /// The copies do not keep the cache cold.
-    flushes: bool,
     reporter: &'a Reporter,
     activity: Activity,
 }
@@ -75,26 +79,40 @@ pub(super) fn check<'a, D: Device>(
     let bound = first_run(device, posed, candidate, code, workspace, || say(Step::Check))?;
     posed.check_intact(device)?;
     posed.check_outputs(device)?;
-    let (copies, stride) = posed.buffers().map(|buffers| (buffers.copies, buffers.stride))?;
+    let cooling = posed.cooling();
     // The first copy was just checked, so it is warm.
-    let next = 1 % copies;
-    let flushes = !timing::is_cold(stride, copies, device.description().cache_bytes);
-    let activity = Activity { step: Step::Time, candidate: index };
-    Ok(Checked { device, bound, copies, next, flushes, reporter, activity })
+    let next = 1 % cooling.copies();
+    Ok(Checked { device, bound, cooling, next, reporter, activity: Activity { step: Step::Time, candidate: index } })
 }
 
 impl<D: Device> Sampler for Checked<'_, D> {
     type Error = Failure;
 
-    fn sample(&mut self, batch: u32) -> Result<f64, Failure> {
+    fn sample(&mut self, batch: u32) -> Result<Sample, Failure> {
         self.reporter.working(self.activity)?;
-        // A batch is warm whatever comes before it, unless the copies rotate.
-        if self.flushes && batch == 1 {
-            self.device.flush()?;
+        match self.cooling {
+            Cooling::Rotate(copies) => {
+                let Sample { ms, clock_mhz } = self.device.time(&self.bound, self.next, batch)?;
+                self.next = (self.next + batch as usize) % copies;
+                Ok(Sample { ms: ms / f64::from(batch.max(1)), clock_mhz })
+            }
+            Cooling::Flush => {
+                let launches = batch.clamp(1, MAX_FLUSHES);
+                let mut mean = Sample { ms: 0.0, clock_mhz: None };
+                for _ in 0..launches {
+                    self.device.flush()?;
+                    let one = self.device.time(&self.bound, 0, 1)?;
+                    mean = Sample { ms: mean.ms + one.ms / f64::from(launches), ..one };
+                }
+                Ok(mean)
+            }
         }
-        let all = self.device.time(&self.bound, self.next, batch)?;
-        self.next = (self.next + batch as usize) % self.copies;
-        Ok(all.ms / f64::from(batch.max(1)))
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<(), Failure> {
+        self.reporter.working(self.activity)?;
+        thread::sleep(time);
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::check::Difference;
 use crate::device::{Buffers, Device};
 use crate::elements::is_poison;
 use crate::layout::{Layout, broken_guard};
-use crate::timing::{self, Limits};
+use crate::timing::{Cooling, Limits};
 
 /// Bytes read back from the device at a time.
 const CHUNK: usize = 1 << 20;
@@ -23,7 +23,7 @@ pub(super) struct Posed<D: Device> {
     before: Vec<u8>,
     /// What the reference left in each output; empty for inputs.
     answer: Vec<Vec<u8>>,
-    memory: Option<(D::Memory, usize)>,
+    memory: Option<(D::Memory, Cooling)>,
 }
 
 /// Something is not as it was or should be.
@@ -58,17 +58,22 @@ impl<D: Device> Posed<D> {
             return Ok(());
         }
         let stride = self.layout.bytes;
-        let copies = timing::copies(stride, device.description().cache_bytes, limits.rotation_bytes);
-        // Warm times are better than none where memory is short.
-        let (memory, copies) = match device.allocate(stride.saturating_mul(copies as u64)) {
-            Ok(memory) => (memory, copies),
-            Err(_) => (device.allocate(stride)?, 1),
+        let cooling = Cooling::choose(limits.cache, stride, device.description().cache_bytes, limits.rotation_bytes);
+        let (memory, cooling) = match device.allocate(stride.saturating_mul(cooling.copies() as u64)) {
+            Ok(memory) => (memory, cooling),
+            // Memory is short, so one copy must do.
+            Err(_) => (device.allocate(stride)?, Cooling::Flush),
         };
-        for copy in 0..copies as u64 {
+        for copy in 0..cooling.copies() as u64 {
             device.write(&memory, copy * stride, &self.before)?;
         }
-        self.memory = Some((memory, copies));
+        self.memory = Some((memory, cooling));
         Ok(())
+    }
+
+    /// How the cache is kept cold.
+    pub(super) fn cooling(&self) -> Cooling {
+        self.memory.as_ref().map_or(Cooling::Flush, |(_, cooling)| *cooling)
     }
 
     /// Frees the device memory.
@@ -78,8 +83,8 @@ impl<D: Device> Posed<D> {
 
     /// The device memory as kernels see it.
     pub(super) fn buffers(&self) -> Result<Buffers<'_, D::Memory>, Failure> {
-        let (memory, copies) = self.memory.as_ref().ok_or_else(not_there)?;
-        Ok(Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies: *copies })
+        let (memory, cooling) = self.memory.as_ref().ok_or_else(not_there)?;
+        Ok(Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies: cooling.copies() })
     }
 
     /// Puts the first copy into the state before a launch.

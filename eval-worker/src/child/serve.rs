@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bluefin_common::artifact::{Prepared, Task};
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
 use bluefin_common::wire;
 
 use super::evaluation::{Checked, ask_reference, check};
@@ -16,7 +16,7 @@ use super::posed::Posed;
 use super::reporter::Reporter;
 use crate::device::{Description, Device, DeviceError};
 use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Step, read_frame};
-use crate::timing::{self, Limits};
+use crate::timing::{self, ClockWatch, Limits};
 
 /// Tasks whose answers are kept.
 const TASKS: usize = 4;
@@ -35,7 +35,14 @@ pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, De
     let reporter = Reporter::new(replies);
     let Description { name, target, uuid, .. } = device.description().clone();
     reporter.answer(&Reply::Started { device: Identity { name, target: target.to_string(), uuid } })?;
-    let mut server = Server { device, reporter, tasks: VecDeque::new(), workspace: None, active: None };
+    let mut server = Server {
+        device,
+        reporter,
+        tasks: VecDeque::new(),
+        workspace: None,
+        watch: ClockWatch::default(),
+        active: None,
+    };
     while let Some((request, key)) = read_request(&mut requests)? {
         let reply = server.handle(request, key, &mut requests)?;
         server.reporter.answer(&reply)?;
@@ -62,6 +69,8 @@ struct Server<D: Device> {
     /// The largest workspace of the current task so far, with its size. Shared by all: what is in it is nobody's
     /// business, and a candidate that expects zeros is found out.
     workspace: Option<(u64, D::Memory)>,
+    /// Holds the clock of each sample against that of the first warm-up.
+    watch: ClockWatch,
     /// When the device last did something.
     active: Option<Instant>,
 }
@@ -77,13 +86,15 @@ impl<D: Device> Server<D> {
             }
             Request::Evaluate { candidate, incumbent_ms, limits } => {
                 let codes = [read_artifact(requests)?];
-                Ok(self.evaluate(&[candidate], &codes, |finalists| {
-                    finalists.iter_mut().map(|one| timing::measure(one, incumbent_ms, &limits)).collect()
+                Ok(self.evaluate(&[candidate], &codes, |finalists, watch| {
+                    finalists.iter_mut().map(|one| timing::measure(one, watch, incumbent_ms, &limits)).collect()
                 }))
             }
             Request::PlayOff { candidates, seed, limits } => {
                 let codes = candidates.iter().map(|_| read_artifact(requests)).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.evaluate(&candidates, &codes, |finalists| timing::play_off(finalists, seed, &limits)))
+                Ok(self.evaluate(&candidates, &codes, |finalists, watch| {
+                    timing::play_off(finalists, watch, seed, &limits)
+                }))
             }
         }
     }
@@ -141,7 +152,7 @@ impl<D: Device> Server<D> {
     /// Checks `candidates`, then lets `measure` time those that are right.
     fn evaluate<F>(&mut self, candidates: &[Prepared], codes: &[Vec<u8>], measure: F) -> Reply
     where
-        F: FnOnce(&mut [Checked<'_, D>]) -> Vec<Result<Timing, Failure>>,
+        F: FnOnce(&mut [Checked<'_, D>], &mut ClockWatch) -> Vec<Result<Timing, Failure>>,
     {
         let mut results: Vec<Option<Result<Timing, Failure>>> =
             candidates.iter().map(|candidate| self.grow_workspace(candidate.workspace).err().map(Err)).collect();
@@ -174,9 +185,13 @@ impl<D: Device> Server<D> {
         }
         if !finalists.is_empty() && self.active.is_none_or(|active| active.elapsed() > timing::MAX_IDLE) {
             // A device that can not even spin will say so when it times.
-            let _ = timing::warm_up(|| self.device.spin());
+            if let Ok(warmth) = timing::warm_up(|| self.device.spin())
+                && self.watch.reference_mhz().is_none()
+            {
+                self.watch = ClockWatch::new(warmth.clock_mhz);
+            }
         }
-        for (index, result) in places.into_iter().zip(measure(&mut finalists)) {
+        for (index, result) in places.into_iter().zip(measure(&mut finalists, &mut self.watch)) {
             if let Some(place) = results.get_mut(index) {
                 *place = Some(result);
             }
@@ -187,7 +202,9 @@ impl<D: Device> Server<D> {
     }
 
     fn results(&self, results: Vec<Option<Result<Timing, Failure>>>, tainted: bool) -> Reply {
-        Reply::Results { results, tainted: tainted || self.device.is_broken(), state: self.device.state() }
+        let reference_clock_mhz = self.watch.reference_mhz().map(|clock| clock.round() as u32);
+        let state = DeviceState { reference_clock_mhz, ..self.device.state() };
+        Reply::Results { results, tainted: tainted || self.device.is_broken(), state }
     }
 }
 

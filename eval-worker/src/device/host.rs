@@ -7,6 +7,7 @@ mod cpu;
 mod library;
 mod memory;
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
@@ -22,16 +23,20 @@ use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
 const SPIN: u64 = 1_000_000;
+/// Bytes of a cache line, at the least.
+const LINE: usize = 64;
 
 /// The CPU that this process runs on.
 pub struct HostDevice {
     description: Description,
+    /// What a flush fills the cache with, twice its size; made by the first flush.
+    filler: RefCell<Vec<u8>>,
 }
 
 impl HostDevice {
     #[must_use]
     pub fn new() -> Self {
-        Self { description: cpu::describe() }
+        Self { description: cpu::describe(), filler: RefCell::default() }
     }
 }
 
@@ -78,14 +83,14 @@ impl Device for HostDevice {
         false
     }
 
-    fn spin(&self) -> Result<f64, DeviceError> {
+    fn spin(&self) -> Result<Sample, DeviceError> {
         let start = Instant::now();
         let mut state = black_box(1_u64);
         for _ in 0..SPIN {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         }
         black_box(state);
-        Ok(milliseconds(start))
+        Ok(elapsed(start))
     }
 
     fn allocate(&self, bytes: u64) -> Result<Memory, DeviceError> {
@@ -134,6 +139,16 @@ impl Device for HostDevice {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
+        let wanted = self.description.cache_bytes.saturating_mul(2);
+        let mut filler = self.filler.borrow_mut();
+        if filler.is_empty() {
+            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to flush the cache with"));
+            let bytes = usize::try_from(wanted).map_err(|_| refused())?;
+            filler.try_reserve_exact(bytes).map_err(|_| refused())?;
+            filler.resize(bytes, 0);
+        }
+        filler.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        black_box(&mut *filler);
         Ok(())
     }
 
@@ -147,7 +162,7 @@ impl Device for HostDevice {
                 copy = 0;
             }
         }
-        Ok(Sample { ms: milliseconds(start), clock_mhz: None })
+        Ok(elapsed(start))
     }
 }
 
@@ -163,6 +178,7 @@ impl Bound {
     }
 }
 
-fn milliseconds(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1000.0
+/// The counter of a CPU's cycles is not open to every process, so there is no clock.
+fn elapsed(start: Instant) -> Sample {
+    Sample { ms: start.elapsed().as_secs_f64() * 1000.0, clock_mhz: None }
 }

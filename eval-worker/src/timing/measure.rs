@@ -2,145 +2,42 @@
 
 use bluefin_common::outcome::Timing;
 
-use super::statistics::{median, summarize, timing};
-use super::{
-    BATCH_BELOW_MS, BATCH_MS, HOPELESS, Limits, MAX_BATCH, MIN_SAMPLES, PROBES, PRUNE, PRUNE_SHORT, SHORT_MS, STABLE,
-    Sampler,
-};
-
-/// Samples that a stop for stable noise looks back on.
-const NOISE_WINDOW: usize = 10;
-/// How little the noise and the median may have moved in that window, relative to themselves.
-const NOISE_STABLE: f64 = 0.05;
+use super::series::Series;
+use super::{ClockWatch, Limits, PROBES, Sampler};
 
 /// Times one candidate. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
 /// only probed, and its timing is marked as pruned.
 ///
 /// # Errors
 /// The first one of `sampler`.
-pub fn measure<S: Sampler>(sampler: &mut S, incumbent_ms: Option<f64>, limits: &Limits) -> Result<Timing, S::Error> {
-    let mut series = Series::start(sampler)?;
+pub fn measure<S: Sampler>(
+    sampler: &mut S,
+    watch: &mut ClockWatch,
+    incumbent_ms: Option<f64>,
+    limits: &Limits,
+) -> Result<Timing, S::Error> {
+    let mut series = Series::start(sampler, watch)?;
     while series.samples.len() < PROBES && !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
-        series.take(sampler)?;
+        series.take(sampler, watch)?;
     }
     if incumbent_ms.is_some_and(|best| series.is_slow(best)) {
-        return Ok(timing(&series.samples, true));
+        return Ok(series.timing(true, limits));
     }
     while !series.is_done(limits) {
-        series.take(sampler)?;
+        series.take(sampler, watch)?;
     }
-    Ok(timing(&series.samples, false))
-}
-
-/// The samples of one candidate so far.
-pub(super) struct Series {
-    /// Launches in one sample.
-    batch: u32,
-    /// Milliseconds of one launch.
-    pub(super) samples: Vec<f64>,
-    /// Milliseconds on the device.
-    spent_ms: f64,
-    /// Relative standard deviation after each sample from the second on, and the median then.
-    noise: Vec<(f64, f64)>,
-}
-
-impl Series {
-    /// Takes the first sample, and finds out how many launches a sample needs.
-    pub(super) fn start<S: Sampler>(sampler: &mut S) -> Result<Self, S::Error> {
-        let mut series = Self { batch: 1, samples: Vec::new(), spent_ms: 0.0, noise: Vec::new() };
-        series.take(sampler)?;
-        // A single short launch is mostly the timer's own cost and overestimates, so one batch may not be enough to
-        // learn the batch. Samples of another batch are not comparable, and are forgotten.
-        for _ in 0..2 {
-            let estimate = series.samples.first().copied().unwrap_or_default();
-            let batch = batch_for(estimate);
-            if f64::from(batch) < 1.5 * f64::from(series.batch) {
-                break;
-            }
-            series.batch = batch;
-            series.samples.clear();
-            series.take(sampler)?;
-        }
-        Ok(series)
-    }
-
-    pub(super) fn take<S: Sampler>(&mut self, sampler: &mut S) -> Result<(), S::Error> {
-        let sample = sampler.sample(self.batch)?;
-        self.spent_ms += sample * f64::from(self.batch);
-        self.samples.push(sample);
-        if self.samples.len() > 1 {
-            let summary = summarize(&self.samples);
-            self.noise.push((summary.deviation / summary.median.max(f64::MIN_POSITIVE), summary.median));
-        }
-        Ok(())
-    }
-
-    pub(super) fn spent_ms(&self) -> f64 {
-        self.spent_ms
-    }
-
-    pub(super) fn min(&self) -> f64 {
-        self.samples.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    /// Not worth a second probe.
-    pub(super) fn is_hopeless(&self, best_ms: f64) -> bool {
-        self.min() > HOPELESS * best_ms
-    }
-
-    /// Clearly slower than the best: even its fastest probe is.
-    fn is_slow(&self, best_ms: f64) -> bool {
-        let factor = if best_ms < SHORT_MS { PRUNE_SHORT } else { PRUNE };
-        self.min() > factor * best_ms
-    }
-
-    /// Enough samples, or no more budget for them.
-    pub(super) fn is_done(&self, limits: &Limits) -> bool {
-        let count = self.samples.len();
-        count >= Timing::MAX_SAMPLES
-            || count >= PROBES && self.is_spent(limits)
-            || count >= MIN_SAMPLES && (self.is_quiet() || self.is_noise_stable())
-    }
-
-    pub(super) fn is_spent(&self, limits: &Limits) -> bool {
-        self.spent_ms >= limits.sample_budget_ms
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.noise.last().is_some_and(|(noise, _)| *noise < STABLE)
-    }
-
-    /// More samples would show the same noise around the same median.
-    fn is_noise_stable(&self) -> bool {
-        let Some(recent) = self.noise.len().checked_sub(NOISE_WINDOW).and_then(|start| self.noise.get(start..)) else {
-            return false;
-        };
-        let (noises, medians): (Vec<f64>, Vec<f64>) = recent.iter().copied().unzip();
-        is_steady(&noises, NOISE_STABLE) && is_steady(&medians, STABLE)
-    }
-}
-
-fn is_steady(values: &[f64], within: f64) -> bool {
-    let center = median(values);
-    values.iter().all(|value| (value - center).abs() <= within * center)
-}
-
-/// Launches that make a sample long enough for the timer.
-fn batch_for(estimate_ms: f64) -> u32 {
-    if estimate_ms >= BATCH_BELOW_MS {
-        return 1;
-    }
-    let launches = (BATCH_MS / estimate_ms.max(f64::MIN_POSITIVE)).ceil();
-    // A float that is too large becomes the largest integer.
-    (launches as u32).clamp(1, MAX_BATCH)
+    Ok(series.timing(false, limits))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::{Simulated, noise};
+    use super::super::simulated::{LIMITS, Simulated, noise};
+    use super::super::{Cache, MAX_BATCH};
     use super::*;
 
-    const LIMITS: Limits = Limits { sample_budget_ms: 100.0, rotation_bytes: 0 };
+    fn measure(kernel: &mut Simulated, incumbent_ms: Option<f64>, limits: &Limits) -> Result<Timing, &'static str> {
+        super::measure(kernel, &mut ClockWatch::default(), incumbent_ms, limits)
+    }
 
     #[test]
     fn a_quiet_kernel_needs_ten_samples() {
@@ -261,5 +158,23 @@ mod tests {
         let mut kernel = Simulated::constant(1.0).failing_after(5);
         assert!(measure(&mut kernel, None, &LIMITS).is_err());
         assert_eq!(kernel.batches.len(), 5);
+    }
+
+    #[test]
+    fn throttled_samples_are_no_samples() {
+        let clocks = (0..).map(|i| if i % 4 == 3 { 1000.0 } else { 1980.0 });
+        let times = (0..).map(|i| if i % 4 == 3 { 2.0 } else { 1.0 });
+        let mut kernel = Simulated::new(times).with_clocks(clocks);
+        let timing = super::measure(&mut kernel, &mut ClockWatch::new(Some(1980.0)), None, &LIMITS).unwrap();
+        assert_eq!((timing.samples_ms.len(), timing.throttled, timing.clock_mhz), (10, 3, 1980));
+        assert!(timing.samples_ms.iter().all(|sample| *sample == 1.0));
+    }
+
+    #[test]
+    fn the_label_says_what_the_cache_was() {
+        for (cache, cold) in [(Cache::Cold, true), (Cache::Warm, false)] {
+            let timing = measure(&mut Simulated::constant(1.0), None, &Limits { cache, ..LIMITS }).unwrap();
+            assert_eq!((timing.cold, timing.clock_mhz), (cold, 0));
+        }
     }
 }

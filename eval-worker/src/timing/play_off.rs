@@ -5,19 +5,24 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use super::measure::Series;
-use super::statistics::timing;
-use super::{Limits, PROBES, Sampler};
+use super::series::Series;
+use super::{ClockWatch, Limits, PROBES, Sampler};
 
 /// Times `samplers` in rounds: each round takes one sample of each, in an order drawn anew from `seed`, so that a drift of
-/// the machine hits all alike. All get the same number of samples, but one that is hopeless (10 times the fastest) gets
-/// at most three, and only as long as its own budget lasts: what it would cost is worth nothing.
+/// the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get the same number of
+/// samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its own budget lasts:
+/// what it would cost is worth nothing.
 ///
 /// Nothing is pruned: each solver's time is wanted.
-pub fn play_off<S: Sampler>(samplers: &mut [S], seed: u64, limits: &Limits) -> Vec<Result<Timing, S::Error>> {
+pub fn play_off<S: Sampler>(
+    samplers: &mut [S],
+    watch: &mut ClockWatch,
+    seed: u64,
+    limits: &Limits,
+) -> Vec<Result<Timing, S::Error>> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut entries: Vec<_> =
-        samplers.iter_mut().map(|sampler| Entry { series: Series::start(sampler), sampler }).collect();
+        samplers.iter_mut().map(|sampler| Entry { series: Series::start(sampler, watch), sampler }).collect();
     let best_ms = entries.iter().filter_map(|entry| entry.series.as_ref().ok()).map(Series::min);
     let best_ms = best_ms.fold(f64::INFINITY, f64::min);
 
@@ -26,21 +31,21 @@ pub fn play_off<S: Sampler>(samplers: &mut [S], seed: u64, limits: &Limits) -> V
     for index in hopeless {
         let Some(entry) = entries.get_mut(index) else { continue };
         while entry.series.as_ref().is_ok_and(|series| series.samples.len() < PROBES && !series.is_spent(limits)) {
-            entry.take();
+            entry.take(watch);
         }
     }
     while contenders.iter().filter_map(|&index| entries.get(index)).any(|entry| entry.wants_more(limits)) {
         contenders.shuffle(&mut random);
         for &index in &contenders {
             if let Some(entry) = entries.get_mut(index) {
-                entry.take();
+                entry.take(watch);
             }
         }
         if is_spent(&entries, &contenders, limits) {
             break;
         }
     }
-    entries.into_iter().map(|entry| entry.series.map(|series| timing(&series.samples, false))).collect()
+    entries.into_iter().map(|entry| entry.series.map(|series| series.timing(false, limits))).collect()
 }
 
 struct Entry<'a, S: Sampler> {
@@ -49,9 +54,9 @@ struct Entry<'a, S: Sampler> {
 }
 
 impl<S: Sampler> Entry<'_, S> {
-    fn take(&mut self) {
+    fn take(&mut self, watch: &mut ClockWatch) {
         if let Ok(series) = &mut self.series
-            && let Err(error) = series.take(self.sampler)
+            && let Err(error) = series.take(self.sampler, watch)
         {
             self.series = Err(error);
         }
@@ -84,10 +89,12 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    use super::super::simulated::{Simulated, noise};
+    use super::super::simulated::{LIMITS, Simulated, noise};
     use super::*;
 
-    const LIMITS: Limits = Limits { sample_budget_ms: 100.0, rotation_bytes: 0 };
+    fn play_off(finalists: &mut [Simulated], seed: u64, limits: &Limits) -> Vec<Result<Timing, &'static str>> {
+        super::play_off(finalists, &mut ClockWatch::default(), seed, limits)
+    }
 
     fn counts(timings: &[Result<Timing, &'static str>]) -> Vec<usize> {
         timings.iter().map(|timing| timing.as_ref().map_or(0, |timing| timing.samples_ms.len())).collect()
@@ -115,7 +122,7 @@ mod tests {
             }))
         };
         let mut finalists = [drifting(), drifting(), drifting()];
-        let timings = play_off(&mut finalists, 11, &Limits { sample_budget_ms: 40.0, rotation_bytes: 0 });
+        let timings = play_off(&mut finalists, 11, &Limits { sample_budget_ms: 40.0, ..LIMITS });
         let medians: Vec<f64> = timings.iter().map(|timing| timing.as_ref().unwrap().median_ms).collect();
         for median in &medians {
             assert!((median / medians[0] - 1.0).abs() < 0.015, "{medians:?}");
@@ -175,6 +182,6 @@ mod tests {
 
     #[test]
     fn nobody_at_all() {
-        assert!(play_off::<Simulated>(&mut [], 1, &LIMITS).is_empty());
+        assert!(play_off(&mut [], 1, &LIMITS).is_empty());
     }
 }

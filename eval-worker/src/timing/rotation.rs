@@ -1,24 +1,44 @@
-//! How many copies of a problem's buffers keep the cache cold.
+//! How the cache is kept cold.
+
+use super::Cache;
 
 /// Copies beyond this cost more in page tables than they bring.
 const MAX_COPIES: u64 = 65_536;
 
-/// Copies of a set of buffers of `set_bytes` to rotate through, so that each launch finds none of its data in a last-level
-/// cache of `cache_bytes`: their sum exceeds twice the cache, within `limit_bytes` of memory. At least one.
-#[must_use]
-pub fn copies(set_bytes: u64, cache_bytes: u64, limit_bytes: u64) -> usize {
-    let set_bytes = set_bytes.max(1);
-    let wanted = (cache_bytes.saturating_mul(2) / set_bytes).saturating_add(1);
-    let affordable = (limit_bytes / set_bytes).max(1);
-    // A set larger than twice the cache evicts itself.
-    let wanted = if set_bytes > cache_bytes.saturating_mul(2) { 1 } else { wanted };
-    usize::try_from(wanted.min(affordable).min(MAX_COPIES)).unwrap_or(1)
+/// What keeps the data of a launch out of the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cooling {
+    /// Launches use one of this many copies of the buffers after the other, more than the cache holds. One copy: nothing
+    /// needs to be done, since a launch evicts its own data, or nothing is wanted.
+    Rotate(usize),
+    /// There is one copy, and the cache is flushed before each launch.
+    Flush,
 }
 
-/// Whether rotating through `copies` of `set_bytes` keeps a cache of `cache_bytes` cold.
-#[must_use]
-pub fn is_cold(set_bytes: u64, copies: usize, cache_bytes: u64) -> bool {
-    set_bytes.saturating_mul(copies as u64) > cache_bytes.saturating_mul(2)
+impl Cooling {
+    /// For a set of buffers of `set_bytes`, a last-level cache of `cache_bytes`, and `limit_bytes` of memory: copies whose
+    /// sum exceeds twice the cache, or a flush where that many do not fit.
+    #[must_use]
+    pub fn choose(cache: Cache, set_bytes: u64, cache_bytes: u64, limit_bytes: u64) -> Self {
+        let (set_bytes, twice) = (set_bytes.max(1), cache_bytes.saturating_mul(2));
+        if cache == Cache::Warm || set_bytes > twice {
+            return Self::Rotate(1);
+        }
+        let wanted = (twice / set_bytes + 1).min(MAX_COPIES);
+        if wanted.saturating_mul(set_bytes) > limit_bytes {
+            return Self::Flush;
+        }
+        usize::try_from(wanted).map_or(Self::Flush, Self::Rotate)
+    }
+
+    /// Copies of the buffers that it takes.
+    #[must_use]
+    pub fn copies(self) -> usize {
+        match self {
+            Self::Rotate(copies) => copies,
+            Self::Flush => 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -30,19 +50,35 @@ mod tests {
     #[test]
     fn the_sum_exceeds_twice_the_cache() {
         for set in [4096, MIB, 3 * MIB, 63 * MIB, 64 * MIB] {
-            let copies = copies(set, 32 * MIB, 512 * MIB) as u64;
-            assert!(copies * set > 64 * MIB, "{set}");
-            assert!(is_cold(set, copies as usize, 32 * MIB) && !is_cold(set, copies as usize - 1, 32 * MIB));
-            assert!((copies - 1) * set <= 64 * MIB, "{set}: no more than needed");
+            let Cooling::Rotate(copies) = Cooling::choose(Cache::Cold, set, 32 * MIB, 512 * MIB) else {
+                panic!("{set}: there is room for copies")
+            };
+            assert!(copies as u64 * set > 64 * MIB, "{set}");
+            assert!((copies as u64 - 1) * set <= 64 * MIB, "{set}: no more than needed");
         }
     }
 
     #[test]
-    fn a_large_set_needs_no_copies_and_memory_is_bounded() {
-        assert_eq!(copies(65 * MIB, 32 * MIB, 512 * MIB), 1);
-        assert_eq!(copies(100 * MIB, 768 * MIB, 512 * MIB), 5);
-        assert_eq!(copies(600 * MIB, 768 * MIB, 512 * MIB), 1);
-        assert_eq!(copies(0, 32 * MIB, 512 * MIB), MAX_COPIES as usize);
-        assert_eq!(copies(u64::MAX, u64::MAX, u64::MAX), 1);
+    fn a_large_set_evicts_itself() {
+        assert_eq!(Cooling::choose(Cache::Cold, 65 * MIB, 32 * MIB, 512 * MIB), Cooling::Rotate(1));
+        assert_eq!(Cooling::choose(Cache::Cold, u64::MAX, 32 * MIB, u64::MAX), Cooling::Rotate(1));
+    }
+
+    #[test]
+    fn where_copies_do_not_fit_the_cache_is_flushed() {
+        assert_eq!(Cooling::choose(Cache::Cold, 100 * MIB, 768 * MIB, 512 * MIB), Cooling::Flush);
+        assert_eq!(Cooling::choose(Cache::Cold, 64 * MIB, 32 * MIB, 127 * MIB), Cooling::Flush);
+        assert_eq!(Cooling::choose(Cache::Cold, u64::MAX, u64::MAX, u64::MAX), Cooling::Flush);
+        assert_eq!(Cooling::Flush.copies(), 1);
+    }
+
+    #[test]
+    fn a_warm_cache_needs_one_copy() {
+        assert_eq!(Cooling::choose(Cache::Warm, MIB, 32 * MIB, 512 * MIB), Cooling::Rotate(1));
+    }
+
+    #[test]
+    fn copies_are_bounded() {
+        assert_eq!(Cooling::choose(Cache::Cold, 0, 768 * MIB, 512 * MIB), Cooling::Rotate(MAX_COPIES as usize));
     }
 }

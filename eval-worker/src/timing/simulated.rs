@@ -1,23 +1,37 @@
 //! A device that takes the times it is told.
 
+use std::time::Duration;
+
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::Sampler;
+use super::{Cache, Limits, Sample, Sampler};
+
+/// The usual limits.
+pub(super) const LIMITS: Limits = Limits { sample_budget_ms: 100.0, rotation_bytes: 0, cache: Cache::Cold };
 
 /// A kernel whose launches take the given times.
 pub(super) struct Simulated {
     times_ms: Box<dyn Iterator<Item = f64>>,
+    clocks_mhz: Box<dyn Iterator<Item = f32>>,
     timer_ms: f64,
     fails_after: usize,
     pub(super) launches: u64,
     pub(super) batches: Vec<u32>,
+    pub(super) rests: Vec<Duration>,
 }
 
 impl Simulated {
     pub(super) fn new(times_ms: impl IntoIterator<Item = f64, IntoIter: 'static>) -> Self {
-        let times_ms = Box::new(times_ms.into_iter());
-        Self { times_ms, timer_ms: 0.0, fails_after: usize::MAX, launches: 0, batches: Vec::new() }
+        Self {
+            times_ms: Box::new(times_ms.into_iter()),
+            clocks_mhz: Box::new(std::iter::empty()),
+            timer_ms: 0.0,
+            fails_after: usize::MAX,
+            launches: 0,
+            batches: Vec::new(),
+            rests: Vec::new(),
+        }
     }
 
     pub(super) fn constant(time_ms: f64) -> Self {
@@ -29,6 +43,11 @@ impl Simulated {
         Self { timer_ms, ..self }
     }
 
+    /// The device has a clock, which reads this in each sample; none any more at their end.
+    pub(super) fn with_clocks(self, clocks_mhz: impl IntoIterator<Item = f32, IntoIter: 'static>) -> Self {
+        Self { clocks_mhz: Box::new(clocks_mhz.into_iter()), ..self }
+    }
+
     pub(super) fn failing_after(self, samples: usize) -> Self {
         Self { fails_after: samples, ..self }
     }
@@ -37,14 +56,19 @@ impl Simulated {
 impl Sampler for Simulated {
     type Error = &'static str;
 
-    fn sample(&mut self, batch: u32) -> Result<f64, Self::Error> {
+    fn sample(&mut self, batch: u32) -> Result<Sample, Self::Error> {
         if self.batches.len() >= self.fails_after {
             return Err("the device is gone");
         }
         self.batches.push(batch);
         self.launches += u64::from(batch);
         let time_ms = self.times_ms.next().unwrap_or_default();
-        Ok(time_ms + self.timer_ms / f64::from(batch))
+        Ok(Sample { ms: time_ms + self.timer_ms / f64::from(batch), clock_mhz: self.clocks_mhz.next() })
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {
+        self.rests.push(time);
+        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! What samples say: a median and a spread that a few disturbed samples do not move.
 
-use bluefin_common::outcome::Timing;
-
 /// Modified z-scores beyond this are outliers (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).
 const OUTLIER: f64 = 3.5;
 /// Scales a median absolute deviation to the standard deviation of a normal distribution.
@@ -41,14 +39,35 @@ pub fn mad(samples: &[f64], center: f64) -> f64 {
     median(&deviations)
 }
 
-/// Median and spread of the samples whose modified z-score is at most 3.5.
-#[must_use]
-pub fn summarize(samples: &[f64]) -> Summary {
-    let center = median(samples);
-    let sigma = sigma(samples, center);
-    let kept: Vec<f64> = samples.iter().copied().filter(|sample| (sample - center).abs() <= OUTLIER * sigma).collect();
-    let median = median(&kept);
-    Summary { median, spread: MAD_TO_SIGMA * mad(&kept, median), deviation: deviation(&kept), kept: kept.len() }
+/// How samples become a median and a spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimator {
+    /// Median and MAD of the samples whose modified z-score is at most 3.5. Where more than half of the samples are equal,
+    /// the mean absolute deviation takes the place of the MAD.
+    Robust,
+    /// What MIOpen does since its pull request 3515 (2025-02): the first run is a warm-up, then the median of the samples
+    /// whose modified z-score is at most 3.5. For comparisons with its figures.
+    MiopenCompat,
+}
+
+impl Estimator {
+    /// What `samples` say, in the order they were taken.
+    #[must_use]
+    pub fn summarize(self, samples: &[f64]) -> Summary {
+        let samples = match (self, samples) {
+            (Self::MiopenCompat, [_warm_up, rest @ ..]) if !rest.is_empty() => rest,
+            _ => samples,
+        };
+        let center = median(samples);
+        let sigma = match self {
+            Self::Robust => sigma(samples, center),
+            Self::MiopenCompat => MAD_TO_SIGMA * mad(samples, center),
+        };
+        let kept: Vec<f64> =
+            samples.iter().copied().filter(|sample| (sample - center).abs() <= OUTLIER * sigma).collect();
+        let median = median(&kept);
+        Summary { median, spread: MAD_TO_SIGMA * mad(&kept, median), deviation: deviation(&kept), kept: kept.len() }
+    }
 }
 
 fn deviation(samples: &[f64]) -> f64 {
@@ -66,26 +85,15 @@ fn sigma(samples: &[f64], center: f64) -> f64 {
     MEAN_AD_TO_SIGMA * total / samples.len().max(1) as f64
 }
 
-/// The timing that `samples` (milliseconds) amount to.
-pub(super) fn timing(samples: &[f64], pruned: bool) -> Timing {
-    let summary = summarize(samples);
-    let samples_ms = samples.iter().take(Timing::MAX_SAMPLES).map(|sample| *sample as f32).collect();
-    Timing {
-        median_ms: summary.median,
-        spread_ms: summary.spread,
-        samples_ms,
-        pruned,
-        cold: true,
-        throttled: 0,
-        clock_mhz: 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn summarize(samples: &[f64]) -> Summary {
+        Estimator::Robust.summarize(samples)
+    }
 
     #[test]
     fn medians() {
@@ -116,11 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn all_samples_are_kept_in_their_order_up_to_the_limit() {
-        let samples: Vec<f64> = (0..100).map(f64::from).collect();
-        let timing = timing(&samples, false);
-        assert_eq!(timing.samples_ms.len(), Timing::MAX_SAMPLES);
-        assert_eq!(timing.samples_ms[..3], [0.0, 1.0, 2.0]);
+    fn miopen_leaves_out_the_first_and_has_no_second_measure_of_spread() {
+        let samples = [97.0, 1.0, 1.0, 1.0, 1.0, 1.001];
+        let summary = Estimator::MiopenCompat.summarize(&samples);
+        assert_eq!((summary.median, summary.kept), (1.0, 4));
+        assert_eq!(summarize(&samples).kept, 5);
+        assert_eq!(Estimator::MiopenCompat.summarize(&[2.0]).median, 2.0);
+        assert_eq!(Estimator::MiopenCompat.summarize(&[2.0, 1.0]).median, 1.0);
     }
 
     proptest! {

@@ -76,7 +76,7 @@ pub fn metrics() -> (Registry, Metrics) {
 
 /// Small budgets: these tests are about what happens, not about how long it takes.
 pub fn limits() -> Limits {
-    Limits { sample_budget_ms: 20.0, rotation_bytes: 8 << 20 }
+    Limits { sample_budget_ms: 20.0, rotation_bytes: 8 << 20, ..Limits::default() }
 }
 
 /// Elements of the test problem's two buffers.
