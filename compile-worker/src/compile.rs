@@ -24,6 +24,8 @@ use crate::toolchain::Toolchain;
 /// Raised whenever equal inputs would give another artifact: a flag of a toolchain's command line, the shim.
 const CACHE_VERSION: &str = "bluefin 2026 compile 2";
 const OUTPUT: &str = "unit.out";
+/// What goes before the source of a reference.
+const CHECKS: &str = include_str!("check.hip");
 
 /// An artifact, or why there is none: what the cache keeps.
 type Compiled = Result<ArtifactRef, Failure>;
@@ -53,6 +55,16 @@ impl Unit {
     ) -> Self {
         let shim = toolchain.needs_shim().then(|| shim::unit(&spec.source, launches));
         Self { arch: arch.to_string(), bundle, source: spec.source.clone(), flags: spec.flags.clone(), defines, shim }
+    }
+
+    /// The same with the entries by which an eval worker checks on the device, where the toolchain can compile them.
+    #[must_use]
+    pub fn with_checks(self, toolchain: &Toolchain) -> Self {
+        if !toolchain.takes_checks() {
+            return self;
+        }
+        let shim = Some(format!("{CHECKS}#include \"{}\"\n", self.source));
+        Self { shim, ..self }
     }
 
     /// Equal keys mean equal artifacts.

@@ -137,8 +137,13 @@ impl Jobs {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(invalid(error.to_string()))),
         };
-        let one = |candidate: Candidate| self.prepare_one(compiler, loaded, spec, &scope, candidate);
-        let reference = match one(spec.reference()).await? {
+        let one = |candidate: Candidate| self.prepare_one(compiler, loaded, spec, &scope, candidate, false);
+        // A source may not go together with the entries that check on the device; then the host checks.
+        let reference = match self.prepare_one(compiler, loaded, spec, &scope, spec.reference(), true).await? {
+            Err(failure) if failure.kind == FailureKind::CompileError => one(spec.reference()).await?,
+            made => made,
+        };
+        let reference = match reference {
             Ok(reference) => reference,
             Err(failure) => {
                 let detail = format!("the reference {} failed: {}", spec.reference().solver, failure.detail);
@@ -167,6 +172,7 @@ impl Jobs {
         spec: &KernelSpec,
         scope: &Scope,
         candidate: Candidate,
+        with_checks: bool,
     ) -> Result<Result<Prepared, Failure>, Error> {
         let build = match spec.build(&candidate, scope) {
             Ok(build) => build,
@@ -174,7 +180,9 @@ impl Jobs {
         };
         let bundle = Arc::clone(&loaded.bundle);
         let arch = scope.target().arch();
-        let unit = Unit::new(compiler.toolchain(), arch, bundle, spec, build.defines, &build.launches);
+        let toolchain = compiler.toolchain();
+        let unit = Unit::new(toolchain, arch, bundle, spec, build.defines, &build.launches);
+        let unit = if with_checks { unit.with_checks(toolchain) } else { unit };
         let made = compiler.compile(&unit).await?;
         Ok(made.map(|artifact| Prepared { artifact, launches: build.launches, workspace: build.workspace }))
     }

@@ -177,6 +177,11 @@ impl Toolchain {
         self.kind == Kind::Cc
     }
 
+    /// Whether it compiles the entries that check on the device.
+    pub(crate) fn takes_checks(&self) -> bool {
+        self.kind == Kind::Clang
+    }
+
     /// Whether nothing is run.
     pub(crate) fn is_noop(&self) -> bool {
         self.kind == Kind::Noop

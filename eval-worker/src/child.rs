@@ -1,6 +1,7 @@
 //! The child process: runs candidates on one device, and is lost to the ones that crash or hang. It knows neither broker
 //! nor store; its parent talks to it through its standard input and output.
 
+mod checker;
 mod evaluation;
 mod isolation;
 mod posed;

@@ -61,7 +61,7 @@ pub(super) fn ask_reference<D: Device>(
 ) -> Result<(), Failure> {
     first_run(device, posed, &posed.task.reference, code, workspace, || Ok(()))?;
     posed.check_intact(device).map_err(|finding| finding.failure)?;
-    posed.keep_answer(device)
+    posed.keep_answer(device, code)
 }
 
 /// Loads a candidate, runs it once, and compares what it did with what the reference did.
@@ -77,8 +77,10 @@ pub(super) fn check<'a, D: Device>(
     let say = |step| reporter.working(Activity { step, candidate: index });
     say(Step::Load)?;
     let bound = first_run(device, posed, candidate, code, workspace, || say(Step::Check))?;
-    posed.check_intact(device)?;
-    posed.check_outputs(device)?;
+    posed.judge(device, || {
+        posed.reset(device)?;
+        Ok(device.run(&bound, 0)?)
+    })?;
     let cooling = posed.cooling();
     // The first copy was just checked, so it is warm.
     let next = 1 % cooling.copies();

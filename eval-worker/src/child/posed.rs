@@ -3,12 +3,14 @@
 use bluefin_common::artifact::{Role, Task};
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::target::Target;
 
+use super::checker::{Checker, Places};
 use crate::check::Difference;
-use crate::device::{Buffers, Device};
+use crate::device::{Buffers, Description, Device};
 use crate::elements::is_poison;
 use crate::layout::{Layout, broken_guard};
-use crate::timing::{Cooling, Limits};
+use crate::timing::{Cache, Cooling, Limits};
 
 /// Bytes read back from the device at a time.
 const CHUNK: usize = 1 << 20;
@@ -23,7 +25,15 @@ pub(super) struct Posed<D: Device> {
     before: Vec<u8>,
     /// What the reference left in each output; empty for inputs.
     answer: Vec<Vec<u8>>,
-    memory: Option<(D::Memory, Cooling)>,
+    occupied: Option<Occupied<D>>,
+}
+
+/// A task's device memory: copies of its buffers to rotate through and, where the device checks, the original behind them.
+struct Occupied<D: Device> {
+    memory: D::Memory,
+    cooling: Cooling,
+    has_original: bool,
+    checker: Option<Checker<D>>,
 }
 
 /// Something is not as it was or should be.
@@ -44,7 +54,7 @@ impl<D: Device> Posed<D> {
         before.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
         before.resize(bytes, 0);
         layout.fill(&task.buffers, seed, &mut before);
-        Ok(Self { key, task, layout, before, answer: Vec::new(), memory: None })
+        Ok(Self { key, task, layout, before, answer: Vec::new(), occupied: None })
     }
 
     /// Bytes that it takes on the host.
@@ -52,50 +62,108 @@ impl<D: Device> Posed<D> {
         self.before.len() + self.answer.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// Allocates and fills as many copies as keep the cache cold, unless they are there.
-    pub(super) fn occupy(&mut self, device: &D, limits: &Limits) -> Result<(), Failure> {
-        if self.memory.is_some() {
+    /// Allocates and fills as many copies as keep the cache cold, unless they are there. `code` is the reference's.
+    pub(super) fn occupy(&mut self, device: &D, code: &[u8], limits: &Limits) -> Result<(), Failure> {
+        if self.occupied.is_some() {
             return Ok(());
         }
         let stride = self.layout.bytes;
-        let cooling = Cooling::choose(limits.cache, stride, device.description().cache_bytes, limits.rotation_bytes);
-        let (memory, cooling) = match device.allocate(stride.saturating_mul(cooling.copies() as u64)) {
-            Ok(memory) => (memory, cooling),
+        let Description { cache_bytes, target, .. } = device.description();
+        // On the host, what is in its memory is there to be read.
+        let has_original = *target != Target::Host;
+        let cooling = Cooling::choose(limits.cache, stride, *cache_bytes, limits.rotation_bytes);
+        let extra = if has_original { stride.saturating_add(Places::REPORT_BYTES) } else { 0 };
+        let wanted = stride.saturating_mul(cooling.copies() as u64).saturating_add(extra);
+        let occupied = match device.allocate(wanted) {
+            Ok(memory) => Occupied { memory, cooling, has_original, checker: None },
             // Memory is short, so one copy must do.
-            Err(_) => (device.allocate(stride)?, Cooling::Flush),
+            Err(_) => {
+                let cooling = if limits.cache == Cache::Warm { Cooling::Rotate(1) } else { Cooling::Flush };
+                Occupied { memory: device.allocate(stride)?, cooling, has_original: false, checker: None }
+            }
         };
-        for copy in 0..cooling.copies() as u64 {
-            device.write(&memory, copy * stride, &self.before)?;
+        let sets = occupied.cooling.copies() + usize::from(occupied.has_original);
+        for set in 0..sets as u64 {
+            device.write(&occupied.memory, set * stride, &self.before)?;
         }
-        self.memory = Some((memory, cooling));
+        self.occupied = Some(occupied);
+        self.equip(device, code)
+    }
+
+    /// Lets the device check, once the answer is known and if `code` has what it takes.
+    fn equip(&mut self, device: &D, code: &[u8]) -> Result<(), Failure> {
+        let Some(occupied) = self.occupied.as_mut().filter(|occupied| occupied.has_original) else { return Ok(()) };
+        if self.answer.is_empty() {
+            return Ok(());
+        }
+        let original = occupied.cooling.copies() as u64 * self.layout.bytes;
+        for (answer, (start, _)) in
+            self.answer.iter().zip(self.layout.ranges()).filter(|(answer, _)| !answer.is_empty())
+        {
+            device.write(&occupied.memory, original + start, answer)?;
+        }
+        let places = Places { set: 0, original, report: original + self.layout.bytes };
+        // Without, the host checks.
+        occupied.checker = Checker::new(device, code, &self.task, &self.layout, &occupied.memory, &places).ok();
         Ok(())
     }
 
     /// How the cache is kept cold.
     pub(super) fn cooling(&self) -> Cooling {
-        self.memory.as_ref().map_or(Cooling::Flush, |(_, cooling)| *cooling)
+        self.occupied.as_ref().map_or(Cooling::Flush, |occupied| occupied.cooling)
     }
 
     /// Frees the device memory.
     pub(super) fn vacate(&mut self) {
-        self.memory = None;
+        self.occupied = None;
+    }
+
+    fn memory(&self) -> Result<&D::Memory, Failure> {
+        let not_there = || Failure::new(FailureKind::LaunchFailure, "no problem was prepared");
+        self.occupied.as_ref().map(|occupied| &occupied.memory).ok_or_else(not_there)
+    }
+
+    fn checker(&self) -> Option<&Checker<D>> {
+        self.occupied.as_ref()?.checker.as_ref()
     }
 
     /// The device memory as kernels see it.
     pub(super) fn buffers(&self) -> Result<Buffers<'_, D::Memory>, Failure> {
-        let (memory, cooling) = self.memory.as_ref().ok_or_else(not_there)?;
-        Ok(Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies: cooling.copies() })
+        let (memory, copies) = (self.memory()?, self.cooling().copies());
+        Ok(Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies })
     }
 
     /// Puts the first copy into the state before a launch.
     pub(super) fn reset(&self, device: &D) -> Result<(), Failure> {
-        let (memory, _) = self.memory.as_ref().ok_or_else(not_there)?;
-        Ok(device.write(memory, 0, &self.before)?)
+        if let Some(checker) = self.checker() {
+            // What was there before is of no interest.
+            checker.turn(device, self.memory()?)?;
+            return Ok(());
+        }
+        Ok(device.write(self.memory()?, 0, &self.before)?)
+    }
+
+    /// Judges what a launch left in the first copy. `again` repeats the launch.
+    pub(super) fn judge(&self, device: &D, again: impl FnOnce() -> Result<(), Failure>) -> Result<(), Finding> {
+        let Some(checker) = self.checker() else { return self.judge_on_host(device) };
+        if checker.turn(device, self.memory()?).map_err(Failure::from)? {
+            return Ok(());
+        }
+        // The device knows that something is wrong, the host says what.
+        again()?;
+        self.judge_on_host(device)?;
+        let detail = "differs from the reference's in one of two runs with the same inputs";
+        Err(Failure::new(FailureKind::WrongResult, detail).into())
+    }
+
+    fn judge_on_host(&self, device: &D) -> Result<(), Finding> {
+        self.check_intact(device)?;
+        self.check_outputs(device)
     }
 
     /// Keeps what the reference left in the first copy as the answer.
-    pub(super) fn keep_answer(&mut self, device: &D) -> Result<(), Failure> {
-        let (memory, _) = self.memory.as_ref().ok_or_else(not_there)?;
+    pub(super) fn keep_answer(&mut self, device: &D, code: &[u8]) -> Result<(), Failure> {
+        let memory = self.memory()?;
         let mut answer = Vec::new();
         for (buffer, (start, end)) in self.task.buffers.iter().zip(self.layout.ranges()) {
             let mut bytes = Vec::new();
@@ -112,7 +180,7 @@ impl<D: Device> Posed<D> {
             answer.push(bytes);
         }
         self.answer = answer;
-        Ok(())
+        self.equip(device, code)
     }
 
     /// Looks for writes outside of the outputs in the first copy.
@@ -148,7 +216,7 @@ impl<D: Device> Posed<D> {
     }
 
     /// Compares the outputs in the first copy with the answer.
-    pub(super) fn check_outputs(&self, device: &D) -> Result<(), Finding> {
+    fn check_outputs(&self, device: &D) -> Result<(), Finding> {
         let outputs = self.task.buffers.iter().zip(self.layout.ranges()).zip(&self.answer);
         for ((buffer, (start, end)), answer) in outputs {
             if buffer.role == Role::Input {
@@ -178,7 +246,7 @@ impl<D: Device> Posed<D> {
         end: u64,
         mut visit: impl FnMut(u64, &[u8], &[u8]) -> Option<T>,
     ) -> Result<Option<T>, Finding> {
-        let (memory, _) = self.memory.as_ref().ok_or_else(not_there)?;
+        let memory = self.memory()?;
         let mut chunk = vec![0; CHUNK.min((end - start) as usize)];
         let mut at = start;
         while at < end {
@@ -199,8 +267,4 @@ impl From<Failure> for Finding {
     fn from(failure: Failure) -> Self {
         Self { failure, tainted: false }
     }
-}
-
-fn not_there() -> Failure {
-    Failure::new(FailureKind::LaunchFailure, "no problem was prepared")
 }

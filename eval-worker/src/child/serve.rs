@@ -109,12 +109,12 @@ impl<D: Device> Server<D> {
         let known = self.tasks.iter().position(|posed| posed.key == key).and_then(|index| self.tasks.remove(index));
         let posed = match known {
             Some(mut posed) => {
-                posed.occupy(&self.device, limits)?;
+                posed.occupy(&self.device, code, limits)?;
                 posed
             }
             None => {
                 let mut posed = Posed::new(key, task, seed)?;
-                posed.occupy(&self.device, limits)?;
+                posed.occupy(&self.device, code, limits)?;
                 self.grow_workspace(posed.task.reference.workspace)?;
                 let workspace = self.workspace(posed.task.reference.workspace);
                 self.reporter.working(Activity { step: Step::Check, candidate: 0 })?;

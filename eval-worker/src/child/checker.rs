@@ -1,0 +1,220 @@
+//! Checks on the device: with entries that the compile worker puts into the artifact of a reference on a GPU
+//! (`compile-worker/src/check.hip`), outputs are compared and inputs restored where they are. Reading a problem's buffers
+//! back for every candidate takes longer than timing it.
+
+use bluefin_common::artifact::{Argument, Launch, Role, Task};
+use bluefin_common::problem::DataType;
+
+use crate::device::{Buffers, Device, DeviceError};
+use crate::elements::fill_poison;
+use crate::layout::Layout;
+
+/// Threads of a block, as the entries have it.
+const BLOCK: u32 = 256;
+/// Blocks of a launch: enough for the memory of any GPU.
+const BLOCKS: u32 = 2048;
+/// What ranges longer than this are cut at a multiple of, so that the entries move vectors.
+const ALIGNMENT: u64 = 256;
+/// Bytes of the two counts of a report.
+const REPORT: usize = 16;
+
+/// Compares one set of buffers with another, the original, and makes it ready for the next candidate.
+pub(super) struct Checker<D: Device> {
+    bound: D::Bound,
+    report: u64,
+    /// Bytes and elements that a report must have counted.
+    expected: u64,
+}
+
+/// Where what is compared lies, in one piece of memory.
+pub(super) struct Places {
+    /// The set that candidates are checked in.
+    pub(super) set: u64,
+    /// One with the same inputs and guards, and the right outputs.
+    pub(super) original: u64,
+    /// [`Places::REPORT_BYTES`] of memory.
+    pub(super) report: u64,
+}
+
+impl Places {
+    pub(super) const REPORT_BYTES: u64 = ALIGNMENT;
+}
+
+impl<D: Device> Checker<D> {
+    /// From the reference's artifact.
+    ///
+    /// # Errors
+    /// If the artifact has no entries for it.
+    pub(super) fn new(
+        device: &D,
+        code: &[u8],
+        task: &Task,
+        layout: &Layout,
+        memory: &D::Memory,
+        places: &Places,
+    ) -> Result<Self, DeviceError> {
+        let mut plan = Plan::default();
+        let report = plan.at(places.report);
+        plan.fill(places.report, REPORT as u64 / 4, [0, 0]);
+        for (start, end) in kept(task, layout) {
+            plan.same(places.set + start, places.original + start, end - start, report);
+        }
+        for (buffer, (start, _)) in outputs(task, layout) {
+            let type_code = code_of(buffer.data_type)
+                .ok_or_else(|| DeviceError::Load(format!("elements of type {}", buffer.data_type)))?;
+            let (got, want) = (plan.at(places.set + start), plan.at(places.original + start));
+            plan.expected += buffer.length;
+            let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), Argument::I32(type_code)];
+            let tolerance = [Argument::F64(task.tolerance.absolute), Argument::F64(task.tolerance.relative), report];
+            plan.launch("bluefin_close", arguments.into_iter().chain(tolerance));
+        }
+        // Whole words of poison may reach into the guard behind, so guards are restored after it.
+        for (buffer, (start, end)) in outputs(task, layout) {
+            plan.fill(places.set + start, (end - start).div_ceil(4), poison(buffer.data_type));
+        }
+        for (start, end) in kept(task, layout) {
+            plan.copy(places.set + start, places.original + start, end - start);
+        }
+        let module = device.load(code, &plan.launches)?;
+        let buffers = Buffers { memory, offsets: &plan.offsets, stride: 0, copies: 1 };
+        let bound = device.bind(&module, &plan.launches, &buffers, None)?;
+        Ok(Self { bound, report: places.report, expected: plan.expected })
+    }
+
+    /// Whether the set was as it should be after a launch. Its inputs and guards are restored then, its outputs poisoned.
+    pub(super) fn turn(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
+        device.run(&self.bound, 0)?;
+        let mut report = [0; REPORT];
+        device.read(memory, self.report, &mut report)?;
+        let count = |half: &[u8]| half.try_into().map_or(u64::MAX, u64::from_ne_bytes);
+        let (compared, wrong) = report.split_at(REPORT / 2);
+        Ok(count(compared) == self.expected && count(wrong) == 0)
+    }
+}
+
+/// Launches with their addresses.
+#[derive(Default)]
+struct Plan {
+    offsets: Vec<u64>,
+    launches: Vec<Launch>,
+    /// What the comparisons count.
+    expected: u64,
+}
+
+impl Plan {
+    fn at(&mut self, offset: u64) -> Argument {
+        self.offsets.push(offset);
+        // A task's buffers are counted in 16 bits, with a few of these each: one too many fails where it is bound.
+        Argument::Buffer(u16::try_from(self.offsets.len() - 1).unwrap_or(u16::MAX))
+    }
+
+    fn launch(&mut self, entry: &str, arguments: impl IntoIterator<Item = Argument>) {
+        let threads = Argument::I64(i64::from(BLOCKS * BLOCK));
+        self.launches.push(Launch {
+            entry: entry.to_string(),
+            grid: [BLOCKS, 1, 1],
+            block: [BLOCK, 1, 1],
+            shared: 0,
+            arguments: arguments.into_iter().chain([threads]).collect(),
+        });
+    }
+
+    fn fill(&mut self, start: u64, words: u64, [even, odd]: [u32; 2]) {
+        let words = Argument::I64(words.cast_signed());
+        let arguments = [self.at(start), words, Argument::I32(even.cast_signed()), Argument::I32(odd.cast_signed())];
+        self.launch("bluefin_fill", arguments);
+    }
+
+    fn same(&mut self, got: u64, want: u64, bytes: u64, report: Argument) {
+        self.expected += bytes;
+        let arguments = [self.at(got), self.at(want), Argument::I64(bytes.cast_signed()), report];
+        self.launch("bluefin_same", arguments);
+    }
+
+    fn copy(&mut self, to: u64, from: u64, bytes: u64) {
+        let arguments = [self.at(to), self.at(from), Argument::I64(bytes.cast_signed())];
+        self.launch("bluefin_copy", arguments);
+    }
+}
+
+fn outputs<'a>(
+    task: &'a Task,
+    layout: &'a Layout,
+) -> impl Iterator<Item = (&'a bluefin_common::artifact::Buffer, (u64, u64))> {
+    task.buffers.iter().zip(layout.ranges()).filter(|(buffer, _)| buffer.role == Role::Output)
+}
+
+/// What no candidate may change: all of a set but its outputs, in ranges that are aligned or short.
+fn kept(task: &Task, layout: &Layout) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    let mut at = 0_u64;
+    for (start, end) in outputs(task, layout).map(|(_, range)| range).chain([(layout.bytes, layout.bytes)]) {
+        let aligned = at.next_multiple_of(ALIGNMENT).min(start);
+        ranges.extend([(at, aligned), (aligned, start)]);
+        at = end;
+    }
+    ranges.retain(|(start, end)| start < end);
+    ranges
+}
+
+/// The poison of a type as two words.
+fn poison(data_type: DataType) -> [u32; 2] {
+    let mut bytes = [0; 8];
+    fill_poison(data_type, &mut bytes);
+    let [a, b, c, d, e, f, g, h] = bytes;
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+}
+
+/// How the entries know a type.
+fn code_of(data_type: DataType) -> Option<i32> {
+    match data_type {
+        DataType::Fp64 => Some(0),
+        DataType::Fp32 => Some(1),
+        DataType::Fp16 => Some(2),
+        DataType::Bf16 => Some(3),
+        DataType::Int8 => Some(4),
+        DataType::Int32 => Some(5),
+        DataType::Int64 => Some(6),
+        DataType::Fp8 | DataType::Bf8 => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::artifact::{ArtifactRef, Buffer, Prepared, Tolerance};
+
+    use super::*;
+
+    #[test]
+    fn ranges_cover_all_but_the_outputs_and_are_aligned_or_short() {
+        let buffer = |role, data_type, length| Buffer { name: "b".to_string(), data_type, length, role };
+        let buffers = vec![
+            buffer(Role::Input, DataType::Fp16, 1001),
+            buffer(Role::Output, DataType::Fp16, 999),
+            buffer(Role::Input, DataType::Fp32, 5000),
+            buffer(Role::Output, DataType::Int8, 512),
+        ];
+        let layout = Layout::of(&buffers).unwrap();
+        let reference = Prepared { artifact: ArtifactRef::of(b""), launches: Vec::new(), workspace: 0 };
+        let task = Task { buffers, reference, tolerance: Tolerance { absolute: 0.0, relative: 0.0 } };
+        let kept = kept(&task, &layout);
+        let mut parts: Vec<_> = kept.iter().copied().chain(outputs(&task, &layout).map(|(_, range)| range)).collect();
+        parts.sort_unstable();
+        let mut at = 0;
+        for (start, end) in parts {
+            assert_eq!(start, at);
+            at = end;
+        }
+        assert_eq!(at, layout.bytes);
+        assert!(kept.iter().all(|(start, end)| start.is_multiple_of(ALIGNMENT) || end - start < ALIGNMENT));
+    }
+
+    #[test]
+    fn poison_of_every_type_in_words() {
+        assert_eq!(poison(DataType::Fp32), [f32::NAN.to_bits(); 2]);
+        assert_eq!(poison(DataType::Bf16), [0x7FC0_7FC0; 2]);
+        assert_eq!(poison(DataType::Int64), [0xA5A5_A5A5; 2]);
+        let [low, high] = poison(DataType::Fp64).map(u64::from);
+        assert!(f64::from_bits(low | high << 32).is_nan());
+    }
+}
