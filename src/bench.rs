@@ -6,6 +6,7 @@ mod enqueue;
 mod export;
 mod jobs;
 mod pipeline;
+mod timing;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -64,6 +65,10 @@ pub enum BenchVerb {
         #[command(flatten)]
         fleet: FleetArgs,
     },
+    /// What the timing protocol is worth: ties, repeats, winners and device time beside Triton's do_bench, busy share
+    #[command(after_help = "Examples:\n  bluefin bench timing --trials 20\n  \
+        bluefin bench timing --device sm_90-132 --state compiled.db --trials 200")]
+    Timing(timing::TimingArgs),
 }
 
 impl BenchVerb {
@@ -73,6 +78,7 @@ impl BenchVerb {
             Self::Pipeline { jobs, slots, json, fleet } => print(&pipeline::run(jobs, slots, &fleet).await?, json)?,
             Self::Compile { candidates, json } => print(&compile::run(candidates).await?, json)?,
             Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
+            Self::Timing(args) => print(&args.run().await?, args.json)?,
         }
         Ok(ExitCode::SUCCESS)
     }

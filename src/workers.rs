@@ -214,15 +214,20 @@ impl EvalWorkerArgs {
     }
 }
 
-/// A child for the host device: this program again.
+/// A child for the host device.
 fn host_child() -> anyhow::Result<ChildConfig> {
+    child_of("host")
+}
+
+/// A child for the device of that name: this program again.
+pub fn child_of(device: &str) -> anyhow::Result<ChildConfig> {
     let mut command = self_command("eval-child")?;
-    command.extend(["--device".into(), "host".into()]);
+    command.extend(["--device".into(), device.into()]);
     Ok(ChildConfig { command, cpu: None, deadlines: Deadlines::default() })
 }
 
 /// A command line that runs `verb` of this program.
-fn self_command(verb: &str) -> anyhow::Result<Vec<OsString>> {
+pub fn self_command(verb: &str) -> anyhow::Result<Vec<OsString>> {
     let program = std::env::current_exe().context("the path of this program")?;
     Ok(vec![program.into(), verb.into()])
 }

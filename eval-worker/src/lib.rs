@@ -17,6 +17,7 @@ mod worker;
 pub use config::{Config, DeviceSpec};
 pub use metrics::Metrics;
 pub use protocol::Identity;
+pub use protocol::Spent;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
 pub use worker::{Error, run};
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
-use prometheus::{Counter, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    Counter, CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+};
+
+use crate::protocol::Spent;
 
 /// Why a child process was replaced.
 const CAUSES: [&str; 5] = ["signal", "exit", "hang", "garbled", "tainted"];
@@ -19,6 +23,9 @@ pub struct Metrics {
     child_losses: IntCounterVec,
     artifacts: IntCounterVec,
     artifact_bytes: IntGauge,
+    child_seconds: CounterVec,
+    device_seconds: Counter,
+    drift: GaugeVec,
 }
 
 impl Metrics {
@@ -52,6 +59,21 @@ impl Metrics {
                 &["from"],
             )?,
             artifact_bytes: IntGauge::new("bluefin_eval_artifact_cache_bytes", "Artifacts kept in memory.")?,
+            child_seconds: CounterVec::new(
+                Opts::new("bluefin_child_seconds_total", "Where the time of child processes went."),
+                &["part"],
+            )?,
+            device_seconds: Counter::new(
+                "bluefin_device_candidate_seconds_total",
+                "Time in which the device ran, checked or timed a candidate.",
+            )?,
+            drift: GaugeVec::new(
+                Opts::new(
+                    "bluefin_device_drift_ratio",
+                    "Time of a fixed piece of work over what it took when the worker began: above 1 the device is slower now.",
+                ),
+                &["device"],
+            )?,
         };
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.eval_seconds.clone()))?;
@@ -59,6 +81,9 @@ impl Metrics {
         registry.register(Box::new(metrics.child_losses.clone()))?;
         registry.register(Box::new(metrics.artifacts.clone()))?;
         registry.register(Box::new(metrics.artifact_bytes.clone()))?;
+        registry.register(Box::new(metrics.child_seconds.clone()))?;
+        registry.register(Box::new(metrics.device_seconds.clone()))?;
+        registry.register(Box::new(metrics.drift.clone()))?;
         for cause in CAUSES {
             metrics.child_losses.with_label_values(&[cause]);
         }
@@ -80,6 +105,19 @@ impl Metrics {
 
     pub(crate) fn child_lost(&self, cause: &'static str) {
         self.child_losses.with_label_values(&[cause]).inc();
+    }
+
+    pub(crate) fn spent(&self, spent: &Spent) {
+        let Spent { prepare, load, check, warm_up, time, device, samples: _ } = spent;
+        let parts = [("prepare", prepare), ("load", load), ("check", check), ("warm_up", warm_up), ("time", time)];
+        for (part, time) in parts {
+            self.child_seconds.with_label_values(&[part]).inc_by(time.as_secs_f64());
+        }
+        self.device_seconds.inc_by(device.as_secs_f64());
+    }
+
+    pub(crate) fn drift(&self, device: &str, ratio: f64) {
+        self.drift.with_label_values(&[device]).set(ratio);
     }
 
     pub(crate) fn artifact_read(&self, from: ReadFrom) {

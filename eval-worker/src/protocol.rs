@@ -3,6 +3,8 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::ops::AddAssign;
+use std::time::Duration;
 
 use bluefin_common::artifact::{Prepared, Task};
 use bluefin_common::outcome::{DeviceState, Failure, Timing};
@@ -36,7 +38,7 @@ pub enum Reply {
     /// What the child does from now on; proof that it is alive, and known by its parent when it dies.
     Working(Activity),
     /// To [`Request::Prepare`]. `tainted` as in [`Reply::Results`].
-    Prepared { result: Result<(), Failure>, tainted: bool },
+    Prepared { result: Result<(), Failure>, tainted: bool, spent: Spent },
     /// To [`Request::Evaluate`], one result, and [`Request::PlayOff`], one for each candidate in their order; `None` for
     /// those that were not reached.
     Results {
@@ -46,7 +48,40 @@ pub enum Reply {
         tainted: bool,
         /// The device right after the last one.
         state: DeviceState,
+        spent: Spent,
+        /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
+        spin_ms: Option<f64>,
     },
+}
+
+/// Where the time of a child went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Making inputs, allocating, running references.
+    pub prepare: Duration,
+    /// Loading candidates.
+    pub load: Duration,
+    /// Their first runs, and what came of them.
+    pub check: Duration,
+    pub warm_up: Duration,
+    /// Samples, and pauses between them.
+    pub time: Duration,
+    /// The part of check and time in which the device had something of a candidate to do.
+    pub device: Duration,
+    /// The part of that which the device says its samples took.
+    pub samples: Duration,
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.prepare += other.prepare;
+        self.load += other.load;
+        self.check += other.check;
+        self.warm_up += other.warm_up;
+        self.time += other.time;
+        self.device += other.device;
+        self.samples += other.samples;
+    }
 }
 
 /// Which device a child has.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use self::process::{ChildProcess, Lost};
 use crate::metrics::Metrics;
-use crate::protocol::{Identity, Reply, Request};
+use crate::protocol::{Identity, Reply, Request, Spent};
 use crate::timing::Limits;
 
 /// Tries to start a child, or to run a reference, before it is given up.
@@ -102,6 +102,9 @@ pub struct DeviceWorker {
     child: Option<ChildProcess>,
     identity: Option<Identity>,
     state: DeviceState,
+    spent: Spent,
+    /// What a spin took when the device was first warmed up, in milliseconds.
+    first_spin_ms: Option<f64>,
 }
 
 impl DeviceWorker {
@@ -110,7 +113,15 @@ impl DeviceWorker {
     /// # Errors
     /// If it does not start.
     pub async fn start(config: ChildConfig, metrics: Metrics) -> Result<Self, DeviceError> {
-        let mut worker = Self { config, metrics, child: None, identity: None, state: DeviceState::default() };
+        let mut worker = Self {
+            config,
+            metrics,
+            child: None,
+            identity: None,
+            state: DeviceState::default(),
+            spent: Spent::default(),
+            first_spin_ms: None,
+        };
         let child = worker.start_child().await?;
         worker.identity = Some(child.device.clone());
         worker.child = Some(child);
@@ -127,6 +138,26 @@ impl DeviceWorker {
     #[must_use]
     pub fn state(&self) -> &DeviceState {
         &self.state
+    }
+
+    /// Where the time of its children went so far.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    fn account(&mut self, spent: Spent) {
+        self.spent += spent;
+        self.metrics.spent(&spent);
+    }
+
+    /// Compares the device with itself at the start: the same work, so the ratio of its times.
+    fn watch_drift(&mut self, spin_ms: f64) {
+        let first_ms = *self.first_spin_ms.get_or_insert(spin_ms);
+        let identity = self.identity.as_ref();
+        let device =
+            identity.map_or("", |identity| if identity.uuid.is_empty() { &identity.target } else { &identity.uuid });
+        self.metrics.drift(device, spin_ms / first_ms.max(f64::MIN_POSITIVE));
     }
 
     /// Checks and times the candidates of `work`; a result for each, in their order. A candidate that takes the child
@@ -157,8 +188,12 @@ impl DeviceWorker {
                 }
             };
             match self.ask(&mut child, work, &open, incumbent_ms).await {
-                Ok(Outcome { results: new, tainted, state }) => {
+                Ok(Outcome { results: new, tainted, state, spent, spin_ms }) => {
                     self.state = state;
+                    self.account(spent);
+                    if let Some(spin_ms) = spin_ms {
+                        self.watch_drift(spin_ms);
+                    }
                     for (index, new) in open.iter().zip(new) {
                         if let (Some(result), Some(new)) = (results.get_mut(*index), new) {
                             incumbent_ms = better(incumbent_ms, &new);
@@ -208,8 +243,8 @@ impl DeviceWorker {
             }
         };
         match child.ask(&request, &codes, self.config.deadlines.step(incumbent_ms)).await? {
-            Reply::Results { results, tainted, state } if results.len() == open.len() => {
-                Ok(Outcome { results, tainted, state })
+            Reply::Results { results, tainted, state, spent, spin_ms } if results.len() == open.len() => {
+                Ok(Outcome { results, tainted, state, spent, spin_ms })
             }
             other => Err(Lost::Garbled { reason: format!("unexpected reply {other:?}") }),
         }
@@ -233,12 +268,15 @@ impl DeviceWorker {
             }
             child.task = None;
             let reply = child.ask(&request, &[work.reference.as_ref()], self.config.deadlines.reference).await;
+            if let Ok(Reply::Prepared { spent, .. }) = &reply {
+                self.account(*spent);
+            }
             match reply {
                 Ok(Reply::Prepared { result: Ok(()), .. }) => {
                     child.task = Some(key);
                     return Ok(Ok(child));
                 }
-                Ok(Reply::Prepared { result: Err(fault), tainted: true }) => {
+                Ok(Reply::Prepared { result: Err(fault), tainted: true, .. }) => {
                     self.metrics.child_lost("tainted");
                     failure = fault;
                 }
@@ -297,6 +335,8 @@ struct Outcome {
     results: Vec<Option<Result<Timing, Failure>>>,
     tainted: bool,
     state: DeviceState,
+    spent: Spent,
+    spin_ms: Option<f64>,
 }
 
 fn better(incumbent_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {

@@ -20,6 +20,7 @@
 //! | finalists in rounds, in random order within each | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
+mod do_bench;
 mod measure;
 mod play_off;
 mod rotation;
@@ -100,6 +101,17 @@ pub enum Cache {
     Warm,
 }
 
+/// When to sample, and when to stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// The protocol of this module.
+    #[default]
+    Protocol,
+    /// Triton's `do_bench`, with a flush before each launch: five launches for an estimate, 25 ms of warm-up, 100 ms of
+    /// repeats, whatever is known of other candidates. To compare with.
+    DoBench,
+}
+
 /// What a measurement may cost, and under which conditions it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
@@ -108,10 +120,11 @@ pub struct Limits {
     /// Memory for the copies of a problem's buffers that keep the cache cold, in bytes.
     pub rotation_bytes: u64,
     pub cache: Cache,
+    pub rule: Rule,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20, cache: Cache::Cold }
+        Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20, cache: Cache::Cold, rule: Rule::Protocol }
     }
 }

@@ -12,6 +12,7 @@ use bluefin_common::outcome::{Failure, FailureKind};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
+use bluefin_eval_worker::timing::PROTOCOL_VERSION;
 use bluefin_eval_worker::{Config, DeviceSpec, Error};
 use support::setting::Setting;
 use support::{RIGHT, block_on, child, kernel};
@@ -53,7 +54,7 @@ fn a_job_becomes_an_outcome() {
         let outcome = setting.outcome(&job).await;
         setting.settled("done", 1.0).await;
 
-        assert_eq!((outcome.job.clone(), outcome.protocol), (job.clone(), 1));
+        assert_eq!((outcome.job.clone(), outcome.protocol), (job.clone(), PROTOCOL_VERSION));
         assert!(!outcome.device.is_empty());
         let [timed, uncompiled, crashed] = outcome.candidates.as_slice() else { panic!("{outcome:?}") };
         let median_ms = timed.result.as_ref().unwrap().median_ms;
@@ -73,6 +74,9 @@ fn a_job_becomes_an_outcome() {
         assert_eq!(setting.metric("bluefin_child_starts_total", &[]), 1.0);
         assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "signal")]), 1.0);
         assert!(setting.metric("bluefin_device_busy_seconds_total", &[]) > 0.0);
+        assert!(setting.metric("bluefin_device_candidate_seconds_total", &[]) > 0.0);
+        assert!(setting.metric("bluefin_child_seconds_total", &[("part", "time")]) > 0.0);
+        assert_eq!(setting.metric("bluefin_device_drift_ratio", &[("device", "host")]), 1.0);
         setting.stop(worker).await;
     });
 }

@@ -33,6 +33,7 @@ fn first_run<D: Device>(
     candidate: &Prepared,
     code: &[u8],
     workspace: Option<&D::Memory>,
+    reporter: &Reporter,
     before_run: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<D::Bound, Failure> {
     let found = ArtifactRef::of(code);
@@ -46,10 +47,15 @@ fn first_run<D: Device>(
     }
     let module = device.load(code, &candidate.launches)?;
     let bound = device.bind(&module, &candidate.launches, &posed.buffers()?, workspace)?;
-    posed.reset(device)?;
     before_run()?;
-    device.run(&bound, 0)?;
+    reset(device, posed, reporter)?;
+    reporter.on_device(|| device.run(&bound, 0))?;
     Ok(bound)
+}
+
+fn reset<D: Device>(device: &D, posed: &Posed<D>, reporter: &Reporter) -> Result<(), Failure> {
+    let reset = || posed.reset(device);
+    if posed.is_checked_on_device() { reporter.on_device(reset) } else { reset() }
 }
 
 /// Runs the reference of `posed` and keeps its answer.
@@ -58,8 +64,9 @@ pub(super) fn ask_reference<D: Device>(
     posed: &mut Posed<D>,
     code: &[u8],
     workspace: Option<&D::Memory>,
+    reporter: &Reporter,
 ) -> Result<(), Failure> {
-    first_run(device, posed, &posed.task.reference, code, workspace, || Ok(()))?;
+    first_run(device, posed, &posed.task.reference, code, workspace, reporter, || Ok(()))?;
     posed.check_intact(device).map_err(|finding| finding.failure)?;
     posed.keep_answer(device, code)
 }
@@ -76,11 +83,14 @@ pub(super) fn check<'a, D: Device>(
 ) -> Result<Checked<'a, D>, Finding> {
     let say = |step| reporter.working(Activity { step, candidate: index });
     say(Step::Load)?;
-    let bound = first_run(device, posed, candidate, code, workspace, || say(Step::Check))?;
-    posed.judge(device, || {
+    let bound = first_run(device, posed, candidate, code, workspace, reporter, || say(Step::Check))?;
+    let again = || {
         posed.reset(device)?;
         Ok(device.run(&bound, 0)?)
-    })?;
+    };
+    let judge = || posed.judge(device, again);
+    let judged = if posed.is_checked_on_device() { reporter.on_device(judge) } else { judge() };
+    judged?;
     let cooling = posed.cooling();
     // The first copy was just checked, so it is warm.
     let next = 1 % cooling.copies();
@@ -94,7 +104,9 @@ impl<D: Device> Sampler for Checked<'_, D> {
         self.reporter.working(self.activity)?;
         match self.cooling {
             Cooling::Rotate(copies) => {
-                let Sample { ms, clock_mhz } = self.device.time(&self.bound, self.next, batch)?;
+                let Sample { ms, clock_mhz } =
+                    self.reporter.on_device(|| self.device.time(&self.bound, self.next, batch))?;
+                self.reporter.sampled(ms);
                 self.next = (self.next + batch as usize) % copies;
                 Ok(Sample { ms: ms / f64::from(batch.max(1)), clock_mhz })
             }
@@ -102,8 +114,12 @@ impl<D: Device> Sampler for Checked<'_, D> {
                 let launches = batch.clamp(1, MAX_FLUSHES);
                 let mut mean = Sample { ms: 0.0, clock_mhz: None };
                 for _ in 0..launches {
-                    self.device.flush()?;
-                    let one = self.device.time(&self.bound, 0, 1)?;
+                    self.reporter.working(self.activity)?;
+                    let one = self.reporter.on_device(|| {
+                        self.device.flush()?;
+                        self.device.time(&self.bound, 0, 1)
+                    })?;
+                    self.reporter.sampled(one.ms);
                     mean = Sample { ms: mean.ms + one.ms / f64::from(launches), ..one };
                 }
                 Ok(mean)

@@ -127,6 +127,11 @@ impl<D: Device> Posed<D> {
         self.occupied.as_ref()?.checker.as_ref()
     }
 
+    /// Whether the device compares and resets, so that the host only waits for it.
+    pub(super) fn is_checked_on_device(&self) -> bool {
+        self.checker().is_some()
+    }
+
     /// The device memory as kernels see it.
     pub(super) fn buffers(&self) -> Result<Buffers<'_, D::Memory>, Failure> {
         let (memory, copies) = (self.memory()?, self.cooling().copies());

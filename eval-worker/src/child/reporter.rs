@@ -1,4 +1,4 @@
-//! The child's voice.
+//! The child's voice, and its book on where its time went.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bluefin_common::outcome::{Failure, FailureKind};
 use bluefin_common::wire;
 
-use crate::protocol::{Activity, FrameError, Reply, write_frame};
+use crate::protocol::{Activity, FrameError, Reply, Spent, Step, write_frame};
 
 /// How often a parent is told that the same activity goes on.
 const BEAT: Duration = Duration::from_millis(250);
@@ -17,11 +17,22 @@ pub(super) struct Reporter {
     replies: RefCell<File>,
     /// What the parent was told last, and when.
     last: Cell<Option<(Activity, Instant)>>,
+    /// What time is spent on now, and since when.
+    part: Cell<Option<(Part, Instant)>>,
+    spent: Cell<Spent>,
+}
+
+/// What time is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Prepare,
+    Step(Step),
+    WarmUp,
 }
 
 impl Reporter {
     pub(super) fn new(replies: File) -> Self {
-        Self { replies: RefCell::new(replies), last: Cell::new(None) }
+        Self { replies: RefCell::new(replies), last: Cell::new(None), part: Cell::new(None), spent: Cell::default() }
     }
 
     /// Sends an answer.
@@ -32,6 +43,10 @@ impl Reporter {
 
     /// Tells the parent what this process is about to do, if that is new or was not said for a while.
     pub(super) fn working(&self, activity: Activity) -> Result<(), Failure> {
+        // The steps of a reference are a part of its task's preparation.
+        if self.part.get().is_none_or(|(part, _)| part != Part::Prepare) {
+            self.enter(Some(Part::Step(activity.step)));
+        }
         let now = Instant::now();
         if self.last.get().is_some_and(|(last, when)| last == activity && now - when < BEAT) {
             return Ok(());
@@ -40,5 +55,44 @@ impl Reporter {
         self.last.set(Some((activity, now)));
         // Nobody will read this.
         sent.map_err(|error| Failure::new(FailureKind::LaunchFailure, format!("parent: {error}")))
+    }
+
+    /// From now on time is spent on `part`.
+    pub(super) fn enter(&self, part: Option<Part>) {
+        let now = Instant::now();
+        let Some((last, since)) = self.part.replace(part.map(|part| (part, now))) else { return };
+        let mut spent = self.spent.get();
+        let account = match last {
+            Part::Prepare => &mut spent.prepare,
+            Part::WarmUp => &mut spent.warm_up,
+            Part::Step(Step::Load) => &mut spent.load,
+            Part::Step(Step::Check) => &mut spent.check,
+            Part::Step(Step::Time) => &mut spent.time,
+        };
+        *account += now - since;
+        self.spent.set(spent);
+    }
+
+    /// Does what the device has to do for a candidate.
+    pub(super) fn on_device<T>(&self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        let mut spent = self.spent.get();
+        spent.device += start.elapsed();
+        self.spent.set(spent);
+        done
+    }
+
+    /// The device says that its last samples took this long.
+    pub(super) fn sampled(&self, all_ms: f64) {
+        let mut spent = self.spent.get();
+        spent.samples += Duration::try_from_secs_f64(all_ms / 1000.0).unwrap_or_default();
+        self.spent.set(spent);
+    }
+
+    /// Where the time went since the last call.
+    pub(super) fn take_spent(&self) -> Spent {
+        self.enter(None);
+        self.spent.take()
     }
 }

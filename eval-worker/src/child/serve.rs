@@ -1,9 +1,10 @@
 //! The child's loop: a request, its artifacts, the replies.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::{Prepared, Task};
 use bluefin_common::digest::Digest;
@@ -13,15 +14,17 @@ use bluefin_common::wire;
 use super::evaluation::{Checked, ask_reference, check};
 use super::isolation::{Pipes, pin};
 use super::posed::Posed;
-use super::reporter::Reporter;
+use super::reporter::{Part, Reporter};
 use crate::device::{Description, Device, DeviceError};
-use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Step, read_frame};
+use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Spent, Step, read_frame};
 use crate::timing::{self, ClockWatch, Limits};
 
 /// Tasks whose answers are kept.
 const TASKS: usize = 4;
 /// Bytes that they may take; the current one is kept whatever it takes.
 const TASK_BYTES: usize = 1 << 30;
+/// Requests between two looks at how fast the device is, if it never idles.
+const SENTINEL_EVERY: u32 = 64;
 
 /// Opens and probes the device, then answers requests until the parent closes the pipe.
 pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, DeviceError>) -> Result<(), ServeError> {
@@ -42,6 +45,8 @@ pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, De
         workspace: None,
         watch: ClockWatch::default(),
         active: None,
+        spin_ms: Cell::new(None),
+        unmeasured: 0,
     };
     while let Some((request, key)) = read_request(&mut requests)? {
         let reply = server.handle(request, key, &mut requests)?;
@@ -73,6 +78,10 @@ struct Server<D: Device> {
     watch: ClockWatch,
     /// When the device last did something.
     active: Option<Instant>,
+    /// What a spin took, until the parent is told.
+    spin_ms: Cell<Option<f64>>,
+    /// Requests since then.
+    unmeasured: u32,
 }
 
 impl<D: Device> Server<D> {
@@ -81,8 +90,11 @@ impl<D: Device> Server<D> {
             Request::Start { .. } => Err(io::Error::other("started twice").into()),
             Request::Prepare { task, seed, limits } => {
                 let code = read_artifact(requests)?;
+                self.reporter.enter(Some(Part::Prepare));
                 let result = self.prepare(key, task, seed, &code, &limits);
-                Ok(Reply::Prepared { result, tainted: self.device.is_broken() })
+                // What the device did was for a reference.
+                let spent = Spent { device: Duration::ZERO, ..self.reporter.take_spent() };
+                Ok(Reply::Prepared { result, tainted: self.device.is_broken(), spent })
             }
             Request::Evaluate { candidate, incumbent_ms, limits } => {
                 let codes = [read_artifact(requests)?];
@@ -118,7 +130,7 @@ impl<D: Device> Server<D> {
                 self.grow_workspace(posed.task.reference.workspace)?;
                 let workspace = self.workspace(posed.task.reference.workspace);
                 self.reporter.working(Activity { step: Step::Check, candidate: 0 })?;
-                ask_reference(&self.device, &mut posed, code, workspace)?;
+                ask_reference(&self.device, &mut posed, code, workspace, &self.reporter)?;
                 posed
             }
         };
@@ -183,14 +195,19 @@ impl<D: Device> Server<D> {
                 }
             }
         }
-        if !finalists.is_empty() && self.active.is_none_or(|active| active.elapsed() > timing::MAX_IDLE) {
+        let idle = self.active.is_none_or(|active| active.elapsed() > timing::MAX_IDLE);
+        if !finalists.is_empty() && (idle || self.unmeasured >= SENTINEL_EVERY) {
+            self.reporter.enter(Some(Part::WarmUp));
             // A device that can not even spin will say so when it times.
-            if let Ok(warmth) = timing::warm_up(|| self.device.spin())
-                && self.watch.reference_mhz().is_none()
-            {
-                self.watch = ClockWatch::new(warmth.clock_mhz);
+            if let Ok(warmth) = timing::warm_up(|| self.device.spin()) {
+                if self.watch.reference_mhz().is_none() {
+                    self.watch = ClockWatch::new(warmth.clock_mhz);
+                }
+                self.spin_ms.set(Some(warmth.spin_ms));
+                self.unmeasured = 0;
             }
         }
+        self.unmeasured += 1;
         for (index, result) in places.into_iter().zip(measure(&mut finalists, &mut self.watch)) {
             if let Some(place) = results.get_mut(index) {
                 *place = Some(result);
@@ -204,7 +221,8 @@ impl<D: Device> Server<D> {
     fn results(&self, results: Vec<Option<Result<Timing, Failure>>>, tainted: bool) -> Reply {
         let reference_clock_mhz = self.watch.reference_mhz().map(|clock| clock.round() as u32);
         let state = DeviceState { reference_clock_mhz, ..self.device.state() };
-        Reply::Results { results, tainted: tainted || self.device.is_broken(), state }
+        let tainted = tainted || self.device.is_broken();
+        Reply::Results { results, tainted, state, spent: self.reporter.take_spent(), spin_ms: self.spin_ms.take() }
     }
 }
 

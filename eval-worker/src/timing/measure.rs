@@ -2,8 +2,9 @@
 
 use bluefin_common::outcome::Timing;
 
+use super::do_bench::do_bench;
 use super::series::Series;
-use super::{ClockWatch, Limits, PROBES, Sampler};
+use super::{ClockWatch, Limits, PROBES, Rule, Sampler};
 
 /// Times one candidate. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
 /// only probed, and its timing is marked as pruned.
@@ -16,6 +17,9 @@ pub fn measure<S: Sampler>(
     incumbent_ms: Option<f64>,
     limits: &Limits,
 ) -> Result<Timing, S::Error> {
+    if limits.rule == Rule::DoBench {
+        return do_bench(sampler, limits);
+    }
     let mut series = Series::start(sampler, watch)?;
     while series.samples.len() < PROBES && !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
         series.take(sampler, watch)?;

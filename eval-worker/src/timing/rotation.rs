@@ -17,18 +17,19 @@ pub enum Cooling {
 
 impl Cooling {
     /// For a set of buffers of `set_bytes`, a last-level cache of `cache_bytes`, and `limit_bytes` of memory: copies whose
-    /// sum exceeds twice the cache, or a flush where that many do not fit.
+    /// sum exceeds twice the cache, or as many as fit if that is one and a half times the cache; else a flush.
     #[must_use]
     pub fn choose(cache: Cache, set_bytes: u64, cache_bytes: u64, limit_bytes: u64) -> Self {
         let (set_bytes, twice) = (set_bytes.max(1), cache_bytes.saturating_mul(2));
         if cache == Cache::Warm || set_bytes > twice {
             return Self::Rotate(1);
         }
-        let wanted = (twice / set_bytes + 1).min(MAX_COPIES);
-        if wanted.saturating_mul(set_bytes) > limit_bytes {
-            return Self::Flush;
+        let wanted = (twice / set_bytes).saturating_add(1);
+        let copies = wanted.min(limit_bytes / set_bytes).min(MAX_COPIES);
+        match usize::try_from(copies) {
+            Ok(copies @ 2..) if set_bytes.saturating_mul(copies as u64) >= twice / 4 * 3 => Self::Rotate(copies),
+            _ => Self::Flush,
         }
-        usize::try_from(wanted).map_or(Self::Flush, Self::Rotate)
     }
 
     /// Copies of the buffers that it takes.
@@ -68,6 +69,8 @@ mod tests {
     fn where_copies_do_not_fit_the_cache_is_flushed() {
         assert_eq!(Cooling::choose(Cache::Cold, 100 * MIB, 768 * MIB, 512 * MIB), Cooling::Flush);
         assert_eq!(Cooling::choose(Cache::Cold, 64 * MIB, 32 * MIB, 127 * MIB), Cooling::Flush);
+        // Too small for the number of copies.
+        assert_eq!(Cooling::choose(Cache::Cold, 0, 768 * MIB, 512 * MIB), Cooling::Flush);
         assert_eq!(Cooling::choose(Cache::Cold, u64::MAX, u64::MAX, u64::MAX), Cooling::Flush);
         assert_eq!(Cooling::Flush.copies(), 1);
     }
@@ -78,7 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_bounded() {
-        assert_eq!(Cooling::choose(Cache::Cold, 0, 768 * MIB, 512 * MIB), Cooling::Rotate(MAX_COPIES as usize));
+    fn a_little_less_than_twice_the_cache_will_do() {
+        assert_eq!(Cooling::choose(Cache::Cold, MIB, 300 * MIB, 512 * MIB), Cooling::Rotate(512));
+        assert_eq!(Cooling::choose(Cache::Cold, MIB, 400 * MIB, 512 * MIB), Cooling::Flush);
     }
 }

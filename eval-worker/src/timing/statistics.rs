@@ -3,7 +3,7 @@
 /// Modified z-scores beyond this are outliers (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993).
 const OUTLIER: f64 = 3.5;
 /// Scales a median absolute deviation to the standard deviation of a normal distribution.
-const MAD_TO_SIGMA: f64 = 1.4826;
+pub(super) const MAD_TO_SIGMA: f64 = 1.4826;
 /// The same for a mean absolute deviation; used where more than half of the samples are equal.
 const MEAN_AD_TO_SIGMA: f64 = 1.2533;
 

@@ -14,7 +14,7 @@ use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::{Failure, Timing};
 use bluefin_common::problem::DataType;
-use bluefin_eval_worker::timing::Limits;
+use bluefin_eval_worker::timing::{Cache, Limits};
 use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
 use prometheus::Registry;
@@ -76,7 +76,7 @@ pub fn metrics() -> (Registry, Metrics) {
 
 /// Small budgets: these tests are about what happens, not about how long it takes.
 pub fn limits() -> Limits {
-    Limits { sample_budget_ms: 20.0, rotation_bytes: 8 << 20, ..Limits::default() }
+    Limits { sample_budget_ms: 20.0, cache: Cache::Warm, ..Limits::default() }
 }
 
 /// Elements of the test problem's two buffers.

@@ -1,0 +1,151 @@
+//! A device and what is asked of it.
+
+use anyhow::Context;
+use bluefin_common::artifact::Built;
+use bluefin_common::campaign::{decide, follow_ups, now_ms};
+use bluefin_common::job::{Job, Stage};
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, Outcome, Timing};
+use bluefin_common::session::Session;
+use bluefin_eval_worker as eval_worker;
+use bluefin_eval_worker::timing::{Limits, PROTOCOL_VERSION};
+use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Work};
+use prometheus::Registry;
+
+use super::subjects::Subject;
+use crate::workers::child_of;
+
+/// Of inputs and of the order in a play-off.
+const SEED: u64 = 1;
+
+pub struct Bench {
+    worker: DeviceWorker,
+}
+
+/// What came of tuning a subject.
+pub struct Tuned {
+    /// Index of the winner among the subject's candidates.
+    pub winner: usize,
+    /// Samples of each candidate that was measured to the end, in milliseconds.
+    pub samples: Vec<Vec<f64>>,
+}
+
+type Results = Vec<Result<Timing, Failure>>;
+
+impl Bench {
+    pub async fn start(device: &str) -> anyhow::Result<Self> {
+        let registry = Registry::new();
+        let metrics = eval_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
+        Ok(Self { worker: DeviceWorker::start(child_of(device)?, metrics).await? })
+    }
+
+    /// Where the child's time went so far.
+    pub fn spent(&self) -> Spent {
+        self.worker.spent()
+    }
+
+    /// All candidates, then a play-off of the best of each solver.
+    pub async fn tune(&mut self, subject: &Subject) -> anyhow::Result<Option<Tuned>> {
+        let candidates = subject.candidates.clone();
+        let outcomes = self.two_stages(subject, &candidates).await?;
+        let session = session_of(&subject.job);
+        let Some(decision) = decide(&session, &outcomes) else { return Ok(None) };
+        let won = &decision.winner().context("a decision without a winner")?.outcome.candidate;
+        let Some(winner) = candidates.iter().position(|(candidate, _)| candidate == won) else { return Ok(None) };
+        let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+        let timings = perf.flat_map(|outcome| &outcome.candidates).filter_map(|outcome| outcome.result.as_ref().ok());
+        let samples = timings.filter(|timing| !timing.pruned);
+        let samples = samples.map(|timing| timing.samples_ms.iter().copied().map(f64::from).collect()).collect();
+        Ok(Some(Tuned { winner, samples }))
+    }
+
+    /// Whether the candidate at `index` under two names comes out as a tie.
+    pub async fn ties_with_itself(&mut self, subject: &Subject, index: usize) -> anyhow::Result<bool> {
+        let (candidate, runnable) = subject.candidates.get(index).context("no such candidate")?;
+        let named = |name: &str| (Candidate { solver: name.to_string(), ..candidate.clone() }, runnable.clone());
+        let outcomes = self.two_stages(subject, &[named("BluefinBenchA"), named("BluefinBenchB")]).await?;
+        Ok(decide(&session_of(&subject.job), &outcomes).is_some_and(|decision| decision.ties == 1))
+    }
+
+    /// The time of each candidate in milliseconds, nothing known of the others.
+    pub async fn all(&mut self, subject: &Subject, limits: &Limits) -> anyhow::Result<Vec<Option<f64>>> {
+        let runnables: Vec<Runnable> = subject.candidates.iter().map(|(_, runnable)| runnable.clone()).collect();
+        let results = self.evaluate(subject, Stage::Perf, &runnables, limits).await?;
+        Ok(results.into_iter().map(|result| result.ok().map(|timing| timing.median_ms)).collect())
+    }
+
+    /// The time of the candidate at `index` in milliseconds.
+    pub async fn one(&mut self, subject: &Subject, index: usize) -> anyhow::Result<Option<f64>> {
+        let (_, runnable) = subject.candidates.get(index).context("no such candidate")?;
+        let results = self.evaluate(subject, Stage::Perf, std::slice::from_ref(runnable), &Limits::default()).await?;
+        Ok(results.into_iter().next().and_then(Result::ok).map(|timing| timing.median_ms))
+    }
+
+    async fn two_stages(
+        &mut self,
+        subject: &Subject,
+        candidates: &[(Candidate, Runnable)],
+    ) -> anyhow::Result<Vec<Outcome>> {
+        let names = candidates.iter().map(|(candidate, _)| candidate.clone()).collect();
+        let perf = Job { stage: Stage::Perf, candidates: names, ..subject.job.clone() };
+        let mut outcomes = vec![self.run_job(subject, perf, candidates).await?];
+        if let Some(find) = follow_ups(&session_of(&subject.job), &outcomes).into_iter().next() {
+            outcomes.push(self.run_job(subject, find, candidates).await?);
+        }
+        Ok(outcomes)
+    }
+
+    async fn run_job(
+        &mut self,
+        subject: &Subject,
+        job: Job,
+        known: &[(Candidate, Runnable)],
+    ) -> anyhow::Result<Outcome> {
+        let runnable_of = |wanted: &Candidate| {
+            let found = known.iter().find(|(candidate, _)| candidate == wanted);
+            found.map(|(_, runnable)| runnable.clone()).context("a candidate that nobody compiled")
+        };
+        let runnables = job.candidates.iter().map(runnable_of).collect::<anyhow::Result<Vec<_>>>()?;
+        let results = self.evaluate(subject, job.stage, &runnables, &Limits::default()).await?;
+        let parts = job.candidates.iter().zip(runnables).zip(results);
+        let candidates = parts.map(|((candidate, runnable), result)| CandidateOutcome {
+            candidate: candidate.clone(),
+            built: Some(Built::Kernel(runnable.prepared)),
+            result,
+        });
+        let candidates = candidates.collect();
+        Ok(Outcome {
+            job,
+            candidates,
+            device: self.worker.device().to_string(),
+            device_state: DeviceState::default(),
+            protocol: PROTOCOL_VERSION,
+            busy_ms: 0,
+            finished_ms: now_ms(),
+        })
+    }
+
+    async fn evaluate(
+        &mut self,
+        subject: &Subject,
+        stage: Stage,
+        candidates: &[Runnable],
+        limits: &Limits,
+    ) -> anyhow::Result<Results> {
+        let work = Work {
+            stage,
+            task: &subject.task,
+            reference: &subject.reference,
+            candidates,
+            seed: SEED,
+            incumbent_ms: None,
+            limits: *limits,
+        };
+        Ok(self.worker.evaluate(&work).await?)
+    }
+}
+
+/// A session that the subject's job may be of.
+fn session_of(job: &Job) -> Session {
+    Session::of_kernels(job.session.clone(), job.target.clone(), "bluefin bench", &Stage::ALL, 0)
+}

@@ -1,0 +1,146 @@
+//! Compiled problems to measure with.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use bluefin_common::artifact::{ArtifactRef, Task};
+use bluefin_common::broker::Broker;
+use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_common::campaign::now_ms;
+use bluefin_common::job::{EvalJob, GroupId, Job, Stage, eval_queue};
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::Candidate;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::target::Target;
+use bluefin_common::wire;
+use bluefin_compile_worker as compile_worker;
+use bluefin_compile_worker::Toolchain;
+use bluefin_compile_worker::carried::Kept;
+use bluefin_eval_worker::Runnable;
+use bluefin_producer::driver;
+use bluefin_producer::enqueue::{Enqueuer, Publish};
+use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use bytes::Bytes;
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::workers::self_command;
+
+/// What is compiled where no state file is named: short kernels and longer ones.
+const PROBLEMS: [&str; 3] = [
+    "gemm --a_h 64 --a_w 64 --b_w 64",
+    "gemm --a_h 256 --a_w 256 --b_w 256",
+    "conv -n 1 -c 32 -H 28 -W 28 -k 32 -y 3 -x 3 -p 1 -q 1 -F 1",
+];
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A problem with one kernel spec, and all that it was compiled into.
+pub struct Subject {
+    /// One of its jobs.
+    pub job: Job,
+    pub task: Task,
+    pub reference: Bytes,
+    pub candidates: Vec<(Candidate, Runnable)>,
+}
+
+/// Those of a session in a state file.
+pub async fn of_state(path: &Path, session: Option<&SessionName>) -> anyhow::Result<Vec<Subject>> {
+    ensure!(path.exists(), "{}: no such file", path.display());
+    let store = SqliteStore::open(path).await?;
+    let name = match session {
+        Some(name) => name.clone(),
+        None => {
+            let last = store.sessions().await?.into_iter().max_by_key(|session| session.created_ms);
+            last.with_context(|| format!("{}: no session", path.display()))?.name
+        }
+    };
+    let mut jobs: Vec<EvalJob> = Kept::load(&store, &name).await?.jobs().cloned().collect();
+    jobs.sort_by_key(|job| job.job.id());
+    if jobs.is_empty() {
+        bail!("{}: session {name} has no compiled jobs; make them with bluefin tune --stage compile", path.display());
+    }
+    let subjects = subjects(&store, jobs).await;
+    store.close().await;
+    subjects
+}
+
+/// Some small ones for the host, compiled now.
+pub async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory()?);
+    let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
+    let session = Session::of_kernels("bench".parse()?, Target::Host, "bluefin bench", &[Stage::Perf], now_ms());
+    let specs: Vec<LoadedSpec> =
+        LoadedSpec::shipped()?.into_iter().filter(|spec| spec.spec.toolchain == "cc").collect();
+    for spec in &specs {
+        store.put_blob(&spec.bundle.encode()?).await?;
+    }
+    let mut jobs = Vec::new();
+    for problem in PROBLEMS {
+        for problem in driver::parse(problem, None)? {
+            let budget = Budget::Candidates(candidates.div_ceil(2).max(1));
+            jobs.extend(plan_problem(&session, &problem, &specs, budget)?.into_iter().flat_map(|group| group.jobs));
+        }
+    }
+    let count = jobs.len();
+    Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?.enqueue(jobs).await?;
+
+    let registry = Registry::new();
+    let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
+    let slots = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut config = compile_worker::Config::new("bench", vec![Toolchain::probe("cc")?], slots);
+    config.launcher = Some(self_command("sandbox-exec")?);
+    let stop = CancellationToken::new();
+    let mut workers = tokio::task::JoinSet::new();
+    workers.spawn(compile_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
+    let queue = eval_queue(&Target::Host, None);
+    while broker.depth(&queue).await? < count as u64 {
+        ensure!(workers.try_join_next().is_none(), "the compile worker ended");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let mut consumer = broker.consume(&queue, u16::try_from(count)?).await?;
+    let mut compiled = Vec::new();
+    while compiled.len() < count {
+        let delivery = consumer.next().await.context("the queue was closed")?;
+        compiled.push(wire::decode(&delivery.body)?);
+        delivery.ack().await?;
+    }
+    consumer.stop().await;
+    stop.cancel();
+    while let Some(worker) = workers.join_next().await {
+        worker??;
+    }
+    broker.close().await;
+    subjects(&*store, compiled).await
+}
+
+/// The perf jobs of each group, with their artifacts.
+async fn subjects(store: &dyn Store, jobs: Vec<EvalJob>) -> anyhow::Result<Vec<Subject>> {
+    let mut subjects: BTreeMap<GroupId, Subject> = BTreeMap::new();
+    for EvalJob { job, compiled, .. } in jobs {
+        let Some((task, prepared)) = compiled.kernels().filter(|_| job.stage == Stage::Perf) else { continue };
+        let mut candidates = Vec::new();
+        for (candidate, prepared) in job.candidates.iter().zip(prepared) {
+            let Ok(prepared) = prepared else { continue };
+            let code = artifact(store, prepared.artifact).await?;
+            candidates.push((candidate.clone(), Runnable { prepared: prepared.clone(), code }));
+        }
+        match subjects.get_mut(&job.group()) {
+            Some(subject) => subject.candidates.extend(candidates),
+            None => {
+                let reference = artifact(store, task.reference.artifact).await?;
+                subjects.insert(job.group(), Subject { task: task.clone(), reference, candidates, job });
+            }
+        }
+    }
+    Ok(subjects.into_values().collect())
+}
+
+async fn artifact(store: &dyn Store, artifact: ArtifactRef) -> anyhow::Result<Bytes> {
+    let found = store.artifact(artifact).await?;
+    found.with_context(|| format!("artifact {}: not in the store any more; compile again", artifact.digest.short()))
+}
