@@ -30,8 +30,15 @@ pub fn play_off<S: Sampler>(
         (0..entries.len()).partition(|&index| entries.get(index).is_some_and(|entry| !entry.is_hopeless(best_ms)));
     for index in hopeless {
         let Some(entry) = entries.get_mut(index) else { continue };
-        while entry.series.as_ref().is_ok_and(|series| series.samples.len() < PROBES && !series.is_spent(limits)) {
+        while entry.is_hopeless(best_ms) && entry.may_probe(limits) {
             entry.take(watch);
+        }
+        // One disturbed sample is not the kernel's fault.
+        if let Ok(series) = &mut entry.series
+            && !series.is_hopeless(best_ms)
+        {
+            series.keep_last();
+            contenders.push(index);
         }
     }
     while contenders.iter().filter_map(|&index| entries.get(index)).any(|entry| entry.wants_more(limits)) {
@@ -64,6 +71,10 @@ impl<S: Sampler> Entry<'_, S> {
 
     fn is_hopeless(&self, best_ms: f64) -> bool {
         self.series.as_ref().is_ok_and(|series| series.is_hopeless(best_ms))
+    }
+
+    fn may_probe(&self, limits: &Limits) -> bool {
+        self.series.as_ref().is_ok_and(|series| series.samples.len() < PROBES && !series.is_spent(limits))
     }
 
     fn wants_more(&self, limits: &Limits) -> bool {
@@ -160,6 +171,14 @@ mod tests {
         assert_eq!(counts(&timings), [10, 1, 3]);
         assert!(timings.iter().all(|timing| !timing.as_ref().unwrap().pruned));
         assert_eq!(timings[1].as_ref().unwrap().median_ms, 5000.0);
+    }
+
+    #[test]
+    fn one_disturbed_sample_makes_nobody_hopeless() {
+        let disturbed = Simulated::new([30.0].into_iter().chain(std::iter::repeat(1.5)));
+        let timings = play_off(&mut [Simulated::constant(1.0), disturbed], 1, &LIMITS);
+        assert_eq!(counts(&timings), [10, 10]);
+        assert_eq!(timings[1].as_ref().unwrap().median_ms, 1.5);
     }
 
     #[test]

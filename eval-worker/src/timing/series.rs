@@ -69,6 +69,13 @@ impl Series {
         Ok(())
     }
 
+    /// Forgets all samples but the last.
+    pub(super) fn keep_last(&mut self) {
+        self.samples.drain(..self.samples.len().saturating_sub(1));
+        self.clocks_mhz.drain(..self.clocks_mhz.len().saturating_sub(1));
+        self.noise.clear();
+    }
+
     pub(super) fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
