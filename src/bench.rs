@@ -2,12 +2,14 @@
 //! machines differ and are noisy.
 
 mod compile;
+mod db;
 mod enqueue;
 mod export;
 mod jobs;
 mod pipeline;
 mod timing;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -54,6 +56,19 @@ pub enum BenchVerb {
         #[arg(long)]
         json: bool,
     },
+    /// A find db and a perf db read, checked and rewritten, beside a plain scan and sqlite3 in Python
+    #[command(after_help = "Example:\n  bluefin bench db gfx906_60.HIP.fdb.txt gfx906_60.db")]
+    Db {
+        /// Text, or packed as .bz2
+        #[arg(value_name = "FIND_DB")]
+        find: PathBuf,
+        /// SQLite, or packed as .bz2
+        #[arg(value_name = "PERF_DB")]
+        perf: PathBuf,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Time and memory of an export, from Redis if one is named, else from a state file
     #[command(after_help = "Example:\n  bluefin bench export --outcomes 1000000")]
     Export {
@@ -77,6 +92,9 @@ impl BenchVerb {
             Self::Enqueue { jobs, json, fleet } => print(&enqueue::run(jobs, &fleet).await?, json)?,
             Self::Pipeline { jobs, slots, json, fleet } => print(&pipeline::run(jobs, slots, &fleet).await?, json)?,
             Self::Compile { candidates, json } => print(&compile::run(candidates).await?, json)?,
+            Self::Db { find, perf, json } => {
+                print(&tokio::task::spawn_blocking(move || db::run(&find, &perf)).await??, json)?;
+            }
             Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
             Self::Timing(args) => print(&args.run().await?, args.json)?,
         }

@@ -1,6 +1,9 @@
-//! `bluefin db`: MIOpen's databases, checked.
+//! `bluefin db`: MIOpen's databases checked, converted, merged, compared and asked.
 
 mod check;
+mod convert;
+mod diff;
+mod query;
 
 use std::process::ExitCode;
 
@@ -14,12 +17,20 @@ use clap::Subcommand;
     packed as .bz2.")]
 pub enum DbVerb {
     Check(check::CheckArgs),
+    Convert(convert::ConvertArgs),
+    Merge(convert::MergeArgs),
+    Diff(diff::DiffArgs),
+    Query(query::QueryArgs),
 }
 
 impl DbVerb {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let work = move || match self {
             Self::Check(args) => args.run(),
+            Self::Convert(args) => args.run(),
+            Self::Merge(args) => args.run(),
+            Self::Diff(args) => args.run(),
+            Self::Query(args) => args.run(),
         };
         tokio::task::spawn_blocking(work).await?
     }

@@ -1,12 +1,21 @@
 //! Databases as files: checked, converted, merged, compared and asked.
 
 pub mod check;
+mod convert;
+pub mod diff;
 mod error;
+mod merge;
 pub mod name;
+pub mod query;
 mod source;
+mod sources;
+mod write;
 
+pub use convert::{ConvertReport, convert};
 pub use error::DbError;
+pub use merge::{MergeReport, MergeRequest, Policy, merge};
 pub use source::{Content, Source};
+pub use write::{Destination, LeftOut, Written};
 
 use std::path::Path;
 
@@ -20,3 +29,13 @@ pub struct Step<'a> {
 
 /// Is told now and then how far the work is.
 pub type Progress<'a> = &'a (dyn Fn(Step<'_>) + Sync);
+
+/// `text` on one line, and without what would command a terminal: it may be from a hostile file.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.to_string();
+    }
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}

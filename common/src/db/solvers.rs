@@ -138,6 +138,11 @@ impl Solvers {
         self.get(name).is_some_and(|solver| solver.tunable == Some(true))
     }
 
+    /// The names of all, in no particular order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

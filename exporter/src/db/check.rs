@@ -17,8 +17,8 @@ use serde::Serialize;
 pub use rules::{Rule, Severity};
 
 use super::name::{DbKind, DbName, Form};
-use super::{Content, Progress, Source};
-use across::{Params, Winner};
+use super::{Content, Progress, Source, printable};
+use across::{Kernels, Params, Winner};
 
 /// MIOpen refuses a system database in SQLite that is smaller.
 const MIN_SQLITE: u64 = 512;
@@ -84,9 +84,7 @@ impl fmt::Display for Located<'_> {
         if *line > 0 {
             write!(f, "{line}:")?;
         }
-        // A hostile file must not command the terminal.
-        let message = message.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"");
-        write!(f, " {severity} {rule}: {message}")
+        write!(f, " {severity} {rule}: {}", printable(message))
     }
 }
 
@@ -148,6 +146,7 @@ struct Gathered {
     /// By the place of their file in the request.
     winners: Vec<(usize, Option<DbName>, Vec<Winner>)>,
     params: Vec<Params>,
+    kernels: Vec<Kernels>,
 }
 
 /// Checks files, each by itself and against the others.
@@ -188,7 +187,10 @@ fn check_file(
                 gathered.params.push(Params { name, db });
             }
         }
-        DbKind::Kernel => kernel::check(report, &source, progress)?,
+        DbKind::Kernel => {
+            let source_files = kernel::check(report, &source, progress)?;
+            gathered.kernels.push(Kernels { name, source_files });
+        }
     }
     Ok(())
 }

@@ -113,7 +113,7 @@ impl Source {
     /// # Errors
     /// If it is none, or can not be read.
     pub fn find_db(&self) -> Result<FindDb, DbError> {
-        self.expect(DbKind::Find, "a find db")?;
+        self.expect(DbKind::Find)?;
         Ok(FindDb::parse(&self.display(), &self.text()?)?)
     }
 
@@ -122,17 +122,26 @@ impl Source {
     /// # Errors
     /// If it is none, or can not be read.
     pub fn perf_db(&self, visit: impl FnMut(PerfRow<'_>)) -> Result<PerfDb, DbError> {
-        self.expect(DbKind::Perf, "a perf db")?;
+        self.expect(DbKind::Perf)?;
         Ok(match self.content.form {
             Form::Text => PerfDb::parse_text_with(&self.display(), &self.text()?, visit)?,
             Form::Sqlite => PerfDb::read_sqlite_with(self.local(), visit).map_err(|error| self.named(error))?,
         })
     }
 
-    fn expect(&self, kind: DbKind, expected: &'static str) -> Result<(), DbError> {
+    /// Refuses a database of another kind.
+    ///
+    /// # Errors
+    /// If it is one.
+    pub fn expect(&self, kind: DbKind) -> Result<(), DbError> {
         if self.content.kind == kind {
             return Ok(());
         }
+        let expected = match kind {
+            DbKind::Find => "a find db",
+            DbKind::Perf => "a perf db",
+            DbKind::Kernel => "a kernel db",
+        };
         Err(DbError::kind(&self.path, format!("a {}", self.content.kind), expected))
     }
 

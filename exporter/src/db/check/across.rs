@@ -1,5 +1,6 @@
 //! Rules across files: what the fastest solver of a key needs must be there too.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bluefin_common::db::perf_db::PerfDb;
@@ -7,6 +8,7 @@ use bluefin_common::problem::PerfDbKey;
 
 use super::{Gathered, Report, Rule};
 use crate::db::name::DbName;
+use crate::db::sources::sources;
 
 /// The fastest solver of a find-db key.
 pub(super) struct Winner {
@@ -19,6 +21,13 @@ pub(super) struct Winner {
 pub(super) struct Params {
     pub name: Option<DbName>,
     pub db: PerfDb,
+}
+
+/// A kernel db.
+pub(super) struct Kernels {
+    pub name: Option<DbName>,
+    /// Of all rows, each once.
+    pub source_files: BTreeSet<String>,
 }
 
 /// Whether two files are of one device, as far as their names tell.
@@ -49,6 +58,29 @@ pub(super) fn check(reports: &mut [Report<'_>], gathered: &Gathered) {
                     });
                 }
             }
+        }
+        check_kernels(report, name.as_ref(), winners, &gathered.kernels);
+    }
+}
+
+fn check_kernels(report: &mut Report<'_>, name: Option<&DbName>, winners: &[Winner], kernels: &[Kernels]) {
+    let kernels: Vec<&Kernels> = kernels.iter().filter(|kernels| together(name, kernels.name.as_ref())).collect();
+    if kernels.is_empty() {
+        return;
+    }
+    // There are few solvers and many winners.
+    let mut missing: HashMap<&str, bool> = HashMap::new();
+    for Winner { line, solver, .. } in winners {
+        let Some(prefixes) = sources(solver) else { continue };
+        let is_missing = *missing.entry(solver).or_insert_with(|| {
+            let mut files = kernels.iter().flat_map(|kernels| &kernels.source_files);
+            !files.any(|file| prefixes.iter().any(|prefix| file.starts_with(prefix)))
+        });
+        if is_missing {
+            report.add(*line, Rule::NoKernel, || {
+                let expected = prefixes.join("… or ");
+                format!("winner {solver}: found no kernel of it in the kernel db, expected one of {expected}…")
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of a kernel db. Code objects are unpacked and verified side by side, as they are read: the file can be larger than
 //! memory.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -17,15 +17,24 @@ use crate::db::{DbError, Progress, Source, Step};
 /// Rows between two reports.
 const REPORT_EVERY: u64 = 500;
 
+/// Source files that are remembered: far more than MIOpen has.
+const MAX_SOURCES: usize = 100_000;
+
 /// What is wrong with a row: its id, the rule, and what was found.
 type Wrong = (u64, Rule, String);
 
-pub(super) fn check(report: &mut Report<'_>, source: &Source, progress: Progress<'_>) -> Result<(), DbError> {
+/// Checks a kernel db. Returns its source files.
+pub(super) fn check(
+    report: &mut Report<'_>,
+    source: &Source,
+    progress: Progress<'_>,
+) -> Result<BTreeSet<String>, DbError> {
     if !tables(source.local()).map_err(|error| source.named(error))?.contains("idx_kern_db") {
         report.add(0, Rule::NoIndex, || "found no index idx_kern_db, expected one that is unique".to_string());
     }
     let device = source.name.as_ref().and_then(|name| name.device.as_ref());
     let arch = device.filter(|device| device.is_miopens()).map(|device| device.arch().to_string());
+    let mut source_files = BTreeSet::new();
     let mut seen = HashSet::new();
     let total = KernelReader::open(source.local()).and_then(|db| db.count()).map_err(|error| source.named(error))?;
     let findings = verified(source.local(), |event| match event {
@@ -39,11 +48,14 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source, progress: Progress
             if !seen.insert(Digest::of_parts("kernel name", parts)) {
                 report.add(id, Rule::DuplicateKernel, || format!("found {} twice, expected it once", shown(&kernel)));
             }
+            if source_files.len() < MAX_SOURCES && !source_files.contains(&kernel.name) {
+                source_files.insert(kernel.name);
+            }
         }
         Event::Wrong((id, rule, message)) => report.add(id, rule, || message),
     });
     report.take(findings.map_err(|error| source.named(error))?, false);
-    Ok(())
+    Ok(source_files)
 }
 
 enum Event {

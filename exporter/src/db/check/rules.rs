@@ -92,6 +92,7 @@ rules! {
     UnknownSolver "unknown-solver" Warning "MIOpen has no solver of this name, and ignores the entry"
     Order "order" Note "Entries are not in ascending order of time, as tuners write them"
     NoParams "no-params" Warning "The fastest solver of a key is tunable and has no row in the perf db: it runs with its defaults"
+    NoKernel "no-kernel" Warning "The kernel db has no kernel of the fastest solver of a key: it is compiled at run time"
     // Perf db.
     NotTunable "not-tunable" Warning "The solver has no params, so nothing reads the row"
     Params "params" Warning "Params that no solver wrote, or that the text form can not hold"

@@ -121,7 +121,7 @@ fn names_and_kinds() {
 fn kernels(change: impl Fn(&mut KernelRow)) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = KernelDbWriter::create(file.path()).unwrap();
-    for code in 0..20_u8 {
+    for code in 0..8_u8 {
         let name = KernelName { name: "conv.s.o".to_string(), args: format!(" -DX={code} -mcpu=gfx90a") };
         let mut row = KernelRow::new(name, &vec![code; 5000]).unwrap();
         if code == 6 {
@@ -210,4 +210,18 @@ fn shipped_databases_are_as_miopen_wants_them() {
     // Not one winner without its params.
     assert_eq!(perf.counts, [(Rule::Packed, 1)].into());
     assert_eq!(find.counts, [(Rule::Packed, 1)].into());
+}
+
+#[test]
+fn winners_need_a_kernel_of_theirs() {
+    let direct = "miopenConvolutionBwdDataAlgoDirect";
+    let finds = |solver: &str| format!("{KEY}={solver}:0.5,0,{direct}\n");
+    let pair = |solver: &str, source: &'static str| {
+        let kernels = kernels(|row| row.kernel.name = source.to_string());
+        found(&[("gfx90a68.HIP.fdb.txt", finds(solver).as_bytes()), ("gfx90a.kdb", &kernels)])
+    };
+    assert_eq!(pair("ConvAsm1x1UV2", "conv1x1u_stride2.s.o"), []);
+    assert_eq!(pair("ConvAsm1x1UV2", "conv1x1u.s.o"), [(1, "no-kernel")]);
+    // Runs library code.
+    assert_eq!(pair("ConvHipImplicitGemmFwdXdlops", "conv1x1u.s.o"), [(1, "solver-algorithm")]);
 }

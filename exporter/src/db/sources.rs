@@ -1,0 +1,68 @@
+//! Which source files MIOpen's solvers compile, as far as it is known: the names in a kernel db are those of source files,
+//! not of solvers. MIOpen alone knows the options, so this tells which kernels a solver may use, and that it has none.
+
+/// Solvers by how their names begin, with the beginnings of the source files of which each uses at least one. The first
+/// row that fits counts. Solvers that run library code (GEMM, the composable kernel instances) and those of which
+/// it is not known (MLIR) are not here.
+const SOURCES: &[(&str, &[&str])] = &[
+    ("ConvAsm3x3U", &["conv3x3.s"]),
+    ("ConvAsm1x1UV2", &["conv1x1u_stride2.s"]),
+    ("ConvAsm1x1U", &["conv1x1u.s"]),
+    ("ConvBiasActivAsm1x1U", &["conv1x1u_bias_activ.s"]),
+    ("ConvAsm5x10u2v2f1", &["conv5x10u2v2f1.s"]),
+    ("ConvAsm5x10u2v2b1", &["conv5x10u2v2b1.s"]),
+    ("ConvAsm7x7c3h224w224k64u2v2p3q3f1", &["conv7x7c3h224w224k64u2v2p3q3f1.s"]),
+    ("ConvAsmBwdWrW3x3", &["conv3x3wrw.s"]),
+    ("ConvAsmBwdWrW1x1", &["conv1x1wrw.s"]),
+    ("ConvOclDirectFwd11x11", &["MIOpenConvFwd_LxL_11.cl"]),
+    ("ConvOclDirectFwdGen", &["MIOpenConvDirGenFwd"]),
+    ("ConvOclDirectFwd1x1", &["MIOpenConv1x1"]),
+    ("ConvOclDirectFwdFused", &["MIOpenConvDirBatchNormActiv.cl"]),
+    ("ConvOclDirectFwd", &["MIOpenConvDirUni", "MIOpenGroupConvDirUni"]),
+    ("ConvOclBwdWrW2", &["MIOpenConvBwdWrWS2", "MIOpenGroupConvBwdWrWS2"]),
+    ("ConvOclBwdWrW53", &["MIOpenConvBwdWrW_LxG_P53", "MIOpenGroupConvBwdWrW_LxG_P53"]),
+    ("ConvOclBwdWrW1x1", &["MIOpenConvBwdWrW1x1"]),
+    ("ConvBinWinograd3x3U", &["conv_3x3_wheel_alpha_"]),
+    ("ConvBinWinogradRxS", &["conv_3x3_wheel_alpha_", "Conv_Winograd_"]),
+    ("ConvWinoFuryRxS", &["Conv_Winograd_Fury_"]),
+    ("ConvMPBidirectWinograd", &["xform_bidirect_winograd_"]),
+    ("ConvWinograd3x3MultipassWrW", &["xform_"]),
+    ("ConvDirectNaiveConv", &["naive_conv", "fp8_naive_conv"]),
+    ("ConvAsmImplicitGemm", &["igemm_"]),
+    ("ConvHipImplicitGemmV4R1", &["static_kernel_gridwise_convolution_"]),
+    ("ConvHipImplicitGemmV4R4", &["static_kernel_gridwise_convolution_"]),
+    ("ConvHipImplicitGemmBwdDataV", &["static_kernel_gridwise_convolution_"]),
+    ("ConvHipImplicitGemmForwardV4R", &["static_kernel_gridwise_convolution_"]),
+    ("ConvHipImplicitGemmWrwV4R4", &["static_kernel_gridwise_convolution_"]),
+    ("fft", &["MIOpenConvFFT.cl"]),
+];
+
+/// How the source files begin of which `solver` uses at least one; `None` if that is not known, or there are none.
+pub(crate) fn sources(solver: &str) -> Option<&'static [&'static str]> {
+    SOURCES.iter().find(|(name, _)| solver.starts_with(name)).map(|(_, sources)| *sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_name_counts() {
+        assert_eq!(sources("ConvAsm1x1UV2"), Some(["conv1x1u_stride2.s"].as_slice()));
+        assert_eq!(sources("ConvAsm1x1U"), Some(["conv1x1u.s"].as_slice()));
+        assert_eq!(sources("ConvOclBwdWrW2<16>"), sources("ConvOclBwdWrW2NonTunable"));
+        assert_eq!(sources("GemmFwdRest"), None);
+        for (index, (name, _)) in SOURCES.iter().enumerate() {
+            let hidden = SOURCES[..index].iter().find(|(before, _)| name.starts_with(before));
+            assert_eq!(hidden, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_solvers_are_miopens() {
+        let solvers = bluefin_common::db::solvers::Solvers::shipped();
+        for (name, _) in SOURCES {
+            assert!(solvers.names().any(|solver| solver.starts_with(name)), "{name}");
+        }
+    }
+}
