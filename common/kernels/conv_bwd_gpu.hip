@@ -163,12 +163,12 @@ KERNEL BLOCK_OF(256) conv_bwd_filters_by_tap(const Element* wei, Element* worksp
 
 KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    const int group = block_z(), rows = v.in_channels(), channels = v.out_channels();
-    const int depth = channels * TAPS, down = ceil_div(rows, BM);
+    const int group = block_z(), rows = v.in_channels();
+    const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Matrix<true> weights = {filters_behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
-    const Element* from = workspace + group * channels;
-    const TapPixels<false> pixels = {from, channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
+    const Element* from = workspace + group * CHANNELS;
+    const TapPixels<false> pixels = {from, k, n, oh, ow, h, w, ph, pw, dh, dw};
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
     matrix_tile(weights, pixels, out, row0, column0, {0, depth});
 }

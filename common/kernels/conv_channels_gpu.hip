@@ -35,14 +35,15 @@ DEVICE void filters_by_tap(const Element* from, Element* to, int in_channels, in
     to[index] = from[((group * out_channels + out) * in_channels + in) * TAPS + tap];
 }
 
-// Element (outer, k): channel k % channels of the pixel that tap k / channels meets at pixel `outer` of all images.
+// Element (outer, k): channel k % CHANNELS of the pixel that tap k / CHANNELS meets at pixel `outer` of all images; the
+// summed channels of a group are baked in, so that divisions by them are cheap.
 // Forward it is an input pixel, at `outer` * stride - pad + tap * dilation; backward an output one, (`outer` + pad - tap *
 // dilation) / stride, where that divides.
 template <bool FORWARD> struct TapPixels {
     static constexpr bool along_k = true, gathers = false;
     const Element* data;
-    // Channels of a group and of all; what is read, height x width of `images`; what `outer` counts.
-    int channels, all_channels, images, height, width, outer_height, outer_width;
+    // Channels of all groups; what is read, height x width of `images`; what `outer` counts.
+    int all_channels, images, height, width, outer_height, outer_width;
     int ph, pw, dh, dw;
 
     struct Slot {
@@ -56,20 +57,20 @@ template <bool FORWARD> struct TapPixels {
         return {image * height, FORWARD ? y * SH - ph : y + ph, FORWARD ? x * SW - pw : x + pw};
     }
     DEVICE Slot met(Slot s, int k) const {
-        const int tap = k / channels, r = tap / FX * dh, c = tap % FX * dw;
+        const int tap = k / CHANNELS, r = tap / FX * dh, c = tap % FX * dw;
         if (FORWARD) return {s.image, s.y + r, s.x + c};
         const int y = s.y - r, x = s.x - c;
         if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
         return {s.image, y / SH, x / SW};
     }
-    template <int V> DEVICE bool contiguous() const { return channels % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return CHANNELS % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         const Slot at = met(s, k);
-        return data + (((at.image + at.y) * width + at.x) * all_channels + k % channels);
+        return data + (((at.image + at.y) * width + at.x) * all_channels + k % CHANNELS);
     }
     DEVICE bool inside(Slot s, int k) const {
         const Slot at = met(s, k);
-        return k < channels * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
+        return k < CHANNELS * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
     }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
         if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));

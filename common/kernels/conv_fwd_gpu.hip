@@ -153,12 +153,12 @@ KERNEL BLOCK_OF(256) conv_fwd_filters_by_tap(const Element* wei, Element* worksp
 
 KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    const int group = block_z(), rows = v.out_channels(), channels = v.in_channels();
-    const int depth = channels * TAPS, down = ceil_div(rows, BM);
+    const int group = block_z(), rows = v.out_channels();
+    const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Matrix<true> weights = {filters_behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
-    const Element* from = workspace + group * channels;
-    const TapPixels<true> pixels = {from, channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
+    const Element* from = workspace + group * CHANNELS;
+    const TapPixels<true> pixels = {from, c, n, h, w, oh, ow, ph, pw, dh, dw};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
     matrix_tile(weights, pixels, out, row0, column0, {0, depth});
 }

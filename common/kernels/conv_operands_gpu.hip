@@ -111,6 +111,13 @@ struct PixelColumnsOut {
             *(Vec<Element, V>*)to = convert<Element>(value);
             return;
         }
+        if constexpr (V == 8) {
+            if (of.pixels % 4 == 0) {
+                store<4>(row, column, Vec<float, 4>{value[0], value[1], value[2], value[3]});
+                store<4>(row, column + 4, Vec<float, 4>{value[4], value[5], value[6], value[7]});
+                return;
+            }
+        }
 #pragma unroll
         for (int j = 0; j < V; ++j) {
             if (j < left) *to = (Element)value[j];

@@ -1,7 +1,9 @@
 //! Real compiles: what ships, what is cached, what is shared, what fails.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -241,6 +243,22 @@ fn sample(kind: Kind, spec: &KernelSpec) -> Vec<Problem> {
     }
 }
 
+/// What an AMD code object's metadata says of registers that are spilled to memory.
+fn spills(code: &[u8]) -> Vec<String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(code).unwrap();
+    let tool = |name: &&str| Command::new(name).arg("-n").arg(file.path()).output().ok();
+    let Some(notes) = ["llvm-readelf-19", "llvm-readelf", "/opt/rocm/llvm/bin/llvm-readelf"].iter().find_map(tool)
+    else {
+        println!("SKIP: no llvm-readelf to look for spills with");
+        return Vec::new();
+    };
+    let text = String::from_utf8(notes.stdout).unwrap();
+    let counts: Vec<&str> = text.lines().filter(|line| line.contains("spill_count:")).collect();
+    assert!(!counts.is_empty(), "no metadata of kernels");
+    counts.into_iter().filter(|line| !line.ends_with(" 0")).map(str::to_string).collect()
+}
+
 /// Compiles the reference and the default of every solver of every shipped spec of `toolchain`.
 async fn compile_shipped(toolchain: Toolchain, targets: &[&str]) {
     let bench = bench(toolchain, Limits::default());
@@ -258,7 +276,12 @@ async fn compile_shipped(toolchain: Toolchain, targets: &[&str]) {
                     let candidate = solver.default_candidate();
                     let unit = unit(toolchain, &bundle, &problem, &target, Some(&candidate)).unwrap();
                     let made = bench.compiler.compile(&unit).await.unwrap();
-                    made.unwrap_or_else(|failure| panic!("{candidate} {target} {problem}: {}", failure.detail));
+                    let artifact =
+                        made.unwrap_or_else(|failure| panic!("{candidate} {target} {problem}: {}", failure.detail));
+                    if target.arch().starts_with("gfx") {
+                        let code = bench.store.artifact(artifact).await.unwrap().unwrap();
+                        assert_eq!(spills(&code), [""; 0], "{candidate} {target} {problem}");
+                    }
                 }
             }
         }
