@@ -1,10 +1,12 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
 mod local;
+mod miopen;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,14 +15,17 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::{Toolchain, sandbox};
+use bluefin_compile_worker::{FinToolchain, Toolchain, sandbox};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::timing::Cache;
 use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceSpec, child};
 use humantime::parse_duration;
+use tokio::task::JoinSet;
 
 use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
+
+use miopen::{FinArgs, MiopenArgs};
 
 pub use local::{Compilers, LocalDevice, Ports, Running};
 
@@ -29,9 +34,11 @@ pub use local::{Compilers, LocalDevice, Ports, Running};
 #[command(after_help = "Example:\n  bluefin compile-worker --admin-addr 0.0.0.0:9101\n\n\
     SIGTERM drains: what is under way is finished within the grace period, the rest goes back to its queue.")]
 pub struct CompileWorkerArgs {
-    /// Toolchains to serve: cc (C for the CPU), clang (GPUs) [default: those found on this machine]
-    #[arg(long, value_name = "cc,clang", value_delimiter = ',')]
+    /// Toolchains to serve: cc (C for the CPU), clang (GPUs), fin (MIOpen's own kernels) [default: those found on this machine]
+    #[arg(long, value_name = "cc,clang,fin", value_delimiter = ',')]
     toolchain: Vec<String>,
+    #[command(flatten)]
+    fin: FinArgs,
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
@@ -58,9 +65,11 @@ pub struct CompileWorkerArgs {
 #[command(after_help = "Example:\n  bluefin eval-worker --device host --admin-addr 0.0.0.0:9102\n\n\
     SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue.")]
 pub struct EvalWorkerArgs {
-    /// Device to evaluate on: host (the CPU)
+    /// Device to evaluate on: host (the CPU); miopen, or miopen:<target>, for a GPU through MIOpen's own tools
     #[arg(long, default_value = "host")]
     device: DeviceName,
+    #[command(flatten)]
+    miopen: MiopenArgs,
     /// CPU that the host device runs on [default: the last one]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
@@ -91,16 +100,24 @@ enum DeviceName {
     Host,
     /// `noop:<target>`: runs nothing, for tests of a fleet.
     Noop(Target),
+    /// `miopen` or `miopen:<target>`: the tools of MIOpen that are here.
+    Miopen(Option<Target>),
 }
 
 impl FromStr for DeviceName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "miopen" {
+            return Ok(Self::Miopen(None));
+        }
+        if let Some(target) = text.strip_prefix("miopen:") {
+            return target.parse().map(|target| Self::Miopen(Some(target))).map_err(|error| format!("{error}"));
+        }
         match text.strip_prefix("noop:") {
             Some(target) => target.parse().map(Self::Noop).map_err(|error| format!("{error}")),
             None if text == "host" => Ok(Self::Host),
-            None => Err("expected host".to_string()),
+            None => Err("expected host, miopen or miopen:<target>".to_string()),
         }
     }
 }
@@ -145,17 +162,19 @@ impl EvalChildArgs {
 
 impl CompileWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let toolchains = self.toolchains()?;
+        let (toolchains, fin) = self.toolchains().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = compile_worker::Metrics::register(&admin.registry, pipeline.clone())?;
         let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let queues = toolchains.iter().map(|toolchain| compile_queue(toolchain.name())).collect();
+        let names = toolchains.iter().map(Toolchain::name).chain(fin.iter().map(|_| "fin"));
+        let queues = names.map(compile_queue).collect();
         admin.watch(pipeline, broker.clone(), store.clone(), queues);
 
         let mut config =
             compile_worker::Config::new(worker_name(self.name), toolchains, self.slots.unwrap_or_else(cpus));
+        config.fin = fin;
         config.launcher = Some(self_command("sandbox-exec")?);
         config.limits.time = self.compile_timeout;
         config.high_water = self.high_water;
@@ -168,9 +187,12 @@ impl CompileWorkerArgs {
     }
 
     /// The named toolchains, or all that work here.
-    fn toolchains(&self) -> anyhow::Result<Vec<Toolchain>> {
+    async fn toolchains(&self) -> anyhow::Result<(Vec<Toolchain>, Option<FinToolchain>)> {
         if !self.toolchain.is_empty() {
-            return self.toolchain.iter().map(|name| Ok(Toolchain::probe(name)?)).collect();
+            let (fin, kernels): (Vec<&String>, _) = self.toolchain.iter().partition(|name| *name == "fin");
+            let kernels = kernels.into_iter().map(|name| Ok(Toolchain::probe(name)?)).collect::<anyhow::Result<_>>()?;
+            let fin = if fin.is_empty() { None } else { Some(self.fin.toolchain().await?) };
+            return Ok((kernels, fin));
         }
         let mut found = Vec::new();
         for name in ["cc", "clang"] {
@@ -179,8 +201,9 @@ impl CompileWorkerArgs {
                 Err(error) => tracing::warn!(%error, "toolchain {name} is not served"),
             }
         }
-        anyhow::ensure!(!found.is_empty(), "no toolchain works on this machine");
-        Ok(found)
+        let fin = self.fin.toolchain_if_here().await?;
+        anyhow::ensure!(!found.is_empty() || fin.is_some(), "no toolchain works on this machine");
+        Ok((found, fin))
     }
 }
 
@@ -191,22 +214,41 @@ impl EvalWorkerArgs {
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = eval_worker::Metrics::register(&admin.registry, pipeline.clone())?;
         let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let device = match self.device {
+        let devices = match &self.device {
             DeviceName::Host => {
                 let mut child = host_child()?;
                 child.cpu = self.cpu;
                 child.deadlines.step = self.deadline;
-                DeviceSpec::Host(child)
+                vec![DeviceSpec::Host(child)]
             }
-            DeviceName::Noop(target) => DeviceSpec::Noop(target),
+            DeviceName::Noop(target) => vec![DeviceSpec::Noop(target.clone())],
+            DeviceName::Miopen(target) => self.miopen.devices(target.as_ref()).await?,
         };
-        admin.watch(pipeline, broker.clone(), store.clone(), vec![eval_queue(&device.target(), None)]);
+        let queues = devices.iter().map(|device| eval_queue(&device.target(), device.tool())).collect();
+        admin.watch(pipeline, broker.clone(), store.clone(), queues);
 
-        let mut config = eval_worker::Config::new(worker_name(self.name), device);
-        config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
-        config.limits.cache = cache(self.warm);
-        config.grace = self.grace;
-        let result = eval_worker::run(config, broker.clone(), store, metrics, shutdown).await;
+        let name = worker_name(self.name);
+        let turn = Arc::default();
+        let mut running = JoinSet::new();
+        // One that ends takes the others along: they share its device.
+        let stop = shutdown.child_token();
+        for device in devices {
+            let mut config = eval_worker::Config::new(name.clone(), device);
+            config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
+            config.limits.cache = cache(self.warm);
+            config.grace = self.grace;
+            config.turn = Arc::clone(&turn);
+            let (broker, store, metrics, stop) = (broker.clone(), store.clone(), metrics.clone(), stop.clone());
+            running.spawn(async move {
+                let result = eval_worker::run(config, broker, store, metrics, stop.clone()).await;
+                stop.cancel();
+                result
+            });
+        }
+        let mut result = Ok(());
+        while let Some(ended) = running.join_next().await {
+            result = result.and(ended.context("an eval worker").and_then(|ended| Ok(ended?)));
+        }
         broker.close().await;
         admin.stop().await;
         result?;

@@ -1,6 +1,8 @@
 //! MIOpen's own tools: what they say of a solver in bluefin's terms, and how they are found, run and understood.
 
 pub mod detect;
+pub mod disk;
+pub mod driver;
 pub mod fin;
 pub mod kernel;
 pub mod place;
@@ -49,6 +51,9 @@ impl Tool {
         Self::ALL.into_iter().find(|tool| tool.name() == toolchain)
     }
 }
+
+/// The pin that says whose solvers a session tunes: versions, and a digest of the list where there is one.
+pub const MIOPEN_PIN: &str = "miopen";
 
 /// The candidate of a job that leaves the choice of solvers to MIOpen.
 pub const ANY_SOLVER: &str = "*";

@@ -16,7 +16,7 @@ pub enum Error {
     Broker(#[from] BrokerError),
     #[error(transparent)]
     Advance(#[from] AdvanceError),
-    #[error("toolchain {name}: unknown, expected cc, clang or noop")]
+    #[error("toolchain {name}: unknown, expected cc, clang, fin or noop")]
     UnknownToolchain { name: String },
     #[error(
         "toolchain {toolchain}: no compiler found (looked for {looked_for}): install {install}, or name one in {variable}"

@@ -9,10 +9,12 @@ use bluefin_common::broker::{Broker, BrokerError};
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job};
 use bluefin_common::metrics::Step;
+use bluefin_common::miopen::{MIOPEN_PIN, Tool};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome};
 use bluefin_common::session::SessionName;
 use bluefin_common::spec::{KernelSpec, Scope};
 use bluefin_common::store::Store;
+use bluefin_common::target::Target;
 use bluefin_common::wire;
 use futures_util::stream::{self, StreamExt as _};
 use lru::LruCache;
@@ -20,6 +22,7 @@ use lru::LruCache;
 use crate::backlog::Backlog;
 use crate::compile::{Compiler, Unit};
 use crate::error::Error;
+use crate::fin::FinCompiler;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::specs::{Loaded, Specs};
@@ -40,6 +43,57 @@ pub(crate) enum Done {
     NotMine,
 }
 
+/// What compiles the jobs of one queue.
+pub(crate) enum Server {
+    /// Kernels of specs.
+    Kernels(Compiler),
+    /// Solvers of MIOpen's.
+    Fin(FinCompiler),
+}
+
+impl Server {
+    /// Name of the toolchain.
+    pub(crate) fn toolchain(&self) -> &'static str {
+        match self {
+            Self::Kernels(compiler) => compiler.toolchain().name(),
+            Self::Fin(_) => Tool::Fin.name(),
+        }
+    }
+
+    /// What a session pins of it.
+    pub(crate) fn identity(&self) -> &str {
+        match self {
+            Self::Kernels(compiler) => compiler.toolchain().identity(),
+            Self::Fin(fin) => fin.toolchain().identity(),
+        }
+    }
+
+    /// Whether it compiles for `target`.
+    async fn serves(&self, target: &Target) -> Result<bool, Error> {
+        match self {
+            Self::Kernels(compiler) => Ok(compiler.toolchain().serves(target.arch())),
+            Self::Fin(fin) => fin.serves(target).await,
+        }
+    }
+
+    /// The name of that pin.
+    fn pin(&self) -> String {
+        match self {
+            Self::Kernels(compiler) => format!("toolchain.{}", compiler.toolchain().name()),
+            // Those who evaluate pin the same library.
+            Self::Fin(_) => MIOPEN_PIN.to_string(),
+        }
+    }
+
+    /// Waits for room on the disk that it writes to, where that is much.
+    pub(crate) async fn roomy(&self) {
+        match self {
+            Self::Kernels(_) => {}
+            Self::Fin(fin) => fin.toolchain().disk.roomy().await,
+        }
+    }
+}
+
 /// What all jobs of a worker share.
 pub(crate) struct Jobs {
     pub(crate) broker: Arc<dyn Broker>,
@@ -55,10 +109,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) async fn process(&self, compiler: &Compiler, compile_job: &CompileJob) -> Result<Done, Error> {
+    pub(crate) async fn process(&self, server: &Server, compile_job: &CompileJob) -> Result<Done, Error> {
         let job = &compile_job.job;
         self.metrics.pipeline.started(Step::Compile, compile_job.enqueued_ms, now_ms());
-        let name = compiler.toolchain().name();
+        let name = server.toolchain();
         if job.toolchain != name {
             let found = job.toolchain.chars().take(64).collect::<String>();
             return Err(Error::Job { reason: format!("toolchain {found:?} in the queue of {name}") });
@@ -73,9 +127,41 @@ impl Jobs {
             self.gate.came_back(&job.eval_queue());
         }
         // Asked first: a session is not pinned to a compiler that cannot serve it.
-        if !compiler.toolchain().serves(job.target.arch()) || !self.is_mine(compiler, &job.session).await? {
+        if !server.serves(&job.target).await? || !self.is_mine(server, &job.session).await? {
             return Ok(Done::NotMine);
         }
+        match server {
+            Server::Kernels(compiler) => self.compile_kernels(compiler, compile_job).await,
+            Server::Fin(fin) => self.compile_solvers(fin, compile_job).await,
+        }
+    }
+
+    /// Compiles the candidates of a job by fin.
+    async fn compile_solvers(&self, fin: &FinCompiler, compile_job: &CompileJob) -> Result<Done, Error> {
+        let job = &compile_job.job;
+        let session = self.store.session(&job.session).await?;
+        let session =
+            session.ok_or_else(|| Error::Job { reason: format!("session {}: not in the store", job.session) })?;
+        let _waiting = self.metrics.waiting(job.candidates.len());
+        let mut solutions = Vec::with_capacity(job.candidates.len());
+        for candidate in &job.candidates {
+            let waiting = self.backlog.add();
+            solutions.push(fin.compile(job, &session, candidate).await?);
+            drop(waiting);
+        }
+        if solutions.iter().any(Result::is_ok) {
+            let CompileJob { enqueued_ms, recompiles, .. } = *compile_job;
+            let compiled = Compiled::Fin { solutions };
+            self.pass_on(EvalJob { job: job.clone(), enqueued_ms, recompiles, compiled }).await?;
+        } else {
+            self.fail(job, solutions.into_iter().filter_map(Result::err)).await?;
+        }
+        Ok(Done::Passed)
+    }
+
+    /// Compiles the candidates of a job of a kernel spec.
+    async fn compile_kernels(&self, compiler: &Compiler, compile_job: &CompileJob) -> Result<Done, Error> {
+        let job = &compile_job.job;
         let loaded = self.specs.get(job.spec).await?;
         let prepared = self.prepare(compiler, job, &loaded).await?;
         match prepared {
@@ -101,20 +187,19 @@ impl Jobs {
     }
 
     /// Pins the session to this worker's compiler unless it is pinned to another one.
-    async fn is_mine(&self, compiler: &Compiler, session: &SessionName) -> Result<bool, Error> {
-        let toolchain = compiler.toolchain();
-        let key = (session.clone(), toolchain.name());
+    async fn is_mine(&self, server: &Server, session: &SessionName) -> Result<bool, Error> {
+        let key = (session.clone(), server.toolchain());
         let known = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         if let Some(known) = known {
             return Ok(known);
         }
-        let own = toolchain.identity();
-        let pinned = self.store.pin(session, &format!("toolchain.{}", toolchain.name()), own).await?;
+        let own = server.identity();
+        let pinned = self.store.pin(session, &server.pin(), own).await?;
         let mine = pinned == own;
         let first = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).put(key, mine).is_none();
         if !mine && first {
             tracing::error!(
-                %session, toolchain = toolchain.name(), pinned, own,
+                %session, toolchain = server.toolchain(), pinned, own,
                 "refusing the session's jobs: its results are of another compiler; run workers with that one, or start a new session"
             );
         }

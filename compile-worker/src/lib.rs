@@ -14,6 +14,7 @@ pub mod carried;
 mod compile;
 mod diagnose;
 mod error;
+mod fin;
 mod gate;
 mod job;
 mod metrics;
@@ -26,6 +27,7 @@ mod worker;
 
 pub use compile::{Compiler, Unit};
 pub use error::Error;
+pub use fin::FinToolchain;
 pub use metrics::Metrics;
 pub use process::Limits;
 pub use toolchain::Toolchain;

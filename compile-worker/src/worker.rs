@@ -18,8 +18,9 @@ use tokio_util::task::TaskTracker;
 use crate::backlog::Backlog;
 use crate::compile::Compiler;
 use crate::error::Error;
+use crate::fin::{FinCompiler, FinToolchain};
 use crate::gate::Gate;
-use crate::job::{Done, Jobs, SESSIONS};
+use crate::job::{Done, Jobs, SESSIONS, Server};
 use crate::metrics::Metrics;
 use crate::process::Limits;
 use crate::specs::Specs;
@@ -40,6 +41,8 @@ pub struct Config {
     pub name: String,
     /// One queue is served for each.
     pub toolchains: Vec<Toolchain>,
+    /// The one that compiles MIOpen's own kernels; its queue is served too.
+    pub fin: Option<FinToolchain>,
     /// Compilers that run at a time, for all toolchains together.
     pub slots: usize,
     /// Deliveries of one queue that are in this worker's hands at a time, at most.
@@ -64,10 +67,11 @@ impl Config {
     /// (`noop`) many jobs are in flight, as each only waits for broker and store.
     #[must_use]
     pub fn new(name: impl Into<String>, toolchains: Vec<Toolchain>, slots: usize) -> Self {
-        let idle = toolchains.iter().all(Toolchain::is_noop);
+        let idle = !toolchains.is_empty() && toolchains.iter().all(Toolchain::is_noop);
         Self {
             name: name.into(),
             toolchains,
+            fin: None,
             slots: if idle { slots.max(1024) } else { slots },
             prefetch: if idle { 256 } else { 64 },
             backlog: if idle { 4096 } else { 2 * slots },
@@ -81,7 +85,7 @@ impl Config {
 
     fn check(&self) -> Result<(), Error> {
         let fail = |field, found: String, expected| Err(Error::Config { field, found, expected });
-        if self.toolchains.is_empty() {
+        if self.toolchains.is_empty() && self.fin.is_none() {
             return fail("toolchains", "none".to_string(), "at least one");
         }
         if self.slots == 0 || self.slots > Semaphore::MAX_PERMITS {
@@ -124,18 +128,27 @@ pub async fn run(
     let abandon = CancellationToken::new();
     // Ends the gate and the other queues when one of them fails.
     let stop = shutdown.child_token();
-    let serve = config.toolchains.iter().map(|toolchain| {
-        let compiler = Arc::new(Compiler::new(
+    let kernels = config.toolchains.iter().map(|toolchain| {
+        Server::Kernels(Compiler::new(
             toolchain.clone(),
             Arc::clone(&store),
             Arc::clone(&slots),
             config.limits.clone(),
             config.launcher.clone(),
             metrics.clone(),
-        ));
+        ))
+    });
+    let fin = config.fin.iter().map(|toolchain| {
+        // Each of its processes compiles on several cores by itself.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (store, slots) = (Arc::clone(&store), Arc::clone(&slots));
+        let parallel = (cores / config.slots).max(1);
+        Server::Fin(FinCompiler::new(toolchain.clone(), store, slots, parallel, metrics.clone()))
+    });
+    let serve = kernels.chain(fin).map(|server| {
         let queue = Queue {
             jobs: Arc::clone(&jobs),
-            compiler,
+            server: Arc::new(server),
             tasks: tasks.clone(),
             abandon: abandon.clone(),
             patience: config.patience,
@@ -164,7 +177,7 @@ pub async fn run(
 /// One compile queue.
 struct Queue {
     jobs: Arc<Jobs>,
-    compiler: Arc<Compiler>,
+    server: Arc<Server>,
     tasks: TaskTracker,
     abandon: CancellationToken,
     patience: Duration,
@@ -172,13 +185,12 @@ struct Queue {
 
 impl Queue {
     async fn serve(&self, config: &Config, stop: &CancellationToken) -> Result<(), Error> {
-        let toolchain = self.compiler.toolchain();
-        let name = compile_queue(toolchain.name());
+        let name = compile_queue(self.server.toolchain());
         let mut consumer = self.jobs.broker.consume(&name, config.prefetch).await?;
         tracing::info!(
             worker = config.name,
             queue = name,
-            compiler = toolchain.identity(),
+            compiler = self.server.identity(),
             slots = config.slots,
             "serving"
         );
@@ -186,6 +198,7 @@ impl Queue {
         loop {
             let room = async {
                 self.jobs.gate.passed().await;
+                self.server.roomy().await;
                 self.jobs.backlog.below(config.backlog).await;
                 // Never closed, so there is always a permit in the end.
                 Arc::clone(&in_flight).acquire_owned().await.ok()
@@ -194,10 +207,10 @@ impl Queue {
             let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await else { break };
             // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
             let waiting = self.jobs.backlog.add();
-            let (jobs, compiler, abandon) = (Arc::clone(&self.jobs), Arc::clone(&self.compiler), self.abandon.clone());
+            let (jobs, server, abandon) = (Arc::clone(&self.jobs), Arc::clone(&self.server), self.abandon.clone());
             let patience = self.patience;
             self.tasks.spawn(async move {
-                handle(&jobs, &compiler, &abandon, patience, delivery).await;
+                handle(&jobs, &server, &abandon, patience, delivery).await;
                 drop((waiting, permit));
             });
         }
@@ -207,7 +220,7 @@ impl Queue {
 }
 
 /// Does one delivery and settles it, whatever comes of it.
-async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, patience: Duration, delivery: Delivery) {
+async fn handle(jobs: &Jobs, server: &Server, abandon: &CancellationToken, patience: Duration, delivery: Delivery) {
     let _in_flight = jobs.metrics.pipeline.in_flight(Step::Compile);
     let id = delivery.message_id.clone();
     let compile_job: CompileJob = match wire::decode(&delivery.body) {
@@ -223,7 +236,7 @@ async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, p
     let work = async {
         match &given_up {
             Some(reason) => Err(Error::Job { reason: reason.clone() }),
-            None => process(jobs, compiler, &compile_job, patience).await,
+            None => process(jobs, server, &compile_job, patience).await,
         }
     };
     // Dropping the work kills its compilers.
@@ -260,16 +273,11 @@ async fn handle(jobs: &Jobs, compiler: &Compiler, abandon: &CancellationToken, p
 }
 
 /// Does a job, again and again while broker or store is away: an outage must not use up the attempts of all jobs.
-async fn process(
-    jobs: &Jobs,
-    compiler: &Compiler,
-    compile_job: &CompileJob,
-    patience: Duration,
-) -> Result<Done, Error> {
+async fn process(jobs: &Jobs, server: &Server, compile_job: &CompileJob, patience: Duration) -> Result<Done, Error> {
     let give_up_at = Instant::now() + patience;
     let mut pause = FIRST_PAUSE;
     loop {
-        match jobs.process(compiler, compile_job).await {
+        match jobs.process(server, compile_job).await {
             Err(error) if error.is_outage() && Instant::now() + pause < give_up_at => {
                 if pause == FIRST_PAUSE {
                     tracing::warn!(%error, "waiting for it to come back");

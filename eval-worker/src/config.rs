@@ -1,9 +1,13 @@
 //! What an eval worker is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bluefin_common::miopen::Tool;
 use bluefin_common::target::Target;
+use tokio::sync::Mutex;
 
+use crate::miopen::MiopenDevice;
 use crate::supervisor::ChildConfig;
 use crate::timing::Limits;
 
@@ -15,6 +19,8 @@ pub enum DeviceSpec {
     /// Nothing: a candidate's time follows from its name. All else is as it always is: for measuring and testing the
     /// pipeline.
     Noop(Target),
+    /// A GPU through one of MIOpen's tools, for the jobs of that tool.
+    Miopen(Box<MiopenDevice>),
 }
 
 impl DeviceSpec {
@@ -24,6 +30,16 @@ impl DeviceSpec {
         match self {
             Self::Host(_) => Target::Host,
             Self::Noop(target) => target.clone(),
+            Self::Miopen(device) => device.target().clone(),
+        }
+    }
+
+    /// The tool of MIOpen's whose jobs it is for, if it is for such.
+    #[must_use]
+    pub fn tool(&self) -> Option<Tool> {
+        match self {
+            Self::Host(_) | Self::Noop(_) => None,
+            Self::Miopen(device) => Some(device.tool()),
         }
     }
 }
@@ -43,6 +59,8 @@ pub struct Config {
     pub patience: Duration,
     /// How long a drain may take; the job on the device is finished if it ends in that time.
     pub grace: Duration,
+    /// Held by the job that is on the device: workers that share a device share this.
+    pub turn: Arc<Mutex<()>>,
 }
 
 impl Config {
@@ -52,6 +70,8 @@ impl Config {
         let prefetch = match device {
             DeviceSpec::Host(_) => 4,
             DeviceSpec::Noop(_) => 128,
+            // One on the GPU, one with its kernels on their way.
+            DeviceSpec::Miopen(_) => 2,
         };
         Self {
             worker: worker.into(),
@@ -61,6 +81,7 @@ impl Config {
             artifact_cache_bytes: 256 << 20,
             patience: Duration::from_secs(300),
             grace: Duration::from_secs(25),
+            turn: Arc::default(),
         }
     }
 }

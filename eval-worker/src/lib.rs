@@ -9,6 +9,7 @@ mod device;
 mod elements;
 mod layout;
 mod metrics;
+mod miopen;
 mod protocol;
 mod supervisor;
 pub mod timing;
@@ -16,6 +17,7 @@ mod worker;
 
 pub use config::{Config, DeviceSpec};
 pub use metrics::Metrics;
+pub use miopen::{MiopenDevice, ProbeError};
 pub use protocol::Identity;
 pub use protocol::Spent;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};

@@ -70,6 +70,8 @@ pub enum DeviceError {
     Start { command: OsString, reason: String },
     #[error("device: found {found:?}, expected {expected:?}")]
     Changed { found: Box<Identity>, expected: Box<Identity> },
+    #[error("device: gone, or not to be used any more: {reason}")]
+    Lost { reason: String },
 }
 
 /// A candidate that can be run.

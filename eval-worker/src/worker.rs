@@ -6,6 +6,7 @@
 
 mod artifacts;
 mod job;
+mod miopen;
 mod patience;
 mod pin;
 mod settle;
@@ -59,16 +60,20 @@ pub async fn run(
 ) -> Result<(), Error> {
     let device = match &config.device {
         DeviceSpec::Host(child) => Some(DeviceWorker::start(child.clone(), metrics.clone()).await?),
-        DeviceSpec::Noop(_) => None,
+        DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => None,
     };
-    let device_name = device.as_ref().map_or_else(|| "noop".to_string(), |device| device.device().to_string());
-    let queue = eval_queue(&config.device.target(), None);
+    let device_name = match (&config.device, &device) {
+        (DeviceSpec::Miopen(miopen), _) => format!("{} through {}", miopen.target(), miopen.tool().name()),
+        (_, Some(device)) => device.device().to_string(),
+        (_, None) => "noop".to_string(),
+    };
+    let queue = eval_queue(&config.device.target(), config.device.tool());
     tracing::info!(worker = config.worker, device = device_name, queue, "evaluating");
     let mut consumer = broker.consume(&queue, config.prefetch.max(1)).await?;
 
     let worker = Arc::new(Worker {
         artifacts: Artifacts::new(config.artifact_cache_bytes, metrics.clone()),
-        pinning: Pinning::new(&config.device.target(), &device_name),
+        pinning: Pinning::new(&config.device, &device_name),
         best: std::sync::Mutex::new(LruCache::new(GROUPS)),
         device: device.map(Mutex::new),
         device_name,
@@ -114,6 +119,14 @@ impl Worker {
     async fn consume(self: &Arc<Self>, consumer: &mut dyn Consumer, jobs: &mut Jobs) -> Result<(), Error> {
         let slots = usize::from(self.config.prefetch.max(1));
         loop {
+            let room = async {
+                if let DeviceSpec::Miopen(device) = &self.config.device {
+                    device.disk.roomy().await;
+                }
+            };
+            if self.draining.run_until_cancelled(room).await.is_none() {
+                return Ok(());
+            }
             tokio::select! {
                 biased;
                 () = self.draining.cancelled() => return Ok(()),

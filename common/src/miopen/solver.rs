@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::detect::Versions;
 use super::fin::Listed;
 use crate::digest::Digest;
 
@@ -64,6 +65,12 @@ pub fn digest(solvers: &[Solver]) -> Digest {
         })
         .collect();
     Digest::of_parts("bluefin 2026 miopen solvers", lines.iter().map(|line| line.as_bytes()))
+}
+
+/// What sessions are pinned to: whose solvers these are.
+#[must_use]
+pub fn identity(versions: &Versions, solvers: &[Solver]) -> String {
+    format!("{versions}, {} solvers {}", solvers.len(), digest(solvers).short())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use futures_util::future::try_join_all;
 
 use super::Worker;
 use super::settle::{Stop, Verdict};
+use crate::config::DeviceSpec;
 use crate::supervisor::{DeviceError, Runnable, Work};
 use crate::timing::PROTOCOL_VERSION;
 
@@ -68,39 +69,54 @@ impl Worker {
         }
         let job = &eval_job.job;
         self.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
+        if let DeviceSpec::Miopen(device) = &self.config.device {
+            return self.process_miopen(device, delivery, &eval_job).await;
+        }
         let (task, prepared) = match delivery.exhausted().map_or_else(|| self.kernels(&eval_job), Err) {
             Ok(kernels) => kernels,
-            Err(reason) => {
-                self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
-                return Err(Verdict::Dead(reason).into());
-            }
+            Err(reason) => return self.bury(job, reason).await,
         };
-        let (group, id) = (job.group(), job.id());
-        if self.patiently("look for outcome", || self.store.has_outcome(&job.session, group, id)).await? {
-            self.advance(job, None).await?;
+        if !self.may_begin(job).await? {
             return Ok(Settled::Skipped);
         }
-        if !self.patiently("pin", || self.pinning.allows(self.store(), &job.session)).await? {
-            self.metrics.pipeline.refused(Step::Eval);
-            return Err(Verdict::HandBack(NOT_MINE).into());
-        }
-        let Some(fetched) = self.fetch(task, prepared).await? else {
-            // Nobody compiles it unasked: what it was compiled from is all in the job.
-            let send_back = || campaign::send_back(&*self.broker, &eval_job);
-            let Err(reason) = self.patiently("send back to compile", send_back).await? else {
-                let recompiles = eval_job.recompiles + 1;
-                tracing::info!(job = %id.short(), recompiles, "artifacts are gone; compiling again");
-                return Ok(Settled::Recompile);
-            };
-            self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
-            return Err(Verdict::Dead(reason).into());
-        };
+        let Some(fetched) = self.fetch(task, prepared).await? else { return self.send_back(&eval_job).await };
         let outcome = self.evaluate(job, task, prepared, fetched).await?;
         self.store_outcome(&outcome).await?;
         Ok(Settled::Done)
     }
 
-    fn store(&self) -> &dyn Store {
+    /// Whether the job has no outcome yet. Ends the way of one that is not this worker's.
+    pub(super) async fn may_begin(&self, job: &Job) -> Result<bool, Stop> {
+        let (group, id) = (job.group(), job.id());
+        if self.patiently("look for outcome", || self.store.has_outcome(&job.session, group, id)).await? {
+            self.advance(job, None).await?;
+            return Ok(false);
+        }
+        if !self.patiently("pin", || self.pinning.allows(self.store(), &job.session)).await? {
+            self.metrics.pipeline.refused(Step::Eval);
+            return Err(Verdict::HandBack(NOT_MINE).into());
+        }
+        Ok(true)
+    }
+
+    /// Gives a job up, with an outcome that says why.
+    pub(super) async fn bury(&self, job: &Job, reason: String) -> Result<Settled, Stop> {
+        self.store_outcome(&Outcome::dead(job, &reason, now_ms())).await?;
+        Err(Verdict::Dead(reason).into())
+    }
+
+    /// Has a job compiled again whose artifacts are gone: nobody else does it, and what it was compiled from is all in the job.
+    pub(super) async fn send_back(&self, eval_job: &EvalJob) -> Result<Settled, Stop> {
+        let send_back = || campaign::send_back(&*self.broker, eval_job);
+        if let Err(reason) = self.patiently("send back to compile", send_back).await? {
+            return self.bury(&eval_job.job, reason).await;
+        }
+        let recompiles = eval_job.recompiles + 1;
+        tracing::info!(job = %eval_job.job.id().short(), recompiles, "artifacts are gone; compiling again");
+        Ok(Settled::Recompile)
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
@@ -164,10 +180,10 @@ impl Worker {
         let results = if fetched.candidates.is_empty() {
             Vec::new()
         } else if let Some(device) = &self.device {
-            let mut device = tokio::select! {
+            let (_turn, mut device) = tokio::select! {
                 biased;
                 () = self.draining.cancelled() => return Err(Verdict::HandBack(Duration::ZERO).into()),
-                device = device.lock() => device,
+                both = async { (self.config.turn.lock().await, device.lock().await) } => both,
             };
             work.incumbent_ms = self.best_of(job, stored_ms);
             let results = tokio::select! {
@@ -205,7 +221,7 @@ impl Worker {
     }
 
     /// Makes an outcome durable, and lets its group take the next step.
-    async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Stop> {
+    pub(super) async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Stop> {
         let job = &outcome.job;
         let stored = self.patiently("store outcome", || self.store.put_outcome(outcome)).await?;
         if stored.first {

@@ -3,10 +3,12 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
+use bluefin_common::miopen::MIOPEN_PIN;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::{Store, StoreError};
-use bluefin_common::target::Target;
 use lru::LruCache;
+
+use crate::config::DeviceSpec;
 
 /// Sessions whose pin is remembered.
 const SESSIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
@@ -20,9 +22,15 @@ pub(super) struct Pinning {
 }
 
 impl Pinning {
-    pub(super) fn new(target: &Target, device: &str) -> Self {
+    pub(super) fn new(spec: &DeviceSpec, device: &str) -> Self {
         let known = Mutex::new(LruCache::new(SESSIONS));
-        Self { key: format!("device.{target}"), value: device.to_string(), known }
+        match spec {
+            // Its target names its queue; what is left to tell apart is the library.
+            DeviceSpec::Miopen(miopen) => {
+                Self { key: MIOPEN_PIN.to_string(), value: miopen.identity().to_string(), known }
+            }
+            spec => Self { key: format!("device.{}", spec.target()), value: device.to_string(), known },
+        }
     }
 
     /// Whether this worker may evaluate for `session`. Says loudly if not, once for each session.

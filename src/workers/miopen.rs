@@ -1,0 +1,123 @@
+//! Where MIOpen's tools are, and what they can do here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use bluefin_common::miopen::Tool;
+use bluefin_common::miopen::detect::{self, ROCM, TOPOLOGY};
+use bluefin_common::target::Target;
+use bluefin_compile_worker::FinToolchain;
+use bluefin_compile_worker::sandbox::SandboxLimits;
+use bluefin_eval_worker::{DeviceSpec, MiopenDevice};
+
+use super::self_command;
+
+/// Largest file that one of the tools may write: a kernel cache, or an answer of fin's.
+const MAX_FILE: u64 = 4 << 30;
+
+/// Which fin compiles.
+#[derive(clap::Args)]
+pub struct FinArgs {
+    /// MIOpen's fin, built without a GPU [default: the one of ROCm, or in PATH]
+    #[arg(long, value_name = "PATH", env = "BLUEFIN_FIN")]
+    fin: Option<PathBuf>,
+}
+
+impl FinArgs {
+    /// The fin that was named or found.
+    pub async fn toolchain(&self) -> anyhow::Result<FinToolchain> {
+        let program = detect::find(Tool::Fin, self.fin.as_deref(), Path::new(ROCM));
+        let program = program.with_context(|| missing(Tool::Fin, self.fin.as_deref(), "--fin"))?;
+        let fin = FinToolchain::probe(&program, launcher()?).await?;
+        tracing::info!(program = %program.display(), library = fin.identity(), backend = "HIPNOGPU", "fin compiles");
+        Ok(fin)
+    }
+
+    /// The same; nothing if nobody named one and the one that is here does not work.
+    pub async fn toolchain_if_here(&self) -> anyhow::Result<Option<FinToolchain>> {
+        if self.fin.is_none() && detect::find(Tool::Fin, None, Path::new(ROCM)).is_none() {
+            return Ok(None);
+        }
+        match self.toolchain().await {
+            Ok(fin) => Ok(Some(fin)),
+            Err(error) if self.fin.is_none() => {
+                tracing::warn!(error = format!("{error:#}"), "toolchain fin is not served");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Which tools evaluate, and on which GPU.
+#[derive(clap::Args)]
+pub struct MiopenArgs {
+    /// MIOpen's fin, built for GPUs [default: the one of ROCm, or in PATH]
+    #[arg(long, value_name = "PATH", env = "BLUEFIN_FIN")]
+    fin: Option<PathBuf>,
+    /// MIOpenDriver [default: the one of ROCm, or in PATH]
+    #[arg(long, value_name = "PATH", env = "BLUEFIN_MIOPEN_DRIVER")]
+    miopen_driver: Option<PathBuf>,
+    /// GPU for MIOpen's tools, by number or UUID as HIP_VISIBLE_DEVICES takes it [default: the first]
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+}
+
+impl MiopenArgs {
+    /// A device for each tool that works here.
+    pub async fn devices(&self, target: Option<&Target>) -> anyhow::Result<Vec<DeviceSpec>> {
+        let target = match target {
+            Some(target) => target.clone(),
+            None => self.target()?,
+        };
+        let mut devices = Vec::new();
+        for (tool, named) in [(Tool::Fin, &self.fin), (Tool::MiopenDriver, &self.miopen_driver)] {
+            let Some(program) = detect::find(tool, named.as_deref(), Path::new(ROCM)) else {
+                ensure!(named.is_none(), missing(tool, named.as_deref(), "its flag"));
+                continue;
+            };
+            let topology = Path::new(TOPOLOGY);
+            match MiopenDevice::probe(tool, &program, launcher()?, &target, self.gpu.as_deref(), topology).await {
+                Ok(device) => {
+                    let library = device.identity();
+                    tracing::info!(program = %program.display(), library, backend = "HIP", %target, "MIOpen's tool evaluates");
+                    devices.push(DeviceSpec::Miopen(Box::new(device)));
+                }
+                Err(error) if named.is_none() => tracing::warn!(%error, "tool {} is not served", tool.name()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        ensure!(
+            !devices.is_empty(),
+            "neither fin nor MIOpenDriver works on this machine: name one with --fin or --miopen-driver"
+        );
+        Ok(devices)
+    }
+
+    /// What the GPU is, as the kernel driver describes it.
+    fn target(&self) -> anyhow::Result<Target> {
+        let gpus = detect::gpus(Path::new(TOPOLOGY));
+        let name = self.gpu.as_deref().unwrap_or("0");
+        let gpu = gpus.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name);
+        let gpu = gpu.with_context(|| {
+            format!(
+                "GPU {name}: not in {TOPOLOGY}; say what it is: --device miopen:<target>, such as miopen:gfx90a-104"
+            )
+        })?;
+        Ok(gpu.target.clone())
+    }
+}
+
+/// What starts the inner side of the sandbox in front of a tool: it ends with its worker, and fills no disk.
+fn launcher() -> anyhow::Result<Vec<OsString>> {
+    let limits = SandboxLimits { file_bytes: Some(MAX_FILE), ..SandboxLimits::default() };
+    Ok(self_command("sandbox-exec")?.into_iter().chain(limits.to_args()).collect())
+}
+
+fn missing(tool: Tool, named: Option<&Path>, flag: &str) -> String {
+    match named {
+        Some(named) => format!("{}: no file", named.display()),
+        None => format!("{}: not in {ROCM}/bin and not in PATH: name it with {flag}", tool.program()),
+    }
+}
