@@ -62,7 +62,7 @@ impl TimingArgs {
         let mut bench = Bench::start(&self.device).await?;
 
         let (tuned, mut figures) = tune(&mut bench, &subjects).await?;
-        figures.extend(exhaust(&mut bench, &subjects, &tuned).await?);
+        figures.extend(exhaust(&self.device, &mut bench, &subjects, &tuned).await?);
         figures.extend(ties(&mut bench, &subjects, &tuned, self.trials).await?);
         figures.extend(repeats(&self.device, &subjects, &tuned).await?);
         Ok(figures)
@@ -111,9 +111,15 @@ async fn tune(bench: &mut Bench, subjects: &[Subject]) -> anyhow::Result<(Vec<Op
 }
 
 /// Times all candidates with Triton's rule, and looks where the tuned winners stand.
-async fn exhaust(bench: &mut Bench, subjects: &[Subject], tuned: &[Option<Tuned>]) -> anyhow::Result<Vec<Figure>> {
-    // Without memory for copies the cache is flushed before each launch, as Triton does it.
-    let limits = Limits { rule: Rule::DoBench, rotation_bytes: 0, ..Limits::default() };
+async fn exhaust(
+    device: &str,
+    bench: &mut Bench,
+    subjects: &[Subject],
+    tuned: &[Option<Tuned>],
+) -> anyhow::Result<Vec<Figure>> {
+    // Without memory for copies the cache is flushed before each launch, as Triton does it. That of a CPU would take hours.
+    let rotation_bytes = if device == "host" { Limits::default().rotation_bytes } else { 0 };
+    let limits = Limits { rule: Rule::DoBench, rotation_bytes, ..Limits::default() };
     let before = bench.spent();
     let mut losses = Vec::new();
     for (index, (subject, tuned)) in subjects.iter().zip(tuned).enumerate() {
