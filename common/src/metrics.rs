@@ -1,11 +1,13 @@
 //! Metrics that every worker has. What only one role has is in the `metrics.rs` of its crate.
 
+mod sessions;
+
 use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 use crate::job::Stage;
-use crate::outcome::{CandidateOutcome, FailureKind};
+use crate::outcome::{CandidateOutcome, FailureKind, Outcome};
 
 /// Half of a pipeline: which worker a metric is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,7 @@ pub struct PipelineMetrics {
     broker_reconnects: IntCounter,
     store_reconnects: IntCounter,
     cache_fullness: Gauge,
+    sessions: sessions::SessionMetrics,
 }
 
 impl PipelineMetrics {
@@ -111,6 +114,7 @@ impl PipelineMetrics {
                 "bluefin_cache_fullness_ratio",
                 "Used memory of the artifact cache over its limit.",
             )?,
+            sessions: sessions::SessionMetrics::register(registry)?,
         };
         registry.register(Box::new(metrics.jobs.clone()))?;
         registry.register(Box::new(metrics.candidates.clone()))?;
@@ -155,9 +159,12 @@ impl PipelineMetrics {
         self.dead_letters.inc();
     }
 
-    /// The outcome of a candidate was stored by `step`.
-    pub fn candidate(&self, step: Step, outcome: &CandidateOutcome) {
-        self.candidates.with_label_values(&[step.name(), result_name(outcome)]).inc();
+    /// `outcome` was stored by `step`, as the first one of its job.
+    pub fn outcome(&self, step: Step, outcome: &Outcome) {
+        for candidate in &outcome.candidates {
+            self.candidates.with_label_values(&[step.name(), result_name(candidate)]).inc();
+        }
+        self.sessions.outcome(outcome);
     }
 
     /// A job enqueued at `enqueued_ms` starts its `step` at `now_ms`. Both in milliseconds since the Unix epoch.

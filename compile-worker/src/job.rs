@@ -312,7 +312,7 @@ impl Jobs {
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Error> {
         let stored = self.store.put_outcome(outcome).await?;
         if stored.first {
-            outcome.candidates.iter().for_each(|candidate| self.metrics.pipeline.candidate(Step::Compile, candidate));
+            self.metrics.pipeline.outcome(Step::Compile, outcome);
         }
         campaign::advance(&*self.store, &*self.broker, &outcome.job, stored.open).await?;
         Ok(())

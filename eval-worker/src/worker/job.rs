@@ -225,7 +225,7 @@ impl Worker {
         let job = &outcome.job;
         let stored = self.patiently("store outcome", || self.store.put_outcome(outcome)).await?;
         if stored.first {
-            outcome.candidates.iter().for_each(|candidate| self.metrics.pipeline.candidate(Step::Eval, candidate));
+            self.metrics.pipeline.outcome(Step::Eval, outcome);
         }
         self.advance(job, Some(stored.open)).await
     }
