@@ -1,46 +1,64 @@
 //! `bluefin enqueue`: plans a session and puts what is missing into the queues.
 
+pub mod miopen;
+
+use std::collections::HashSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::bail;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::job::Stage;
-use bluefin_common::session::{Session, SessionName};
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{Session, SessionName, Tuner};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Enqueued, Enqueuer, Publish};
+use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Budget, plan_problem};
 use serde::Serialize;
 
-use crate::admin::AdminArgs;
-use crate::input::{Input, InputArgs};
-use crate::out;
+use crate::admin::{Admin, AdminArgs};
+use crate::input::{Input, InputArgs, nothing};
 use crate::ports::FleetArgs;
+use crate::{applicability, out};
 
 /// Problems planned at a time: what bounds the memory of a large plan.
 const PROBLEMS: usize = 64;
 
 /// Plan a session and enqueue its jobs
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin enqueue examples/resnet50.txt --session nightly --target gfx90a-104\n\n\
-    Running it again enqueues only what is missing; a larger --budget adds to what is there.")]
+#[command(after_help = "Examples:\n  bluefin enqueue examples/resnet50.txt --session nightly --target gfx90a-104\n  \
+    bluefin enqueue --session 1 -t resnet50 --stage perf,find\n  \
+    bluefin enqueue --session 1 -t resnet50 --algorithm Winograd --tunable\n\n\
+    A session of MIOpen's solvers is made by bluefin session new, and asks for bluefin solvers update and bluefin \
+    applicability update before. Running it again enqueues only what is missing; a larger --budget adds to what is there.")]
 pub struct EnqueueArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Name of the session; created if there is none of that name
-    #[arg(long, value_name = "NAME")]
+    /// Problems of this tag of the library
+    #[arg(short, long, value_name = "TAG")]
+    tag: Option<TagName>,
+    /// Problems of all tags of the library
+    #[arg(long, alias = "all_configs", conflicts_with = "tag")]
+    all_tags: bool,
+    /// Name of the session; one of kernel specs is made if there is none of that name
+    #[arg(long, alias = "session_id", value_name = "NAME")]
     session: SessionName,
     /// What to tune for: host, gfx90a-104 (architecture and CUs), sm_90-132 [default: the session's, or host]
     #[arg(long)]
     target: Option<Target>,
-    /// Stages to run: perf finds the best params of each solver, find times the best of all solvers
-    #[arg(long, value_name = "perf,find", value_delimiter = ',', value_parser = parse_stage, default_values = ["perf", "find"])]
+    /// Stages to run: perf finds the best params of each solver, find times the best of all solvers [default: the
+    /// session's, or both]
+    #[arg(long, alias = "fin_steps", value_name = "perf,find", value_delimiter = ',', value_parser = parse_stage)]
     stage: Vec<Stage>,
     /// Why this session is run
     #[arg(short, long, default_value = "")]
     label: String,
+    #[command(flatten)]
+    choice: miopen::ChoiceArgs,
     /// Publish all jobs without an outcome again, also those known to be in a queue: after a broker lost its data
     #[arg(long)]
     again: bool,
@@ -55,7 +73,9 @@ pub struct EnqueueArgs {
 
 /// A stage by its name.
 pub fn parse_stage(text: &str) -> Result<Stage, String> {
-    Stage::ALL.into_iter().find(|stage| stage.name() == text).ok_or_else(|| "expected perf or find".to_string())
+    // fin's names of its steps hold that of their stage: miopen_perf_compile.
+    let word = text.strip_prefix("miopen_").and_then(|step| step.split('_').next()).unwrap_or(text);
+    Stage::ALL.into_iter().find(|stage| stage.name() == word).ok_or_else(|| "expected perf or find".to_string())
 }
 
 /// What planning a session came to.
@@ -81,25 +101,98 @@ pub struct Plan {
 
 impl EnqueueArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let mut stages = self.stage.clone();
-        stages.sort();
-        stages.dedup();
-        if !stages.contains(&Stage::Perf) {
-            return Err(crate::usage("--stage find needs perf: its candidates are the best of the perf stage"));
+        let library = self.tag.is_some() || self.all_tags;
+        if self.input.files.is_empty() && self.input.kernel.is_empty() && !library {
+            return Err(nothing());
         }
         let admin = self.admin.start().await?;
         let store = self.fleet.store().await?;
         let stored = store.session(&self.session).await?;
-        let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
-        let input = self.input.read(&target)?;
-        let broker = self.fleet.broker().await?;
+        let (mut problems, rejects) = self.input.listed()?;
+        if library {
+            problems.extend(applicability::problems(&*store, self.tag.as_ref()).await?);
+        }
         let metrics = Metrics::register(&admin.registry)?;
+        metrics.rejected(rejects.len() as u64);
+        let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
+        let code = match stored.filter(|session| session.tuner != Tuner::Kernels) {
+            Some(session) => {
+                self.check(&session)?;
+                let broker = self.fleet.broker().await?;
+                admin.readiness.ready();
+                let mut seen = HashSet::new();
+                problems.retain(|problem| seen.insert(problem.clone()));
+                let stages = if self.stage.is_empty() { session.stages.clone() } else { self.stages() };
+                let ways = miopen::Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
+                let hint = self.tag.as_ref().map_or_else(String::new, |tag| format!(" -t {tag}"));
+                let plan = miopen::enqueue(&ways, &session, &problems, &self.choice.choice(), &stages, &hint).await?;
+                let plan = miopen::MiopenPlan { rejects, ..plan };
+                broker.close().await;
+                if self.json {
+                    out::json(&plan)?
+                } else {
+                    out::line(plan.sentence())?
+                }
+                plan.complain()
+            }
+            None => self.kernels(&store, problems, rejects, &admin, &metrics, publish).await?,
+        };
+        admin.stop().await;
+        Ok(code)
+    }
+
+    /// What was asked for has to fit a session of MIOpen's solvers.
+    fn check(&self, session: &Session) -> anyhow::Result<()> {
+        let name = &session.name;
+        if !self.input.kernel.is_empty() {
+            return Err(crate::usage(format!("--kernel: session {name} tunes MIOpen's solvers")));
+        }
+        if let Some(target) = self.target.as_ref().filter(|target| **target != session.target) {
+            return Err(crate::usage(format!("--target {target}: session {name} is for {}", session.target)));
+        }
+        if !self.label.is_empty() && self.label != session.label {
+            eprintln!("--label: session {name} keeps its own: {:?}", session.label);
+        }
+        Ok(())
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let mut stages = self.stage.clone();
+        stages.sort();
+        stages.dedup();
+        stages
+    }
+
+    /// Plans a session of kernel specs.
+    async fn kernels(
+        &self,
+        store: &Arc<dyn Store>,
+        problems: Vec<Problem>,
+        rejects: Vec<String>,
+        admin: &Admin,
+        metrics: &Metrics,
+        publish: Publish,
+    ) -> anyhow::Result<ExitCode> {
+        let stored = store.session(&self.session).await?;
+        if !self.choice.is_empty() {
+            return Err(crate::usage(format!(
+                "--solver, --algorithm, --tunable and --dynamic-only choose among MIOpen's solvers; session {} is none of \
+                 those: make it with bluefin session new",
+                self.session
+            )));
+        }
+        let own = stored.as_ref().map_or_else(|| Stage::ALL.to_vec(), |session| session.stages.clone());
+        let stages = if self.stage.is_empty() { own } else { self.stages() };
+        if !stages.contains(&Stage::Perf) {
+            return Err(crate::usage("--stage find needs perf: its candidates are the best of the perf stage"));
+        }
+        let target = self.target.clone().or_else(|| stored.map(|session| session.target)).unwrap_or(Target::Host);
+        let input = self.input.with_specs(&target, problems, rejects)?;
+        let broker = self.fleet.broker().await?;
         admin.readiness.ready();
         let session = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
-        let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
-        let plan = enqueue(&*store, &*broker, &session, input, self.input.budget, publish, &metrics).await?;
+        let plan = enqueue(&**store, &*broker, &session, input, self.input.budget, publish, metrics).await?;
         broker.close().await;
-        admin.stop().await;
         if self.json {
             out::json(&plan)?;
         } else {
@@ -120,7 +213,6 @@ pub async fn enqueue(
     publish: Publish,
     metrics: &Metrics,
 ) -> anyhow::Result<Plan> {
-    metrics.rejected(input.rejects.len() as u64);
     if input.specs.is_empty() {
         bail!("no kernel spec is for target {}", session.target);
     }

@@ -12,7 +12,7 @@ use bluefin_producer::input::{Overrides, read_file};
 use bluefin_producer::plan::{Budget, LoadedSpec};
 
 /// What is to be tuned.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct InputArgs {
     /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
     #[arg(value_name = "FILE")]
@@ -49,10 +49,14 @@ impl InputArgs {
     /// Reads everything that was named. Rejected lines are returned, not an error; no problem at all is one.
     pub fn read(&self, target: &Target) -> anyhow::Result<Input> {
         if self.files.is_empty() && self.kernel.is_empty() {
-            return Err(crate::usage(
-                "nothing to tune: name a FILE of driver commands, - for standard input, or --kernel",
-            ));
+            return Err(nothing());
         }
+        let (problems, rejects) = self.listed()?;
+        self.with_specs(target, problems, rejects)
+    }
+
+    /// The problems of the files, and the lines that were not taken.
+    pub fn listed(&self) -> anyhow::Result<(Vec<Problem>, Vec<String>)> {
         let overrides = Overrides {
             batchsizes: self.batchsize.clone(),
             directions: (!self.direction.is_empty()).then(|| self.direction.clone()),
@@ -65,6 +69,16 @@ impl InputArgs {
             rejects.extend(list.messages());
             problems.extend(list.problems.into_iter().map(|sourced| sourced.problem));
         }
+        Ok((problems, rejects))
+    }
+
+    /// `problems` and those of the user's own kernels, each once, with the specs that may solve them.
+    pub fn with_specs(
+        &self,
+        target: &Target,
+        mut problems: Vec<Problem>,
+        rejects: Vec<String>,
+    ) -> anyhow::Result<Input> {
         let mut specs = LoadedSpec::shipped()?;
         for path in &self.kernel {
             let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
@@ -113,6 +127,11 @@ impl Input {
         }
         Ok(groups)
     }
+}
+
+/// There is nothing to be tuned.
+pub fn nothing() -> anyhow::Error {
+    crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, or --kernel")
 }
 
 fn parse_sizes(text: &str) -> anyhow::Result<BTreeMap<String, i64>> {

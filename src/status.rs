@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::job::{compile_queue, eval_queue};
+use bluefin_common::miopen::Tool;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Progress, Store};
@@ -112,6 +113,8 @@ async fn queue_depths(broker: &dyn Broker, sessions: &[SessionStatus]) -> anyhow
     let mut names: Vec<String> = ["cc", "clang"].into_iter().map(compile_queue).collect();
     let pins = sessions.iter().flat_map(|status| status.pins.keys());
     names.extend(pins.filter_map(|pin| pin.strip_prefix("toolchain.")).map(compile_queue));
+    let tools = sessions.iter().filter_map(|status| status.session.tuner.tool());
+    names.extend(tools.filter(|tool| *tool == Tool::Fin).map(|tool| compile_queue(tool.name())));
     names.extend(sessions.iter().map(|status| eval_queue(&status.session.target, status.session.tuner.tool())));
     names.push(DEAD_QUEUE.to_string());
     let mut depths = BTreeMap::new();

@@ -58,7 +58,7 @@ fn wrong_usage_and_failures_have_their_own_exit_codes() {
     fails(2, "1..=2147483647", &["tune", &list, "--batchsize", "0"]);
     fails(2, "expected F, B or W", &["tune", &list, "--direction", "Q"]);
     fails(2, "BLUEFIN_REDIS_URL", &["status"]);
-    fails(2, "needs perf", &["enqueue", &list, "--session", "a", "--stage", "find"]);
+    fails(2, "expected perf or find", &["enqueue", &list, "--session", "a", "--stage", "fund"]);
     let missing = path("missing.txt");
     let reason = format!("error: {missing}: No such file or directory (os error 2)\n");
     fails(1, &reason, &["problems", "list", &missing]);

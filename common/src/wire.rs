@@ -43,6 +43,7 @@ message!(Outcome, 3, 2, "outcome");
 message!(Session, 4, 2, "session");
 message!(crate::spec::Bundle, 5, 1, "kernel spec");
 message!(crate::store::CompileRecord, 6, 1, "compile record");
+message!(crate::miopen::solver::Solver, 8, 1, "solver");
 
 /// Bytes that are no value of the expected kind.
 #[derive(Debug, thiserror::Error)]

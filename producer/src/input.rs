@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::Path;
 
 use bluefin_common::db::perf_db;
-use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, PerfDbKey, PerfKeyError, Problem};
+use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, KeyError, PerfDbKey, PerfKeyError, Problem};
 
 pub use change::Overrides;
 pub use file::{InputError, MAX_FILE, read_bytes};
@@ -169,7 +169,9 @@ fn problem_of_perf_key(key: &str) -> Result<Problem, String> {
         return BatchNormProblem::from_perf_db_key(key).map(Problem::BatchNorm).map_err(|error| error.to_string());
     }
     let key: PerfDbKey = key.parse().map_err(|error: PerfKeyError| error.to_string())?;
-    ConvProblem::from_perf_db_key(&key).map(Problem::Conv).map_err(|error| error.to_string())
+    // It is read by way of the other kind of key.
+    let renamed = |error: KeyError| error.to_string().replacen("find-db key", "perf-db key", 1);
+    ConvProblem::from_perf_db_key(&key).map(Problem::Conv).map_err(renamed)
 }
 
 /// Fields of a perf-db key of a batch norm; one of a convolution has 24.

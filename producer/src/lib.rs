@@ -1,6 +1,7 @@
 //! The producer: reads problems, captures them from a running application, plans a session's jobs and enqueues what is missing.
 #![forbid(unsafe_code)]
 
+pub mod applicability;
 pub mod capture;
 pub mod driver;
 pub mod enqueue;
@@ -8,6 +9,7 @@ pub mod input;
 pub mod library;
 pub mod plan;
 pub mod session;
+pub mod solvers;
 
 mod error;
 mod metrics;

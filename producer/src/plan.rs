@@ -1,5 +1,7 @@
 //! From problems to jobs: which specs apply, which candidates the budget allows, how they are batched.
 
+pub mod miopen;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,6 +24,12 @@ pub enum Budget {
     Candidates(usize),
     /// The whole space.
     All,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::NORMAL
+    }
 }
 
 impl Budget {

@@ -121,7 +121,8 @@ impl ConvProblem {
     /// the stride times as large, as in most networks, or else the smallest.
     ///
     /// # Errors
-    /// As for [`ConvProblem::from_find_db_key`].
+    /// As for [`ConvProblem::from_find_db_key`], and a key that no problem has, such as one with a pad in a depth that is not
+    /// there.
     pub fn from_perf_db_key(key: &PerfDbKey) -> Result<Self, KeyError> {
         let [
             spatial,
@@ -159,7 +160,7 @@ impl ConvProblem {
                 Direction::BackwardData | Direction::BackwardWeights => place.input_of(input[axis]),
             };
         }
-        Self::from_find_db_key(&FindDbKey {
+        let problem = Self::from_find_db_key(&FindDbKey {
             spatial,
             in_channels,
             input,
@@ -176,7 +177,12 @@ impl ConvProblem {
             direction: key.direction,
             group,
             casts: [None; 3],
-        })
+        })?;
+        let printed = PerfDbKey::from(&problem);
+        if printed == *key {
+            return Ok(problem);
+        }
+        Err(KeyError::malformed("columns", key, printed.to_string()))
     }
 }
 

@@ -33,7 +33,11 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    pub(super) fn malformed(field: &'static str, found: impl fmt::Display, expected: impl Into<String>) -> Self {
+    pub(in crate::problem) fn malformed(
+        field: &'static str,
+        found: impl fmt::Display,
+        expected: impl Into<String>,
+    ) -> Self {
         Self::Malformed { field, found: found.to_string().chars().take(80).collect(), expected: expected.into() }
     }
 }

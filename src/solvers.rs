@@ -1,0 +1,145 @@
+//! `bluefin solvers`: what MIOpen's library lists.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use bluefin_common::miopen::fin::Fin;
+use bluefin_common::session::{Session, SessionName, Tuner};
+use bluefin_common::store::Store;
+use bluefin_producer::input::read_bytes;
+use bluefin_producer::solvers::{self, algorithm, from_document};
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+
+use crate::out;
+use crate::ports::StoreArgs;
+
+/// Keep and show the solvers that a session's MIOpen has
+#[derive(Subcommand)]
+#[command(after_help = "Example:\n  bluefin solvers update --session 1\n  bluefin solvers list --session 1")]
+pub enum SolversVerb {
+    Update(UpdateArgs),
+    List(ListArgs),
+}
+
+/// Ask fin for the solvers of its library and keep them for the session
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  bluefin solvers update --session 1\n  \
+    bluefin solvers update --session 1 --from fin_output.json")]
+pub struct UpdateArgs {
+    /// The session that they are for
+    #[arg(long, alias = "session_id", value_name = "NAME")]
+    pub session: SessionName,
+    /// The fin executable
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_FIN, conflicts_with = "from")]
+    pub fin: PathBuf,
+    /// Read fin's answer to get_solvers from this file instead of running fin
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Where ROCm installs fin.
+pub const DEFAULT_FIN: &str = "/opt/rocm/bin/fin";
+
+/// Print the solvers that are kept for a session
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:\n  bluefin solvers list --session 1 --json")]
+pub struct ListArgs {
+    /// The session
+    #[arg(long, alias = "session_id", value_name = "NAME")]
+    session: SessionName,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl SolversVerb {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Update(args) => args.run().await,
+            Self::List(args) => args.run().await,
+        }
+    }
+}
+
+impl UpdateArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let opened = self.store.open().await?;
+        let updated = self.update(&*opened.store).await;
+        opened.close().await;
+        let updated = updated?;
+        if self.json {
+            out::json(&updated)?;
+        } else {
+            let solvers::Updated { solvers, tunable, gone } = updated;
+            out::line(format_args!("session {}: {solvers} solvers, {tunable} tunable, {gone} gone", self.session))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Replaces the snapshot of the session.
+    pub async fn update(&self, store: &dyn Store) -> anyhow::Result<solvers::Updated> {
+        miopen_session(store, &self.session).await?;
+        let found = match &self.from {
+            Some(path) => from_document(&read_bytes(path)?)
+                .map_err(|reason| anyhow::anyhow!(reason))
+                .with_context(|| path.display().to_string())?,
+            None => Fin::new(&self.fin, Vec::new())
+                .solvers()
+                .await
+                .map_err(|trouble| anyhow::anyhow!("fin: {}", trouble.into_failure().detail))?,
+        };
+        Ok(solvers::update(store, &self.session, &found).await?)
+    }
+}
+
+/// The session of that name, which must be one of MIOpen's solvers.
+pub async fn miopen_session(store: &dyn Store, name: &SessionName) -> anyhow::Result<Session> {
+    let Some(session) = store.session(name).await? else {
+        bail!("session {name}: there is none of that name; make it with bluefin session new --name {name}");
+    };
+    if session.tuner == Tuner::Kernels {
+        bail!("session {name}: it tunes kernel specs, which have no list of solvers");
+    }
+    Ok(session)
+}
+
+impl ListArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let opened = self.store.open_to_read().await?;
+        let mut found: Vec<_> = solvers::snapshot(&*opened.store, &self.session).await?.into_values().collect();
+        if found.is_empty() {
+            bail!("session {0}: no solvers are kept for it; run bluefin solvers update --session {0}", self.session);
+        }
+        found.sort_by_key(|solver| solver.id);
+        if self.json {
+            out::json(&found)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["id", "name", "primitive", "algorithm", "tunable", "dynamic"]);
+        for solver in found {
+            let algorithm = if solver.primitive == "batch_norm" { "" } else { algorithm(&solver.name).name() };
+            let yes = |set: bool| if set { "yes" } else { "" }.to_string();
+            table.add_row([
+                solver.id.to_string(),
+                solver.name,
+                solver.primitive,
+                algorithm.to_string(),
+                yes(solver.tunable),
+                yes(solver.dynamic),
+            ]);
+        }
+        out::line(table.trim_fmt())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
