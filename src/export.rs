@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_exporter::{ExportReport, ExportRequest, Metrics, export};
+use bluefin_producer::library::{Library, TagName};
 
 use crate::admin::AdminArgs;
 use crate::out;
@@ -15,12 +17,25 @@ use crate::ports::FleetArgs;
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin export --session nightly --find-db --perf-db --kernel-db --out db\n  \
+    bluefin export --session 1 -f -t resnet50\n  \
     bluefin export --state bluefin.db --session tune-host --find-db --out db\n\n\
     Without any of the format flags all are written. The same outcomes give the same bytes.")]
 pub struct ExportArgs {
     /// The session to export
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "session_id", value_name = "NAME")]
     session: SessionName,
+    /// Only problems of this tag of the library
+    #[arg(short = 't', long, alias = "config_tag", value_name = "TAG")]
+    config_tag: Option<TagName>,
+    /// The session's architecture, which it is held against
+    #[arg(short, long)]
+    arch: Option<String>,
+    /// The session's compute units, which they are held against
+    #[arg(short, long, alias = "num_cu")]
+    num_cu: Option<u32>,
+    /// Base name of the files [default: the one that MIOpen looks for, such as gfx90a68]
+    #[arg(long, value_name = "NAME", value_parser = parse_filename)]
+    filename: Option<String>,
     /// The find db (text): best solvers of each convolution
     #[arg(short, long)]
     find_db: bool,
@@ -63,7 +78,30 @@ pub fn parse_top(text: &str) -> Result<Top, String> {
     }
 }
 
+/// A name without folders.
+fn parse_filename(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0']) && text.len() <= 100;
+    plain
+        .then(|| text.to_string())
+        .ok_or_else(|| "expected a file name of at most 100 bytes, without folders".to_string())
+}
+
 impl ExportArgs {
+    /// What to write, for the problems that were asked for.
+    async fn export(&self, store: &dyn Store, mut request: ExportRequest) -> anyhow::Result<ExportReport> {
+        if let Some(tag) = &self.config_tag {
+            let problems = Library::new(store).problems(tag).await?;
+            request.only = Some(Arc::new(problems.into_iter().map(|tagged| tagged.problem).collect()));
+        }
+        if let Some(session) = store.session(&self.session).await? {
+            let (target, arch, cus) = (&session.target, self.arch.as_deref(), self.num_cu);
+            if arch.is_some_and(|arch| arch != target.arch()) || cus.is_some_and(|cus| cus != target.cus()) {
+                return Err(crate::usage(format!("--arch, --num-cu: session {} is for {target}", self.session)));
+            }
+        }
+        Ok(export(store, &self.session, &request).await?)
+    }
+
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let any = self.find_db || self.perf_db || self.kernel_db || self.winners;
         let request = ExportRequest {
@@ -73,13 +111,15 @@ impl ExportArgs {
             winners: self.winners || !any,
             top: self.top.0,
             out: self.out.clone(),
+            only: None,
+            base_name: self.filename.clone(),
         };
         let admin = self.admin.start().await?;
         let metrics = Metrics::register(&admin.registry)?;
         admin.readiness.ready();
         let report = match &self.state {
-            Some(path) => export(&SqliteStore::open_read_only(path).await?, &self.session, &request).await?,
-            None => export(&*self.fleet.store().await? as &dyn Store, &self.session, &request).await?,
+            Some(path) => self.export(&SqliteStore::open_read_only(path).await?, request).await?,
+            None => self.export(&*self.fleet.store().await?, request).await?,
         };
         metrics.exported(&report);
         admin.stop().await;

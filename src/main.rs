@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod applicability;
 mod bench;
 mod capture;
 mod coverage;
@@ -18,7 +19,9 @@ mod problems;
 mod progress;
 mod release;
 mod report;
+mod run;
 mod session;
+mod solvers;
 mod status;
 mod tune;
 mod workers;
@@ -57,12 +60,31 @@ enum Verb {
     /// MITuna's name of `session new`
     #[command(name = "init_session", hide = true)]
     InitSession(session::NewArgs),
+    #[command(subcommand)]
+    Solvers(solvers::SolversVerb),
+    /// MITuna's names of `solvers update` and `solvers list`
+    #[command(name = "update_solvers", hide = true)]
+    UpdateSolvers(solvers::UpdateArgs),
+    #[command(name = "list_solvers", hide = true)]
+    ListSolvers(solvers::ListArgs),
+    #[command(subcommand)]
+    Applicability(applicability::ApplicabilityVerb),
+    /// MITuna's name of `applicability update`
+    #[command(name = "update_applicability", hide = true)]
+    UpdateApplicability(applicability::UpdateArgs),
     Enqueue(enqueue::EnqueueArgs),
+    Run(Box<run::RunArgs>),
+    /// MITuna's name of `enqueue`
+    #[command(name = "load_job", hide = true)]
+    LoadJob(enqueue::EnqueueArgs),
     CompileWorker(workers::CompileWorkerArgs),
     EvalWorker(workers::EvalWorkerArgs),
     Status(status::StatusArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
+    /// MITuna's name of `export`
+    #[command(name = "export_db", hide = true)]
+    ExportDb(export::ExportArgs),
     #[command(subcommand)]
     Release(release::ReleaseVerb),
     Install(install::InstallArgs),
@@ -128,7 +150,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::SandboxExec(args) => return Ok(args.run()),
         verb => verb,
     };
-    let logs = matches!(verb, Verb::Enqueue(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_));
+    let logs = matches!(verb, Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_));
     logging::start(cli.log, if logs { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -138,11 +160,17 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::ImportConfigs(args) => args.run().await,
             Verb::Session(verb) => verb.run().await,
             Verb::InitSession(args) => args.run().await,
-            Verb::Enqueue(args) => args.run().await,
+            Verb::Solvers(verb) => verb.run().await,
+            Verb::UpdateSolvers(args) => args.run().await,
+            Verb::ListSolvers(args) => args.run().await,
+            Verb::Applicability(verb) => verb.run().await,
+            Verb::UpdateApplicability(args) => args.run().await,
+            Verb::Enqueue(args) | Verb::LoadJob(args) => args.run().await,
+            Verb::Run(args) => args.run().await,
             Verb::CompileWorker(args) => args.run().await,
             Verb::EvalWorker(args) => args.run().await,
             Verb::Status(args) => args.run().await,
-            Verb::Export(args) => args.run().await,
+            Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,
             Verb::Release(verb) => verb.run().await,

@@ -12,7 +12,7 @@ use bluefin_producer::input::{self, Overrides};
 use bluefin_producer::library::TagName;
 use clap::Subcommand;
 
-pub use import::ImportArgs;
+pub use import::{ImportArgs, Operation, Precision};
 
 use crate::ports::StoreArgs;
 

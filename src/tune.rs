@@ -178,14 +178,7 @@ impl TuneArgs {
         mut result: serde_json::Value,
     ) -> anyhow::Result<bool> {
         let store = &*ports.store;
-        let request = ExportRequest {
-            find_db: true,
-            perf_db: true,
-            kernel_db: true,
-            winners: true,
-            top: Some(4),
-            out: self.out.clone(),
-        };
+        let request = ExportRequest::all(self.out.clone());
         let exported = export(store, &session.name, &request).await?;
         let summaries = summaries(store, session, groups).await?;
         if self.json {
@@ -211,8 +204,9 @@ fn interrupted() -> ExitCode {
     ExitCode::from(130)
 }
 
-/// Shows how far the session is until it is `complete`, then stops the workers. Returns whether it was interrupted.
-async fn wait(
+/// Shows how far the session is until it is `complete`, then stops the workers of this process, if there are any. Returns
+/// whether it was interrupted.
+pub async fn wait(
     store: &dyn Store,
     session: &Session,
     mut running: Running,
@@ -230,7 +224,7 @@ async fn wait(
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = shutdown.cancelled() => break None,
-            result = running.join_next() => break result,
+            Some(result) = running.join_next() => break Some(result),
         }
     };
     display.finish();

@@ -90,8 +90,7 @@ async fn the_same_outcomes_export_the_same_bytes_from_either_store() {
         embedded.settle_group(&name, outcome.group()).await.unwrap();
     }
     let out = fleet.folder.path().join("embedded");
-    let request =
-        ExportRequest { find_db: true, perf_db: true, kernel_db: true, winners: true, top: Some(4), out: out.clone() };
+    let request = ExportRequest::all(out.clone());
     export(&embedded, &name, &request).await.unwrap();
     assert_eq!(files(&out), distributed);
 }

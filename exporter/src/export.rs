@@ -1,9 +1,12 @@
 //! The verb: stream, fold, write, put in place.
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use serde::Serialize;
@@ -11,7 +14,7 @@ use tracing::info;
 
 use crate::error::ExportError;
 use crate::fold::{Records, Wanted};
-use crate::stream::{self, Slice};
+use crate::stream::{self, Group, Slice};
 use crate::{kernels, winners};
 use bluefin_common::db::WriteError;
 use bluefin_common::files::FileSet;
@@ -30,6 +33,27 @@ pub struct ExportRequest {
     pub top: Option<usize>,
     /// Folder; made if need be.
     pub out: PathBuf,
+    /// Only these problems; `None`: all.
+    pub only: Option<Arc<HashSet<Problem>>>,
+    /// Base name of the databases; `None`: the one that MIOpen looks for.
+    pub base_name: Option<String>,
+}
+
+impl ExportRequest {
+    /// Everything of a session, with at most four solvers for each find-db key, as MIOpen ships them.
+    #[must_use]
+    pub fn all(out: PathBuf) -> Self {
+        Self {
+            find_db: true,
+            perf_db: true,
+            kernel_db: true,
+            winners: true,
+            top: Some(4),
+            out,
+            only: None,
+            base_name: None,
+        }
+    }
 }
 
 /// What was written.
@@ -69,7 +93,7 @@ pub async fn export(
         winners: request.winners,
     };
     let Gathered { session, mut records, groups, outcomes, unfinished, warnings: told } =
-        gather(store, session, wanted).await?;
+        gather(store, session, wanted, request.only.clone()).await?;
     let mut warnings = Vec::new();
     if unfinished > 0 {
         warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
@@ -77,8 +101,9 @@ pub async fn export(
     warnings.extend(told);
     let mut files = FileSet::new(&request.out)?;
     let mut counts = Vec::new();
+    let base = request.base_name.clone().unwrap_or_else(|| session.target.db_basename());
     if request.kernel_db {
-        let path = files.add(&format!("{}.kdb", session.target.db_basename()))?;
+        let path = files.add(&format!("{base}.kdb"))?;
         let (rows, missing) = kernels::write(store, std::mem::take(&mut records.kernels), &path).await?;
         counts.push(rows);
         warnings.extend(missing);
@@ -86,7 +111,7 @@ pub async fn export(
     let top = request.top;
     let name = session.name.clone();
     let write = move || -> Result<_, ExportError> {
-        write_files(&session, records, wanted, top, &mut files, &mut counts)?;
+        write_files(&session, &base, records, wanted, top, &mut files, &mut counts)?;
         Ok((files.commit()?, counts))
     };
     let (paths, counts) = tokio::task::spawn_blocking(write).await??;
@@ -111,8 +136,13 @@ pub(crate) struct Gathered {
     pub warnings: Vec<String>,
 }
 
-/// Streams and folds the outcomes of a session.
-pub(crate) async fn gather(store: &dyn Store, name: &SessionName, wanted: Wanted) -> Result<Gathered, ExportError> {
+/// Streams and folds the outcomes of a session, all or `only` those of some problems.
+pub(crate) async fn gather(
+    store: &dyn Store,
+    name: &SessionName,
+    wanted: Wanted,
+    only: Option<Arc<HashSet<Problem>>>,
+) -> Result<Gathered, ExportError> {
     let session = find_session(store, name).await?;
     let unfinished = store.progress(&session.name).await?.unsettled_groups;
     let mut groups = store.groups(&session.name).await?;
@@ -120,7 +150,11 @@ pub(crate) async fn gather(store: &dyn Store, name: &SessionName, wanted: Wanted
     groups.sort_unstable();
     let fold = move |slice: Slice| {
         let mut records = Records::default();
-        for group in slice.groups() {
+        let asked = |group: &Group<'_>| {
+            let problem = group.outcomes.first().map(|outcome| &outcome.job.problem);
+            only.as_ref().is_none_or(|only| problem.is_some_and(|problem| only.contains(problem)))
+        };
+        for group in slice.groups().filter(asked) {
             records.add(slice.session(), group.library, group.outcomes, wanted);
         }
         records
@@ -147,13 +181,13 @@ async fn find_session(store: &dyn Store, name: &SessionName) -> Result<Session, 
 /// Writes all but the kernel db, and the number of records of each to `counts`.
 fn write_files(
     session: &Session,
+    base: &str,
     mut records: Records,
     wanted: Wanted,
     top: Option<usize>,
     files: &mut FileSet,
     counts: &mut Vec<u64>,
 ) -> Result<(), ExportError> {
-    let base = session.target.db_basename();
     if wanted.find_db {
         let db = records.take_find_db(top);
         let path = files.add(&format!("{base}.{}.fdb.txt", session.target.backend()))?;

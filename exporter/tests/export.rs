@@ -59,7 +59,7 @@ block = ["BLOCK"]
 "#;
 
 fn request(out: &Path) -> ExportRequest {
-    ExportRequest { find_db: true, perf_db: true, kernel_db: true, winners: true, top: Some(4), out: out.to_path_buf() }
+    ExportRequest::all(out.to_path_buf())
 }
 
 async fn exported(store: &dyn Store, out: &Path) -> ExportReport {

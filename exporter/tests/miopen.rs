@@ -62,14 +62,7 @@ fn timed(found: Candidate, ms: f64, tunable: bool, kernels: Vec<KernelObject>) -
 
 async fn files(store: &SqliteStore, session: &Session) -> (FindDb, PerfDb, KernelDb, Vec<String>) {
     let out = tempfile::tempdir().unwrap();
-    let request = ExportRequest {
-        find_db: true,
-        perf_db: true,
-        kernel_db: true,
-        winners: true,
-        top: Some(4),
-        out: out.path().to_path_buf(),
-    };
+    let request = ExportRequest::all(out.path().to_path_buf());
     let report = export(store, &session.name, &request).await.unwrap();
     let read = |name: &str| std::fs::read(out.path().join(name)).unwrap();
     (

@@ -67,14 +67,7 @@ async fn a_million_outcomes() {
     let store = Repeated { sample, encoded, batch_of, kernels };
 
     let out = tempfile::tempdir().unwrap();
-    let request = ExportRequest {
-        find_db: true,
-        perf_db: true,
-        kernel_db: true,
-        winners: true,
-        top: Some(4),
-        out: out.path().to_path_buf(),
-    };
+    let request = ExportRequest::all(out.path().to_path_buf());
     let started = Instant::now();
     let report = export(&store, &session.name, &request).await.unwrap();
     let took = started.elapsed();

@@ -45,14 +45,7 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
     };
     let session = fill(&*store, outcomes).await?;
     let filled = peak_rss_mib();
-    let request = ExportRequest {
-        find_db: true,
-        perf_db: true,
-        kernel_db: true,
-        winners: false,
-        top: Some(4),
-        out: folder.join("out"),
-    };
+    let request = ExportRequest { winners: false, ..ExportRequest::all(folder.join("out")) };
     let started = Instant::now();
     let report = export(&*store, &session.name, &request).await?;
     let took = started.elapsed();

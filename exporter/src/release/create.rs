@@ -65,7 +65,7 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
     let mut target = request.target.clone();
     for name in &request.sessions {
         let wanted = Wanted { find_db: true, perf_db: true, kernel_db: true, winners: false };
-        let part = gather(store, name, wanted).await?;
+        let part = gather(store, name, wanted, None).await?;
         if part.unfinished > 0 && !request.partial {
             let (unfinished, groups) = (part.unfinished, part.groups);
             return Err(ReleaseError::Unfinished { name: name.clone(), unfinished, groups });

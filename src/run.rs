@@ -1,0 +1,394 @@
+//! `bluefin run`: a campaign from a plan file, from problems to databases.
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bluefin_common::broker::Broker;
+use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_common::db::solvers::Solvers;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{Session, Tuner};
+use bluefin_common::shutdown;
+use bluefin_common::store::Progress;
+use bluefin_exporter::db::check::{CheckRequest, check};
+use bluefin_exporter::{ExportReport, ExportRequest, export};
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::Publish;
+use bluefin_producer::library::Library;
+use bluefin_producer::plan::Budget;
+use bluefin_producer::session::{Wanted, make};
+use bluefin_producer::solvers::{Choice, snapshot};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{Admin, AdminArgs};
+use crate::enqueue::miopen;
+use crate::input::InputArgs;
+use crate::ports::{Opened, StoreArgs};
+use crate::problems::ImportArgs;
+use crate::session::{BudgetArgs, NewArgs};
+use crate::solvers::DEFAULT_FIN;
+use crate::tune::wait;
+use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
+use crate::{applicability, enqueue, out, solvers};
+use plan::{ExportStep, ImportStep, Output, PlanFile, SessionStep};
+
+/// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  bluefin run examples/plan.toml --dry-run\n  bluefin run plan.toml\n\n\
+    Each step may be repeated: after an interrupt or a failure the same command continues. With a fleet (--amqp and --redis, \
+    or BLUEFIN_AMQP_URL and BLUEFIN_REDIS_URL) its workers do the work; without one, this process does.")]
+pub struct RunArgs {
+    /// The plan, in TOML
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// Only print what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what was done as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl RunArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let plan = PlanFile::read(&self.plan)?;
+        let wanted = plan.session.args().wanted()?;
+        if self.dry_run {
+            return self.describe(&plan, &wanted);
+        }
+        let admin = self.admin.start().await?;
+        let opened = self.store.open().await?;
+        let fleet = self.store.fleet.names_a_broker() && !plan.wait.local;
+        let broker: Arc<dyn Broker> =
+            if fleet { self.store.fleet.broker().await? } else { Arc::new(EmbeddedBroker::new()) };
+        admin.readiness.ready();
+        let campaign = Campaign { plan, wanted, opened, broker, fleet, json: self.json, admin, report: Map::new() };
+        campaign.run().await
+    }
+
+    /// The steps as they would be done.
+    fn describe(&self, plan: &PlanFile, wanted: &Wanted) -> anyhow::Result<ExitCode> {
+        let steps = steps(plan, wanted);
+        if self.json {
+            let steps: Vec<Value> = steps.iter().map(|(step, what)| json!({ "step": step, "does": what })).collect();
+            out::json(&steps)?;
+        } else {
+            for (step, what) in steps {
+                out::line(format_args!("{step:<14} {what}"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Each step and what it does, for people.
+fn steps(plan: &PlanFile, wanted: &Wanted) -> Vec<(&'static str, String)> {
+    let mut steps = Vec::new();
+    for step in &plan.import {
+        let files: Vec<String> = step.files.iter().map(|file| file.display().to_string()).collect();
+        steps.push(("import", format!("{} into tag {}", files.join(", "), step.tag.0)));
+    }
+    let session = &wanted.session;
+    let name =
+        if wanted.named { session.name.to_string() } else { "the next number, or the one that is the same".into() };
+    let stages: Vec<&str> = session.stages.iter().map(|stage| stage.name()).collect();
+    steps.push(("session", format!("{name}: {}, {:?}, stages {}", session.target, session.tuner, stages.join(","))));
+    let fin = |fin: &Option<PathBuf>| fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()).display().to_string();
+    if let Some(step) = &plan.solvers {
+        let from = step.from.as_ref().map(|path| path.display().to_string());
+        steps.push(("solvers", format!("from {}", from.unwrap_or_else(|| fin(&step.fin)))));
+    }
+    if let Some(step) = &plan.applicability {
+        steps.push(("applicability", format!("from {}", fin(&step.fin))));
+    }
+    let tags: Vec<String> = plan.tags().iter().map(ToString::to_string).collect();
+    steps.push(("enqueue", format!("problems of tags {}", tags.join(", "))));
+    steps.push(("wait", "until the session is complete".to_string()));
+    if let Some(step) = &plan.export {
+        steps.push(("export", format!("to {}", step.out.display())));
+    }
+    if plan.check.is_some() {
+        steps.push(("check", "what was exported".to_string()));
+    }
+    steps
+}
+
+/// The workers of this process.
+type Local = (Compilers, LocalDevice);
+
+/// A plan that is being carried out.
+struct Campaign {
+    plan: PlanFile,
+    wanted: Wanted,
+    opened: Opened,
+    broker: Arc<dyn Broker>,
+    /// The workers are a fleet's.
+    fleet: bool,
+    json: bool,
+    admin: Admin,
+    report: Map<String, Value>,
+}
+
+impl Campaign {
+    async fn run(mut self) -> anyhow::Result<ExitCode> {
+        let result = self.steps().await;
+        self.broker.close().await;
+        self.opened.close().await;
+        self.admin.stop().await;
+        let code = result?;
+        if self.json {
+            out::json(&self.report)?;
+        }
+        Ok(code)
+    }
+
+    async fn steps(&mut self) -> anyhow::Result<ExitCode> {
+        let mut fine = self.import().await.context("[[import]]")?;
+        let made = make(&*self.opened.store, &self.wanted).await.context("[session]")?;
+        let session = made.session;
+        self.note("session", format!("{}", session.name), &session);
+        self.solvers(&session).await.context("[solvers]")?;
+        fine &= self.applicability(&session).await.context("[applicability]")?;
+        let shutdown = shutdown::on_signal()?;
+        let (planned, local) = self.enqueue(&session).await.context("[enqueue]")?;
+        fine &= planned;
+        if self.wait(&session, local, &shutdown).await.context("[wait]")? {
+            eprintln!("stopped; the same command continues where this one ended");
+            return Ok(ExitCode::from(130));
+        }
+        if let Some(step) = &self.plan.export {
+            let exported = export(&*self.opened.store, &session.name, &request(step)).await.context("[export]")?;
+            fine &= exported.warnings.is_empty();
+            fine &= self.exported(&exported).await.context("[check]")?;
+        }
+        Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Says on standard error what a step did, and keeps it for the report.
+    fn note(&mut self, step: &str, text: impl std::fmt::Display, value: &impl serde::Serialize) {
+        eprintln!("{step}: {text}");
+        self.report.insert(step.to_string(), json!(value));
+    }
+
+    async fn import(&mut self) -> anyhow::Result<bool> {
+        let (mut fine, mut reports) = (true, Vec::new());
+        for step in &self.plan.import {
+            let imported = step.args().import(Library::new(&*self.opened.store)).await?;
+            for file in &imported.files {
+                file.rejects.iter().for_each(|reject| eprintln!("{reject}"));
+            }
+            fine &= step.allow_rejects || imported.rejects() == 0;
+            reports.push(imported);
+        }
+        let new: u64 = reports.iter().flat_map(|report| &report.files).map(|file| file.added.new).sum();
+        self.note("import", format!("{new} new problems"), &reports);
+        Ok(fine)
+    }
+
+    /// Once for a session: its library does not change.
+    async fn solvers(&mut self, session: &Session) -> anyhow::Result<()> {
+        let Some(step) = &self.plan.solvers else { return Ok(()) };
+        let store = &*self.opened.store;
+        let known = snapshot(store, &session.name).await?.len();
+        if known > 0 {
+            self.note("solvers", format!("{known} are known"), &json!({ "solvers": known }));
+            return Ok(());
+        }
+        let args = solvers::UpdateArgs {
+            session: session.name.clone(),
+            fin: step.fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()),
+            from: step.from.clone(),
+            json: false,
+            store: StoreArgs::default(),
+        };
+        let updated = args.update(store).await?;
+        self.note("solvers", format!("{} found", updated.solvers), &updated);
+        Ok(())
+    }
+
+    async fn applicability(&mut self, session: &Session) -> anyhow::Result<bool> {
+        let Some(step) = &self.plan.applicability else { return Ok(true) };
+        let (mut asked, mut failed) = (0, 0);
+        for tag in self.plan.tags() {
+            let args = applicability::UpdateArgs {
+                session: session.name.clone(),
+                tag: Some(tag),
+                fin: step.fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()),
+                processes: step.processes,
+                again: false,
+                json: false,
+                store: StoreArgs::default(),
+            };
+            let updated = args.update(&*self.opened.store).await?;
+            asked += updated.asked;
+            failed += updated.failed.len();
+            for (problem, failure) in &updated.failed {
+                eprintln!("{}: {}: {problem}", failure.kind.name(), failure.detail);
+            }
+        }
+        let text = format!("{asked} problems asked about, {failed} failed");
+        self.note("applicability", text, &json!({ "asked": asked, "failed": failed }));
+        Ok(failed == 0)
+    }
+
+    /// Returns whether all was planned, and the workers that this process needs.
+    async fn enqueue(&mut self, session: &Session) -> anyhow::Result<(bool, Option<Local>)> {
+        let step = &self.plan.enqueue;
+        let metrics = Metrics::register(&self.admin.registry)?;
+        let mut problems: Vec<Problem> = Vec::new();
+        for tag in self.plan.tags() {
+            problems.extend(applicability::problems(&*self.opened.store, Some(&tag)).await?);
+        }
+        problems.sort_unstable();
+        problems.dedup();
+        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
+        let (store, broker) = (&*self.opened.store, &*self.broker);
+        if session.tuner != Tuner::Kernels {
+            anyhow::ensure!(
+                self.fleet,
+                "MIOpen's solvers are tuned by a fleet: set BLUEFIN_AMQP_URL and BLUEFIN_REDIS_URL"
+            );
+            let choice = Choice {
+                names: step.solvers.iter().map(|name| bluefin_common::miopen::solver::spelling(name)).collect(),
+                algorithm: step.algorithm.as_ref().map(|algorithm| algorithm.0),
+                tunable: step.tunable,
+                dynamic: step.dynamic_only,
+            };
+            let own: Vec<_> = step.stages.iter().map(|stage| stage.0.0).collect();
+            let stages = if own.is_empty() { session.stages.clone() } else { own };
+            let ways = miopen::Ways { store, broker, metrics: &metrics, publish };
+            let planned = miopen::enqueue(&ways, session, &problems, &choice, &stages, "").await?;
+            let fine = planned.complain() == ExitCode::SUCCESS;
+            self.note("enqueue", planned.sentence(), &planned);
+            return Ok((fine, None));
+        }
+        let budget = step.candidates.as_ref().map_or(Budget::NORMAL, |budget| budget.0);
+        let args = InputArgs { kernel: step.kernels.clone(), budget, ..InputArgs::default() };
+        let input = args.with_specs(&session.target, problems, Vec::new())?;
+        let slots = self.plan.wait.compile_slots;
+        let probe =
+            || anyhow::Ok((Compilers::probe(&input.specs, slots)?, LocalDevice::probe(&session.target, cache(false))?));
+        let local = if self.fleet { None } else { Some(probe()?) };
+        let planned = enqueue::enqueue(store, broker, session, input, budget, publish, &metrics).await?;
+        planned.complain();
+        let fine = planned.unsolved.is_empty();
+        self.note("enqueue", planned.sentence(budget), &planned);
+        Ok((fine, local))
+    }
+
+    /// Returns whether it was interrupted.
+    async fn wait(
+        &mut self,
+        session: &Session,
+        local: Option<Local>,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<bool> {
+        let stop = shutdown.child_token();
+        let mut running = Running::new();
+        if let Some((compilers, device)) = local {
+            let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
+            let pipeline = PipelineMetrics::register(&self.admin.registry)?;
+            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), true, stop.clone(), &mut running)?;
+            device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
+        }
+        let store = &*self.opened.store;
+        let interrupted = wait(store, session, running, Progress::is_complete, &stop, shutdown).await?;
+        let progress = store.progress(&session.name).await?;
+        let state = if progress.is_complete() { "complete" } else { "not complete" };
+        self.note("wait", state, &progress);
+        Ok(interrupted)
+    }
+
+    /// Returns whether all is well with the files.
+    async fn exported(&mut self, exported: &ExportReport) -> anyhow::Result<bool> {
+        for warning in &exported.warnings {
+            eprintln!("warning: {warning}");
+        }
+        let files: Vec<PathBuf> = exported.files.iter().map(|file| file.path.clone()).collect();
+        self.note("export", format!("{} files", files.len()), exported);
+        let Some(step) = &self.plan.check else { return Ok(true) };
+        let databases = files.into_iter().filter(|path| path.extension().is_none_or(|extension| extension != "json"));
+        let request = CheckRequest {
+            files: databases.collect(),
+            solvers: Solvers::shipped().clone(),
+            allow: step.allow.iter().map(|rule| rule.0).collect(),
+            deny: BTreeSet::new(),
+        };
+        let report = tokio::task::spawn_blocking(move || check(&request, &|_| ())).await?;
+        let findings = report.has_findings();
+        self.note("check", if findings { "findings" } else { "nothing found" }, &report);
+        Ok(!findings)
+    }
+}
+
+fn request(step: &ExportStep) -> ExportRequest {
+    let wants = |output| step.files.is_empty() || step.files.iter().any(|named| named.0 == output);
+    ExportRequest {
+        find_db: wants(Output::FindDb),
+        perf_db: wants(Output::PerfDb),
+        kernel_db: wants(Output::KernelDb),
+        winners: wants(Output::Winners),
+        top: (step.top > 0).then_some(step.top),
+        ..ExportRequest::all(step.out.clone())
+    }
+}
+
+impl ImportStep {
+    fn args(&self) -> ImportArgs {
+        ImportArgs {
+            tag: self.tag.0.clone(),
+            file: self.files.clone(),
+            batches: self.batches.iter().map(|n| n.get()).collect(),
+            command: self.command.map(|command| command.0),
+            tag_only: self.tag_only,
+            mark_recurrent: self.mark_recurrent,
+            config_type: self.config_type.map(|kind| kind.0),
+            allow_rejects: self.allow_rejects,
+            json: false,
+            store: StoreArgs::default(),
+        }
+    }
+}
+
+impl SessionStep {
+    fn args(&self) -> NewArgs {
+        let budget = &self.budget;
+        NewArgs {
+            label: self.label.clone(),
+            name: self.name.as_ref().map(|name| name.0.clone()),
+            target: Some(self.target.0.clone()),
+            arch: None,
+            num_cu: None,
+            tuner: self.tuner.map(|tuner| tuner.0),
+            exhaustive: self.exhaustive,
+            stage: self.stages.iter().map(|stage| stage.0.0).collect(),
+            rocm_v: self.rocm_v.clone(),
+            miopen_v: self.miopen_v.clone(),
+            docker_name: self.docker_name.clone(),
+            ticket: self.ticket.clone(),
+            find_mode: self.find_mode,
+            blacklist: self.blacklist.iter().map(|one| one.0).collect(),
+            budget: BudgetArgs {
+                solver_budget: budget.solver.map(|time| time.0),
+                problem_budget: budget.problem.map(|time| time.0),
+                session_budget: budget.session.map(|time| time.0),
+                tuning_time: budget.tuning_time.map(|time| time.0),
+                tuning_patience: budget.tuning_patience,
+                tuning_iterations: budget.tuning_iterations,
+            },
+            json: false,
+            store: StoreArgs::default(),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A campaign as a file: TOML, one table a step. Tables and keys that are not known, or given twice, are refused with their
+//! place.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bluefin_common::session::SessionName;
+use bluefin_common::spec::Algorithm;
+use bluefin_common::target::Target;
+use bluefin_producer::library::TagName;
+use bluefin_producer::plan::Budget;
+use clap::ValueEnum;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::problems::{Operation, Precision};
+use crate::session::{Blacklisted, TunerName};
+
+/// Largest plan.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The steps of a campaign, which run in the order of the fields. Paths are relative to the plan's folder.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    #[serde(default)]
+    pub import: Vec<ImportStep>,
+    pub session: SessionStep,
+    pub solvers: Option<SolversStep>,
+    pub applicability: Option<ApplicabilityStep>,
+    #[serde(default)]
+    pub enqueue: EnqueueStep,
+    #[serde(default)]
+    pub wait: WaitStep,
+    pub export: Option<ExportStep>,
+    pub check: Option<CheckStep>,
+}
+
+/// `bluefin problems import`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportStep {
+    pub tag: Word<TagName>,
+    pub files: Vec<PathBuf>,
+    #[serde(default)]
+    pub batches: Vec<std::num::NonZeroU32>,
+    pub command: Option<Named<Precision>>,
+    pub config_type: Option<Named<Operation>>,
+    #[serde(default)]
+    pub tag_only: bool,
+    #[serde(default)]
+    pub mark_recurrent: bool,
+    #[serde(default)]
+    pub allow_rejects: bool,
+}
+
+/// `bluefin session new`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionStep {
+    pub label: String,
+    pub name: Option<Word<SessionName>>,
+    pub target: Word<Target>,
+    pub tuner: Option<Named<TunerName>>,
+    #[serde(default)]
+    pub exhaustive: bool,
+    #[serde(default)]
+    pub stages: Vec<Word<StageName>>,
+    pub rocm_v: Option<String>,
+    pub miopen_v: Option<String>,
+    pub docker_name: Option<String>,
+    pub ticket: Option<String>,
+    pub find_mode: Option<u8>,
+    #[serde(default)]
+    pub blacklist: Vec<Named<Blacklisted>>,
+    #[serde(default)]
+    pub budget: BudgetStep,
+}
+
+/// The budget flags of `bluefin session new`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetStep {
+    pub solver: Option<Time>,
+    pub problem: Option<Time>,
+    pub session: Option<Time>,
+    pub tuning_time: Option<Time>,
+    pub tuning_patience: Option<u64>,
+    pub tuning_iterations: Option<u64>,
+}
+
+/// `bluefin solvers update`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolversStep {
+    pub fin: Option<PathBuf>,
+    pub from: Option<PathBuf>,
+}
+
+/// `bluefin applicability update`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicabilityStep {
+    pub fin: Option<PathBuf>,
+    pub processes: Option<u32>,
+}
+
+/// `bluefin enqueue`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnqueueStep {
+    /// Those that the plan imports, if there are none.
+    #[serde(default)]
+    pub tags: Vec<Word<TagName>>,
+    #[serde(default)]
+    pub stages: Vec<Word<StageName>>,
+    #[serde(default)]
+    pub solvers: Vec<String>,
+    pub algorithm: Option<Word<Algorithm>>,
+    #[serde(default)]
+    pub tunable: bool,
+    #[serde(default)]
+    pub dynamic_only: bool,
+    /// Candidates of kernel specs.
+    pub candidates: Option<Word<Budget>>,
+    /// Kernel specs of one's own.
+    #[serde(default)]
+    pub kernels: Vec<PathBuf>,
+}
+
+/// Until the session is complete.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitStep {
+    /// Run workers in this process. Without a fleet they are run in any case.
+    #[serde(default)]
+    pub local: bool,
+    /// Compilers that such workers run at a time.
+    pub compile_slots: Option<usize>,
+}
+
+/// `bluefin export`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportStep {
+    pub out: PathBuf,
+    /// `find_db`, `perf_db`, `kernel_db`, `winners`; all if there are none.
+    #[serde(default)]
+    pub files: Vec<Named<Output>>,
+    /// Solvers kept for each find-db key; 0 for all.
+    #[serde(default = "four")]
+    pub top: usize,
+}
+
+/// `bluefin db check` of what was exported.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckStep {
+    /// Rules that are not looked at.
+    #[serde(default)]
+    pub allow: Vec<Word<bluefin_exporter::db::check::Rule>>,
+}
+
+fn four() -> usize {
+    4
+}
+
+/// A file that an export writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Output {
+    FindDb,
+    PerfDb,
+    KernelDb,
+    Winners,
+}
+
+/// A stage by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageName(pub bluefin_common::job::Stage);
+
+impl FromStr for StageName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        crate::enqueue::parse_stage(text).map(Self)
+    }
+}
+
+/// A value that is read from its text.
+#[derive(Clone, Debug)]
+pub struct Word<T>(pub T);
+
+impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A value of a flag that has names.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<T>(pub T);
+
+impl<'de, T: ValueEnum> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        T::from_str(&text, true).map(Self).map_err(|_| {
+            let names: Vec<String> = T::value_variants()
+                .iter()
+                .filter_map(|value| Some(value.to_possible_value()?.get_name().to_string()))
+                .collect();
+            de::Error::custom(format!("found {text:?}, expected {}", names.join(", ")))
+        })
+    }
+}
+
+/// A span of time, such as `10m`.
+#[derive(Clone, Copy, Debug)]
+pub struct Time(pub Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_duration(&text).map(Self).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+    }
+}
+
+impl PlanFile {
+    /// Reads the plan at `path`. Its paths are made relative to where this process is.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let named = || path.display().to_string();
+        let size = std::fs::metadata(path).with_context(named)?.len();
+        anyhow::ensure!(size <= MAX_BYTES, "{}: found {size} bytes, expected at most {MAX_BYTES}", named());
+        let text = std::fs::read_to_string(path).with_context(named)?;
+        let mut plan = Self::parse(&text).with_context(named)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            for path in plan.paths() {
+                // An absolute path replaces what it is joined to.
+                *path = folder.join(&*path);
+            }
+        }
+        Ok(plan)
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let plan: Self = toml::from_str(text)?;
+        anyhow::ensure!(
+            !plan.import.is_empty() || !plan.enqueue.tags.is_empty() || !plan.enqueue.kernels.is_empty(),
+            "nothing to tune: give an [[import]], or tags or kernels of [enqueue]"
+        );
+        if let Some(solvers) = plan.solvers.as_ref().filter(|solvers| solvers.fin.is_some() && solvers.from.is_some()) {
+            anyhow::bail!("[solvers]: found fin and from {:?}, expected one of them", solvers.from);
+        }
+        anyhow::ensure!(plan.check.is_none() || plan.export.is_some(), "[check] is of what [export] writes");
+        Ok(plan)
+    }
+
+    fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let solvers = self.solvers.iter_mut().flat_map(|step| step.fin.iter_mut().chain(step.from.iter_mut()));
+        let imported = self.import.iter_mut().flat_map(|step| step.files.iter_mut());
+        let applicability = self.applicability.iter_mut().filter_map(|step| step.fin.as_mut());
+        let export = self.export.iter_mut().map(|step| &mut step.out);
+        imported.chain(solvers).chain(applicability).chain(self.enqueue.kernels.iter_mut()).chain(export)
+    }
+
+    /// The tags whose problems are tuned.
+    pub fn tags(&self) -> Vec<TagName> {
+        let own = self.enqueue.tags.iter().map(|tag| tag.0.clone());
+        let mut tags: Vec<TagName> = own.collect();
+        if tags.is_empty() {
+            tags = self.import.iter().map(|step| step.tag.0.clone()).collect();
+        }
+        tags.sort();
+        tags.dedup();
+        tags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "[[import]]\ntag = \"a\"\nfiles = [\"a.txt\"]\n[session]\nlabel = \"x\"\ntarget = \"host\"\n";
+
+    fn message(text: &str) -> String {
+        crate::message(&PlanFile::parse(text).unwrap_err())
+    }
+
+    #[test]
+    fn mistakes_have_a_place() {
+        for (wrong, place, reason) in [
+            ("[sesion]\n", "line 7, column 2", "unknown field `sesion`"),
+            ("[export]\nout = \"o\"\nout = \"p\"\n", "line 9, column 1", "duplicate key"),
+            ("[wait]\nlocal = true\n[wait]\n", "line 9, column 2", "duplicate key"),
+            ("[enqueue]\nstages = [\"perf\", \"fund\"]\n", "line 8", "expected perf or find"),
+            ("[enqueue]\nalgorithm = \"SCGEMM\"\n", "line 8", "algorithm: found \"SCGEMM\""),
+            (
+                "[export]\nout = \"o\"\nfiles = [\"kernels\"]\n",
+                "line 9",
+                "expected find_db, perf_db, kernel_db, winners",
+            ),
+            ("[enqueue]\ntags = [\"a b\"]\n", "line 8", "tag: found \"a b\""),
+            ("[session.budget]\nsolver = \"ten\"\n", "line 8", "\"ten\": "),
+        ] {
+            let found = message(&format!("{SMALL}{wrong}"));
+            assert!(found.contains(place) && found.contains(reason), "{found}");
+        }
+        assert!(message("[session]\nlabel = \"x\"\ntarget = \"host\"\n").contains("nothing to tune"));
+        assert!(message(&format!("{SMALL}[check]\n")).contains("[export]"));
+        assert!(message(&SMALL.replace("host", "mars")).contains("target: found \"mars\""));
+    }
+
+    #[test]
+    fn paths_are_those_of_the_plan() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.toml");
+        let steps = "[solvers]\nfin = \"/opt/rocm/bin/fin\"\n[export]\nout = \"out\"\n";
+        std::fs::write(&path, format!("{SMALL}{steps}")).unwrap();
+        let plan = PlanFile::read(&path).unwrap();
+        assert_eq!(plan.import[0].files, [folder.path().join("a.txt")]);
+        assert_eq!(plan.solvers.unwrap().fin.unwrap(), Path::new("/opt/rocm/bin/fin"));
+        assert_eq!(plan.export.unwrap().out, folder.path().join("out"));
+    }
+
+    /// The plan that is shipped is a plan.
+    #[test]
+    fn the_example_is_read() {
+        let plan = PlanFile::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plan.toml")).unwrap();
+        assert_eq!(plan.tags().iter().map(TagName::as_str).collect::<Vec<_>>(), ["resnet50"]);
+        assert!(plan.solvers.is_some() && plan.applicability.is_some() && plan.check.is_some());
+    }
+}
