@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use self::context::Context;
-use self::memory::{copy_in, copy_out};
+use self::memory::{Pattern, copy_in, copy_out};
 use self::operation::{Operation, Stamp};
 use crate::codes::{Code, Result, attribute};
 use crate::devices::{self, Gpu};
@@ -166,8 +166,8 @@ impl Runtime for Host {
         let context = self.context(device)?;
         let bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
         context.check_range(to, bytes)?;
-        let value = if width == 1 { value * 0x0101_0101 } else { value };
-        context.submit(order, Operation::Fill { to, value, bytes })
+        let pattern = if width == 1 { Pattern::Byte(value as u8) } else { Pattern::Word(value) };
+        context.submit(order, Operation::Fill { to, pattern, bytes })
     }
 
     unsafe fn load(&self, device: usize, image: *const c_void) -> Result<u64> {

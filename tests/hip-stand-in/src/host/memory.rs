@@ -69,6 +69,29 @@ pub unsafe fn copy_out(to: *mut c_void, from: u64, bytes: usize) {
     unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(from as usize), to.cast(), bytes) };
 }
 
+/// What memory is filled with.
+#[derive(Clone, Copy, Debug)]
+pub enum Pattern {
+    Byte(u8),
+    Word(u32),
+}
+
+/// # Safety
+/// The allocation at `to` has `bytes` bytes, a multiple of the pattern's; nobody else writes there.
+pub unsafe fn fill(to: u64, pattern: Pattern, bytes: usize) {
+    let start = ptr::with_exposed_provenance_mut::<u8>(to as usize);
+    match pattern {
+        // SAFETY: as promised. Byte for byte it would take seconds without optimisation.
+        Pattern::Byte(byte) => unsafe { start.write_bytes(byte, bytes) },
+        Pattern::Word(word) => {
+            for offset in (0..bytes).step_by(4) {
+                // SAFETY: as promised.
+                unsafe { start.add(offset).cast::<u32>().write_unaligned(word) };
+            }
+        }
+    }
+}
+
 /// What allocations held at some time.
 pub struct Snapshot(Vec<(u64, Vec<u8>)>);
 

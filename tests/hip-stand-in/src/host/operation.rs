@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::code::{Function, Value};
-use super::memory::Snapshot;
+use super::memory::{Pattern, Snapshot, fill};
 use crate::gate::Twist;
 use crate::runtime::Geometry;
 
@@ -16,7 +16,7 @@ const NAN: [u8; 4] = [0xff, 0x7f, 0xff, 0x7f];
 
 pub enum Operation {
     Kernel { function: Arc<Function>, geometry: Geometry, arguments: Vec<Value> },
-    Fill { to: u64, value: u32, bytes: usize },
+    Fill { to: u64, pattern: Pattern, bytes: usize },
     Record(Stamp),
 }
 
@@ -37,13 +37,8 @@ impl Operation {
                 let _ = stamp.set(Instant::now());
             }
             _ if twist == Twist::Skip => {}
-            Self::Fill { to, value, bytes } => {
-                for (offset, byte) in (0..bytes).zip(value.to_ne_bytes().into_iter().cycle()) {
-                    let at: *mut u8 = std::ptr::with_exposed_provenance_mut(to as usize + offset);
-                    // SAFETY: the range was checked, and memory is not freed before its operations are done.
-                    unsafe { at.write(byte) };
-                }
-            }
+            // SAFETY: the range was checked, and memory is not freed before its operations are done.
+            Self::Fill { to, pattern, bytes } => unsafe { fill(to, pattern, bytes) },
             Self::Kernel { function, geometry, mut arguments } => {
                 let before = matches!(twist, Twist::Wrong | Twist::Nan).then(|| Snapshot::of(touched));
                 function.run(geometry, &mut arguments);
