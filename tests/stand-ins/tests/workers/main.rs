@@ -1,5 +1,6 @@
 //! Both workers with MIOpen's tools: from enqueued jobs to outcomes.
 
+mod campaign;
 mod setting;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{Job, Stage};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::miopen::Tool;
+use bluefin_common::miopen::disk::Disk;
 use bluefin_common::outcome::{Candidate, Outcome};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Session, Tuner};
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What no outcome, log or store may hold.
 pub const SECRET: &str = "must-never-leave-the-worker";
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 pub fn target() -> Target {
     "gfx90a-104".parse().unwrap()
@@ -36,6 +37,11 @@ pub fn target() -> Target {
 pub fn problem(n: u32, direction: Direction) -> Problem {
     let shape = ConvShape { n, c: 64, k: 64, input: [1, 8, 8], ..ConvShape::plain(direction, DataType::Fp32) };
     Problem::Conv(ConvProblem::new(shape).unwrap())
+}
+
+/// How full the disk of whoever runs the tests is, is not what they are about.
+fn any_disk() -> Disk {
+    Disk::new("/", 1.0)
 }
 
 pub struct Setting {
@@ -79,6 +85,7 @@ impl Setting {
         let mut fin = FinToolchain::probe(&program, Vec::new()).await.unwrap();
         fin.watch.silence = Duration::from_secs(2);
         fin.watch.processor_counts = false;
+        fin.disk = any_disk();
         let mut config = compile_worker::Config::new("compile", Vec::new(), 2);
         config.fin = Some(fin);
         let registry = Registry::new();
@@ -97,6 +104,7 @@ impl Setting {
         let none = Path::new("/nowhere");
         let mut device = MiopenDevice::probe(tool, &program, Vec::new(), &target(), Some("0"), none).await.unwrap();
         device.watch.silence = Duration::from_secs(2);
+        device.disk = any_disk();
         device
     }
 
@@ -147,13 +155,21 @@ impl Setting {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, done).await.expect("the session completes");
+        if tokio::time::timeout(PATIENCE, done).await.is_err() {
+            panic!("not complete: {:?}", self.store.progress(&self.session.name).await);
+        }
         let groups = self.store.groups(&self.session.name).await.unwrap();
         let outcomes = self.store.outcomes(&self.session.name, &groups).await.unwrap();
         for outcome in &outcomes {
             assert!(!format!("{outcome:?}").contains(SECRET), "{outcome:?}");
         }
         outcomes
+    }
+
+    /// Drops the workers where they stand: nothing is finished and nothing handed back.
+    pub async fn kill(&mut self) {
+        self.running.abort_all();
+        while self.running.join_next().await.is_some() {}
     }
 
     pub async fn stop(mut self) {
