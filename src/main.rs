@@ -7,6 +7,7 @@ mod bench;
 mod capture;
 mod coverage;
 mod db;
+mod devices;
 mod doctor;
 mod enqueue;
 mod export;
@@ -20,6 +21,7 @@ mod progress;
 mod release;
 mod report;
 mod run;
+mod selftest;
 mod session;
 mod solvers;
 mod status;
@@ -79,6 +81,8 @@ enum Verb {
     LoadJob(enqueue::EnqueueArgs),
     CompileWorker(workers::CompileWorkerArgs),
     EvalWorker(workers::EvalWorkerArgs),
+    Devices(devices::DevicesArgs),
+    Selftest(selftest::SelftestArgs),
     Status(status::StatusArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
@@ -169,6 +173,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Run(args) => args.run().await,
             Verb::CompileWorker(args) => args.run().await,
             Verb::EvalWorker(args) => args.run().await,
+            Verb::Devices(args) => args.run().await,
+            Verb::Selftest(args) => args.run().await,
             Verb::Status(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,

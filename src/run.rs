@@ -16,6 +16,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Tuner};
 use bluefin_common::shutdown;
 use bluefin_common::store::Progress;
+use bluefin_common::target::Target;
 use bluefin_exporter::db::check::{CheckRequest, check};
 use bluefin_exporter::{ExportReport, ExportRequest, export};
 use bluefin_producer::Metrics;
@@ -277,9 +278,12 @@ impl Campaign {
         let args = InputArgs { kernel: step.kernels.clone(), budget, ..InputArgs::default() };
         let input = args.with_specs(&session.target, problems, Vec::new())?;
         let slots = self.plan.wait.compile_slots;
-        let probe =
-            || anyhow::Ok((Compilers::probe(&input.specs, slots)?, LocalDevice::probe(&session.target, cache(false))?));
-        let local = if self.fleet { None } else { Some(probe()?) };
+        let local = if self.fleet {
+            None
+        } else {
+            let compilers = Compilers::probe(&input.specs, slots)?;
+            Some((compilers, LocalDevice::find(&session.target.to_string(), cache(false)).await?))
+        };
         let planned = enqueue::enqueue(store, broker, session, input, budget, publish, &metrics).await?;
         planned.complain();
         let fine = planned.unsolved.is_empty();
@@ -299,7 +303,8 @@ impl Campaign {
         if let Some((compilers, device)) = local {
             let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
             let pipeline = PipelineMetrics::register(&self.admin.registry)?;
-            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), true, stop.clone(), &mut running)?;
+            let spare_cpu = device.target == Target::Host;
+            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), spare_cpu, stop.clone(), &mut running)?;
             device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
         }
         let store = &*self.opened.store;

@@ -46,9 +46,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct TuneArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Device to tune for
-    #[arg(long, default_value_t = Target::Host)]
-    device: Target,
+    /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
+    /// with --stage compile a target, which need not be here
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    device: String,
     /// Where the work is kept
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
     state: PathBuf,
@@ -90,7 +91,8 @@ impl TuneArgs {
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }
-        let input = self.input.read(&self.device)?;
+        let device = LocalDevice::find(&self.device, cache(self.warm)).await?;
+        let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");
         }
@@ -103,8 +105,8 @@ impl TuneArgs {
         let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
         let shutdown = shutdown::on_signal()?;
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
-        let device = LocalDevice::probe(&self.device, cache(self.warm))?;
-        let session = self.session(&format!("{}\n{}", compilers.versions(), device.versions()))?;
+        let versions = format!("{}\n{}", compilers.versions(), device.versions());
+        let session = self.session(&device.target, &versions)?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();
         let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;
@@ -114,17 +116,17 @@ impl TuneArgs {
         result
     }
 
-    /// The session that `versions` shape.
-    fn session(&self, versions: &str) -> anyhow::Result<Session> {
+    /// The session for `target` that `versions` shape.
+    fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
         let name = match &self.session {
             Some(name) => name.clone(),
             // Results of another compiler or CPU are another session, so that nothing stale is taken for tuned.
             None => {
                 let versions = Digest::of_parts("bluefin 2026 versions", [versions.as_bytes()]);
-                format!("tune-{}-{}", self.device, &versions.short()[..8]).parse()?
+                format!("tune-{target}-{}", &versions.short()[..8]).parse()?
             }
         };
-        Ok(Session::of_kernels(name, self.device.clone(), "bluefin tune", &Stage::ALL, now_ms()))
+        Ok(Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()))
     }
 
     async fn tune(
@@ -154,7 +156,8 @@ impl TuneArgs {
             let mut running = Running::new();
             let pipeline = PipelineMetrics::register(&admin.registry)?;
             let (compilers, device) = workers;
-            compilers.spawn(ports, &admin.registry, pipeline.clone(), true, stop.clone(), &mut running)?;
+            let spare_cpu = device.target == Target::Host;
+            compilers.spawn(ports, &admin.registry, pipeline.clone(), spare_cpu, stop.clone(), &mut running)?;
             device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
             let complete = |progress: &Progress| progress.is_complete();
             if wait(&**store, &session, running, complete, &stop, &shutdown).await? {

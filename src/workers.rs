@@ -5,7 +5,6 @@ mod miopen;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +12,24 @@ use anyhow::Context;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
-use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::{FinToolchain, Toolchain, sandbox};
 use bluefin_eval_worker as eval_worker;
+use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::Cache;
-use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceSpec, child};
+use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceSpec, inventory};
 use humantime::parse_duration;
-use tokio::task::JoinSet;
 
 use crate::admin::AdminArgs;
+use crate::devices;
 use crate::ports::FleetArgs;
 
 use miopen::{FinArgs, MiopenArgs};
 
 pub use local::{Compilers, LocalDevice, Ports, Running};
+
+/// Exit code of an eval worker none of whose devices worked at the end.
+const ALL_QUARANTINED: u8 = 3;
 
 /// Compile jobs from RabbitMQ, until stopped
 #[derive(clap::Args)]
@@ -60,14 +62,20 @@ pub struct CompileWorkerArgs {
     fleet: FleetArgs,
 }
 
-/// Evaluate jobs from RabbitMQ on a device of this machine, until stopped
+/// Evaluate jobs from RabbitMQ on devices of this machine, until stopped
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin eval-worker --device host --admin-addr 0.0.0.0:9102\n\n\
-    SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue.")]
+#[command(after_help = "Examples:\n  bluefin eval-worker --admin-addr 0.0.0.0:9102\n  \
+    bluefin eval-worker --device gfx90a-104\n  bluefin eval-worker --device host\n\n\
+    SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue.\n\
+    A device that stops working is quarantined and tried again; the others go on. Exit code 3: all were quarantined at the end.")]
 pub struct EvalWorkerArgs {
-    /// Device to evaluate on: host (the CPU); miopen, or miopen:<target>, for a GPU through MIOpen's own tools
-    #[arg(long, default_value = "host")]
-    device: DeviceName,
+    /// Devices to evaluate on: host (the CPU), gpu (all), or indices, UUIDs or targets as `bluefin devices` shows them; or
+    /// miopen, miopen:<target>, for a GPU through MIOpen's own tools [default: all GPUs, host if there is none]
+    #[arg(long, value_name = "DEVICE,...")]
+    device: Option<String>,
+    /// How often a quarantined device is tried again
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    reprobe: Duration,
     #[command(flatten)]
     miopen: MiopenArgs,
     /// CPU that the host device runs on [default: the last one]
@@ -92,34 +100,6 @@ pub struct EvalWorkerArgs {
     admin: AdminArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-}
-
-/// A device as it is named on the command line.
-#[derive(Clone, Debug)]
-enum DeviceName {
-    Host,
-    /// `noop:<target>`: runs nothing, for tests of a fleet.
-    Noop(Target),
-    /// `miopen` or `miopen:<target>`: the tools of MIOpen that are here.
-    Miopen(Option<Target>),
-}
-
-impl FromStr for DeviceName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "miopen" {
-            return Ok(Self::Miopen(None));
-        }
-        if let Some(target) = text.strip_prefix("miopen:") {
-            return target.parse().map(|target| Self::Miopen(Some(target))).map_err(|error| format!("{error}"));
-        }
-        match text.strip_prefix("noop:") {
-            Some(target) => target.parse().map(Self::Noop).map_err(|error| format!("{error}")),
-            None if text == "host" => Ok(Self::Host),
-            None => Err("expected host, miopen or miopen:<target>".to_string()),
-        }
-    }
 }
 
 /// What `--warm` asks for.
@@ -150,13 +130,19 @@ impl SandboxExecArgs {
 /// Arguments of the hidden verb that is a device's child.
 #[derive(clap::Args)]
 pub struct EvalChildArgs {
-    #[arg(long)]
+    #[arg(long, required_unless_present = "list", default_value = "")]
     device: String,
+    /// Print the devices of cuda, hip or host instead
+    #[arg(long)]
+    list: Option<String>,
 }
 
 impl EvalChildArgs {
     pub fn run(self) -> ExitCode {
-        child::main(&self.device)
+        match &self.list {
+            Some(interface) => inventory::print(interface),
+            None => device_child::main(&self.device),
+        }
     }
 }
 
@@ -209,63 +195,72 @@ impl CompileWorkerArgs {
 
 impl EvalWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let devices = self.devices().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = eval_worker::Metrics::register(&admin.registry, pipeline.clone())?;
         let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let devices = match &self.device {
-            DeviceName::Host => {
-                let mut child = host_child()?;
-                child.cpu = self.cpu;
-                child.deadlines.step = self.deadline;
-                vec![DeviceSpec::Host(child)]
-            }
-            DeviceName::Noop(target) => vec![DeviceSpec::Noop(target.clone())],
-            DeviceName::Miopen(target) => self.miopen.devices(target.as_ref()).await?,
-        };
-        let queues = devices.iter().map(|device| eval_queue(&device.target(), device.tool())).collect();
+        let mut queues: Vec<String> =
+            devices.iter().map(|device| eval_queue(&device.target(), device.tool())).collect();
+        queues.sort_unstable();
+        queues.dedup();
         admin.watch(pipeline, broker.clone(), store.clone(), queues);
 
         let name = worker_name(self.name);
+        // MIOpen's tools share one GPU.
         let turn = Arc::default();
-        let mut running = JoinSet::new();
-        // One that ends takes the others along: they share its device.
-        let stop = shutdown.child_token();
-        for device in devices {
+        let config = |device| {
+            let shares = matches!(device, DeviceSpec::Miopen(_));
             let mut config = eval_worker::Config::new(name.clone(), device);
             config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
             config.limits.cache = cache(self.warm);
             config.grace = self.grace;
-            config.turn = Arc::clone(&turn);
-            let (broker, store, metrics, stop) = (broker.clone(), store.clone(), metrics.clone(), stop.clone());
-            running.spawn(async move {
-                let result = eval_worker::run(config, broker, store, metrics, stop.clone()).await;
-                stop.cancel();
-                result
-            });
-        }
-        let mut result = Ok(());
-        while let Some(ended) = running.join_next().await {
-            result = result.and(ended.context("an eval worker").and_then(|ended| Ok(ended?)));
-        }
+            config.reprobe = Some(self.reprobe);
+            if shares {
+                config.turn = Arc::clone(&turn);
+            }
+            config
+        };
+        let configs = devices.into_iter().map(config).collect();
+        let result = eval_worker::run_all(configs, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;
         admin.stop().await;
-        result?;
-        Ok(ExitCode::SUCCESS)
+        match result {
+            Err(eval_worker::Error::Quarantined { .. }) => Ok(ExitCode::from(ALL_QUARANTINED)),
+            result => Ok(result.map(|()| ExitCode::SUCCESS)?),
+        }
+    }
+
+    /// What was named, or all GPUs, or the host.
+    async fn devices(&self) -> anyhow::Result<Vec<DeviceSpec>> {
+        let parse = |target: &str| target.parse().map_err(|error| crate::usage(format!("--device: {error}")));
+        match self.device.as_deref().map(|text| text.split_once(':').unwrap_or((text, ""))) {
+            Some(("noop", target)) => return Ok(vec![DeviceSpec::Noop(parse(target)?)]),
+            Some(("miopen", "")) => return self.miopen.devices(None).await,
+            Some(("miopen", target)) => return self.miopen.devices(Some(&parse(target)?)).await,
+            _ => {}
+        }
+        let inventory = devices::inventory().await?;
+        let chosen = match self.device.as_deref() {
+            Some(text) => text,
+            None if inventory.gpus.is_empty() => {
+                inventory.notes.iter().for_each(|note| tracing::warn!("no GPU: {note}"));
+                "host"
+            }
+            None => "gpu",
+        };
+        let selected = inventory.select(chosen).map_err(|error| crate::usage(format!("--device: {error}")))?;
+        let mut child = child()?;
+        child.cpu = self.cpu;
+        child.deadlines.step = self.deadline;
+        devices::serve(&inventory, &selected, &child)
     }
 }
 
-/// A child for the host device.
-fn host_child() -> anyhow::Result<ChildConfig> {
-    child_of("host")
-}
-
-/// A child for the device of that name: this program again.
-pub fn child_of(device: &str) -> anyhow::Result<ChildConfig> {
-    let mut command = self_command("eval-child")?;
-    command.extend(["--device".into(), device.into()]);
-    Ok(ChildConfig { command, cpu: None, deadlines: Deadlines::default() })
+/// A child of a device, which is yet to be named: this program again.
+pub fn child() -> anyhow::Result<ChildConfig> {
+    Ok(ChildConfig::new(self_command("eval-child")?, Deadlines::default()))
 }
 
 /// A command line that runs `verb` of this program.
@@ -281,6 +276,6 @@ fn worker_name(given: Option<String>) -> String {
     })
 }
 
-fn cpus() -> usize {
+pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

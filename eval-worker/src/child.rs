@@ -10,18 +10,28 @@ mod serve;
 
 use std::process::ExitCode;
 
+use crate::device::DeviceError;
+use crate::device::gpu::{Gpu, Interface};
 use crate::device::host::HostDevice;
 
-/// Runs the child for the device called `device`, until its parent closes the pipe. Call it first thing in `main`: it
-/// takes over standard input and output.
+/// Runs the child for the device called `device` (`host`, `cuda:0`, `hip:0`), until its parent closes the pipe. Call it
+/// first thing in `main`: it takes over standard input and output.
 #[must_use]
 pub fn main(device: &str) -> ExitCode {
-    let result = match device {
-        "host" => {
-            isolation::enter().map_err(Into::into).and_then(|pipes| serve::serve(pipes, || Ok(HostDevice::new())))
+    let gpu = |interface| {
+        let number = device.split_once(':').and_then(|(_, number)| number.parse().ok());
+        move || match number {
+            Some(number) => Gpu::open(interface, number),
+            None => Err(DeviceError::Lost("expected a number behind its colon".to_string())),
         }
+    };
+    let Ok(pipes) = isolation::enter().inspect_err(|error| eprintln!("{error}")) else { return ExitCode::FAILURE };
+    let result = match device.split_once(':').map_or(device, |(interface, _)| interface) {
+        "host" => serve::serve(pipes, || Ok(HostDevice::new())),
+        "cuda" => serve::serve(pipes, gpu(Interface::Cuda)),
+        "hip" => serve::serve(pipes, gpu(Interface::Hip)),
         _ => {
-            eprintln!("device: found {device:?}, expected host");
+            eprintln!("device: found {device:?}, expected host, cuda:<number> or hip:<number>");
             return ExitCode::from(2);
         }
     };

@@ -14,8 +14,8 @@ use crate::timing::Limits;
 /// What evaluates.
 #[derive(Clone, Debug)]
 pub enum DeviceSpec {
-    /// The CPU, through a child process.
-    Host(ChildConfig),
+    /// A device, through a child process. `device`: as it is named in logs and metrics.
+    Child { device: String, target: Target, child: ChildConfig },
     /// Nothing: a candidate's time follows from its name. All else is as it always is: for measuring and testing the
     /// pipeline.
     Noop(Target),
@@ -24,12 +24,27 @@ pub enum DeviceSpec {
 }
 
 impl DeviceSpec {
+    /// The CPU.
+    #[must_use]
+    pub fn host(child: ChildConfig) -> Self {
+        Self::Child { device: "host".to_string(), target: Target::Host, child }
+    }
+
+    /// The name of the device.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Child { device, .. } => device,
+            Self::Noop(_) => "noop",
+            Self::Miopen(device) => device.tool().name(),
+        }
+    }
+
     /// What it runs code for.
     #[must_use]
     pub fn target(&self) -> Target {
         match self {
-            Self::Host(_) => Target::Host,
-            Self::Noop(target) => target.clone(),
+            Self::Child { target, .. } | Self::Noop(target) => target.clone(),
             Self::Miopen(device) => device.target().clone(),
         }
     }
@@ -38,7 +53,7 @@ impl DeviceSpec {
     #[must_use]
     pub fn tool(&self) -> Option<Tool> {
         match self {
-            Self::Host(_) | Self::Noop(_) => None,
+            Self::Child { .. } | Self::Noop(_) => None,
             Self::Miopen(device) => Some(device.tool()),
         }
     }
@@ -61,6 +76,8 @@ pub struct Config {
     pub grace: Duration,
     /// Held by the job that is on the device: workers that share a device share this.
     pub turn: Arc<Mutex<()>>,
+    /// How often a device that does not work is tried again; without it, the worker ends.
+    pub reprobe: Option<Duration>,
 }
 
 impl Config {
@@ -68,7 +85,7 @@ impl Config {
     #[must_use]
     pub fn new(worker: impl Into<String>, device: DeviceSpec) -> Self {
         let prefetch = match device {
-            DeviceSpec::Host(_) => 4,
+            DeviceSpec::Child { .. } => 4,
             DeviceSpec::Noop(_) => 128,
             // One on the GPU, one with its kernels on their way.
             DeviceSpec::Miopen(_) => 2,
@@ -82,6 +99,7 @@ impl Config {
             patience: Duration::from_secs(300),
             grace: Duration::from_secs(25),
             turn: Arc::default(),
+            reprobe: None,
         }
     }
 }

@@ -2,7 +2,9 @@
 //! process only. The one place of the workspace with `unsafe` code.
 
 mod bindings;
+pub mod gpu;
 pub mod host;
+mod image;
 
 use bluefin_common::artifact::Launch;
 use bluefin_common::outcome::{DeviceState, Failure, FailureKind};

@@ -7,6 +7,7 @@ pub mod child;
 mod config;
 mod device;
 mod elements;
+pub mod inventory;
 mod layout;
 mod metrics;
 mod miopen;
@@ -21,11 +22,4 @@ pub use miopen::{MiopenDevice, ProbeError};
 pub use protocol::Identity;
 pub use protocol::Spent;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
-pub use worker::{Error, run};
-
-/// What sessions on this machine's CPU are pinned to: its model and features.
-#[must_use]
-pub fn host_identity() -> String {
-    use device::Device as _;
-    device::host::HostDevice::new().description().name.clone()
-}
+pub use worker::{Error, run, run_all};

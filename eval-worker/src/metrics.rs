@@ -5,7 +5,8 @@ use std::time::Duration;
 use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
 use prometheus::{
-    Counter, CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    Counter, CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 
 use crate::protocol::Spent;
@@ -26,6 +27,7 @@ pub struct Metrics {
     child_seconds: CounterVec,
     device_seconds: Counter,
     drift: GaugeVec,
+    quarantined: IntGaugeVec,
 }
 
 impl Metrics {
@@ -74,6 +76,10 @@ impl Metrics {
                 ),
                 &["device"],
             )?,
+            quarantined: IntGaugeVec::new(
+                Opts::new("bluefin_device_quarantined", "Whether the device does not work and gets no jobs: 1 or 0."),
+                &["device"],
+            )?,
         };
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.eval_seconds.clone()))?;
@@ -84,6 +90,7 @@ impl Metrics {
         registry.register(Box::new(metrics.child_seconds.clone()))?;
         registry.register(Box::new(metrics.device_seconds.clone()))?;
         registry.register(Box::new(metrics.drift.clone()))?;
+        registry.register(Box::new(metrics.quarantined.clone()))?;
         for cause in CAUSES {
             metrics.child_losses.with_label_values(&[cause]);
         }
@@ -97,6 +104,11 @@ impl Metrics {
     pub(crate) fn busy(&self, stage: Stage, time: Duration) {
         self.busy.inc_by(time.as_secs_f64());
         self.eval_seconds.with_label_values(&[stage.name()]).observe(time.as_secs_f64());
+    }
+
+    /// Whether the device of this name is in quarantine.
+    pub(crate) fn set_quarantined(&self, device: &str, quarantined: bool) {
+        self.quarantined.with_label_values(&[device]).set(i64::from(quarantined));
     }
 
     pub(crate) fn child_started(&self) {

@@ -29,7 +29,19 @@ pub struct ChildConfig {
     pub command: Vec<OsString>,
     /// The CPU that the host device runs on; the last one allowed by default.
     pub cpu: Option<u32>,
+    /// Variables of the child's environment that are set, or removed: which devices it sees.
+    pub environment: Vec<(&'static str, Option<String>)>,
+    /// UUID of the device that it must have; empty if any will do.
+    pub uuid: String,
     pub deadlines: Deadlines,
+}
+
+impl ChildConfig {
+    /// A child that needs nothing said.
+    #[must_use]
+    pub fn new(command: Vec<OsString>, deadlines: Deadlines) -> Self {
+        Self { command, cpu: None, environment: Vec::new(), uuid: String::new(), deadlines }
+    }
 }
 
 /// How long a child may be silent.
@@ -68,6 +80,10 @@ impl Deadlines {
 pub enum DeviceError {
     #[error("child process {command:?}: {reason}")]
     Start { command: OsString, reason: String },
+    #[error("the device does not answer: its child was {reason}")]
+    Silent { reason: String },
+    #[error("process {pid} can not be killed: it waits in the kernel for a device that does not answer")]
+    Stuck { pid: u32 },
     #[error("device: found {found:?}, expected {expected:?}")]
     Changed { found: Box<Identity>, expected: Box<Identity> },
     #[error("device: gone, or not to be used any more: {reason}")]
@@ -169,7 +185,7 @@ impl DeviceWorker {
     /// If no child can be started any more. No candidate is to blame.
     pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Result<Timing, Failure>>, DeviceError> {
         let start = Instant::now();
-        let mut results = vec![None; work.candidates.len()];
+        let mut results: Vec<Option<Result<Timing, Failure>>> = vec![None; work.candidates.len()];
         let mut incumbent_ms = work.incumbent_ms;
         let mut unexplained = 0;
         while let Some(next) = results.iter().position(Option::is_none) {
@@ -203,13 +219,13 @@ impl DeviceWorker {
                         }
                     }
                     if tainted {
-                        self.metrics.child_lost("tainted");
+                        self.bury(child, Lost::Tainted).await?;
                     } else {
                         self.child = Some(child);
                     }
                 }
                 Err(lost) => {
-                    let (culprit, failure) = self.bury(child, lost).await;
+                    let (culprit, failure) = self.bury(child, lost).await?;
                     unexplained += u32::from(culprit.is_none());
                     let culprit = culprit.or_else(|| (unexplained >= TRIES).then_some(0));
                     let culprit = culprit.and_then(|culprit| open.get(culprit as usize));
@@ -218,6 +234,10 @@ impl DeviceWorker {
                     }
                 }
             }
+        }
+        if self.child.is_none() {
+            // Before the last candidate is blamed: a device that no longer works was not its doing, or not only.
+            self.child = Some(self.start_child().await?);
         }
         self.metrics.busy(work.stage, start.elapsed());
         let missing = || Err(Failure::new(FailureKind::Dead, "not evaluated"));
@@ -279,7 +299,7 @@ impl DeviceWorker {
                     return Ok(Ok(child));
                 }
                 Ok(Reply::Prepared { result: Err(fault), tainted: true, .. }) => {
-                    self.metrics.child_lost("tainted");
+                    self.bury(child, Lost::Tainted).await?;
                     failure = fault;
                 }
                 // Computed, not crashed: it would say the same again.
@@ -289,11 +309,11 @@ impl DeviceWorker {
                 }
                 Ok(other) => {
                     let lost = Lost::Garbled { reason: format!("unexpected reply {other:?}") };
-                    failure = self.bury(child, lost).await.1;
+                    failure = self.bury(child, lost).await?.1;
                 }
                 Err(lost) => {
                     let hung = matches!(lost, Lost::Hung { .. });
-                    failure = self.bury(child, lost).await.1;
+                    failure = self.bury(child, lost).await?.1;
                     if hung {
                         break;
                     }
@@ -304,11 +324,14 @@ impl DeviceWorker {
     }
 
     /// What became of a lost child: the candidate that it worked on, and the failure that it is.
-    async fn bury(&self, child: ChildProcess, lost: Lost) -> (Option<u32>, Failure) {
+    async fn bury(&self, child: ChildProcess, lost: Lost) -> Result<(Option<u32>, Failure), DeviceError> {
         let obituary = child.bury(lost).await;
         self.metrics.child_lost(obituary.cause);
         tracing::debug!(kind = obituary.failure.kind.name(), detail = obituary.failure.detail, "child lost");
-        (obituary.candidate, obituary.failure)
+        match obituary.stuck {
+            Some(pid) => Err(DeviceError::Stuck { pid }),
+            None => Ok((obituary.candidate, obituary.failure)),
+        }
     }
 
     async fn start_child(&self) -> Result<ChildProcess, DeviceError> {
@@ -317,6 +340,13 @@ impl DeviceWorker {
             tries += 1;
             self.metrics.child_started();
             match ChildProcess::start(&self.config).await {
+                Ok(child) if !self.config.uuid.is_empty() && child.device.uuid != self.config.uuid => {
+                    let expected = Identity { uuid: self.config.uuid.clone(), ..child.device.clone() };
+                    return Err(DeviceError::Changed {
+                        found: Box::new(child.device.clone()),
+                        expected: Box::new(expected),
+                    });
+                }
                 Ok(child) => match &self.identity {
                     Some(expected) if *expected != child.device => {
                         let found = Box::new(child.device.clone());
@@ -324,6 +354,7 @@ impl DeviceWorker {
                     }
                     _ => return Ok(child),
                 },
+                Err(error @ (DeviceError::Silent { .. } | DeviceError::Stuck { .. })) => return Err(error),
                 Err(error) if tries >= TRIES => return Err(error),
                 Err(error) => tracing::warn!(%error, tries, "child did not start"),
             }

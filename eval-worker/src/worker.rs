@@ -9,6 +9,7 @@ mod job;
 mod miopen;
 mod patience;
 mod pin;
+mod quarantine;
 mod settle;
 
 use std::num::NonZeroUsize;
@@ -31,6 +32,8 @@ use crate::config::{Config, DeviceSpec};
 use crate::metrics::Metrics;
 use crate::supervisor::{DeviceError, DeviceWorker};
 
+pub use self::quarantine::{run, run_all};
+
 /// Groups whose best time is remembered.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// What handing back takes at most, once the grace period is over.
@@ -42,16 +45,15 @@ pub enum Error {
     /// The device is of no use any more; its jobs are back in their queue.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// It was asked to end while its device did not work.
+    #[error("device {device} is quarantined: {reason}")]
+    Quarantined { device: String, reason: String },
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
 
-/// Evaluates jobs until `shutdown` is cancelled or the broker is closed, then drains: takes no new jobs, finishes the one
-/// on the device if the grace period allows, hands back the others.
-///
-/// # Errors
-/// If the device can not be used, or the broker refuses the queue.
-pub async fn run(
+/// Evaluates jobs as long as the device works.
+async fn serve(
     config: Config,
     broker: Arc<dyn Broker>,
     store: Arc<dyn Store>,
@@ -59,7 +61,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let device = match &config.device {
-        DeviceSpec::Host(child) => Some(DeviceWorker::start(child.clone(), metrics.clone()).await?),
+        DeviceSpec::Child { child, .. } => Some(DeviceWorker::start(child.clone(), metrics.clone()).await?),
         DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => None,
     };
     let device_name = match (&config.device, &device) {
@@ -67,6 +69,9 @@ pub async fn run(
         (_, Some(device)) => device.device().to_string(),
         (_, None) => "noop".to_string(),
     };
+    if let DeviceSpec::Child { device, .. } = &config.device {
+        metrics.set_quarantined(device, false);
+    }
     let queue = eval_queue(&config.device.target(), config.device.tool());
     tracing::info!(worker = config.worker, device = device_name, queue, "evaluating");
     let mut consumer = broker.consume(&queue, config.prefetch.max(1)).await?;

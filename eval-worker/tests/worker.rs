@@ -71,7 +71,8 @@ fn a_job_becomes_an_outcome() {
         assert_eq!(setting.store.pins(session).await.unwrap()["device.host"], outcome.device);
         assert_eq!(setting.broker.depth(&job.eval_queue()).await.unwrap(), 0);
         assert_eq!(setting.metric("bluefin_candidates_total", &[("step", "eval")]), 3.0);
-        assert_eq!(setting.metric("bluefin_child_starts_total", &[]), 1.0);
+        // The second finds out, before the outcome is stored, whether the device still works.
+        assert_eq!(setting.metric("bluefin_child_starts_total", &[]), 2.0);
         assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "signal")]), 1.0);
         assert!(setting.metric("bluefin_device_busy_seconds_total", &[]) > 0.0);
         assert!(setting.metric("bluefin_device_candidate_seconds_total", &[]) > 0.0);
@@ -306,7 +307,7 @@ fn a_device_that_is_gone_hands_its_jobs_back() {
         let worker = setting.work(|config| {
             let mut child = child();
             child.command[0] = program.clone().into();
-            config.device = DeviceSpec::Host(child);
+            config.device = DeviceSpec::host(child);
         });
         let error = worker.await.unwrap().unwrap_err();
         assert!(matches!(error, Error::Device(_)), "{error}");

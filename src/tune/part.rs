@@ -55,13 +55,18 @@ impl TuneArgs {
 
     async fn compile(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
-        let input = self.input.read(&self.device)?;
+        // A target need not be here; whatever else names a device does.
+        let target = match self.device.parse() {
+            Ok(target) => target,
+            Err(_) => LocalDevice::find(&self.device, cache(self.warm)).await?.target,
+        };
+        let input = self.input.read(&target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
-        let session = self.session(&compilers.versions())?;
+        let session = self.session(&target, &compilers.versions())?;
         let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
         let Ports { store, broker } = ports.clone();
         let plan =
@@ -105,7 +110,7 @@ impl TuneArgs {
         toolchains.sort_unstable();
         toolchains.dedup();
         anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
-        let device = LocalDevice::probe(&session.target, cache(self.warm))?;
+        let device = LocalDevice::find(&session.target.to_string(), cache(self.warm)).await?;
         let Ports { store, broker } = ports.clone();
         for toolchain in &toolchains {
             broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;

@@ -16,7 +16,8 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{cpus, host_child, self_command};
+use super::{child, cpus, self_command};
+use crate::devices;
 
 /// The compilers of this machine for a run, each tried.
 pub struct Compilers {
@@ -63,20 +64,34 @@ impl Compilers {
     }
 }
 
-/// The device of this machine for a run.
+/// The devices of this machine for a run, all of one target.
 pub struct LocalDevice {
-    spec: DeviceSpec,
+    pub target: Target,
+    specs: Vec<DeviceSpec>,
+    /// Models and driver versions.
     identity: String,
     cache: Cache,
 }
 
 impl LocalDevice {
-    /// Finds the device for `target`.
-    pub fn probe(target: &Target, cache: Cache) -> anyhow::Result<Self> {
-        if *target != Target::Host {
-            return Err(crate::usage(format!("--device {target}: this machine's devices are: host")));
-        }
-        Ok(Self { spec: DeviceSpec::Host(host_child()?), identity: eval_worker::host_identity(), cache })
+    /// Finds the devices that `text` names, as `--device` does.
+    pub async fn find(text: &str, cache: Cache) -> anyhow::Result<Self> {
+        let inventory = devices::inventory().await?;
+        let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
+        let specs = devices::serve(&inventory, &selected, &child()?)?;
+        let mut targets: Vec<Target> = specs.iter().map(DeviceSpec::target).collect();
+        targets.dedup();
+        let [target] = targets.as_slice() else {
+            let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+            let names = names.join(", ");
+            return Err(crate::usage(format!(
+                "--device {text}: found devices of {names}, expected those of one target"
+            )));
+        };
+        let versions = selected.iter().map(|device| format!("{} {} {}", device.name, device.driver, device.runtime));
+        let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
+        identities.dedup();
+        Ok(Self { target: target.clone(), specs, identity: identities.join("\n"), cache })
     }
 
     /// What shapes its times, as text.
@@ -85,7 +100,7 @@ impl LocalDevice {
         format!("{}\nprotocol {PROTOCOL_VERSION}{warm}", self.identity)
     }
 
-    /// Starts an eval worker that runs until `stop`.
+    /// Starts an eval worker for each device that runs until `stop`.
     pub fn spawn(
         self,
         ports: &Ports,
@@ -95,10 +110,14 @@ impl LocalDevice {
         running: &mut Running,
     ) -> anyhow::Result<()> {
         let metrics = eval_worker::Metrics::register(registry, pipeline)?;
-        let mut config = eval_worker::Config::new("tune", self.spec);
-        config.limits.cache = self.cache;
+        let config = |device| {
+            let mut config = eval_worker::Config::new("tune", device);
+            config.limits.cache = self.cache;
+            config
+        };
+        let configs = self.specs.into_iter().map(config).collect();
         let Ports { store, broker } = ports.clone();
-        running.spawn(async move { Ok(eval_worker::run(config, broker, store, metrics, stop).await?) });
+        running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
         Ok(())
     }
 }

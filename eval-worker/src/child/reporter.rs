@@ -43,8 +43,8 @@ impl Reporter {
 
     /// Tells the parent what this process is about to do, if that is new or was not said for a while.
     pub(super) fn working(&self, activity: Activity) -> Result<(), Failure> {
-        // The steps of a reference are a part of its task's preparation.
-        if self.part.get().is_none_or(|(part, _)| part != Part::Prepare) {
+        // The steps of a reference are a part of its task's preparation, and spins are no samples.
+        if self.part.get().is_none_or(|(part, _)| !matches!(part, Part::Prepare | Part::WarmUp)) {
             self.enter(Some(Part::Step(activity.step)));
         }
         let now = Instant::now();

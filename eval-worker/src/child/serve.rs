@@ -199,13 +199,18 @@ impl<D: Device> Server<D> {
         if !finalists.is_empty() && (idle || self.unmeasured >= SENTINEL_EVERY) {
             self.reporter.enter(Some(Part::WarmUp));
             // A device that can not even spin will say so when it times.
-            if let Ok(warmth) = timing::warm_up(|| self.device.spin()) {
+            let warmth = timing::warm_up(|| {
+                self.reporter.working(Activity { step: Step::Time, candidate: 0 })?;
+                self.device.spin().map_err(Failure::from)
+            });
+            if let Ok(warmth) = warmth {
                 if self.watch.reference_mhz().is_none() {
                     self.watch = ClockWatch::new(warmth.clock_mhz);
                 }
                 self.spin_ms.set(Some(warmth.spin_ms));
                 self.unmeasured = 0;
             }
+            self.reporter.enter(Some(Part::Step(Step::Time)));
         }
         self.unmeasured += 1;
         for (index, result) in places.into_iter().zip(measure(&mut finalists, &mut self.watch)) {

@@ -18,7 +18,7 @@ use bluefin_common::outcome::DeviceState;
 use self::library::{Library, Shim};
 pub use self::memory::Memory;
 use super::bindings::{Addresses, Bindings};
-use super::{Buffers, Description, Device, DeviceError, check_memory};
+use super::{Buffers, Description, Device, DeviceError, check_memory, image};
 use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
@@ -37,6 +37,12 @@ impl HostDevice {
     #[must_use]
     pub fn new() -> Self {
         Self { description: cpu::describe(), filler: RefCell::default() }
+    }
+
+    /// Memory of the machine.
+    #[must_use]
+    pub fn memory_bytes() -> u64 {
+        memory::total()
     }
 }
 
@@ -106,6 +112,7 @@ impl Device for HostDevice {
     }
 
     fn load(&self, code: &[u8], launches: &[Launch]) -> Result<Module, DeviceError> {
+        image::check(code, &self.description.target)?;
         let library = Library::load(code)?;
         let shims = (0..launches.len()).map(|index| library.shim(index)).collect::<Result<_, _>>()?;
         Ok(Module { library: Rc::new(library), shims })

@@ -21,6 +21,9 @@ use crate::protocol::{Activity, FrameError, Identity, Reply, Request, receive, s
 const TAIL: usize = 2048;
 /// How long a child that closed its pipe may take to end, and its last words to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a killed child may take to be gone: a driver cleans up behind it. One that takes longer waits in the kernel
+/// for a device that does not answer, and no signal ends that.
+const DEATH: Duration = Duration::from_secs(10);
 
 /// A running child.
 pub(super) struct ChildProcess {
@@ -47,6 +50,8 @@ pub(super) enum Lost {
     Ended,
     /// What it says makes no sense.
     Garbled { reason: String },
+    /// It says itself that it is not to be trusted any more.
+    Tainted,
 }
 
 /// What is known of a lost child.
@@ -56,13 +61,22 @@ pub(super) struct Obituary {
     pub(super) failure: Failure,
     /// For the metrics.
     pub(super) cause: &'static str,
+    /// Its process id, if it could not be killed.
+    pub(super) stuck: Option<u32>,
 }
 
 impl ChildProcess {
     pub(super) async fn start(config: &ChildConfig) -> Result<Self, DeviceError> {
         let command = config.command.first().cloned().unwrap_or_default();
         let failed = |reason: String| DeviceError::Start { command: command.clone(), reason };
-        let mut child = Command::new(&command)
+        let mut starter = Command::new(&command);
+        for (variable, value) in &config.environment {
+            match value {
+                Some(value) => starter.env(variable, value),
+                None => starter.env_remove(variable),
+            };
+        }
+        let mut child = starter
             .args(config.command.iter().skip(1))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -96,7 +110,15 @@ impl ChildProcess {
                 Ok(process)
             }
             Ok(other) => Err(failed(format!("unexpected reply {other:?}"))),
-            Err(lost) => Err(failed(process.bury(lost).await.failure.detail)),
+            Err(lost) => {
+                let hung = matches!(lost, Lost::Hung { .. });
+                let obituary = process.bury(lost).await;
+                Err(match obituary.stuck {
+                    Some(pid) => DeviceError::Stuck { pid },
+                    None if hung => DeviceError::Silent { reason: obituary.failure.detail },
+                    None => failed(obituary.failure.detail),
+                })
+            }
         }
     }
 
@@ -125,12 +147,11 @@ impl ChildProcess {
         // One that ended by itself has a status to tell; what is left of its group is killed after that.
         let ended = match lost {
             Lost::Ended => timeout(LAST_WORDS, self.child.wait()).await.ok().and_then(Result::ok),
-            Lost::Hung { .. } | Lost::Garbled { .. } => None,
+            Lost::Hung { .. } | Lost::Garbled { .. } | Lost::Tainted => None,
         };
+        let pid = self.child.id();
         self.kill();
-        if ended.is_none() {
-            let _ = timeout(LAST_WORDS, self.child.wait()).await;
-        }
+        let gone = ended.is_some() || timeout(DEATH, self.child.wait()).await.is_ok();
         self.group = None;
         let _ = timeout(LAST_WORDS, self.printed.join_next()).await;
 
@@ -138,6 +159,7 @@ impl ChildProcess {
             (Lost::Hung { deadline }, _) => {
                 (FailureKind::Hang, "hang", format!("killed after {:.1} s without a sign", deadline.as_secs_f64()))
             }
+            (Lost::Tainted, _) => (FailureKind::Fault, "tainted", "broke the device".to_string()),
             (Lost::Garbled { reason }, _) => (FailureKind::Fault, "garbled", format!("damaged its process: {reason}")),
             (Lost::Ended, Some(status)) if status.signal().is_some() => {
                 (FailureKind::Fault, "signal", describe(status))
@@ -156,7 +178,7 @@ impl ChildProcess {
         }
         drop(tail);
         let candidate = self.activity.map(|activity| activity.candidate);
-        Obituary { candidate, failure: Failure::new(kind, detail), cause }
+        Obituary { candidate, failure: Failure::new(kind, detail), cause, stuck: pid.filter(|_| !gone) }
     }
 
     /// Kills the whole process group.

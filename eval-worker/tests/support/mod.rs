@@ -25,8 +25,14 @@ pub type Case = (&'static str, fn());
 /// `main` of a test binary: the child if asked for it, else the cases, as test runners ask for them.
 pub fn main(cases: &[Case]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, list, interface] = arguments.as_slice()
+        && (verb.as_str(), list.as_str()) == ("eval-child", "--list")
+    {
+        return bluefin_eval_worker::inventory::print(interface);
+    }
     if arguments.first().is_some_and(|verb| verb == "eval-child") {
-        return bluefin_eval_worker::child::main("host");
+        let device = arguments.iter().skip_while(|argument| *argument != "--device").nth(1);
+        return bluefin_eval_worker::child::main(device.map_or("host", String::as_str));
     }
     let flag = |name: &str| arguments.iter().any(|argument| argument == name);
     if flag("--list") {
@@ -58,12 +64,10 @@ pub fn child() -> ChildConfig {
     let program = std::env::current_exe().unwrap().into_os_string();
     ChildConfig {
         command: vec![program, OsString::from("eval-child")],
-        cpu: None,
-        deadlines: Deadlines {
-            step: Duration::from_millis(1500),
-            reference: Duration::from_secs(3),
-            ..Deadlines::default()
-        },
+        ..ChildConfig::new(
+            Vec::new(),
+            Deadlines { step: Duration::from_millis(1500), reference: Duration::from_secs(3), ..Deadlines::default() },
+        )
     }
 }
 

@@ -56,7 +56,7 @@ impl Setting {
 
     /// Starts a worker.
     pub fn work(&mut self, change: impl FnOnce(&mut Config)) -> JoinHandle<Result<(), Error>> {
-        let mut config = Config::new("test", DeviceSpec::Host(child()));
+        let mut config = Config::new("test", DeviceSpec::host(child()));
         config.limits = limits();
         change(&mut config);
         let (registry, metrics) = metrics();
@@ -84,18 +84,22 @@ impl Setting {
 
     /// The job, compiled: its artifacts are in the store.
     pub async fn compiled(&self, job: Job, candidates: &[Result<Runnable, Failure>]) -> EvalJob {
-        let reference = kernel(RIGHT);
+        self.compiled_with(&kernel(RIGHT), job, candidates).await
+    }
+
+    /// The same with another reference.
+    pub async fn compiled_with(
+        &self,
+        reference: &Runnable,
+        job: Job,
+        candidates: &[Result<Runnable, Failure>],
+    ) -> EvalJob {
         self.store.put_artifact(&reference.code).await.unwrap();
         for runnable in candidates.iter().flatten() {
             self.store.put_artifact(&runnable.code).await.unwrap();
         }
         let prepared = candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.prepared)).collect();
-        EvalJob {
-            job,
-            enqueued_ms: 77,
-            recompiles: 0,
-            compiled: Compiled::Kernels { task: task(&reference), prepared },
-        }
+        EvalJob { job, enqueued_ms: 77, recompiles: 0, compiled: Compiled::Kernels { task: task(reference), prepared } }
     }
 
     pub async fn publish(&self, eval_job: &EvalJob) {

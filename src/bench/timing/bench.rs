@@ -13,7 +13,7 @@ use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Work};
 use prometheus::Registry;
 
 use super::subjects::Subject;
-use crate::workers::child_of;
+use crate::devices::child_of;
 
 /// Of inputs and of the order in a play-off.
 const SEED: u64 = 1;
@@ -36,7 +36,7 @@ impl Bench {
     pub async fn start(device: &str) -> anyhow::Result<Self> {
         let registry = Registry::new();
         let metrics = eval_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-        Ok(Self { worker: DeviceWorker::start(child_of(device)?, metrics).await? })
+        Ok(Self { worker: DeviceWorker::start(child_of(device).await?, metrics).await? })
     }
 
     /// Where the child's time went so far.

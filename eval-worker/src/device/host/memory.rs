@@ -101,8 +101,17 @@ fn available() -> u64 {
     machine.min(group)
 }
 
+/// Bytes that the machine has.
+pub(super) fn total() -> u64 {
+    fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:")).unwrap_or_default()
+}
+
 fn available_of_machine(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    field(meminfo, "MemAvailable:")
+}
+
+fn field(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }

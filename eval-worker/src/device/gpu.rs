@@ -1,0 +1,428 @@
+//! GPUs, through CUDA's driver API or through HIP. Both are looked up at run time, so that one program starts everywhere;
+//! everything above the table of their calls is the same for both.
+#![allow(unsafe_code)]
+
+mod calls;
+mod cuda;
+mod error;
+mod facts;
+mod hip;
+mod instruments;
+mod library;
+mod memory;
+mod sysfs;
+mod telemetry;
+
+use std::cell::{Cell, OnceCell};
+use std::ffi::CString;
+use std::ptr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bluefin_common::artifact::Launch;
+use bluefin_common::outcome::DeviceState;
+
+use self::calls::Handle;
+use self::instruments::{Instruments, Moment};
+use self::library::{Runtime, Special};
+pub use self::memory::Memory;
+use self::telemetry::{Heat, Telemetry};
+use super::bindings::{Addresses, Bindings};
+use super::{Buffers, Description, Device, DeviceError, check_memory, image};
+use crate::inventory::{DeviceInfo, Listing};
+use crate::timing::Sample;
+
+/// Launches of the memory fill that is the spin of a GPU without kernels of ours.
+const SPIN_FILLS: u32 = 4;
+/// How long a temperature stays true: asking takes longer than a short kernel.
+const HEAT_STAYS: Duration = Duration::from_secs(1);
+/// A stream that does not wait for the default one; the same number in both interfaces.
+const NON_BLOCKING: u32 = 1;
+
+/// Through what a GPU is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    Cuda,
+    Hip,
+}
+
+impl Interface {
+    /// As in the names of devices: `cuda:0`, `hip:0`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Hip => "hip",
+        }
+    }
+}
+
+/// All GPUs that `interface` finds, and what it found no use for.
+#[must_use]
+pub fn list(interface: Interface) -> Listing {
+    let runtime = match Runtime::open(interface) {
+        Ok(runtime) => runtime,
+        Err(reasons) => return Listing { devices: Vec::new(), notes: reasons },
+    };
+    let mut listing = Listing { devices: Vec::new(), notes: runtime.unused.clone() };
+    match runtime.count() {
+        Ok(0) => listing.notes.push(format!("{}: it finds no device", runtime.path)),
+        Ok(count) => {
+            for ordinal in 0..count {
+                match runtime.facts(ordinal) {
+                    Ok(facts) => listing.devices.push(facts.info),
+                    Err(error) => listing.notes.push(format!("{}:{ordinal}: {error}", interface.name())),
+                }
+            }
+        }
+        Err(error) => listing.notes.push(format!("{}: {error}", runtime.path)),
+    }
+    listing
+}
+
+/// One GPU, and the stream that all its work goes through.
+pub struct Gpu {
+    runtime: Rc<Runtime>,
+    description: Description,
+    info: DeviceInfo,
+    stream: Handle,
+    /// Around a sample.
+    events: [Handle; 2],
+    /// NVIDIA only.
+    instruments: Option<Instruments>,
+    telemetry: Telemetry,
+    heat: Cell<Option<(Instant, Heat)>>,
+    /// What a flush writes; `None` where memory is too short for it.
+    eviction: OnceCell<Option<(Memory, u64)>>,
+    broken: Cell<bool>,
+}
+
+/// A loaded code object and the kernels of its launches.
+pub struct Module {
+    module: Rc<memory::Module>,
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Clone, Copy)]
+struct Kernel {
+    function: Handle,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+}
+
+/// Kernels with the arguments of all copies.
+pub struct Bound {
+    kernels: Vec<Kernel>,
+    bindings: Bindings,
+    _memory: [Option<Memory>; 2],
+    _module: Rc<memory::Module>,
+}
+
+impl Gpu {
+    /// Opens the GPU of this number.
+    ///
+    /// # Errors
+    /// What is missing, and what was tried.
+    pub fn open(interface: Interface, ordinal: i32) -> Result<Self, DeviceError> {
+        let runtime = Runtime::open(interface).map_err(|reasons| DeviceError::Lost(reasons.join("; ")))?;
+        let count = runtime.count()?;
+        if ordinal >= count {
+            let name = interface.name();
+            return Err(DeviceError::Lost(format!("found {name}:{ordinal}, expected one of {count} {name} devices")));
+        }
+        let facts = runtime.facts(ordinal)?;
+        runtime.open_device(ordinal)?;
+        let runtime = Rc::new(runtime);
+        let (stream, events) = (runtime.stream()?, [runtime.event()?, runtime.event()?]);
+        let instruments = match interface {
+            Interface::Cuda => Some(Instruments::load(&runtime, facts.target.cus())?),
+            Interface::Hip => None,
+        };
+        let info = facts.info;
+        let mut name = format!("{} ({}, {} GiB", info.name, info.target, info.memory_bytes.div_ceil(1 << 30));
+        if let Some(partition) = &info.partition {
+            name = format!("{name}, {partition}");
+        }
+        let description = Description {
+            name: format!("{name})"),
+            target: facts.target,
+            uuid: info.uuid.clone(),
+            cache_bytes: facts.cache_bytes,
+        };
+        let telemetry = Telemetry::new(interface, &info.pci, &info.uuid);
+        Ok(Self {
+            runtime,
+            description,
+            info,
+            stream,
+            events,
+            instruments,
+            telemetry,
+            heat: Cell::new(None),
+            eviction: OnceCell::new(),
+            broken: Cell::new(false),
+        })
+    }
+
+    /// Remembers an error that nothing survives.
+    fn note<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        if let Err(DeviceError::Fault(_) | DeviceError::Lost(_)) = result {
+            self.broken.set(true);
+        }
+        result
+    }
+
+    /// Milliseconds that `work` takes on the stream, and the clock meanwhile.
+    fn sample(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Sample, DeviceError> {
+        let [start, stop] = self.events;
+        let read_clock = |moment| match &self.instruments {
+            Some(instruments) => instruments.read_clock(self.stream, moment),
+            None => Ok(()),
+        };
+        read_clock(Moment::Before)?;
+        self.runtime.record(start, self.stream)?;
+        work()?;
+        self.runtime.record(stop, self.stream)?;
+        read_clock(Moment::After)?;
+        // What sysfs says is true for the sample only while it runs.
+        let seen = match self.instruments {
+            Some(_) => None,
+            None => self.telemetry.clock_mhz().filter(|_| self.runtime.is_busy(self.stream)),
+        };
+        self.runtime.wait(self.stream)?;
+        let ms = self.runtime.elapsed(start, stop)?;
+        let clock_mhz = match &self.instruments {
+            Some(instruments) => instruments.clock_mhz()?,
+            None => seen,
+        };
+        Ok(Sample { ms, clock_mhz })
+    }
+
+    fn enqueue(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {
+        for (kernel, arguments) in bound.kernels.iter().zip(bound.bindings.launches(copy)) {
+            // SAFETY: the arguments live as long as `bound` and are copied before the call returns. What the kernel does
+            // with them is beyond proof: it is a candidate, and this process exists to be lost to one.
+            unsafe {
+                self.runtime.launch(kernel.function, kernel.grid, kernel.block, kernel.shared, self.stream, arguments)
+            }?;
+        }
+        Ok(())
+    }
+
+    /// Writes over more than the caches hold.
+    fn evict(&self) -> Result<(), DeviceError> {
+        let bytes = self.description.cache_bytes.saturating_mul(2);
+        let memory =
+            self.eviction.get_or_init(|| Memory::allocate(&self.runtime, bytes).ok().map(|memory| (memory, bytes)));
+        match memory {
+            Some((memory, bytes)) => self.runtime.fill(memory.address(), 0x5A, *bytes, self.stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: they were made by this driver, and nobody uses them any more.
+        unsafe {
+            for event in self.events {
+                (self.runtime.calls.destroy_event)(event);
+            }
+            (self.runtime.calls.destroy_stream)(self.stream);
+        }
+    }
+}
+
+impl Device for Gpu {
+    type Memory = Memory;
+    type Module = Module;
+    type Bound = Bound;
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn state(&self) -> DeviceState {
+        let heat = match self.heat.get() {
+            Some((when, heat)) if when.elapsed() < HEAT_STAYS => heat,
+            _ => {
+                let heat = self.telemetry.heat();
+                self.heat.set(Some((Instant::now(), heat)));
+                heat
+            }
+        };
+        let versions = [self.info.driver.as_str(), self.info.runtime.as_str()];
+        let versions: Vec<&str> = versions.into_iter().filter(|version| !version.is_empty()).collect();
+        DeviceState {
+            uuid: self.info.uuid.clone(),
+            driver: versions.join(", "),
+            temperature_c: heat.temperature_c,
+            power_w: heat.power_w,
+            reference_clock_mhz: self.info.clock_mhz,
+        }
+    }
+
+    /// Memory that holds what is written to it, fills that arrive, and on NVIDIA a kernel that computes what it should.
+    /// AMD's GPUs get no kernel here, since nothing on a machine without compilers could make one for them.
+    fn probe(&self) -> Result<(), DeviceError> {
+        self.note(check_memory(self))?;
+        let filled = || {
+            let memory = Memory::allocate(&self.runtime, 4096)?;
+            self.runtime.fill(memory.address(), 0xA7, 4096, self.stream)?;
+            self.runtime.wait(self.stream)?;
+            let mut bytes = [0; 4096];
+            memory.read(0, &mut bytes)?;
+            match bytes.iter().position(|byte| *byte != 0xA7) {
+                None => Ok(()),
+                Some(byte) => Err(DeviceError::Lost(format!("its memory was not filled: byte {byte}"))),
+            }
+        };
+        self.note(filled())?;
+        match &self.instruments {
+            Some(instruments) => self.note(instruments.probe(self.stream)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.get()
+    }
+
+    fn spin(&self) -> Result<Sample, DeviceError> {
+        let spun = self.sample(|| match &self.instruments {
+            Some(instruments) => instruments.spin(self.stream),
+            None => (0..SPIN_FILLS).try_for_each(|_| self.evict()),
+        });
+        self.note(spun)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<Memory, DeviceError> {
+        self.note(Memory::allocate(&self.runtime, bytes))
+    }
+
+    fn write(&self, memory: &Memory, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.note(memory.write(offset, bytes))
+    }
+
+    fn read(&self, memory: &Memory, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.note(memory.read(offset, bytes))
+    }
+
+    fn load(&self, code: &[u8], launches: &[Launch]) -> Result<Module, DeviceError> {
+        image::check(code, &self.description.target)?;
+        let module = Rc::new(self.note(memory::Module::load(&self.runtime, code))?);
+        let kernel = |launch: &Launch| {
+            let entry = CString::new(launch.entry.as_str())
+                .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
+            let function = module.function(&entry)?;
+            if let Special::Cuda(special) = &self.runtime.special {
+                self.runtime.check("allow shared memory", special.allow_shared(function, launch.shared))?;
+            }
+            Ok(Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared })
+        };
+        let kernels = self.note(launches.iter().map(kernel).collect())?;
+        Ok(Module { module, kernels })
+    }
+
+    fn bind(
+        &self,
+        module: &Module,
+        launches: &[Launch],
+        buffers: &Buffers<'_, Memory>,
+        workspace: Option<&Memory>,
+    ) -> Result<Bound, DeviceError> {
+        let addresses = Addresses {
+            buffers: buffers.memory.address(),
+            offsets: buffers.offsets,
+            stride: buffers.stride,
+            copies: buffers.copies,
+            workspace: workspace.map_or(0, Memory::address),
+        };
+        Ok(Bound {
+            kernels: module.kernels.clone(),
+            bindings: Bindings::new(launches, &addresses)?,
+            _memory: [Some(buffers.memory.clone()), workspace.cloned()],
+            _module: Rc::clone(&module.module),
+        })
+    }
+
+    fn run(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {
+        let copy = copy % bound.bindings.copies();
+        self.note(self.enqueue(bound, copy).and_then(|()| self.runtime.wait(self.stream)))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.note(self.evict())
+    }
+
+    fn time(&self, bound: &Bound, first: usize, count: u32) -> Result<Sample, DeviceError> {
+        let copies = bound.bindings.copies();
+        let launches = || (0..count as usize).try_for_each(|launch| self.enqueue(bound, (first + launch) % copies));
+        self.note(self.sample(launches))
+    }
+}
+
+/// The calls of the stream, as the rest of this module wants them.
+impl Runtime {
+    fn stream(&self) -> Result<Handle, DeviceError> {
+        let mut stream = ptr::null_mut();
+        // SAFETY: a handle is written.
+        self.check("create stream", unsafe { (self.calls.stream)(&mut stream, NON_BLOCKING) })?;
+        Ok(stream)
+    }
+
+    fn event(&self) -> Result<Handle, DeviceError> {
+        let mut event = ptr::null_mut();
+        // SAFETY: a handle is written.
+        self.check("create event", unsafe { (self.calls.event)(&mut event, 0) })?;
+        Ok(event)
+    }
+
+    fn record(&self, event: Handle, stream: Handle) -> Result<(), DeviceError> {
+        // SAFETY: both are alive.
+        Ok(self.check("record event", unsafe { (self.calls.record)(event, stream) })?)
+    }
+
+    fn elapsed(&self, start: Handle, stop: Handle) -> Result<f64, DeviceError> {
+        let mut ms = 0.0;
+        // SAFETY: both events were recorded, and a number is written.
+        self.check("elapsed time", unsafe { (self.calls.elapsed)(&mut ms, start, stop) })?;
+        Ok(f64::from(ms))
+    }
+
+    /// Waits for all that is on the stream.
+    fn wait(&self, stream: Handle) -> Result<(), DeviceError> {
+        // SAFETY: the stream is alive.
+        Ok(self.check("kernel", unsafe { (self.calls.wait)(stream) })?)
+    }
+
+    fn is_busy(&self, stream: Handle) -> bool {
+        // SAFETY: the stream is alive. 600: not ready, in both interfaces.
+        unsafe { (self.calls.query)(stream) == 600 }
+    }
+
+    fn fill(&self, address: u64, byte: u8, bytes: u64, stream: Handle) -> Result<(), DeviceError> {
+        // SAFETY: whoever calls has the memory, and waits before it is freed.
+        Ok(self.check("fill memory", unsafe { (self.calls.fill)(address, byte, bytes as usize, stream) })?)
+    }
+
+    /// # Safety
+    /// `function` is of a loaded module, and `arguments` points to as many as it takes.
+    unsafe fn launch(
+        &self,
+        function: Handle,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        stream: Handle,
+        arguments: *mut *mut std::ffi::c_void,
+    ) -> Result<(), DeviceError> {
+        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+        // SAFETY: the caller's promise.
+        let code = unsafe {
+            (self.calls.launch)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, ptr::null_mut())
+        };
+        Ok(self.check("launch", code)?)
+    }
+}

@@ -1,0 +1,99 @@
+//! What only CUDA has, or does in its own way.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum, CUjit_option_enum};
+use libloading::Library;
+
+use super::calls::Handle;
+use super::library::{driver_text, needed};
+
+/// Shared memory of a block that needs no leave, in bytes.
+const USUAL_SHARED: u32 = 48 << 10;
+/// Bytes kept of what the driver's compiler says.
+const LOG: usize = 4096;
+
+/// Calls of CUDA alone.
+pub(super) struct Special {
+    retain: unsafe extern "C" fn(*mut Handle, c_int) -> c_int,
+    set_current: unsafe extern "C" fn(Handle) -> c_int,
+    error_name: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+    error_text: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+    load: unsafe extern "C" fn(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void) -> c_int,
+    set_function_attribute: unsafe extern "C" fn(Handle, c_int, c_int) -> c_int,
+}
+
+impl Special {
+    pub(super) fn resolve(library: &Library) -> Result<Self, &'static str> {
+        // SAFETY: the signatures are cuda.h's; whoever holds the table holds the library.
+        unsafe {
+            Ok(Self {
+                retain: needed(library, "cuDevicePrimaryCtxRetain")?,
+                set_current: needed(library, "cuCtxSetCurrent")?,
+                error_name: needed(library, "cuGetErrorName")?,
+                error_text: needed(library, "cuGetErrorString")?,
+                load: needed(library, "cuModuleLoadDataEx")?,
+                set_function_attribute: needed(library, "cuFuncSetAttribute")?,
+            })
+        }
+    }
+
+    pub(super) fn describe(&self, code: i32) -> String {
+        let text = |call: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
+            let mut text = ptr::null();
+            // SAFETY: `text` is written; what it points to is constant.
+            unsafe {
+                call(code, &mut text);
+                driver_text(text)
+            }
+        };
+        format!("{} ({})", text(self.error_name), text(self.error_text))
+    }
+
+    /// The primary context, which lives until the process ends.
+    pub(super) fn open_device(&self, ordinal: i32) -> i32 {
+        let mut context = ptr::null_mut();
+        // SAFETY: devices are named by their ordinals; the context is retained and never released.
+        unsafe {
+            match (self.retain)(&mut context, ordinal) {
+                0 => (self.set_current)(context),
+                code => code,
+            }
+        }
+    }
+
+    /// Loads `image`, which ends with a zero byte; the code, and what the driver's compiler says.
+    pub(super) fn load(&self, module: &mut Handle, image: &[u8]) -> (i32, String) {
+        let mut log = [0_u8; LOG];
+        let mut options = [
+            CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER as c_int,
+            CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES as c_int,
+        ];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(LOG)];
+        // SAFETY: the image ends, and there are two options with their values.
+        let code = unsafe { (self.load)(module, image.as_ptr().cast(), 2, options.as_mut_ptr(), values.as_mut_ptr()) };
+        let length = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
+        (code, String::from_utf8_lossy(&log[..length]).trim().to_string())
+    }
+
+    /// Lets `function` use more shared memory than the usual.
+    pub(super) fn allow_shared(&self, function: Handle, bytes: u32) -> i32 {
+        if bytes <= USUAL_SHARED {
+            return 0;
+        }
+        let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        // SAFETY: the function is one of a loaded module.
+        unsafe { (self.set_function_attribute)(function, attribute, c_int::try_from(bytes).unwrap_or(c_int::MAX)) }
+    }
+}
+
+/// Numbers of the attributes that are asked for.
+pub(super) const ATTRIBUTES: super::facts::Attributes = super::facts::Attributes {
+    units: Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as c_int,
+    clock: Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE as c_int,
+    memory_clock: Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE as c_int,
+    cache: Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE as c_int,
+    major: Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as c_int,
+    minor: Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as c_int,
+};

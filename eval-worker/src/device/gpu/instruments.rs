@@ -1,0 +1,141 @@
+//! Kernels of bluefin's own, and what they measure. Only NVIDIA's driver compiles, so AMD's GPUs go without.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+
+use super::super::DeviceError;
+use super::calls::Handle;
+use super::library::Runtime;
+use super::memory::{Memory, Module};
+
+const SOURCE: &[u8] = include_bytes!("instruments.ptx");
+/// Bytes of a clock reading.
+const SLOT: usize = 16;
+/// Elements that the probe computes.
+const PROBED: u32 = 1 << 16;
+/// Steps of a spin: about a millisecond on a GPU of today.
+const SPIN: u32 = 40_000;
+
+/// The kernels, loaded.
+pub(super) struct Instruments {
+    runtime: Rc<Runtime>,
+    _module: Module,
+    clock: Handle,
+    probe: Handle,
+    spin: Handle,
+    /// Readings of all multiprocessors before a sample, then those after it.
+    readings: Memory,
+    units: u32,
+}
+
+/// When a clock is read.
+#[derive(Clone, Copy)]
+pub(super) enum Moment {
+    Before,
+    After,
+}
+
+impl Instruments {
+    pub(super) fn load(runtime: &Rc<Runtime>, units: u32) -> Result<Self, DeviceError> {
+        let module = Module::load(runtime, SOURCE)?;
+        let [clock, probe, spin] =
+            [c"bluefin_clock", c"bluefin_probe", c"bluefin_spin"].map(|entry| module.function(entry));
+        let readings = Memory::allocate(runtime, 2 * SLOT as u64 * u64::from(units))?;
+        let runtime = Rc::clone(runtime);
+        Ok(Self { runtime, _module: module, clock: clock?, probe: probe?, spin: spin?, readings, units })
+    }
+
+    /// Asks every multiprocessor for its clock, behind what is on `stream`.
+    pub(super) fn read_clock(&self, stream: Handle, moment: Moment) -> Result<(), DeviceError> {
+        let bytes = SLOT as u64 * u64::from(self.units);
+        let slots = match moment {
+            Moment::Before => {
+                self.runtime.fill(self.readings.address(), 0, 2 * bytes, stream)?;
+                self.readings.address()
+            }
+            Moment::After => self.readings.address() + bytes,
+        };
+        self.launch(self.clock, self.units, 32, slots, self.units, stream)
+    }
+
+    /// The clock between the last two readings in MHz, once they are done: the median of the multiprocessors that were
+    /// read both times.
+    pub(super) fn clock_mhz(&self) -> Result<Option<f32>, DeviceError> {
+        let mut bytes = vec![0; 2 * SLOT * self.units as usize];
+        self.readings.read(0, &mut bytes)?;
+        Ok(clock_of(&bytes))
+    }
+
+    /// Whether kernels compute what they should.
+    pub(super) fn probe(&self, stream: Handle) -> Result<(), DeviceError> {
+        let out = Memory::allocate(&self.runtime, 4 * u64::from(PROBED))?;
+        self.launch(self.probe, PROBED.div_ceil(256), 256, out.address(), PROBED, stream)?;
+        self.runtime.wait(stream)?;
+        let mut bytes = vec![0; 4 * PROBED as usize];
+        out.read(0, &mut bytes)?;
+        let wanted = (0..PROBED).map(|index| index.wrapping_mul(2_654_435_761) ^ 0xB10E_F1A5);
+        match bytes.chunks_exact(4).zip(wanted).position(|(found, wanted)| found != wanted.to_ne_bytes()) {
+            None => Ok(()),
+            Some(index) => Err(DeviceError::Lost(format!("it computes wrong: element {index} of the probe"))),
+        }
+    }
+
+    pub(super) fn spin(&self, stream: Handle) -> Result<(), DeviceError> {
+        self.launch(self.spin, 4 * self.units, 256, self.readings.address(), SPIN, stream)
+    }
+
+    fn launch(
+        &self,
+        function: Handle,
+        blocks: u32,
+        threads: u32,
+        mut address: u64,
+        mut count: u32,
+        stream: Handle,
+    ) -> Result<(), DeviceError> {
+        let mut arguments = [ptr::from_mut(&mut address).cast::<c_void>(), ptr::from_mut(&mut count).cast::<c_void>()];
+        // SAFETY: all three kernels take an address and a number, which are copied before the call returns.
+        unsafe { self.runtime.launch(function, [blocks, 1, 1], [threads, 1, 1], 0, stream, arguments.as_mut_ptr()) }
+    }
+}
+
+/// Median over the multiprocessors of cycles over time. A first half of readings, then as many of a later moment.
+fn clock_of(bytes: &[u8]) -> Option<f32> {
+    let numbers: Vec<u64> =
+        bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(u64::from_ne_bytes).unwrap_or_default()).collect();
+    let (before, after) = numbers.split_at(numbers.len() / 2);
+    let mut clocks: Vec<f64> = before
+        .chunks_exact(2)
+        .zip(after.chunks_exact(2))
+        .filter_map(|(before, after)| match (before, after) {
+            ([cycles, from], [later, to]) if *from > 0 && to > from && later > cycles => {
+                Some((later - cycles) as f64 * 1000.0 / (to - from) as f64)
+            }
+            _ => None,
+        })
+        .collect();
+    clocks.sort_by(f64::total_cmp);
+    clocks.get(clocks.len() / 2).map(|mhz| *mhz as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_cycles_over_time() {
+        let bytes = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
+        // Two multiprocessors at 1980 MHz for 10 us, and one that was not read before.
+        let readings = [1000, 5000, 3000, 5000, 0, 0, 20_800, 15_000, 22_800, 15_000, 7, 15_000];
+        assert_eq!(clock_of(&bytes(&readings)), Some(1980.0));
+        assert_eq!(clock_of(&bytes(&[0; 12])), None);
+        assert_eq!(clock_of(&[]), None);
+    }
+
+    #[test]
+    fn the_source_ends_as_the_driver_needs_it() {
+        assert!(!SOURCE.contains(&0), "the loader adds the zero");
+        assert!(std::str::from_utf8(SOURCE).unwrap().is_ascii());
+    }
+}

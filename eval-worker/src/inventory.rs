@@ -1,0 +1,310 @@
+//! The devices of this machine. Drivers are asked by child processes: one that hangs or crashes when it is opened takes
+//! nothing else with it.
+
+use std::ffi::OsString;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use bluefin_common::target::Target;
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::device::Device as _;
+use crate::device::gpu::{self, Interface};
+use crate::device::host::HostDevice;
+use crate::supervisor::ChildConfig;
+
+/// How long a driver may take to tell what it has: with many GPUs it needs seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes read of an answer.
+const ANSWER: usize = 1 << 20;
+
+/// A device as it is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// `cuda:0`, `hip:1`, `host`: interface and number.
+    pub device: String,
+    /// Model.
+    pub name: String,
+    pub target: String,
+    pub memory_bytes: u64,
+    /// Version of the kernel's driver; empty where it does not tell.
+    pub driver: String,
+    /// Version of the library that it is driven through.
+    pub runtime: String,
+    /// Highest clock of the compute units.
+    pub clock_mhz: Option<u32>,
+    pub memory_clock_mhz: Option<u32>,
+    /// Compute and memory partition, for GPUs that have them.
+    pub partition: Option<String>,
+    /// Empty where the device has none.
+    pub uuid: String,
+    /// PCI address.
+    pub pci: String,
+}
+
+/// What one interface finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    pub devices: Vec<DeviceInfo>,
+    /// What was tried and is not used, and why.
+    pub notes: Vec<String>,
+}
+
+/// All devices of this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Inventory {
+    /// In the order of their indices.
+    pub gpus: Vec<DeviceInfo>,
+    pub host: Option<DeviceInfo>,
+    /// For each interface without a device, or with libraries that are not used, why.
+    pub notes: Vec<String>,
+}
+
+/// Prints what `interface` finds, for [`Inventory::take`]: the child's part.
+#[must_use]
+pub fn print(interface: &str) -> ExitCode {
+    let listing = match interface {
+        "cuda" => gpu::list(Interface::Cuda),
+        "hip" => gpu::list(Interface::Hip),
+        "host" => Listing { devices: vec![host()], notes: Vec::new() },
+        _ => {
+            eprintln!("interface: found {interface:?}, expected cuda, hip or host");
+            return ExitCode::from(2);
+        }
+    };
+    match serde_json::to_string(&listing) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn host() -> DeviceInfo {
+    let device = HostDevice::new();
+    let description = device.description();
+    DeviceInfo {
+        device: "host".to_string(),
+        name: description.name.clone(),
+        target: description.target.to_string(),
+        memory_bytes: HostDevice::memory_bytes(),
+        driver: String::new(),
+        runtime: String::new(),
+        clock_mhz: None,
+        memory_clock_mhz: None,
+        partition: None,
+        uuid: String::new(),
+        pci: String::new(),
+    }
+}
+
+impl Inventory {
+    /// Asks every interface. `command` starts a child that calls [`print`] with the word that is appended.
+    pub async fn take(command: &[OsString]) -> Self {
+        let (cuda, hip, host) = tokio::join!(ask(command, "cuda"), ask(command, "hip"), ask(command, "host"));
+        let mut inventory = Self::default();
+        for (interface, listing) in [("cuda", cuda), ("hip", hip), ("host", host)] {
+            let Listing { devices, notes } =
+                listing.unwrap_or_else(|reason| Listing { devices: Vec::new(), notes: vec![reason] });
+            inventory.notes.extend(notes.into_iter().map(|note| format!("{interface}: {note}")));
+            match interface {
+                "host" => inventory.host = devices.into_iter().next(),
+                _ => inventory.gpus.extend(devices),
+            }
+        }
+        inventory
+    }
+
+    /// The devices that `text` names: `host`, `gpu` (all GPUs), or a list of indices, names (`cuda:0`), UUIDs and targets
+    /// (all GPUs of each).
+    ///
+    /// # Errors
+    /// The word that names none, and what there is.
+    pub fn select(&self, text: &str) -> Result<Vec<&DeviceInfo>, String> {
+        let mut selected: Vec<&DeviceInfo> = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            let found: Vec<&DeviceInfo> = match (word, word.parse::<usize>()) {
+                ("host", _) => self.host.iter().collect(),
+                ("gpu", _) => self.gpus.iter().collect(),
+                (_, Ok(index)) => self.gpus.get(index).into_iter().collect(),
+                _ => self.gpus.iter().filter(|gpu| gpu.answers_to(word)).collect(),
+            };
+            if found.is_empty() {
+                return Err(format!("device: found {word:?}, expected one of {}", self.words()));
+            }
+            for device in found {
+                if !selected.iter().any(|other| other.device == device.device) {
+                    selected.push(device);
+                }
+            }
+        }
+        Ok(selected)
+    }
+
+    /// What a device may be called here.
+    fn words(&self) -> String {
+        let mut words = vec!["host".to_string()];
+        words.extend(
+            self.gpus.iter().enumerate().map(|(index, gpu)| format!("{index} ({}, {})", gpu.device, gpu.target)),
+        );
+        let mut text = words.join(", ");
+        if self.gpus.is_empty() {
+            text = format!("{text}; no GPU is usable here: {}", self.notes.join("; "));
+        }
+        text
+    }
+
+    /// How to start the child of `device`: `child` with the one device that it may see.
+    #[must_use]
+    pub fn child_of(&self, device: &DeviceInfo, mut child: ChildConfig) -> ChildConfig {
+        let (interface, number) = device.device.split_once(':').unwrap_or((&device.device, "0"));
+        let name = if interface == "host" { "host".to_string() } else { format!("{interface}:0") };
+        child.command.extend(["--device".into(), name.into()]);
+        // Slices of a GPU may share what it calls unique.
+        let unique = self.gpus.iter().filter(|gpu| gpu.uuid == device.uuid).count() == 1 && !device.uuid.is_empty();
+        let inherited = |variable| std::env::var(variable).ok().filter(|list| !list.is_empty());
+        child.environment = match interface {
+            "cuda" if unique => vec![("CUDA_VISIBLE_DEVICES", Some(device.uuid.clone()))],
+            "cuda" => vec![("CUDA_VISIBLE_DEVICES", Some(entry(inherited("CUDA_VISIBLE_DEVICES"), number)))],
+            // HIP takes CUDA's variable for its own where its own is not set.
+            "hip" if unique => vec![
+                ("ROCR_VISIBLE_DEVICES", Some(device.uuid.clone())),
+                ("HIP_VISIBLE_DEVICES", None),
+                ("CUDA_VISIBLE_DEVICES", None),
+                ("GPU_DEVICE_ORDINAL", None),
+            ],
+            "hip" => {
+                let list = inherited("HIP_VISIBLE_DEVICES").or_else(|| inherited("CUDA_VISIBLE_DEVICES"));
+                vec![("HIP_VISIBLE_DEVICES", Some(entry(list, number)))]
+            }
+            _ => Vec::new(),
+        };
+        child.uuid.clone_from(&device.uuid);
+        child
+    }
+}
+
+/// What stands for the visible device of this number in a list of what is visible.
+fn entry(list: Option<String>, number: &str) -> String {
+    let index: Option<usize> = number.parse().ok();
+    let entry = list.as_deref().zip(index).and_then(|(list, index)| list.split(',').nth(index));
+    entry.unwrap_or(number).trim().to_string()
+}
+
+impl DeviceInfo {
+    fn answers_to(&self, word: &str) -> bool {
+        self.device == word || self.target == word || !self.uuid.is_empty() && self.uuid.eq_ignore_ascii_case(word)
+    }
+
+    /// What it runs code for.
+    ///
+    /// # Errors
+    /// If the child said nonsense.
+    pub fn parse_target(&self) -> Result<Target, String> {
+        self.target.parse().map_err(|error| format!("{}: {error}", self.device))
+    }
+}
+
+/// What a child says that opens `interface`.
+async fn ask(command: &[OsString], interface: &str) -> Result<Listing, String> {
+    let (program, arguments) = command.split_first().ok_or("no command")?;
+    let child = Command::new(program)
+        .args(arguments)
+        .arg(interface)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let output = timeout(PATIENCE, child.wait_with_output())
+        .await
+        .map_err(|_| format!("its driver did not answer within {} s", PATIENCE.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(format!("its driver ended the process that opened it ({}) {last}", output.status));
+    }
+    // A driver may have printed before.
+    let answer = output.stdout.get(..output.stdout.len().min(ANSWER)).unwrap_or_default();
+    let line = answer.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
+    serde_json::from_slice(line).map_err(|error| format!("unexpected answer: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::Deadlines;
+
+    fn gpu(device: &str, target: &str, uuid: &str) -> DeviceInfo {
+        DeviceInfo {
+            device: device.to_string(),
+            name: "GPU".to_string(),
+            target: target.to_string(),
+            memory_bytes: 1 << 30,
+            driver: String::new(),
+            runtime: String::new(),
+            clock_mhz: None,
+            memory_clock_mhz: None,
+            partition: None,
+            uuid: uuid.to_string(),
+            pci: String::new(),
+        }
+    }
+
+    fn machine() -> Inventory {
+        Inventory {
+            gpus: vec![
+                gpu("cuda:0", "sm_90-132", "GPU-a"),
+                gpu("cuda:1", "sm_90-132", "GPU-b"),
+                gpu("hip:0", "gfx90a-104", "GPU-0b1ef10000000000"),
+                gpu("hip:1", "gfx90a-104", ""),
+            ],
+            host: Some(host()),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn devices_are_named_in_many_ways() {
+        let machine = machine();
+        let names = |text: &str| -> Vec<String> {
+            machine.select(text).unwrap().into_iter().map(|device| device.device.clone()).collect()
+        };
+        assert_eq!(names("host"), ["host"]);
+        assert_eq!(names("gpu").len(), 4);
+        assert_eq!(names("2, 0"), ["hip:0", "cuda:0"]);
+        assert_eq!(names("sm_90-132"), ["cuda:0", "cuda:1"]);
+        assert_eq!(names("gpu-A,cuda:0,host"), ["cuda:0", "host"]);
+        for text in ["4", "", "gfx942-304", "GPU-c", "0,x"] {
+            let error = machine.select(text).unwrap_err();
+            assert!(error.contains("expected one of host, 0 (cuda:0, sm_90-132)"), "{error}");
+        }
+        let none = Inventory { notes: vec!["cuda: libcuda.so.1: not found".to_string()], ..Inventory::default() };
+        assert!(none.select("gpu").unwrap_err().contains("no GPU is usable here: cuda: libcuda.so.1: not found"));
+    }
+
+    #[test]
+    fn a_child_sees_one_device() {
+        let machine = machine();
+        let child = |index: usize| {
+            let child = ChildConfig::new(vec!["bluefin".into(), "eval-child".into()], Deadlines::default());
+            machine.child_of(&machine.gpus[index], child)
+        };
+        let first = child(1);
+        assert_eq!(first.command[2..], ["--device", "cuda:0"]);
+        assert_eq!(first.environment, [("CUDA_VISIBLE_DEVICES", Some("GPU-b".to_string()))]);
+        assert_eq!(first.uuid, "GPU-b");
+        assert!(child(2).environment.contains(&("ROCR_VISIBLE_DEVICES", Some("GPU-0b1ef10000000000".to_string()))));
+        assert!(child(2).environment.contains(&("HIP_VISIBLE_DEVICES", None)));
+        assert_eq!(entry(Some("4,6".to_string()), "1"), "6");
+        assert_eq!(entry(None, "1"), "1");
+    }
+}
