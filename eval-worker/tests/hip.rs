@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bluefin_common::artifact::{Argument, ArtifactRef, Launch, Prepared};
+use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::broker::Broker;
 use bluefin_common::job::Stage;
 use bluefin_common::outcome::FailureKind;
@@ -16,8 +16,9 @@ use bluefin_common::target::Target;
 use bluefin_eval_worker::inventory::Inventory;
 use bluefin_eval_worker::{ChildConfig, Config, DeviceError, DeviceSpec, DeviceWorker, Error, Runnable, run_all};
 use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
+use support::hip::{gpu, inventory, kernel, right};
 use support::setting::Setting;
-use support::{LENGTH, RIGHT, block_on, child, compile, evaluate, limits, metrics, task};
+use support::{RIGHT, block_on, evaluate, limits, metrics, task};
 use tokio::task::JoinHandle;
 
 fn main() -> ExitCode {
@@ -32,51 +33,6 @@ fn main() -> ExitCode {
         ("a_quarantined_device_comes_back", a_quarantined_device_comes_back),
         ("the_others_go_on", the_others_go_on),
     ])
-}
-
-/// The machine's devices, as `bluefin devices` finds them.
-async fn inventory(machine: &HipMachine) -> Inventory {
-    let mut command: Vec<std::ffi::OsString> = vec!["env".into()];
-    for (variable, value) in machine.environment() {
-        let mut pair = std::ffi::OsString::from(format!("{variable}="));
-        pair.push(value);
-        command.push(pair);
-    }
-    command.extend([std::env::current_exe().unwrap().into(), "eval-child".into(), "--list".into()]);
-    Inventory::take(&command).await
-}
-
-/// How the child of the GPU at `index` is started.
-async fn gpu(machine: &HipMachine, index: usize) -> ChildConfig {
-    let inventory = inventory(machine).await;
-    let device = inventory.gpus.get(index).unwrap_or_else(|| panic!("no such GPU: {inventory:?}"));
-    let mut config = inventory.child_of(device, child());
-    let variables = machine.environment().into_iter();
-    config.environment.extend(variables.map(|(name, value)| (name, Some(value.into_string().unwrap()))));
-    config
-}
-
-/// A kernel of the stand-in that runs `body` over `x`, `y` and `n`; `more` stands beside it.
-fn kernel(name: &str, body: &str, more: &str) -> Runnable {
-    let source = format!(
-        "#include <stdint.h>\n\
-         static volatile int64_t zero;\n\
-         void bluefin_standin_{name}(void **arguments, const uint32_t *geometry) {{\n\
-         float *x = *(float **)arguments[0], *y = *(float **)arguments[1];\n\
-         int64_t n = *(int64_t *)arguments[2];\n\
-         (void)x; (void)y; (void)n; (void)zero;\n\
-         {body}\n}}\n\
-         const uint32_t bluefin_standin_{name}_sizes[] = {{8, 8, 8, 0}};\n\
-         {more}\n"
-    );
-    let code = compile(&source);
-    let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::I64(LENGTH as i64)];
-    let launch = Launch { entry: name.to_string(), grid: [4, 1, 1], block: [256, 1, 1], shared: 0, arguments };
-    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 }, code }
-}
-
-fn right(name: &str) -> Runnable {
-    kernel(name, RIGHT, "")
 }
 
 fn a_gpu_is_found_and_named() {
@@ -104,11 +60,11 @@ fn why_there_is_none() {
         assert!(inventory.notes.contains(&wanted), "{inventory:?}");
 
         let empty = HipMachine::new("");
-        let notes = self::inventory(&empty).await.notes;
+        let notes = support::hip::inventory(&empty).await.notes;
         assert!(notes.iter().any(|note| note.starts_with("hip: ") && note.contains("device")), "{notes:?}");
         // A driver that takes the process down is a note as well.
         machine.set_faults(&[Fault::call("hipInit", Effect::Abort)]);
-        let notes = self::inventory(&machine).await.notes;
+        let notes = support::hip::inventory(&machine).await.notes;
         assert!(notes.iter().any(|note| note.contains("ended the process")), "{notes:?}");
     });
 }

@@ -1,5 +1,6 @@
 //! A fleet of processes around a RabbitMQ and a Redis.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -36,9 +37,18 @@ impl Fleet {
 
     /// Starts a worker that runs until it is dropped or signalled; it logs into the fleet's folder.
     pub fn worker(&self, arguments: &[&str]) -> Running {
+        self.worker_with(arguments, [])
+    }
+
+    /// The same with more in its environment.
+    pub fn worker_with(
+        &self,
+        arguments: &[&str],
+        environment: impl IntoIterator<Item = (&'static str, OsString)>,
+    ) -> Running {
         let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
         let mut command = self.bluefin(arguments);
-        command.stdout(Stdio::null()).stderr(log);
+        command.envs(environment).stdout(Stdio::null()).stderr(log);
         Running::start(&mut command)
     }
 

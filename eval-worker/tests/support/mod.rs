@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod blinking;
+pub mod hip;
 pub mod setting;
 
 use std::ffi::OsString;
