@@ -388,6 +388,10 @@ impl Runtime {
         let mut ms = 0.0;
         // SAFETY: both events were recorded, and a number is written.
         self.check("elapsed time", unsafe { (self.calls.elapsed)(&mut ms, start, stop) })?;
+        // A driver that counts nonsense would make a winner of whatever it is asked about.
+        if !(ms.is_finite() && ms > 0.0) {
+            return Err(DeviceError::Launch(format!("elapsed time: found {ms} ms, expected a time")));
+        }
         Ok(f64::from(ms))
     }
 
