@@ -40,7 +40,7 @@ impl Host {
     /// As the environment says.
     pub fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
-        let list = variable(variables::DEVICES).unwrap_or_else(|| devices::DEFAULT.to_string());
+        let list = variable(variables::DEVICES).unwrap_or_default();
         // Whoever sets up a test is told at once that it tests nothing.
         let all = Gpu::list(&list).unwrap_or_else(|error| panic!("{}: {error}", variables::DEVICES));
         let uuids: Vec<String> = (0..all.len()).map(devices::uuid).collect();

@@ -19,7 +19,8 @@ pub use symbols::SYMBOLS;
 
 /// What the library reads from its environment.
 pub mod variables {
-    /// Its GPUs, as `gfx90a-104,gfx942-304`; empty for none. [`super::devices::DEFAULT`] if absent.
+    /// Its GPUs, as `gfx90a-104,gfx942-304`. None if absent: test runners show their libraries to every process, and who
+    /// finds this one by chance must find no GPU.
     pub const DEVICES: &str = "BLUEFIN_STANDIN_DEVICES";
     /// Bytes of memory of each GPU; 1 GiB if absent.
     pub const MEMORY: &str = "BLUEFIN_STANDIN_MEMORY";
