@@ -133,6 +133,30 @@ async fn reading_goes_on_beside_a_writer() {
 }
 
 #[tokio::test]
+async fn a_reader_takes_back_what_a_killed_writer_left() {
+    let OnSqlite { store, folder } = OnSqlite::start().await;
+    let blob = store.put_blob(b"from before").await.unwrap();
+    store.close().await;
+    // As if it had been killed amid a transaction: the file and its journal as they are then.
+    let writer = Connection::open(state(&folder)).unwrap();
+    writer
+        .execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE half(x); INSERT INTO half VALUES(zeroblob(200000))")
+        .unwrap();
+    let killed = tempfile::tempdir().unwrap();
+    for name in ["bluefin.db", "bluefin.db-journal"] {
+        std::fs::copy(folder.path().join(name), killed.path().join(name)).unwrap();
+    }
+    drop(writer);
+    let reader = SqliteStore::open_read_only(state(&killed)).await.unwrap();
+    assert_eq!(reader.blob(blob).await.unwrap().unwrap(), b"from before");
+    reader.close().await;
+    let tables = Connection::open(state(&killed)).unwrap();
+    let half: i64 =
+        tables.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'half'", [], |row| row.get(0)).unwrap();
+    assert_eq!(half, 0);
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_state_is_refused_and_untouched() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");

@@ -37,14 +37,35 @@ pub(super) fn open_in_memory(path: &Path) -> Result<Connection, StoreError> {
 
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     refuse_folder(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, &error))?;
-    let checked = connection.busy_timeout(BUSY).and_then(|()| check(&connection, path));
-    if checked.map_err(|error| failed(path, &error))?? == Found::Nothing {
+    let opened = match reader(path) {
+        // Its writer was killed amid a change of the file itself: what there is of it only a writer can take back.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            roll_back(path).and_then(|()| reader(path))
+        }
+        opened => opened,
+    };
+    let (connection, checked) = opened.map_err(|error| failed(path, &error))?;
+    if checked? == Found::Nothing {
         return Err(StoreError::Misconfigured { reason: format!("{}: found an empty file", path.display()) });
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
+}
+
+fn reader(path: &Path) -> rusqlite::Result<(Connection, Result<Found, StoreError>)> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    let checked = check(&connection, path)?;
+    Ok((connection, checked))
+}
+
+/// Lets SQLite take back what a killed writer left in the journal. One that is alive holds a lock, and is left alone.
+fn roll_back(path: &Path) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 /// SQLite opens a folder for reading, and only then fails, as if the disk were broken.
