@@ -5,6 +5,8 @@ mod convert;
 mod diff;
 mod query;
 
+pub use diff::print as print_diff;
+
 use std::process::ExitCode;
 
 use bluefin_exporter::db::Step;

@@ -1,5 +1,6 @@
 //! `bluefin release`: the best databases known at a time, kept for good under a name.
 
+mod diff;
 mod show;
 
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use show::{base, of_manifest, of_step, print_created, print_files, time};
 #[derive(Subcommand)]
 #[command(after_help = "Example:\n  \
     bluefin release create 2026.1 --from /opt/rocm/share/miopen/db --session nightly --policy keep-best --channel stable\n  \
-    bluefin release list\n  \
+    bluefin release diff 2026.1 2026.2\n  \
     bluefin release export 2026.1 -o db\n  \
     bluefin release rollback --channel stable\n\n\
     A release never changes; a channel is a name that points to one and can be moved. docs/releases.md tells more.")]
@@ -30,6 +31,7 @@ pub enum ReleaseVerb {
     List(ListArgs),
     Show(ShowArgs),
     Export(ExportArgs),
+    Diff(diff::DiffArgs),
     Rollback(RollbackArgs),
     Verify(VerifyArgs),
 }
@@ -201,6 +203,7 @@ impl ReleaseVerb {
             Self::List(args) => args.run().await,
             Self::Show(args) => args.run().await,
             Self::Export(args) => args.run().await,
+            Self::Diff(args) => args.run().await,
             Self::Rollback(args) => args.run().await,
             Self::Verify(args) => args.run().await,
         }

@@ -49,13 +49,18 @@ impl DiffArgs {
         if self.json {
             out::json(&diff)?;
         } else {
-            match &diff {
-                Diff::Find(find) => print_find(find, self.top, self.noise, self.threshold)?,
-                Diff::Perf(rows) | Diff::Kernel(rows) => print_rows(rows, self.top)?,
-            }
+            print(&diff, self.top, self.noise, self.threshold)?;
         }
         let failed = diff.regressions() > 0 || (self.deny_gone && diff.gone() > 0);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// For people: counts, and the `top` keys of each change.
+pub fn print(diff: &Diff, top: usize, noise: Share, threshold: Share) -> anyhow::Result<()> {
+    match diff {
+        Diff::Find(find) => print_find(find, top, noise, threshold),
+        Diff::Perf(rows) | Diff::Kernel(rows) => print_rows(rows, top),
     }
 }
 

@@ -42,11 +42,19 @@ fn a_release_from_a_folder_to_a_folder() {
     assert!(one == two, "the same release gave other bytes");
     assert_eq!(names(&here.path("one")), ["gfx90a68.HIP.fdb.txt", "gfx90a68.db", "gfx90a68.db.txt"]);
     assert_eq!((one[0].1.as_slice(), one[2].1.as_slice()), (FIND.as_bytes(), PERF.as_bytes()));
+    here.write("slow/gfx90a68.HIP.fdb.txt", FIND.replace("0.05", "0.5"));
+    run(0, &["release", "create", "slow", "--from", "slow", "--target", "gfx90a-104"]);
+    run(0, &["release", "diff", "1", "2"]);
+    run(0, &["release", "diff", "slow", "1"]);
+    let slower = run(1, &["release", "diff", "1", "slow"]);
+    assert!(slower.contains("gfx90a68.db.txt: gone") && slower.contains("ConvAsm1x1U 0.5 ms"), "{slower}");
+    let json = here.json(1, &["release", "diff", "1", "slow", "--json", "--state", "state.db"]);
+    assert_eq!((&json["files"][0]["diff"]["regressions"], &json["files"][1]["change"]), (&1.into(), &"gone".into()));
     run(0, &["release", "rollback", "--channel", "stable"]);
     let shown = here.json(0, &["release", "show", "--channel", "stable", "--json", "--state", "state.db"]);
     assert_eq!((&shown["name"], &shown["steps"][2]["reason"]), (&"1".into(), &"rolled_back".into()));
-    assert_eq!(run(0, &["release", "verify"]).matches("whole").count(), 2);
-    assert!(run(1, &["release", "show", "9"]).contains("which holds 1, 2"));
+    assert_eq!(run(0, &["release", "verify"]).matches("whole").count(), 3);
+    assert!(run(1, &["release", "show", "9"]).contains("which holds 1, 2, slow"));
     assert!(run(1, &["release", "create", "1", "--from", "2", "--note", "other"]).contains("a release never changes"));
     assert!(run(2, &["release", "create", "3"]).contains("nothing to release"));
 }

@@ -98,12 +98,22 @@ fn killed_at_any_moment_every_file_is_old_or_new() {
     assert!(undo().status().unwrap().success());
     assert!(files(&folder) == old);
 
+    let plans = || {
+        let steps = folder.join(".bluefin").read_dir().unwrap();
+        steps.filter(|step| step.as_ref().unwrap().path().join("plan.json").is_file()).count()
+    };
     let mut random = rand::rngs::SmallRng::seed_from_u64(5);
     let mut seen = [0, 0, 0];
     for round in 0..16 {
+        let before = plans();
         let mut child = install().spawn().unwrap();
-        // Most of its time it reads and converts: the moments that count are at its end.
-        std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * random.random_range(0.5..1.1)));
+        if round % 4 == 0 {
+            std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * random.random_range(0.0..1.1)));
+        } else {
+            // The moments that count are those behind the plan.
+            while plans() == before && child.try_wait().unwrap().is_none() {}
+            std::thread::sleep(Duration::from_micros(random.random_range(0..2000)));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let found = files(&folder);
