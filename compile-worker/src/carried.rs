@@ -35,11 +35,9 @@ pub async fn keep(
     while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
         match wire::decode::<EvalJob>(&delivery.body) {
             Ok(job) => {
-                let id = job.job.id();
-                let record = (id.to_string(), delivery.body.to_vec());
-                store.put_records(&shelf::compiled(&job.job.session), &[record]).await?;
+                keep_one(store, &job, &delivery.body).await?;
                 delivery.ack().await?;
-                if seen.insert(id) {
+                if seen.insert(job.job.id()) {
                     kept.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -95,35 +93,46 @@ impl Kept {
     }
 }
 
-/// Publishes every kept job that has no outcome for evaluation, and takes the next step of every group that has some.
-/// Returns how many were published.
+/// Publishes every kept job that has no outcome for evaluation, and takes the next step of every group that has nothing
+/// else open. A group with an open job that was not kept is noted in `undone`. Returns how many were published. Call it
+/// before anybody evaluates.
 ///
 /// # Errors
 /// If the store or the broker fails.
-pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker) -> Result<u64, Error> {
+pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker, undone: &Undone) -> Result<u64, Error> {
     let mut published = 0;
-    for group in kept.0.values() {
-        let mut done = None;
+    for (id, group) in &kept.0 {
+        let Some(EvalJob { job: any, .. }) = group.first() else { continue };
+        let mut waiting = 0;
         for kept in group {
             let job = &kept.job;
-            if store.has_outcome(&job.session, job.group(), job.id()).await? {
-                done = Some(job);
-            } else {
+            if !store.has_outcome(&job.session, *id, job.id()).await? {
                 publish(broker, kept).await?;
-                published += 1;
+                waiting += 1;
             }
         }
-        if let Some(job) = done {
-            let open = store.open_jobs(&job.session, job.group()).await?;
-            campaign::advance(store, broker, job, open).await?;
+        published += waiting;
+        let open = store.open_jobs(&any.session, *id).await?;
+        if open > waiting {
+            undone.add(*id);
+        } else if open == 0 {
+            campaign::advance(store, broker, any, open).await?;
         }
     }
     Ok(published)
 }
 
 async fn publish(broker: &dyn Broker, job: &EvalJob) -> Result<(), Error> {
-    let body = wire::encode(job).map_err(|error| Error::Job { reason: error.to_string() })?;
-    Ok(broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), body.into()).await?)
+    Ok(broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), encode(job)?.into()).await?)
+}
+
+async fn keep_one(store: &dyn Store, job: &EvalJob, encoded: &[u8]) -> Result<(), Error> {
+    let record = (job.job.id().to_string(), encoded.to_vec());
+    Ok(store.put_records(&shelf::compiled(&job.job.session), &[record]).await?)
+}
+
+fn encode(job: &EvalJob) -> Result<Vec<u8>, Error> {
+    wire::encode(job).map_err(|error| Error::Job { reason: error.to_string() })
 }
 
 /// Groups with a job that only a machine with compilers can do.
@@ -168,7 +177,10 @@ pub async fn serve(
             let open = store.open_jobs(&job.session, job.group()).await?;
             campaign::advance(store, broker, &job, open).await?;
         } else if let Some(compiled) = kept.find(&job).filter(|_| recompiles == 0) {
-            publish(broker, &EvalJob { job, enqueued_ms, recompiles, compiled }).await?;
+            let eval_job = EvalJob { job, enqueued_ms, recompiles, compiled };
+            // Kept first: whoever dies now finds it there again.
+            keep_one(store, &eval_job, &encode(&eval_job)?).await?;
+            publish(broker, &eval_job).await?;
         } else {
             tracing::warn!(job = %job.id().short(), problem = %job.problem, "not compiled; left for the compile stage");
             undone.add(job.group());

@@ -260,9 +260,9 @@ fn slow_candidates_are_pruned() {
 fn a_play_off_survives_its_crashes() {
     let late = format!("static int launches; if (++launches > 3) abort(); usleep(1000); {RIGHT}");
     let candidates = [
-        kernel(&format!("usleep(3000); {RIGHT}")),
+        kernel(&format!("usleep(12000); {RIGHT}")),
         kernel("abort();"),
-        kernel(&format!("usleep(1000); {RIGHT}")),
+        kernel(&format!("usleep(4000); {RIGHT}")),
         kernel(&late),
         kernel(&format!("{RIGHT} y[n] = 1;")),
         kernel("y[0] = 1;"),
@@ -290,7 +290,7 @@ fn the_same_kernel_twice_ties() {
     let results = results(Stage::Find, &[kernel(&body), kernel(&body)]);
     let [a, b] = [0, 1].map(|index| results[index].as_ref().unwrap());
     // Wide, since the machine that runs the tests does other things too.
-    assert!((a.median_ms / b.median_ms - 1.0).abs() < 0.1, "{a:?} {b:?}");
+    assert!((a.median_ms / b.median_ms - 1.0).abs() < 0.25, "{a:?} {b:?}");
 }
 
 fn a_library_that_stays_loaded_is_not_taken_for_another() {

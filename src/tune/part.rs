@@ -115,11 +115,13 @@ impl TuneArgs {
         for toolchain in &toolchains {
             broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;
         }
-        let published = carried::publish_kept(&kept, &*store, &*broker).await?;
+        let undone = Arc::new(Undone::default());
+        let published = carried::publish_kept(&kept, &*store, &*broker, &undone).await?;
         self.say(&format!("session {}: {published} compiled jobs to evaluate", session.name));
 
+        let done = |progress: &Progress| progress.done.values().sum::<u64>();
+        let enough = done(&store.progress(&session.name).await?) + published;
         let stop = shutdown.child_token();
-        let undone = Arc::new(Undone::default());
         let mut running = Running::new();
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
@@ -129,8 +131,8 @@ impl TuneArgs {
             running
                 .spawn(async move { Ok(carried::serve(&*broker, &*store, &toolchain, &kept, &undone, &stop).await?) });
         }
-        // A group whose job only the compilers can do is never settled.
-        let complete = |progress: &Progress| progress.unsettled_groups <= undone.groups();
+        // A group with a job that only the compilers can do is never settled, but what is here of it is evaluated.
+        let complete = |progress: &Progress| progress.unsettled_groups <= undone.groups() && done(progress) >= enough;
         if wait(&*store, &session, running, complete, &stop, &shutdown).await? {
             return Ok(interrupted());
         }

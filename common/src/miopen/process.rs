@@ -198,14 +198,32 @@ struct Printed {
 }
 
 impl Printed {
+    /// Keeps the last lines of a stream. Whole lines only: half of one does not tell whether it holds a secret, and what
+    /// the tool prints to its other stream must not come in between.
     async fn read(&self, mut from: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 16 << 10];
+        let mut line = Vec::new();
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
             self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.extend(chunk.iter().take(count));
-            let excess = tail.len().saturating_sub(TAIL);
-            tail.drain(..excess);
+            line.extend(chunk.iter().take(count));
+            if let Some(last) = line.iter().rposition(|byte| *byte == b'\n') {
+                let rest = line.split_off(last + 1);
+                self.add(&line);
+                line = rest;
+            }
+            // The beginning of an endless line says what it is.
+            line.truncate(TAIL);
+        }
+        self.add(&line);
+    }
+
+    fn add(&self, lines: &[u8]) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend(lines);
+        let excess = tail.len().saturating_sub(TAIL);
+        if excess > 0 {
+            let end = tail.iter().skip(excess).position(|byte| *byte == b'\n').map_or(tail.len(), |at| excess + at + 1);
+            tail.drain(..end);
         }
     }
 }
