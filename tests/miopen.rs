@@ -121,5 +121,8 @@ fn a_campaign_with_failures_ends_in_the_same_three_databases_whoever_is_killed()
 fn a_campaign_over_resnet50() {
     let Some(data) = data_dir() else { return };
     let problems = std::fs::read_to_string(data.join("driver/resnet50.txt")).unwrap();
-    compare(&problems, 25);
+    // One line is a pooling.
+    let convolutions: String =
+        problems.lines().filter(|line| line.contains(" conv")).map(|line| format!("{line}\n")).collect();
+    compare(&convolutions, 25);
 }
