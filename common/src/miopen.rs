@@ -13,6 +13,8 @@ pub mod solver;
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::ArtifactRef;
+use crate::session::SessionName;
+use crate::store::{Store, StoreError};
 
 /// How a session reaches MIOpen's solvers. The name is that of the toolchain of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,7 +55,26 @@ impl Tool {
 }
 
 /// The pin that says whose solvers a session tunes: versions, and a digest of the list where there is one.
-pub const MIOPEN_PIN: &str = "miopen";
+pub const MIOPEN_PIN: &str = "miopen.library";
+
+/// Pins `session` to the library of `identity` (`MIOpen 3.3.0, ROCm 6.3.0, ...`) unless it is pinned to another one, or was
+/// made for other versions; returns what it is pinned to. A version that the session names less exactly (`6.3`) is any of it.
+///
+/// # Errors
+/// If the store fails.
+pub async fn pin_library(store: &dyn Store, session: &SessionName, identity: &str) -> Result<String, StoreError> {
+    let pins = store.pins(session).await?;
+    for (key, name) in [("miopen", "MIOpen"), ("rocm", "ROCm")] {
+        let Some(version) = pins.get(key) else { continue };
+        let wanted = format!("{name} {version}");
+        let is_it =
+            |part: &str| part.strip_prefix(&wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']));
+        if !identity.split(", ").any(is_it) {
+            return Ok(wanted);
+        }
+    }
+    store.pin(session, MIOPEN_PIN, identity).await
+}
 
 /// The candidate of a job that leaves the choice of solvers to MIOpen.
 pub const ANY_SOLVER: &str = "*";

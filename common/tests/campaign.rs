@@ -6,9 +6,12 @@ use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
 use bluefin_common::campaign::{best_of_each_solver, decide, follow_ups, ranked};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{Job, Stage};
+use bluefin_common::miopen::pin_library;
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Session;
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 
@@ -123,4 +126,17 @@ fn pruned_candidates_do_not_rank_and_stand_for_a_solver_that_has_nothing_better(
     assert_eq!(order, [1.0, 2.0, 3.0, 5.0]);
     let best: Vec<_> = best_of_each_solver(&outcomes).values().map(|timed| timed.timing.median_ms).collect();
     assert_eq!(best, [1.0, 5.0, 8.0]);
+}
+
+#[tokio::test]
+async fn a_library_of_other_versions_is_refused() {
+    let store = SqliteStore::in_memory().unwrap();
+    let name = "s".parse().unwrap();
+    store.pin(&name, "rocm", "6.3").await.unwrap();
+    let old = "MIOpen 3.2.0, ROCm 6.2.0, 18 solvers a";
+    assert_eq!(pin_library(&store, &name, old).await.unwrap(), "ROCm 6.3");
+    let right = "MIOpen 3.3.0, ROCm 6.3.0-39, 18 solvers a";
+    assert_eq!(pin_library(&store, &name, right).await.unwrap(), right);
+    let other = "MIOpen 3.3.0, ROCm 6.3.1, 18 solvers b";
+    assert_eq!(pin_library(&store, &name, other).await.unwrap(), right);
 }

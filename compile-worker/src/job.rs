@@ -9,11 +9,11 @@ use bluefin_common::broker::{Broker, BrokerError};
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job};
 use bluefin_common::metrics::Step;
-use bluefin_common::miopen::{MIOPEN_PIN, Tool};
+use bluefin_common::miopen::{Tool, pin_library};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome};
 use bluefin_common::session::SessionName;
 use bluefin_common::spec::{KernelSpec, Scope};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use futures_util::stream::{self, StreamExt as _};
@@ -76,12 +76,14 @@ impl Server {
         }
     }
 
-    /// The name of that pin.
-    fn pin(&self) -> String {
+    /// Pins `session` to it unless it is pinned to another one; returns what it is pinned to.
+    async fn pin(&self, store: &dyn Store, session: &SessionName, own: &str) -> Result<String, StoreError> {
         match self {
-            Self::Kernels(compiler) => format!("toolchain.{}", compiler.toolchain().name()),
+            Self::Kernels(compiler) => {
+                store.pin(session, &format!("toolchain.{}", compiler.toolchain().name()), own).await
+            }
             // Those who evaluate pin the same library.
-            Self::Fin(_) => MIOPEN_PIN.to_string(),
+            Self::Fin(_) => pin_library(store, session, own).await,
         }
     }
 
@@ -194,7 +196,7 @@ impl Jobs {
             return Ok(known);
         }
         let own = server.identity();
-        let pinned = self.store.pin(session, &server.pin(), own).await?;
+        let pinned = server.pin(&*self.store, session, own).await?;
         let mine = pinned == own;
         let first = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).put(key, mine).is_none();
         if !mine && first {

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use bluefin_common::miopen::MIOPEN_PIN;
+use bluefin_common::miopen::{MIOPEN_PIN, pin_library};
 use bluefin_common::session::SessionName;
 use bluefin_common::store::{Store, StoreError};
 use lru::LruCache;
@@ -38,7 +38,11 @@ impl Pinning {
         if let Some(allowed) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(session) {
             return Ok(*allowed);
         }
-        let pinned = store.pin(session, &self.key, &self.value).await?;
+        let pinned = if self.key == MIOPEN_PIN {
+            pin_library(store, session, &self.value).await?
+        } else {
+            store.pin(session, &self.key, &self.value).await?
+        };
         let allowed = pinned == self.value;
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(session.clone(), allowed);
         if !allowed && before.is_none() {

@@ -72,7 +72,7 @@ async fn from_perf_to_find() {
     let decision = decide(&setting.session, &outcomes).unwrap();
     assert_eq!(decision.finalists.len(), 3);
     let pins = setting.store.pins(&setting.session.name).await.unwrap();
-    assert!(pins["miopen"].contains("ROCm 6.3.0") && pins["miopen"].contains("solvers "), "{pins:?}");
+    assert!(pins["miopen.library"].contains("ROCm 6.3.0") && pins["miopen.library"].contains("solvers "), "{pins:?}");
     setting.stop().await;
 }
 
@@ -153,7 +153,7 @@ async fn another_library_is_refused_at_no_cost() {
     let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
     setting.compile_worker(&[]).await;
     let pinned = "MIOpen of another build";
-    setting.store.pin(&setting.session.name, "miopen", pinned).await.unwrap();
+    setting.store.pin(&setting.session.name, "miopen.library", pinned).await.unwrap();
     let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
     setting.enqueue(&[job]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
