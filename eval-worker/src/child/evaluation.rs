@@ -1,5 +1,6 @@
 //! Loads, checks and times candidates.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ pub(super) struct Checked<'a, D: Device> {
     device: &'a D,
     bound: D::Bound,
     cooling: Cooling,
-    /// The copy that the next launch uses.
-    next: usize,
+    /// The copy that the next launch uses, whichever candidate's it is: one that came right after another's on the same
+    /// copy would find its data in the cache.
+    next: &'a Cell<usize>,
     reporter: &'a Reporter,
     activity: Activity,
 }
@@ -74,7 +76,7 @@ pub(super) fn ask_reference<D: Device>(
 /// Loads a candidate, runs it once, and compares what it did with what the reference did.
 pub(super) fn check<'a, D: Device>(
     device: &'a D,
-    posed: &Posed<D>,
+    posed: &'a Posed<D>,
     index: u32,
     candidate: &Prepared,
     code: &[u8],
@@ -93,8 +95,8 @@ pub(super) fn check<'a, D: Device>(
     judged?;
     let cooling = posed.cooling();
     // The first copy was just checked, so it is warm.
-    let next = 1 % cooling.copies();
-    Ok(Checked { device, bound, cooling, next, reporter, activity: Activity { step: Step::Time, candidate: index } })
+    posed.next.set(1 % cooling.copies());
+    Ok(Checked { device, bound, cooling, next: &posed.next, reporter, activity: Activity { step: Step::Time, candidate: index } })
 }
 
 impl<D: Device> Sampler for Checked<'_, D> {
@@ -105,9 +107,9 @@ impl<D: Device> Sampler for Checked<'_, D> {
         match self.cooling {
             Cooling::Rotate(copies) => {
                 let Sample { ms, clock_mhz } =
-                    self.reporter.on_device(|| self.device.time(&self.bound, self.next, batch))?;
+                    self.reporter.on_device(|| self.device.time(&self.bound, self.next.get(), batch))?;
                 self.reporter.sampled(ms);
-                self.next = (self.next + batch as usize) % copies;
+                self.next.set((self.next.get() + batch as usize) % copies);
                 Ok(Sample { ms: ms / f64::from(batch.max(1)), clock_mhz })
             }
             Cooling::Flush => {

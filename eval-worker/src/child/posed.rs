@@ -1,5 +1,7 @@
 //! A task on the device: inputs filled, the reference's answer known.
 
+use std::cell::Cell;
+
 use bluefin_common::artifact::{Role, Task};
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind};
@@ -26,6 +28,8 @@ pub(super) struct Posed<D: Device> {
     /// What the reference left in each output; empty for inputs.
     answer: Vec<Vec<u8>>,
     occupied: Option<Occupied<D>>,
+    /// The copy of the buffers that the next timed launch uses.
+    pub(super) next: Cell<usize>,
 }
 
 /// A task's device memory: copies of its buffers to rotate through and, where the device checks, the original behind them.
@@ -54,7 +58,7 @@ impl<D: Device> Posed<D> {
         before.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
         before.resize(bytes, 0);
         layout.fill(&task.buffers, seed, &mut before);
-        Ok(Self { key, task, layout, before, answer: Vec::new(), occupied: None })
+        Ok(Self { key, task, layout, before, answer: Vec::new(), occupied: None, next: Cell::new(0) })
     }
 
     /// Bytes that it takes on the host.
