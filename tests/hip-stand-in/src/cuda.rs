@@ -237,6 +237,13 @@ impl Runtime for Cuda {
         })
     }
 
+    fn copy(&self, device: usize, to: u64, from: u64, bytes: usize, order: Order) -> Result<()> {
+        let stream = handle(order.stream);
+        twisted(order.twist, || {
+            self.within(device, |driver| unsafe { (driver.copy_on_device)(to, from, bytes, stream) })
+        })
+    }
+
     unsafe fn load(&self, device: usize, image: *const c_void) -> Result<u64> {
         self.get(device, |driver, found| unsafe { (driver.module_load)(found, image) })
     }

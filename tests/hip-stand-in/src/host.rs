@@ -170,6 +170,13 @@ impl Runtime for Host {
         context.submit(order, Operation::Fill { to, pattern, bytes })
     }
 
+    fn copy(&self, device: usize, to: u64, from: u64, bytes: usize, order: Order) -> Result<()> {
+        let context = self.context(device)?;
+        context.check_range(to, bytes)?;
+        context.check_range(from, bytes)?;
+        context.submit(order, Operation::Copy { from, to, bytes })
+    }
+
     unsafe fn load(&self, device: usize, image: *const c_void) -> Result<u64> {
         let arch = &self.gpu(device)?.0.arch;
         // SAFETY: the caller vouches for the image.

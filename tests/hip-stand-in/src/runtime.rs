@@ -47,6 +47,8 @@ pub trait Runtime: Send + Sync {
     unsafe fn read(&self, device: usize, to: *mut c_void, from: u64, bytes: usize) -> Result<()>;
     /// Fills `count` elements of `width` bytes, 1 or 4, with `value`.
     fn fill(&self, device: usize, to: u64, value: u32, width: usize, count: usize, order: Order) -> Result<()>;
+    /// Copies `bytes` bytes on the device, from one range to another that does not overlap with it.
+    fn copy(&self, device: usize, to: u64, from: u64, bytes: usize, order: Order) -> Result<()>;
     /// # Safety
     /// `image` is an ELF file or a text that ends with NUL, or something shorter that is recognisably neither.
     unsafe fn load(&self, device: usize, image: *const c_void) -> Result<u64>;

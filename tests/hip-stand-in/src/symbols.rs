@@ -1,5 +1,5 @@
 /// The entry points that it exports: all that bluefin uses.
-pub const SYMBOLS: [&str; 34] = [
+pub const SYMBOLS: [&str; 35] = [
     "hipInit",
     "hipDriverGetVersion",
     "hipRuntimeGetVersion",
@@ -16,6 +16,7 @@ pub const SYMBOLS: [&str; 34] = [
     "hipFree",
     "hipMemcpyHtoD",
     "hipMemcpyDtoH",
+    "hipMemcpyDtoDAsync",
     "hipMemsetD8Async",
     "hipMemsetD32Async",
     "hipModuleLoadData",

@@ -44,6 +44,7 @@ driver! {
     memory_free: "cuMemFree_v2" (u64);
     copy_to_device: "cuMemcpyHtoD_v2" (u64, *const c_void, usize);
     copy_to_host: "cuMemcpyDtoH_v2" (*mut c_void, u64, usize);
+    copy_on_device: "cuMemcpyDtoDAsync_v2" (u64, u64, usize, Pointer);
     fill_bytes: "cuMemsetD8Async" (u64, u8, usize, Pointer);
     fill_words: "cuMemsetD32Async" (u64, c_uint, usize, Pointer);
     module_load: "cuModuleLoadData" (*mut Pointer, *const c_void);

@@ -75,6 +75,21 @@ pub unsafe extern "C" fn hipMemcpyDtoH(to: *mut c_void, from: *mut c_void, bytes
 /// # Safety
 /// As HIP's.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemcpyDtoDAsync(
+    to: *mut c_void,
+    from: *mut c_void,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    status(pass("hipMemcpyDtoDAsync", Kind::Use).and_then(|it| {
+        let order = Order { stream: number(stream), twist: it.twist };
+        it.runtime.copy(it.device, number(to), number(from), bytes, order)
+    }))
+}
+
+/// # Safety
+/// As HIP's.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMemsetD8Async(to: *mut c_void, value: c_uchar, count: usize, stream: *mut c_void) -> c_int {
     status(pass("hipMemsetD8Async", Kind::Use).and_then(|it| {
         let order = Order { stream: number(stream), twist: it.twist };

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::code::{Function, Value};
-use super::memory::{Pattern, Snapshot, fill};
+use super::memory::{Pattern, Snapshot, copy_in, fill};
 use crate::gate::Twist;
 use crate::runtime::Geometry;
 
@@ -17,6 +17,7 @@ const NAN: [u8; 4] = [0xff, 0x7f, 0xff, 0x7f];
 pub enum Operation {
     Kernel { function: Arc<Function>, geometry: Geometry, arguments: Vec<Value> },
     Fill { to: u64, pattern: Pattern, bytes: usize },
+    Copy { from: u64, to: u64, bytes: usize },
     Record(Stamp),
 }
 
@@ -25,7 +26,7 @@ impl Operation {
     pub fn addresses(&self) -> Vec<u64> {
         match self {
             Self::Kernel { arguments, .. } => arguments.iter().map(|value| u64::from_ne_bytes(*value)).collect(),
-            Self::Fill { .. } | Self::Record(_) => Vec::new(),
+            Self::Fill { .. } | Self::Copy { .. } | Self::Record(_) => Vec::new(),
         }
     }
 
@@ -39,6 +40,10 @@ impl Operation {
             _ if twist == Twist::Skip => {}
             // SAFETY: the range was checked, and memory is not freed before its operations are done.
             Self::Fill { to, pattern, bytes } => unsafe { fill(to, pattern, bytes) },
+            // SAFETY: both ranges were checked, and memory is not freed before its operations are done.
+            Self::Copy { from, to, bytes } => unsafe {
+                copy_in(to, std::ptr::with_exposed_provenance(from as usize), bytes);
+            },
             Self::Kernel { function, geometry, mut arguments } => {
                 let before = matches!(twist, Twist::Wrong | Twist::Nan).then(|| Snapshot::of(touched));
                 function.run(geometry, &mut arguments);

@@ -108,6 +108,14 @@ impl Hip {
         Ok(floats)
     }
 
+    pub fn copy(&self, to: Pointer, from: Pointer, bytes: usize, stream: Pointer) -> Result<()> {
+        call!(
+            self,
+            "hipMemcpyDtoDAsync",
+            to => Pointer, from => Pointer, bytes => usize, stream => Pointer
+        )
+    }
+
     pub fn fill(&self, to: Pointer, value: i32, count: usize, stream: Pointer) -> Result<()> {
         call!(
             self,

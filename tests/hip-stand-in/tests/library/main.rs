@@ -136,7 +136,9 @@ fn kernels_run_in_order_and_take_time() {
         assert!(hip.elapsed(to, from).unwrap() <= -50.0);
         assert_eq!(hip.read(axpy.y, FLOATS).unwrap(), [7.0; FLOATS]);
         hip.fill(axpy.y, 1.5_f32.to_bits() as i32, FLOATS, stream).unwrap();
-        assert_eq!(hip.read(axpy.y, FLOATS).unwrap(), [1.5; FLOATS]);
+        hip.copy(axpy.x, axpy.y, 4 * FLOATS, stream).unwrap();
+        assert_eq!(hip.read(axpy.x, FLOATS).unwrap(), [1.5; FLOATS]);
+        assert_eq!(hip.copy(axpy.x, axpy.y, 1 << 30, stream), Err(1));
         hip.destroy_stream(stream).unwrap();
         hip.destroy_event(from).unwrap();
         assert_eq!(hip.synchronize(stream), Err(400));
