@@ -179,7 +179,7 @@ impl Toolchain {
 
     /// Whether it compiles the entries that check on the device.
     pub(crate) fn takes_checks(&self) -> bool {
-        self.kind == Kind::Clang
+        matches!(self.kind, Kind::Clang | Kind::Nvcc)
     }
 
     /// Whether nothing is run.
