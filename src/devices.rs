@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
 use bluefin_eval_worker::{ChildConfig, DeviceSpec};
 use comfy_table::{Table, presets};
@@ -48,7 +49,8 @@ pub async fn child_of(text: &str) -> anyhow::Result<ChildConfig> {
     let [device] = selected.as_slice() else {
         return Err(crate::usage(format!("--device {text}: found {} devices, expected one", selected.len())));
     };
-    Ok(inventory.child_of(device, workers::child()?))
+    let mut children = inventory.children(&[*device], &workers::child()?);
+    children.pop().context("a device without a child")
 }
 
 /// The command that asks a driver.
@@ -60,14 +62,14 @@ fn list_command() -> anyhow::Result<Vec<OsString>> {
 
 /// How each of `devices` is served.
 pub fn serve(inventory: &Inventory, devices: &[&DeviceInfo], child: &ChildConfig) -> anyhow::Result<Vec<DeviceSpec>> {
-    let spec = |device: &&DeviceInfo| {
+    let spec = |(device, child): (&&DeviceInfo, ChildConfig)| {
         Ok(DeviceSpec::Child {
             device: device.device.clone(),
             target: device.parse_target().map_err(anyhow::Error::msg)?,
-            child: inventory.child_of(device, child.clone()),
+            child,
         })
     };
-    devices.iter().map(spec).collect()
+    devices.iter().zip(inventory.children(devices, child)).map(spec).collect()
 }
 
 fn table(inventory: &Inventory) -> Table {

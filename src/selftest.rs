@@ -223,7 +223,11 @@ fn runnable(code: Bytes) -> Runnable {
         shared: 0,
         arguments: Vec::new(),
     };
-    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 }, code }
+    Runnable {
+        prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 },
+        code,
+        image: None,
+    }
 }
 
 /// A problem of one output, which `reference` is to solve.

@@ -158,12 +158,12 @@ impl TuneArgs {
             let (compilers, device) = workers;
             let spare_cpu = device.target == Target::Host;
             compilers.spawn(ports, &admin.registry, pipeline.clone(), spare_cpu, stop.clone(), &mut running)?;
-            device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
+            let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
             let complete = |progress: &Progress| progress.is_complete();
             if wait(&**store, &session, running, complete, &stop, &shutdown).await? {
                 return Ok(interrupted());
             }
-            self.say(&format!("tuned in {}", human(started.elapsed())));
+            self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }
         let found = self.export(ports, &session, &groups, serde_json::json!({ "plan": plan })).await?;
         if !found || !plan.unsolved.is_empty() || !plan.rejects.is_empty() {

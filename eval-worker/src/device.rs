@@ -16,7 +16,7 @@ use crate::timing::Sample;
 pub trait Device {
     /// Device memory, freed when the last clone and the last [`Self::Bound`] that uses it are dropped.
     type Memory: Clone;
-    /// A loaded code object with the entries of its launches.
+    /// A loaded code object.
     type Module;
     /// A module with its arguments, ready to run without any further look-up.
     type Bound;
@@ -39,10 +39,22 @@ pub trait Device {
     fn write(&self, memory: &Self::Memory, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
     fn read(&self, memory: &Self::Memory, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Loads the code object `code` and finds what `launches` need of it.
-    fn load(&self, code: &[u8], launches: &[Launch]) -> Result<Self::Module, DeviceError>;
+    /// Copies `bytes` bytes from one offset to another; the two ranges do not overlap.
+    fn copy(&self, from: (&Self::Memory, u64), to: (&Self::Memory, u64), bytes: u64) -> Result<(), DeviceError>;
 
-    /// Binds the arguments of `launches` once for every copy of the buffers.
+    /// Sets `bytes` bytes from `offset` on.
+    fn fill(&self, memory: &Self::Memory, offset: u64, byte: u8, bytes: u64) -> Result<(), DeviceError>;
+
+    /// Compiles `code` into what [`Self::load`] takes less time for; `None` if there is nothing to gain, or it can not be
+    /// done.
+    fn translate(&self, _code: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Loads a code object.
+    fn load(&self, code: &[u8]) -> Result<Self::Module, DeviceError>;
+
+    /// Finds the entries of `launches` and binds their arguments, once for every copy of the buffers.
     fn bind(
         &self,
         module: &Self::Module,
@@ -54,12 +66,23 @@ pub trait Device {
     /// Runs all launches once on one copy of the buffers, and waits for their end.
     fn run(&self, bound: &Self::Bound, copy: usize) -> Result<(), DeviceError>;
 
-    /// Evicts everything from the caches before the next sample; not timed.
-    fn flush(&self) -> Result<(), DeviceError>;
+    /// Takes samples one right after the other, at most [`MAX_RUNS`]: a sample for each of `runs`, in their order. The device
+    /// has all of them before it is waited for, where it can be told ahead.
+    fn time(&self, runs: &[Run<'_, Self::Bound>]) -> Result<Vec<Sample>, DeviceError>;
+}
 
-    /// Runs all launches `count` times, on one copy after the other from `first` on; the milliseconds of all, as the
-    /// device counts them, and its clock meanwhile.
-    fn time(&self, bound: &Self::Bound, first: usize, count: u32) -> Result<Sample, DeviceError>;
+/// Samples that a device takes before it is waited for.
+pub const MAX_RUNS: usize = 16;
+
+/// What one sample is of.
+pub struct Run<'a, B> {
+    pub bound: &'a B,
+    /// The copy of the buffers that the first launch uses; each further one uses the next.
+    pub first: usize,
+    /// How often all launches are made.
+    pub count: u32,
+    /// Whether everything is evicted from the caches before; that is not timed.
+    pub flush: bool,
 }
 
 /// Bytes that [`check_memory`] writes and reads.

@@ -1,6 +1,8 @@
 //! The devices of this machine. Drivers are asked by child processes: one that hangs or crashes when it is opened takes
 //! nothing else with it.
 
+mod placement;
+
 use std::ffi::OsString;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
@@ -160,9 +162,31 @@ impl Inventory {
         text
     }
 
-    /// How to start the child of `device`: `child` with the one device that it may see.
+    /// How to start the children of `devices`: `child` with the one device that each may see, and a CPU.
     #[must_use]
-    pub fn child_of(&self, device: &DeviceInfo, mut child: ChildConfig) -> ChildConfig {
+    pub fn children(&self, devices: &[&DeviceInfo], child: &ChildConfig) -> Vec<ChildConfig> {
+        let allowed = placement::allowed();
+        let near: Vec<_> = devices.iter().map(|device| placement::near(&device.pci)).collect();
+        let cpus: Vec<_> = placement::spread(&allowed, &near).into_iter().map(|cpu| child.cpu.or(cpu)).collect();
+        let mut taken: Vec<u32> = cpus.iter().copied().flatten().collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let spare = allowed.len().saturating_sub(taken.len());
+        let place = |(device, cpu): (&&DeviceInfo, Option<u32>)| ChildConfig {
+            cpu,
+            taken_cpus: taken.clone(),
+            translators: match device.device.split_once(':') {
+                // The driver of no other device compiles.
+                Some(("cuda", _)) => placement::translators(spare, devices.len(), device.memory_bytes),
+                _ => 0,
+            },
+            ..self.child_of(device, child.clone())
+        };
+        devices.iter().zip(cpus).map(place).collect()
+    }
+
+    /// The same without a place.
+    fn child_of(&self, device: &DeviceInfo, mut child: ChildConfig) -> ChildConfig {
         let (interface, number) = device.device.split_once(':').unwrap_or((&device.device, "0"));
         let name = if interface == "host" { "host".to_string() } else { format!("{interface}:0") };
         child.command.extend(["--device".into(), name.into()]);

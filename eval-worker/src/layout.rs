@@ -10,7 +10,7 @@ const ALIGNMENT: u64 = 256;
 /// Bytes of guard before the first buffer and, at the least, behind each.
 const GUARD: u64 = 256;
 /// What guards hold: a large number in every float type, so that reading it shows as well.
-const CANARY: u8 = 0xC7;
+pub const CANARY: u8 = 0xC7;
 
 /// Memory of one set of buffers: guard, buffer, guard, buffer, …, guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,17 @@ impl Layout {
         for (index, (buffer, (start, end))) in (0..).zip(buffers.iter().zip(self.ranges())) {
             let Some(bytes) = memory.get_mut(start as usize..end as usize) else { continue };
             match buffer.role {
-                Role::Input => fill_random(buffer.data_type, &mut Random::new(seed ^ (index << 32)), bytes),
+                Role::Input => fill_random(buffer.data_type, &mut Random::new(seed_of(seed, index)), bytes),
                 Role::Output => fill_poison(buffer.data_type, bytes),
             }
         }
     }
+}
+
+/// What the elements of the buffer at `index` are made from, if it is an input.
+#[must_use]
+pub fn seed_of(seed: u64, index: u64) -> u64 {
+    seed ^ (index << 32)
 }
 
 /// First byte of a guard at or after `offset` that was overwritten, counted from the start of `bytes`.

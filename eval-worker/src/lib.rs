@@ -21,5 +21,5 @@ pub use metrics::Metrics;
 pub use miopen::{MiopenDevice, ProbeError};
 pub use protocol::Identity;
 pub use protocol::Spent;
-pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Work};
+pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Translators, Work};
 pub use worker::{Error, run, run_all};

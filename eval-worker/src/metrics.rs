@@ -1,6 +1,7 @@
 //! Metrics of the eval worker. Those that all workers have are in [`bluefin_common::metrics`].
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
@@ -28,6 +29,8 @@ pub struct Metrics {
     device_seconds: Counter,
     drift: GaugeVec,
     quarantined: IntGaugeVec,
+    /// When the first job came onto a device, and when the last one left it.
+    span: Arc<Mutex<Option<(Instant, Instant)>>>,
 }
 
 impl Metrics {
@@ -80,6 +83,7 @@ impl Metrics {
                 Opts::new("bluefin_device_quarantined", "Whether the device does not work and gets no jobs: 1 or 0."),
                 &["device"],
             )?,
+            span: Arc::default(),
         };
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.eval_seconds.clone()))?;
@@ -102,8 +106,20 @@ impl Metrics {
 
     /// A job of `stage` had the device for `time`.
     pub(crate) fn busy(&self, stage: Stage, time: Duration) {
+        let now = Instant::now();
+        let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
+        *span = Some((span.map_or(now - time, |(first, _)| first), now));
+        drop(span);
         self.busy.inc_by(time.as_secs_f64());
         self.eval_seconds.with_label_values(&[stage.name()]).observe(time.as_secs_f64());
+    }
+
+    /// Time from the first job on a device to the end of the last one, and for how much of it devices were busy with candidates
+    /// in all; `None` before the first.
+    #[must_use]
+    pub fn utilisation(&self) -> Option<(Duration, Duration)> {
+        let (first, last) = (*self.span.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some((last - first, Duration::from_secs_f64(self.device_seconds.get())))
     }
 
     /// Whether the device of this name is in quarantine.

@@ -20,14 +20,17 @@ pub const MAX_FRAME: usize = 256 << 20;
 /// From the worker to its child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first request. `cpu`: where to run, for a device that is one; the last one allowed by default.
-    Start { cpu: Option<u32> },
+    /// The first request.
+    Start { place: Place },
+    /// Compiles code into what the device loads at once. One frame follows: the code.
+    Translate,
     /// Makes `task` the current one. One frame follows: the reference's artifact.
     Prepare { task: Task, seed: u64, limits: Limits },
-    /// Checks and times a candidate of the current task. One frame follows: its artifact.
-    Evaluate { candidate: Prepared, incumbent_ms: Option<f64>, limits: Limits },
+    /// Checks and times candidates of the current task one after the other. Their artifacts follow, a frame each.
+    Evaluate { candidates: Vec<Prepared>, incumbent_ms: Option<f64>, limits: Limits },
     /// Checks candidates of the current task and times them against each other. Their artifacts follow, a frame each.
-    PlayOff { candidates: Vec<Prepared>, seed: u64, limits: Limits },
+    /// `careful`: one sample at a time, so that it is known whose failure it was if there is one.
+    PlayOff { candidates: Vec<Prepared>, seed: u64, careful: bool, limits: Limits },
 }
 
 /// From the child to its worker.
@@ -35,23 +38,40 @@ pub enum Request {
 pub enum Reply {
     /// To [`Request::Start`]: the device works.
     Started { device: Identity },
+    /// To [`Request::Translate`]; `None` if the code is to be loaded as it is.
+    Translated { image: Option<Vec<u8>> },
     /// What the child does from now on; proof that it is alive, and known by its parent when it dies.
     Working(Activity),
-    /// To [`Request::Prepare`]. `tainted` as in [`Reply::Results`].
+    /// To [`Request::Evaluate`] and [`Request::PlayOff`]: what came of a candidate. It is not lost if a later one takes the
+    /// child down.
+    Evaluated {
+        candidate: u32,
+        result: Result<Timing, Failure>,
+        spent: Spent,
+        /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
+        spin_ms: Option<f64>,
+    },
+    /// To [`Request::Prepare`]. `tainted` as in [`Reply::Done`].
     Prepared { result: Result<(), Failure>, tainted: bool, spent: Spent },
-    /// To [`Request::Evaluate`], one result, and [`Request::PlayOff`], one for each candidate in their order; `None` for
-    /// those that were not reached.
-    Results {
-        results: Vec<Option<Result<Timing, Failure>>>,
+    /// The end of [`Request::Evaluate`] and [`Request::PlayOff`]. Candidates without a result were not reached, or were timed
+    /// together when that failed.
+    Done {
         /// Something wrote where it should not have, or broke the device: this process is not to be trusted with another
         /// candidate.
         tainted: bool,
         /// The device right after the last one.
         state: DeviceState,
         spent: Spent,
-        /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
-        spin_ms: Option<f64>,
     },
+}
+
+/// Which CPUs a child runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// This one, or the last one allowed: samples are best taken on one CPU.
+    One(Option<u32>),
+    /// All but those, which are others' to take samples on.
+    Spare { taken: Vec<u32> },
 }
 
 /// Where the time of a child went.
@@ -99,8 +119,8 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     pub step: Step,
-    /// Index of the candidate within its request.
-    pub candidate: u32,
+    /// Index of the candidate within its request; `None`: several of them.
+    pub candidate: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_ends_agree() {
-        let request = Request::Start { cpu: Some(3) };
+        let request = Request::Start { place: Place::One(Some(3)) };
         let mut pipe = Vec::new();
         send(&mut pipe, &request, &[b"code"]).await.unwrap();
         let mut input = pipe.as_slice();
@@ -230,7 +250,7 @@ mod tests {
         assert_eq!(wire::decode::<Request>(&message).unwrap(), request);
         assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"code");
 
-        let reply = Reply::Working(Activity { step: Step::Check, candidate: 7 });
+        let reply = Reply::Working(Activity { step: Step::Check, candidate: Some(7) });
         let mut pipe = Vec::new();
         write_frame(&mut pipe, &wire::encode(&reply).unwrap()).unwrap();
         let mut input = pipe.as_slice();

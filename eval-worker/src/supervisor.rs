@@ -1,6 +1,7 @@
 //! The parent's side of a device: a child that runs candidates, and a new one whenever a candidate takes it down.
 
 mod process;
+mod translators;
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -13,9 +14,10 @@ use bluefin_common::wire;
 use bytes::Bytes;
 
 use self::process::{ChildProcess, Lost};
+pub use self::translators::Translators;
 use crate::metrics::Metrics;
-use crate::protocol::{Identity, Reply, Request, Spent};
-use crate::timing::Limits;
+use crate::protocol::{Identity, Place, Reply, Request, Spent};
+use crate::timing::{Limits, better};
 
 /// Tries to start a child, or to run a reference, before it is given up.
 const TRIES: u32 = 3;
@@ -27,8 +29,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct ChildConfig {
     /// Program and arguments: something that calls [`crate::child::main`].
     pub command: Vec<OsString>,
-    /// The CPU that the host device runs on; the last one allowed by default.
+    /// The CPU that it runs on; the last one allowed by default.
     pub cpu: Option<u32>,
+    /// CPUs that children of this machine run on: all others are for translators.
+    pub taken_cpus: Vec<u32>,
+    /// Processes that compile code ahead; none for a device that loads what compile workers make at once.
+    pub translators: usize,
     /// Variables of the child's environment that are set, or removed: which devices it sees.
     pub environment: Vec<(&'static str, Option<String>)>,
     /// UUID of the device that it must have; empty if any will do.
@@ -40,7 +46,15 @@ impl ChildConfig {
     /// A child that needs nothing said.
     #[must_use]
     pub fn new(command: Vec<OsString>, deadlines: Deadlines) -> Self {
-        Self { command, cpu: None, environment: Vec::new(), uuid: String::new(), deadlines }
+        Self {
+            command,
+            cpu: None,
+            taken_cpus: Vec::new(),
+            translators: 0,
+            environment: Vec::new(),
+            uuid: String::new(),
+            deadlines,
+        }
     }
 }
 
@@ -96,13 +110,23 @@ pub struct Runnable {
     pub prepared: Prepared,
     /// Its artifact.
     pub code: Bytes,
+    /// What is loaded in its place, if it was translated.
+    pub image: Option<Bytes>,
+}
+
+impl Runnable {
+    /// What is loaded.
+    #[must_use]
+    pub fn loaded(&self) -> &Bytes {
+        self.image.as_ref().unwrap_or(&self.code)
+    }
 }
 
 /// Candidates of one task.
 pub struct Work<'a> {
     pub stage: Stage,
     pub task: &'a Task,
-    /// The reference's artifact.
+    /// What is loaded of the reference.
     pub reference: &'a Bytes,
     pub candidates: &'a [Runnable],
     /// Of inputs and of the order in a play-off.
@@ -187,14 +211,11 @@ impl DeviceWorker {
         let start = Instant::now();
         let mut results: Vec<Option<Result<Timing, Failure>>> = vec![None; work.candidates.len()];
         let mut incumbent_ms = work.incumbent_ms;
+        // Times that something was lost that is nobody's.
         let mut unexplained = 0;
         while let Some(next) = results.iter().position(Option::is_none) {
-            let open: Vec<usize> = match work.stage {
-                Stage::Perf => vec![next],
-                Stage::Find => {
-                    (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect()
-                }
-            };
+            let open: Vec<usize> =
+                (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect();
             let mut child = match self.child_at(work).await? {
                 Ok(child) => child,
                 // Without an answer to compare with, nobody can be right.
@@ -205,34 +226,42 @@ impl DeviceWorker {
                     break;
                 }
             };
-            match self.ask(&mut child, work, &open, incumbent_ms).await {
-                Ok(Outcome { results: new, tainted, state, spent, spin_ms }) => {
-                    self.state = state;
-                    self.account(spent);
-                    if let Some(spin_ms) = spin_ms {
-                        self.watch_drift(spin_ms);
-                    }
-                    for (index, new) in open.iter().zip(new) {
-                        if let (Some(result), Some(new)) = (results.get_mut(*index), new) {
-                            incumbent_ms = better(incumbent_ms, &new);
-                            *result = Some(new);
-                        }
-                    }
-                    if tainted {
-                        self.bury(child, Lost::Tainted).await?;
+            let asked = self.ask(&mut child, work, &open, incumbent_ms, unexplained > 0).await;
+            self.account(child.spent);
+            if let Some(spin_ms) = child.spin_ms {
+                self.watch_drift(spin_ms);
+            }
+            let evaluated = std::mem::take(&mut child.evaluated);
+            let nobody = evaluated.is_empty();
+            for (index, new) in evaluated {
+                if let Some(result) = open.get(index as usize).and_then(|index| results.get_mut(*index)) {
+                    incumbent_ms = better(incumbent_ms, &new);
+                    *result = Some(new);
+                }
+            }
+            let (culprit, failure) = match asked {
+                Ok(tainted) => {
+                    let failure = if tainted {
+                        self.bury(child, Lost::Tainted).await?.1
                     } else {
                         self.child = Some(child);
+                        Failure::new(FailureKind::LaunchFailure, "while it was timed against others")
+                    };
+                    if !nobody {
+                        continue;
                     }
+                    (None, failure)
                 }
-                Err(lost) => {
-                    let (culprit, failure) = self.bury(child, lost).await?;
-                    unexplained += u32::from(culprit.is_none());
-                    let culprit = culprit.or_else(|| (unexplained >= TRIES).then_some(0));
-                    let culprit = culprit.and_then(|culprit| open.get(culprit as usize));
-                    if let Some(result) = culprit.and_then(|culprit| results.get_mut(*culprit)) {
-                        *result = Some(Err(failure));
-                    }
-                }
+                Err(lost) => self.bury(child, lost).await?,
+            };
+            let culprit = culprit.and_then(|culprit| open.get(culprit as usize).copied());
+            // Whoever has a result was done with: the next one had not said yet that it is its turn.
+            let culprit = culprit.filter(|culprit| matches!(results.get(*culprit), Some(None)));
+            unexplained += u32::from(culprit.is_none());
+            let first_open = || results.iter().position(Option::is_none);
+            let culprit = culprit.or_else(|| first_open().filter(|_| unexplained >= TRIES));
+            if let Some(result) = culprit.and_then(|culprit| results.get_mut(culprit)) {
+                *result = Some(Err(failure));
             }
         }
         if self.child.is_none() {
@@ -244,29 +273,28 @@ impl DeviceWorker {
         Ok(results.into_iter().map(|result| result.unwrap_or_else(missing)).collect())
     }
 
-    /// Lets the child evaluate the candidates at the indices `open`.
+    /// Lets the child evaluate the candidates at the indices `open`; whether it is not to be trusted any more after that.
     async fn ask(
-        &self,
+        &mut self,
         child: &mut ChildProcess,
         work: &Work<'_>,
         open: &[usize],
         incumbent_ms: Option<f64>,
-    ) -> Result<Outcome, Lost> {
+        careful: bool,
+    ) -> Result<bool, Lost> {
         let candidates: Vec<&Runnable> = open.iter().filter_map(|index| work.candidates.get(*index)).collect();
-        let codes: Vec<&[u8]> = candidates.iter().map(|candidate| candidate.code.as_ref()).collect();
+        let codes: Vec<&[u8]> = candidates.iter().map(|candidate| candidate.loaded().as_ref()).collect();
         let limits = work.limits;
-        let request = match (work.stage, candidates.as_slice()) {
-            (Stage::Perf, [candidate]) => {
-                Request::Evaluate { candidate: candidate.prepared.clone(), incumbent_ms, limits }
-            }
-            _ => {
-                let candidates = candidates.iter().map(|candidate| candidate.prepared.clone()).collect();
-                Request::PlayOff { candidates, seed: work.seed, limits }
-            }
+        let candidates = candidates.iter().map(|candidate| candidate.prepared.clone()).collect();
+        let request = match work.stage {
+            Stage::Perf => Request::Evaluate { candidates, incumbent_ms, limits },
+            Stage::Find => Request::PlayOff { candidates, seed: work.seed, careful, limits },
         };
         match child.ask(&request, &codes, self.config.deadlines.step(incumbent_ms)).await? {
-            Reply::Results { results, tainted, state, spent, spin_ms } if results.len() == open.len() => {
-                Ok(Outcome { results, tainted, state, spent, spin_ms })
+            Reply::Done { tainted, state, spent } => {
+                child.spent += spent;
+                self.state = state;
+                Ok(tainted)
             }
             other => Err(Lost::Garbled { reason: format!("unexpected reply {other:?}") }),
         }
@@ -339,7 +367,7 @@ impl DeviceWorker {
         loop {
             tries += 1;
             self.metrics.child_started();
-            match ChildProcess::start(&self.config).await {
+            match ChildProcess::start(&self.config, Place::One(self.config.cpu)).await {
                 Ok(child) if !self.config.uuid.is_empty() && child.device.uuid != self.config.uuid => {
                     let expected = Identity { uuid: self.config.uuid.clone(), ..child.device.clone() };
                     return Err(DeviceError::Changed {
@@ -360,22 +388,6 @@ impl DeviceWorker {
             }
             tokio::time::sleep(PAUSE).await;
         }
-    }
-}
-
-/// What a child says of the candidates it was asked about.
-struct Outcome {
-    results: Vec<Option<Result<Timing, Failure>>>,
-    tainted: bool,
-    state: DeviceState,
-    spent: Spent,
-    spin_ms: Option<f64>,
-}
-
-fn better(incumbent_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {
-    match result {
-        Ok(timing) if !timing.pruned => Some(incumbent_ms.map_or(timing.median_ms, |best| best.min(timing.median_ms))),
-        _ => incumbent_ms,
     }
 }
 

@@ -4,20 +4,21 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 2 of the protocol is, and whom each rule is from:
+//! What version 3 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
 //! | warm-up of the device only after 0.5 s of idle time: spin until three readings of the clock agree, at most 1 s | [`warm_up`] | clocks of an MI300 take 400 ms to rise (composable_kernel issue 1241) |
 //! | one launch of each candidate is not timed, and is what is checked | the child | MIOpen issue 1993: first launches take 100 times as long |
-//! | three probes; the end if the fastest is 1.5 times the incumbent, 2 times below 50 µs | [`measure`] | MIOpen issues 1536, 2833, 3294: one probe rejects good candidates, short kernels need more tolerance |
+//! | three probes, the last two at once; the end if the fastest is 1.5 times the incumbent, 2 times below 50 µs | [`measure`] | MIOpen issues 1536, 2833, 3294: one probe rejects good candidates, short kernels need more tolerance |
 //! | the end after one probe of 10 times the incumbent | [`measure`] | OpenTuner's limit on the time of a trial |
 //! | cold caches: buffers rotate, or the caches are flushed outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
+//! | samples are queued on the device before the first is waited for, as many as take 50 ms | [`measure`], [`play_off`] | Triton's `do_bench`: the host's launch is no part of a time, and no pause lets the clock fall |
 //! | kernels below 20 µs in batches of 1 ms | [`measure`] | rocMLIR issue 2119 |
 //! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
-//! | finalists in rounds, in random order within each | [`play_off`] | Google Benchmark's random interleaving |
+//! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
 mod do_bench;
@@ -32,6 +33,7 @@ mod warm_up;
 
 use std::time::Duration;
 
+use bluefin_common::outcome::{Failure, Timing};
 use serde::{Deserialize, Serialize};
 
 pub use clock::ClockWatch;
@@ -42,7 +44,7 @@ pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// Probes of a candidate before it may be given up.
 const PROBES: usize = 3;
@@ -62,6 +64,10 @@ const BATCH_BELOW_MS: f64 = 0.02;
 const BATCH_MS: f64 = 1.0;
 /// Launches in one sample.
 const MAX_BATCH: u32 = 16_384;
+/// What samples that are taken at once should take, in milliseconds.
+const AT_ONCE_MS: f64 = 50.0;
+/// Samples of one candidate that are taken at once, once there are enough to decide by.
+const AT_ONCE: usize = 5;
 /// Sampling stops when the standard deviation is below this share of the median.
 const STABLE: f64 = 0.005;
 
@@ -74,21 +80,39 @@ pub struct Sample {
     pub clock_mhz: Option<f32>,
 }
 
-/// Runs one candidate and says how long it took.
+/// What one sample is taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Its place among those that are measured together.
+    pub candidate: usize,
+    /// Runs back to back, whose mean the sample is.
+    pub batch: u32,
+}
+
+/// Runs candidates and says how long they took.
 pub trait Sampler {
     type Error;
 
-    /// Runs the candidate `batch` times back to back; the time of one run, averaged.
+    /// Takes a sample for each of `trials`, in their order and one right after the other.
     ///
     /// # Errors
-    /// If the device refuses; ends the measurement.
-    fn sample(&mut self, batch: u32) -> Result<Sample, Self::Error>;
+    /// If the device refuses one of them. None of their samples is known then.
+    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error>;
 
     /// Leaves the device alone for `time`, so that it may cool.
     ///
     /// # Errors
     /// If nobody waits for the measurement any more; ends it.
     fn rest(&mut self, time: Duration) -> Result<(), Self::Error>;
+}
+
+/// The better of the best time so far and that of `result`, where it was measured to the end; milliseconds.
+#[must_use]
+pub fn better(best_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {
+    match result {
+        Ok(timing) if !timing.pruned => Some(best_ms.map_or(timing.median_ms, |best| best.min(timing.median_ms))),
+        _ => best_ms,
+    }
 }
 
 /// What a launch finds in the caches.

@@ -30,7 +30,7 @@ use self::artifacts::Artifacts;
 use self::pin::Pinning;
 use crate::config::{Config, DeviceSpec};
 use crate::metrics::Metrics;
-use crate::supervisor::{DeviceError, DeviceWorker};
+use crate::supervisor::{DeviceError, DeviceWorker, Translators};
 
 pub use self::quarantine::{run, run_all};
 
@@ -72,12 +72,16 @@ async fn serve(
     if let DeviceSpec::Child { device, .. } = &config.device {
         metrics.set_quarantined(device, false);
     }
+    let translators = match &config.device {
+        DeviceSpec::Child { child, .. } => Translators::new(child.clone()),
+        DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => None,
+    };
     let queue = eval_queue(&config.device.target(), config.device.tool());
     tracing::info!(worker = config.worker, device = device_name, queue, "evaluating");
     let mut consumer = broker.consume(&queue, config.prefetch.max(1)).await?;
 
     let worker = Arc::new(Worker {
-        artifacts: Artifacts::new(config.artifact_cache_bytes, metrics.clone()),
+        artifacts: Artifacts::new(config.artifact_cache_bytes, translators, metrics.clone()),
         pinning: Pinning::new(&config.device, &device_name),
         best: std::sync::Mutex::new(LruCache::new(GROUPS)),
         device: device.map(Mutex::new),

@@ -61,7 +61,7 @@ impl TimingArgs {
         ensure!(!subjects.is_empty(), "no compiled candidate to measure");
         let mut bench = Bench::start(&self.device).await?;
 
-        let (tuned, mut figures) = tune(&mut bench, &subjects).await?;
+        let (tuned, mut figures) = tune(&mut bench, &mut subjects).await?;
         figures.extend(exhaust(&self.device, &mut bench, &subjects, &tuned).await?);
         figures.extend(ties(&mut bench, &subjects, &tuned, self.trials).await?);
         figures.extend(repeats(&self.device, &subjects, &tuned).await?);
@@ -69,14 +69,28 @@ impl TimingArgs {
     }
 }
 
-/// Tunes all subjects as an eval worker does that never waits for jobs, and says where the time went.
-async fn tune(bench: &mut Bench, subjects: &[Subject]) -> anyhow::Result<(Vec<Option<Tuned>>, Vec<Figure>)> {
+/// Tunes all subjects as an eval worker does that never waits for jobs: what a subject needs is translated while the one
+/// before is on the device. Says where the time went.
+async fn tune(bench: &mut Bench, subjects: &mut [Subject]) -> anyhow::Result<(Vec<Option<Tuned>>, Vec<Figure>)> {
+    let translators = bench.translators();
+    let count = subjects.len();
+    let mut rest = subjects.iter_mut().enumerate();
+    let mut next = rest.next();
+    if let Some((_, first)) = &mut next {
+        first.translate(translators.as_deref()).await;
+    }
     let before = bench.spent();
     let started = std::time::Instant::now();
     let mut tuned = Vec::new();
-    for (index, subject) in subjects.iter().enumerate() {
-        eprintln!("tuning {} of {}: {}", index + 1, subjects.len(), subject.job.problem);
-        tuned.push(bench.tune(subject).await?);
+    while let Some((index, subject)) = next {
+        eprintln!("tuning {} of {count}: {}", index + 1, subject.job.problem);
+        next = rest.next();
+        let ahead = async {
+            if let Some((_, next)) = &mut next {
+                next.translate(translators.as_deref()).await;
+            }
+        };
+        tuned.push(futures_util::join!(bench.tune(subject), ahead).0?);
     }
     let wall = started.elapsed();
     let spent = bench.spent();
@@ -101,6 +115,11 @@ async fn tune(bench: &mut Bench, subjects: &[Subject]) -> anyhow::Result<(Vec<Op
         "%",
     ));
     figures.push(Figure::new("of it the device was busy with candidates", percent(spent.device - before.device), "%"));
+    figures.push(Figure::new(
+        "of it their samples, as the device counts",
+        percent(spent.samples - before.samples),
+        "%",
+    ));
     let deviations = tuned.iter().flatten().flat_map(|tuned| &tuned.samples).map(|samples| {
         let ours = Estimator::Robust.summarize(samples).median;
         (Estimator::MiopenCompat.summarize(samples).median / ours - 1.0).abs()

@@ -130,6 +130,6 @@ impl Posing<'_> {
             anyhow::bail!("{candidate}: its artifact is gone");
         };
         let prepared = Prepared { artifact, launches: build.launches, workspace: build.workspace };
-        Ok(Ok(Runnable { prepared, code }))
+        Ok(Ok(Runnable { prepared, code, image: None }))
     }
 }

@@ -124,7 +124,7 @@ impl TuneArgs {
         let stop = shutdown.child_token();
         let mut running = Running::new();
         let pipeline = PipelineMetrics::register(&admin.registry)?;
-        device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
+        let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
         for toolchain in toolchains {
             let (broker, store, kept) = (broker.clone(), store.clone(), kept.clone());
             let (undone, stop) = (undone.clone(), stop.clone());
@@ -136,7 +136,7 @@ impl TuneArgs {
         if wait(&*store, &session, running, complete, &stop, &shutdown).await? {
             return Ok(interrupted());
         }
-        self.say(&format!("evaluated in {}", human(started.elapsed())));
+        self.say(&format!("evaluated in {}{utilisation}", human(started.elapsed())));
         let left = undone.groups();
         if left > 0 {
             eprintln!(

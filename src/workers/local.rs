@@ -1,5 +1,6 @@
 //! The workers of `bluefin tune`, in its own process.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bluefin_common::broker::Broker;
@@ -100,7 +101,7 @@ impl LocalDevice {
         format!("{}\nprotocol {PROTOCOL_VERSION}{warm}", self.identity)
     }
 
-    /// Starts an eval worker for each device that runs until `stop`.
+    /// Starts an eval worker for each device that runs until `stop`; what they do meanwhile.
     pub fn spawn(
         self,
         ports: &Ports,
@@ -108,8 +109,9 @@ impl LocalDevice {
         pipeline: PipelineMetrics,
         stop: CancellationToken,
         running: &mut Running,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Utilisation> {
         let metrics = eval_worker::Metrics::register(registry, pipeline)?;
+        let utilisation = Utilisation { devices: self.specs.len(), metrics: metrics.clone() };
         let config = |device| {
             let mut config = eval_worker::Config::new("tune", device);
             config.limits.cache = self.cache;
@@ -118,7 +120,26 @@ impl LocalDevice {
         let configs = self.specs.into_iter().map(config).collect();
         let Ports { store, broker } = ports.clone();
         running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
-        Ok(())
+        Ok(utilisation)
+    }
+}
+
+/// How busy the devices of a run are.
+pub struct Utilisation {
+    devices: usize,
+    metrics: eval_worker::Metrics,
+}
+
+/// Empty before the first job.
+impl fmt::Display for Utilisation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((span, busy)) = self.metrics.utilisation() else { return Ok(()) };
+        let share = 100.0 * busy.as_secs_f64() / (span.as_secs_f64() * self.devices as f64).max(1e-9);
+        let (span, plural) = (span.as_secs_f64(), if self.devices == 1 { "" } else { "s" });
+        write!(
+            f,
+            "; {span:.1} s from the first job on the device{plural} to the last, {share:.0} % of it busy with candidates"
+        )
     }
 }
 

@@ -1,13 +1,13 @@
 //! Checks on the device: with entries that the compile worker puts into the artifact of a reference on a GPU
-//! (`compile-worker/src/check.hip`), outputs are compared and inputs restored where they are. Reading a problem's buffers
-//! back for every candidate takes longer than timing it.
+//! (`compile-worker/src/check.hip`), inputs are made, outputs compared and inputs restored where they are. Moving a problem's
+//! buffers between host and device for every candidate takes longer than timing it.
 
-use bluefin_common::artifact::{Argument, Launch, Role, Task};
+use bluefin_common::artifact::{Argument, Buffer, Launch, Role, Task};
 use bluefin_common::problem::DataType;
 
 use crate::device::{Buffers, Device, DeviceError};
 use crate::elements::fill_poison;
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 
 /// Threads of a block, as the entries have it.
 const BLOCK: u32 = 256;
@@ -18,11 +18,17 @@ const ALIGNMENT: u64 = 256;
 /// Bytes of the two counts of a report.
 const REPORT: usize = 16;
 
-/// Compares one set of buffers with another, the original, and makes it ready for the next candidate.
+/// Makes what one set of buffers holds, compares it with another, the original, and makes it ready for the next candidate.
 pub(super) struct Checker<D: Device> {
+    pose: D::Bound,
+    intact: Comparison<D>,
+    turn: Comparison<D>,
+}
+
+/// Launches that end with a report, and what it must have counted if all of them ran.
+struct Comparison<D: Device> {
     bound: D::Bound,
     report: u64,
-    /// Bytes and elements that a report must have counted.
     expected: u64,
 }
 
@@ -41,48 +47,71 @@ impl Places {
 }
 
 impl<D: Device> Checker<D> {
-    /// From the reference's artifact.
+    /// From the reference's artifact. Inputs are made from `seed`.
     ///
     /// # Errors
     /// If the artifact has no entries for it.
     pub(super) fn new(
         device: &D,
-        code: &[u8],
+        module: &D::Module,
         task: &Task,
         layout: &Layout,
+        seed: u64,
         memory: &D::Memory,
         places: &Places,
     ) -> Result<Self, DeviceError> {
-        let mut plan = Plan::default();
-        let report = plan.at(places.report);
-        plan.fill(places.report, REPORT as u64 / 4, [0, 0]);
-        for (start, end) in kept(task, layout) {
-            plan.same(places.set + start, places.original + start, end - start, report);
+        let bind = |plan: &Plan| {
+            let buffers = Buffers { memory, offsets: &plan.offsets, stride: 0, copies: 1 };
+            device.bind(module, &plan.launches, &buffers, None)
+        };
+        let compare = |plan: &Plan| -> Result<_, DeviceError> {
+            Ok(Comparison { bound: bind(plan)?, report: places.report, expected: plan.expected })
+        };
+        let mut pose = Plan::default();
+        for (index, (buffer, (start, end))) in (0..).zip(task.buffers.iter().zip(layout.ranges())) {
+            match buffer.role {
+                Role::Input => pose.random(places.set + start, buffer, layout::seed_of(seed, index))?,
+                Role::Output => pose.poison(places.set + start, end - start, buffer.data_type),
+            }
         }
+        let mut intact = Plan::default();
+        let report = intact.report(places.report);
+        intact.same_as_original(task, layout, places, report);
+        let mut turn = Plan::default();
+        let report = turn.report(places.report);
+        turn.same_as_original(task, layout, places, report);
         for (buffer, (start, _)) in outputs(task, layout) {
-            let type_code = code_of(buffer.data_type)
-                .ok_or_else(|| DeviceError::Load(format!("elements of type {}", buffer.data_type)))?;
-            let (got, want) = (plan.at(places.set + start), plan.at(places.original + start));
-            plan.expected += buffer.length;
-            let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), Argument::I32(type_code)];
-            let tolerance = [Argument::F64(task.tolerance.absolute), Argument::F64(task.tolerance.relative), report];
-            plan.launch("bluefin_close", arguments.into_iter().chain(tolerance));
+            turn.close(places, start, buffer, task, report)?;
         }
         // Whole words of poison may reach into the guard behind, so guards are restored after it.
         for (buffer, (start, end)) in outputs(task, layout) {
-            plan.fill(places.set + start, (end - start).div_ceil(4), poison(buffer.data_type));
+            turn.poison(places.set + start, end - start, buffer.data_type);
         }
         for (start, end) in kept(task, layout) {
-            plan.copy(places.set + start, places.original + start, end - start);
+            turn.copy(places.set + start, places.original + start, end - start);
         }
-        let module = device.load(code, &plan.launches)?;
-        let buffers = Buffers { memory, offsets: &plan.offsets, stride: 0, copies: 1 };
-        let bound = device.bind(&module, &plan.launches, &buffers, None)?;
-        Ok(Self { bound, report: places.report, expected: plan.expected })
+        Ok(Self { pose: bind(&pose)?, intact: compare(&intact)?, turn: compare(&turn)? })
+    }
+
+    /// Makes the inputs and poisons the outputs; the guards are to be made after it.
+    pub(super) fn pose(&self, device: &D) -> Result<(), DeviceError> {
+        device.run(&self.pose, 0)
+    }
+
+    /// Whether nothing but outputs was written since the set was as the original.
+    pub(super) fn is_intact(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
+        self.intact.run(device, memory)
     }
 
     /// Whether the set was as it should be after a launch. Its inputs and guards are restored then, its outputs poisoned.
     pub(super) fn turn(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
+        self.turn.run(device, memory)
+    }
+}
+
+impl<D: Device> Comparison<D> {
+    /// Whether all was compared, and nothing was wrong.
+    fn run(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
         device.run(&self.bound, 0)?;
         let mut report = [0; REPORT];
         device.read(memory, self.report, &mut report)?;
@@ -119,10 +148,50 @@ impl Plan {
         });
     }
 
+    /// Clears the report at an offset, and names it.
+    fn report(&mut self, at: u64) -> Argument {
+        self.fill(at, REPORT as u64 / 4, [0, 0]);
+        self.at(at)
+    }
+
     fn fill(&mut self, start: u64, words: u64, [even, odd]: [u32; 2]) {
         let words = Argument::I64(words.cast_signed());
         let arguments = [self.at(start), words, Argument::I32(even.cast_signed()), Argument::I32(odd.cast_signed())];
         self.launch("bluefin_fill", arguments);
+    }
+
+    fn poison(&mut self, start: u64, bytes: u64, data_type: DataType) {
+        self.fill(start, bytes.div_ceil(4), poison(data_type));
+    }
+
+    fn random(&mut self, start: u64, buffer: &Buffer, seed: u64) -> Result<(), DeviceError> {
+        let length = Argument::I64(buffer.length.cast_signed());
+        let arguments = [self.at(start), length, type_of(buffer)?, Argument::I64(seed.cast_signed())];
+        self.launch("bluefin_random", arguments);
+        Ok(())
+    }
+
+    /// Compares what no candidate may change.
+    fn same_as_original(&mut self, task: &Task, layout: &Layout, places: &Places, report: Argument) {
+        for (start, end) in kept(task, layout) {
+            self.same(places.set + start, places.original + start, end - start, report);
+        }
+    }
+
+    fn close(
+        &mut self,
+        places: &Places,
+        start: u64,
+        buffer: &Buffer,
+        task: &Task,
+        report: Argument,
+    ) -> Result<(), DeviceError> {
+        let (got, want) = (self.at(places.set + start), self.at(places.original + start));
+        self.expected += buffer.length;
+        let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), type_of(buffer)?];
+        let tolerance = [Argument::F64(task.tolerance.absolute), Argument::F64(task.tolerance.relative), report];
+        self.launch("bluefin_close", arguments.into_iter().chain(tolerance));
+        Ok(())
     }
 
     fn same(&mut self, got: u64, want: u64, bytes: u64, report: Argument) {
@@ -137,15 +206,12 @@ impl Plan {
     }
 }
 
-fn outputs<'a>(
-    task: &'a Task,
-    layout: &'a Layout,
-) -> impl Iterator<Item = (&'a bluefin_common::artifact::Buffer, (u64, u64))> {
+pub(super) fn outputs<'a>(task: &'a Task, layout: &'a Layout) -> impl Iterator<Item = (&'a Buffer, (u64, u64))> {
     task.buffers.iter().zip(layout.ranges()).filter(|(buffer, _)| buffer.role == Role::Output)
 }
 
 /// What no candidate may change: all of a set but its outputs, in ranges that are aligned or short.
-fn kept(task: &Task, layout: &Layout) -> Vec<(u64, u64)> {
+pub(super) fn kept(task: &Task, layout: &Layout) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
     let mut at = 0_u64;
     for (start, end) in outputs(task, layout).map(|(_, range)| range).chain([(layout.bytes, layout.bytes)]) {
@@ -165,23 +231,25 @@ fn poison(data_type: DataType) -> [u32; 2] {
     [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
-/// How the entries know a type.
-fn code_of(data_type: DataType) -> Option<i32> {
-    match data_type {
-        DataType::Fp64 => Some(0),
-        DataType::Fp32 => Some(1),
-        DataType::Fp16 => Some(2),
-        DataType::Bf16 => Some(3),
-        DataType::Int8 => Some(4),
-        DataType::Int32 => Some(5),
-        DataType::Int64 => Some(6),
-        DataType::Fp8 | DataType::Bf8 => None,
-    }
+/// How the entries know the type of a buffer.
+fn type_of(buffer: &Buffer) -> Result<Argument, DeviceError> {
+    Ok(Argument::I32(match buffer.data_type {
+        DataType::Fp64 => 0,
+        DataType::Fp32 => 1,
+        DataType::Fp16 => 2,
+        DataType::Bf16 => 3,
+        DataType::Int8 => 4,
+        DataType::Int32 => 5,
+        DataType::Int64 => 6,
+        other @ (DataType::Fp8 | DataType::Bf8) => {
+            return Err(DeviceError::Load(format!("elements of type {other}")));
+        }
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use bluefin_common::artifact::{ArtifactRef, Buffer, Prepared, Tolerance};
+    use bluefin_common::artifact::{ArtifactRef, Prepared, Tolerance};
 
     use super::*;
     use crate::elements::is_poison;

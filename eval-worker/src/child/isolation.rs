@@ -6,12 +6,19 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, Rlimit, Signal, getpgrp, getpid, kill_current_process_group, kill_process, setrlimit};
+use rustix::process::{
+    Resource, Rlimit, Signal, getpgrp, getpid, kill_current_process_group, kill_process, nice, setrlimit,
+};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::protocol::Place;
+
 /// Descriptors from here on are out of the way of kernels that print to, or close, the usual ones.
 const OUT_OF_THE_WAY: i32 = 64;
+
+/// How much translators leave to others.
+const NICE: i32 = 10;
 
 /// The two ends that lead to the parent.
 pub(super) struct Pipes {
@@ -50,15 +57,29 @@ fn die_with_parent(requests: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps this thread on `cpu`, or on the last one it may use: the first ones serve interrupts and everybody else.
-pub(super) fn pin(cpu: Option<u32>) -> io::Result<()> {
+/// Keeps this thread, and those that it starts, where they belong. By default that is the last CPU: the first ones serve
+/// interrupts and everybody else.
+pub(super) fn settle(place: &Place) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
-    let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
-    let Some(cpu) = cpu.map_or(last, |cpu| Some(cpu as usize)) else { return Ok(()) };
-    if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
-        return Err(io::Error::other(format!("cpu: found {cpu}, which this process may not use")));
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let chosen: Vec<usize> = match place {
+        Place::One(None) => allowed.last().copied().into_iter().collect(),
+        Place::One(Some(cpu)) => match allowed.iter().find(|allowed| **allowed == *cpu as usize) {
+            Some(cpu) => vec![*cpu],
+            None => return Err(io::Error::other(format!("cpu: found {cpu}, which this process may not use"))),
+        },
+        Place::Spare { taken } => {
+            let spare = allowed.iter().copied().filter(|cpu| taken.iter().all(|taken| *taken as usize != *cpu));
+            let spare: Vec<usize> = spare.collect();
+            if spare.is_empty() { allowed } else { spare }
+        }
+    };
+    let mut set = CpuSet::new();
+    chosen.into_iter().for_each(|cpu| set.set(cpu));
+    sched_setaffinity(None, &set)?;
+    if matches!(place, Place::Spare { .. }) {
+        // Whoever feeds the devices comes first.
+        nice(NICE)?;
     }
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    Ok(sched_setaffinity(None, &only)?)
+    Ok(())
 }

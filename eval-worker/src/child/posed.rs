@@ -5,38 +5,36 @@ use std::cell::Cell;
 use bluefin_common::artifact::{Role, Task};
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind};
-use bluefin_common::target::Target;
 
-use super::checker::{Checker, Places};
+use super::checker::{Checker, Places, kept, outputs};
 use crate::check::Difference;
-use crate::device::{Buffers, Description, Device};
-use crate::elements::is_poison;
-use crate::layout::{Layout, broken_guard};
+use crate::device::{Buffers, Device, DeviceError};
+use crate::elements::{fill_poison, is_poison};
+use crate::layout::{CANARY, Layout, broken_guard};
 use crate::timing::{Cache, Cooling, Limits};
 
 /// Bytes read back from the device at a time.
 const CHUNK: usize = 1 << 20;
 
-/// A task and its answer. The device memory comes and goes; the rest stays while the task is cached.
+/// A task and its answer. While it is the current one it has copies of its buffers to rotate through; else only what they
+/// are made from again.
 pub(super) struct Posed<D: Device> {
     /// Of the request that posed it.
     pub(super) key: Digest,
     pub(super) task: Task,
     layout: Layout,
-    /// What a copy holds before a launch.
-    before: Vec<u8>,
-    /// What the reference left in each output; empty for inputs.
-    answer: Vec<Vec<u8>>,
-    occupied: Option<Occupied<D>>,
+    sets: Sets<D>,
     /// The copy of the buffers that the next timed launch uses.
     pub(super) next: Cell<usize>,
 }
 
-/// A task's device memory: copies of its buffers to rotate through and, where the device checks, the original behind them.
-struct Occupied<D: Device> {
+/// A task's device memory: copies of its buffers, behind them the original, which has the right outputs, then room for a
+/// report.
+struct Sets<D: Device> {
     memory: D::Memory,
     cooling: Cooling,
-    has_original: bool,
+    /// Copies; none if the task is not the current one.
+    copies: u64,
     checker: Option<Checker<D>>,
 }
 
@@ -48,114 +46,163 @@ pub(super) struct Finding {
 }
 
 impl<D: Device> Posed<D> {
-    /// Makes the inputs of `task`; the reference has not run yet.
-    pub(super) fn new(key: Digest, task: Task, seed: u64) -> Result<Self, Failure> {
+    /// Makes inputs from `seed`, as many copies of the buffers as keep the cache cold, and the answer with `ask`, which runs
+    /// the reference on the first copy. `module` is the reference's.
+    pub(super) fn new(
+        device: &D,
+        module: &D::Module,
+        (key, task, seed): (Digest, Task, u64),
+        limits: &Limits,
+        ask: impl FnOnce(&Self) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         let layout = Layout::of(&task.buffers)?;
-        let out_of_memory =
-            || Failure::new(FailureKind::OutOfMemory, format!("{} bytes for the problem's buffers", layout.bytes));
-        let bytes = usize::try_from(layout.bytes).map_err(|_| out_of_memory())?;
-        let mut before = Vec::new();
-        before.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
-        before.resize(bytes, 0);
-        layout.fill(&task.buffers, seed, &mut before);
-        Ok(Self { key, task, layout, before, answer: Vec::new(), occupied: None, next: Cell::new(0) })
-    }
-
-    /// Bytes that it takes on the host.
-    pub(super) fn bytes(&self) -> usize {
-        self.before.len() + self.answer.iter().map(Vec::len).sum::<usize>()
-    }
-
-    /// Allocates and fills as many copies as keep the cache cold, unless they are there. `code` is the reference's.
-    pub(super) fn occupy(&mut self, device: &D, code: &[u8], limits: &Limits) -> Result<(), Failure> {
-        if self.occupied.is_some() {
-            return Ok(());
-        }
-        let stride = self.layout.bytes;
-        let Description { cache_bytes, target, .. } = device.description();
-        // On the host, what is in its memory is there to be read.
-        let has_original = *target != Target::Host;
-        let cooling = Cooling::choose(limits.cache, stride, *cache_bytes, limits.rotation_bytes);
-        let extra = if has_original { stride.saturating_add(Places::REPORT_BYTES) } else { 0 };
-        let wanted = stride.saturating_mul(cooling.copies() as u64).saturating_add(extra);
-        let occupied = match device.allocate(wanted) {
-            Ok(memory) => Occupied { memory, cooling, has_original, checker: None },
-            // Memory is short, so one copy must do.
-            Err(_) => {
-                let cooling = if limits.cache == Cache::Warm { Cooling::Rotate(1) } else { Cooling::Flush };
-                Occupied { memory: device.allocate(stride)?, cooling, has_original: false, checker: None }
+        let sets = Sets::allocate(device, layout.bytes, limits)?;
+        let mut posed = Self { key, task, layout, sets, next: Cell::new(0) };
+        posed.equip(device, module, seed);
+        match &posed.sets.checker {
+            Some(checker) => {
+                checker.pose(device)?;
+                for (start, end) in posed.layout.guards() {
+                    device.fill(&posed.sets.memory, start, CANARY, end - start)?;
+                }
             }
-        };
-        let sets = occupied.cooling.copies() + usize::from(occupied.has_original);
-        for set in 0..sets as u64 {
-            device.write(&occupied.memory, set * stride, &self.before)?;
+            None => posed.pose_from_host(device, seed)?,
         }
-        self.occupied = Some(occupied);
-        self.equip(device, code)
+        for copy in 1..=posed.sets.copies {
+            posed.copy(device, 0, copy * posed.layout.bytes, (0, posed.layout.bytes))?;
+        }
+        ask(&posed)?;
+        posed.keep_answer(device)?;
+        Ok(posed)
     }
 
-    /// Lets the device check, once the answer is known and if `code` has what it takes.
-    fn equip(&mut self, device: &D, code: &[u8]) -> Result<(), Failure> {
-        let Some(occupied) = self.occupied.as_mut().filter(|occupied| occupied.has_original) else { return Ok(()) };
-        if self.answer.is_empty() {
+    /// Lets the device check, if the reference's module has what it takes; the host does otherwise.
+    fn equip(&mut self, device: &D, module: &D::Module, seed: u64) {
+        let original = self.original();
+        let places = Places { set: 0, original, report: original + self.layout.bytes };
+        let Sets { memory, .. } = &self.sets;
+        self.sets.checker = Checker::new(device, module, &self.task, &self.layout, seed, memory, &places).ok();
+    }
+
+    fn pose_from_host(&self, device: &D, seed: u64) -> Result<(), Failure> {
+        let bytes = self.layout.bytes;
+        let out_of_memory =
+            || Failure::new(FailureKind::OutOfMemory, format!("{bytes} bytes for the problem's buffers"));
+        let mut set = Vec::new();
+        let bytes = usize::try_from(bytes).map_err(|_| out_of_memory())?;
+        set.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
+        set.resize(bytes, 0);
+        self.layout.fill(&self.task.buffers, seed, &mut set);
+        Ok(device.write(&self.sets.memory, 0, &set)?)
+    }
+
+    /// Offset of the original.
+    fn original(&self) -> u64 {
+        self.sets.copies * self.layout.bytes
+    }
+
+    /// Copies what lies between two offsets of a set from the set at `from` to that at `to`.
+    fn copy(&self, device: &D, from: u64, to: u64, (start, end): (u64, u64)) -> Result<(), DeviceError> {
+        let Sets { memory, .. } = &self.sets;
+        device.copy((memory, from + start), (memory, to + start), end - start)
+    }
+
+    /// Keeps what the reference left in the first copy as the answer.
+    fn keep_answer(&self, device: &D) -> Result<(), Failure> {
+        self.check_intact(device).map_err(|finding| finding.failure)?;
+        for (buffer, range) in outputs(&self.task, &self.layout) {
+            // Some elements may be none of the kernel's business (padding); all of them can not be.
+            let written = self.scan(device, 0, range, |_, bytes| {
+                bytes.chunks(buffer.data_type.size()).any(|element| !is_poison(buffer.data_type, element)).then_some(())
+            })?;
+            if written.is_none() && range.0 < range.1 {
+                let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
+                return Err(Failure::new(FailureKind::OutputNotWritten, detail));
+            }
+            self.copy(device, 0, self.original(), range)?;
+        }
+        Ok(())
+    }
+
+    /// Gives up all memory but that of the original; whether that could be done.
+    pub(super) fn pack(&mut self, device: &D) -> Result<(), DeviceError> {
+        if self.sets.copies == 0 {
             return Ok(());
         }
-        let original = occupied.cooling.copies() as u64 * self.layout.bytes;
-        for (answer, (start, _)) in
-            self.answer.iter().zip(self.layout.ranges()).filter(|(answer, _)| !answer.is_empty())
-        {
-            device.write(&occupied.memory, original + start, answer)?;
-        }
-        let places = Places { set: 0, original, report: original + self.layout.bytes };
-        // Without, the host checks.
-        occupied.checker = Checker::new(device, code, &self.task, &self.layout, &occupied.memory, &places).ok();
+        let bytes = self.layout.bytes;
+        let memory = device.allocate(bytes)?;
+        device.copy((&self.sets.memory, self.original()), (&memory, 0), bytes)?;
+        self.sets = Sets { memory, cooling: Cooling::Flush, copies: 0, checker: None };
         Ok(())
+    }
+
+    /// Makes the copies of a packed task again. `module` is the reference's.
+    pub(super) fn unpack(&mut self, device: &D, module: &D::Module, seed: u64, limits: &Limits) -> Result<(), Failure> {
+        let bytes = self.layout.bytes;
+        let sets = Sets::allocate(device, bytes, limits)?;
+        let packed = std::mem::replace(&mut self.sets, sets);
+        device.copy((&packed.memory, 0), (&self.sets.memory, self.original()), bytes)?;
+        self.restore(device)?;
+        for copy in 1..self.sets.copies {
+            self.copy(device, 0, copy * bytes, (0, bytes))?;
+        }
+        self.equip(device, module, seed);
+        Ok(())
+    }
+
+    /// Bytes of a set.
+    pub(super) fn bytes(&self) -> u64 {
+        self.layout.bytes
     }
 
     /// How the cache is kept cold.
     pub(super) fn cooling(&self) -> Cooling {
-        self.occupied.as_ref().map_or(Cooling::Flush, |occupied| occupied.cooling)
-    }
-
-    /// Frees the device memory.
-    pub(super) fn vacate(&mut self) {
-        self.occupied = None;
-    }
-
-    fn memory(&self) -> Result<&D::Memory, Failure> {
-        let not_there = || Failure::new(FailureKind::LaunchFailure, "no problem was prepared");
-        self.occupied.as_ref().map(|occupied| &occupied.memory).ok_or_else(not_there)
-    }
-
-    fn checker(&self) -> Option<&Checker<D>> {
-        self.occupied.as_ref()?.checker.as_ref()
+        self.sets.cooling
     }
 
     /// Whether the device compares and resets, so that the host only waits for it.
     pub(super) fn is_checked_on_device(&self) -> bool {
-        self.checker().is_some()
+        self.sets.checker.is_some()
     }
 
-    /// The device memory as kernels see it.
-    pub(super) fn buffers(&self) -> Result<Buffers<'_, D::Memory>, Failure> {
-        let (memory, copies) = (self.memory()?, self.cooling().copies());
-        Ok(Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies })
+    /// The copies as kernels see them.
+    pub(super) fn buffers(&self) -> Buffers<'_, D::Memory> {
+        let Sets { memory, copies, .. } = &self.sets;
+        let copies = usize::try_from(*copies).unwrap_or(1).max(1);
+        Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies }
     }
 
     /// Puts the first copy into the state before a launch.
     pub(super) fn reset(&self, device: &D) -> Result<(), Failure> {
-        if let Some(checker) = self.checker() {
+        match &self.sets.checker {
             // What was there before is of no interest.
-            checker.turn(device, self.memory()?)?;
-            return Ok(());
+            Some(checker) => checker.turn(device, &self.sets.memory).map(drop)?,
+            None => self.restore(device)?,
         }
-        Ok(device.write(self.memory()?, 0, &self.before)?)
+        Ok(())
+    }
+
+    /// The same, without entries for it.
+    fn restore(&self, device: &D) -> Result<(), DeviceError> {
+        for range in kept(&self.task, &self.layout) {
+            self.copy(device, self.original(), 0, range)?;
+        }
+        let mut poison = Vec::new();
+        for (buffer, (start, end)) in outputs(&self.task, &self.layout) {
+            poison.resize(CHUNK.min((end - start) as usize), 0);
+            fill_poison(buffer.data_type, &mut poison);
+            for at in (start..end).step_by(CHUNK) {
+                let bytes = poison.get(..CHUNK.min((end - at) as usize)).unwrap_or_default();
+                device.write(&self.sets.memory, at, bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Judges what a launch left in the first copy. `again` repeats the launch.
     pub(super) fn judge(&self, device: &D, again: impl FnOnce() -> Result<(), Failure>) -> Result<(), Finding> {
-        let Some(checker) = self.checker() else { return self.judge_on_host(device) };
-        if checker.turn(device, self.memory()?).map_err(Failure::from)? {
+        let Some(checker) = &self.sets.checker else { return self.judge_on_host(device) };
+        if checker.turn(device, &self.sets.memory).map_err(Failure::from)? {
             return Ok(());
         }
         // The device knows that something is wrong, the host says what.
@@ -166,41 +213,29 @@ impl<D: Device> Posed<D> {
     }
 
     fn judge_on_host(&self, device: &D) -> Result<(), Finding> {
-        self.check_intact(device)?;
+        self.check_guards(device)?;
+        self.check_inputs(device)?;
         self.check_outputs(device)
     }
 
-    /// Keeps what the reference left in the first copy as the answer.
-    pub(super) fn keep_answer(&mut self, device: &D, code: &[u8]) -> Result<(), Failure> {
-        let memory = self.memory()?;
-        let mut answer = Vec::new();
-        for (buffer, (start, end)) in self.task.buffers.iter().zip(self.layout.ranges()) {
-            let mut bytes = Vec::new();
-            if buffer.role == Role::Output {
-                bytes.resize((end - start) as usize, 0);
-                device.read(memory, start, &mut bytes)?;
-                let mut elements = bytes.chunks_exact(buffer.data_type.size());
-                // Some elements may be none of the kernel's business (padding); all of them can not be.
-                if !bytes.is_empty() && elements.all(|element| is_poison(buffer.data_type, element)) {
-                    let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
-                    return Err(Failure::new(FailureKind::OutputNotWritten, detail));
-                }
-            }
-            answer.push(bytes);
+    /// Looks for writes outside of the outputs in the first copy.
+    fn check_intact(&self, device: &D) -> Result<(), Finding> {
+        if let Some(checker) = &self.sets.checker
+            && checker.is_intact(device, &self.sets.memory).map_err(Failure::from)?
+        {
+            return Ok(());
         }
-        self.answer = answer;
-        self.equip(device, code)
+        self.check_guards(device)?;
+        self.check_inputs(device)
     }
 
-    /// Looks for writes outside of the outputs in the first copy.
-    pub(super) fn check_intact(&self, device: &D) -> Result<(), Finding> {
-        let finding = |detail| Finding { failure: Failure::new(FailureKind::WrongResult, detail), tainted: true };
+    fn check_guards(&self, device: &D) -> Result<(), Finding> {
         for (index, (start, end)) in self.layout.guards().enumerate() {
             let broken =
-                self.scan(device, start, end, |at, bytes, _| broken_guard(bytes).map(|byte| at + byte as u64))?;
+                self.scan(device, 0, (start, end), |at, bytes| broken_guard(bytes).map(|byte| at + byte as u64))?;
             if let Some(byte) = broken {
                 let buffer = index.checked_sub(1).and_then(|index| self.task.buffers.get(index));
-                return Err(finding(match buffer {
+                return Err(tainted(match buffer {
                     Some(buffer) => {
                         format!("buffer {}: written {} bytes beyond its end", buffer.name, byte - start + 1)
                     }
@@ -208,17 +243,21 @@ impl<D: Device> Posed<D> {
                 }));
             }
         }
-        for (buffer, (start, end)) in self.task.buffers.iter().zip(self.layout.ranges()) {
+        Ok(())
+    }
+
+    fn check_inputs(&self, device: &D) -> Result<(), Finding> {
+        for (buffer, range) in self.task.buffers.iter().zip(self.layout.ranges()) {
             if buffer.role == Role::Output {
                 continue;
             }
-            let changed = self.scan(device, start, end, |at, bytes, before| {
-                let same = bytes.iter().zip(before).take_while(|(now, before)| now == before).count();
-                (same < bytes.len()).then(|| at + same as u64)
+            let changed = self.compare(device, range, |at, now, original| {
+                let same = now.iter().zip(original).take_while(|(now, original)| now == original).count();
+                (same < now.len()).then(|| at + same as u64)
             })?;
             if let Some(byte) = changed {
-                let element = (byte - start) / buffer.data_type.size() as u64;
-                return Err(finding(format!("input {}: element {element} was modified", buffer.name)));
+                let element = (byte - range.0) / buffer.data_type.size() as u64;
+                return Err(tainted(format!("input {}: element {element} was modified", buffer.name)));
             }
         }
         Ok(())
@@ -226,17 +265,10 @@ impl<D: Device> Posed<D> {
 
     /// Compares the outputs in the first copy with the answer.
     fn check_outputs(&self, device: &D) -> Result<(), Finding> {
-        let outputs = self.task.buffers.iter().zip(self.layout.ranges()).zip(&self.answer);
-        for ((buffer, (start, end)), answer) in outputs {
-            if buffer.role == Role::Input {
-                continue;
-            }
+        for (buffer, range) in outputs(&self.task, &self.layout) {
             let mut difference = Difference::default();
-            self.scan(device, start, end, |at, bytes, _| {
-                let from = (at - start) as usize;
-                if let Some(want) = answer.get(from..from + bytes.len()) {
-                    difference.compare(buffer.data_type, bytes, want, &self.task.tolerance);
-                }
+            self.compare(device, range, |_, now, answer| {
+                difference.compare(buffer.data_type, now, answer, &self.task.tolerance);
                 None::<()>
             })?;
             if let Some(failure) = difference.failure(&buffer.name) {
@@ -246,30 +278,67 @@ impl<D: Device> Posed<D> {
         Ok(())
     }
 
-    /// Reads the first copy from `start` to `end` in chunks of whole elements, until `visit(offset, now, before)` finds
-    /// something.
+    /// Reads what lies between two offsets of the first copy beside the same of the original, in chunks of whole elements,
+    /// until `visit(offset, copy, original)` finds something.
+    fn compare<T>(
+        &self,
+        device: &D,
+        range: (u64, u64),
+        mut visit: impl FnMut(u64, &[u8], &[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let mut original = vec![0; CHUNK.min((range.1 - range.0) as usize)];
+        let mut error = None;
+        let found = self.scan(device, 0, range, |at, bytes| {
+            let original = original.get_mut(..bytes.len()).unwrap_or_default();
+            match device.read(&self.sets.memory, self.original() + at, original) {
+                Ok(()) => visit(at, bytes, original).map(Some),
+                Err(failed) => {
+                    error = Some(failed);
+                    Some(None)
+                }
+            }
+        })?;
+        error.map_or_else(|| Ok(found.flatten()), |error| Err(error.into()))
+    }
+
+    /// Reads what lies between two offsets of the set at `set` in chunks of whole elements, until `visit(offset, bytes)`
+    /// finds something.
     fn scan<T>(
         &self,
         device: &D,
-        start: u64,
-        end: u64,
-        mut visit: impl FnMut(u64, &[u8], &[u8]) -> Option<T>,
-    ) -> Result<Option<T>, Finding> {
-        let memory = self.memory()?;
+        set: u64,
+        (start, end): (u64, u64),
+        mut visit: impl FnMut(u64, &[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
         let mut chunk = vec![0; CHUNK.min((end - start) as usize)];
-        let mut at = start;
-        while at < end {
-            let length = chunk.len().min((end - at) as usize);
-            let now = chunk.get_mut(..length).unwrap_or_default();
-            device.read(memory, at, now).map_err(Failure::from)?;
-            let before = self.before.get(at as usize..at as usize + length).unwrap_or_default();
-            if let Some(found) = visit(at, now, before) {
+        for at in (start..end).step_by(CHUNK) {
+            let bytes = chunk.get_mut(..CHUNK.min((end - at) as usize)).unwrap_or_default();
+            device.read(&self.sets.memory, set + at, bytes)?;
+            if let Some(found) = visit(at, bytes) {
                 return Ok(Some(found));
             }
-            at += length as u64;
         }
         Ok(None)
     }
+}
+
+impl<D: Device> Sets<D> {
+    /// Memory for as many copies of `set_bytes` as keep the cache cold, or for one where memory is short.
+    fn allocate(device: &D, set_bytes: u64, limits: &Limits) -> Result<Self, DeviceError> {
+        let allocate = |cooling: Cooling| {
+            let copies = cooling.copies() as u64;
+            let bytes = set_bytes.saturating_mul(copies + 1).saturating_add(Places::REPORT_BYTES);
+            Ok(Self { memory: device.allocate(bytes)?, cooling, copies, checker: None })
+        };
+        let cooling = Cooling::choose(limits.cache, set_bytes, device.description().cache_bytes, limits.rotation_bytes);
+        allocate(cooling).or_else(|_: DeviceError| {
+            allocate(if limits.cache == Cache::Warm { Cooling::Rotate(1) } else { Cooling::Flush })
+        })
+    }
+}
+
+fn tainted(detail: String) -> Finding {
+    Finding { failure: Failure::new(FailureKind::WrongResult, detail), tainted: true }
 }
 
 impl From<Failure> for Finding {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::{Prepared, Task};
@@ -11,28 +12,28 @@ use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
 use bluefin_common::wire;
 
-use super::evaluation::{Checked, ask_reference, check};
-use super::isolation::{Pipes, pin};
+use super::evaluation::{Stand, check, pose};
+use super::isolation::{Pipes, settle};
 use super::posed::Posed;
 use super::reporter::{Part, Reporter};
 use crate::device::{Description, Device, DeviceError};
 use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Spent, Step, read_frame};
-use crate::timing::{self, ClockWatch, Limits};
+use crate::timing::{self, ClockWatch, Limits, better};
 
 /// Tasks whose answers are kept.
 const TASKS: usize = 4;
-/// Bytes that they may take; the current one is kept whatever it takes.
-const TASK_BYTES: usize = 1 << 30;
+/// Bytes that one copy of the buffers of each may take together; the current one is kept whatever it takes.
+const TASK_BYTES: u64 = 1 << 30;
 /// Requests between two looks at how fast the device is, if it never idles.
 const SENTINEL_EVERY: u32 = 64;
 
 /// Opens and probes the device, then answers requests until the parent closes the pipe.
 pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, DeviceError>) -> Result<(), ServeError> {
     let Pipes { mut requests, replies } = pipes;
-    let Some((Request::Start { cpu }, _)) = read_request(&mut requests)? else {
+    let Some((Request::Start { place }, _)) = read_request(&mut requests)? else {
         return Err(io::Error::other("expected to be started").into());
     };
-    pin(cpu)?;
+    settle(&place)?;
     let device = open()?;
     device.probe()?;
     let reporter = Reporter::new(replies);
@@ -88,6 +89,10 @@ impl<D: Device> Server<D> {
     fn handle(&mut self, request: Request, key: Digest, requests: &mut File) -> Result<Reply, FrameError> {
         match request {
             Request::Start { .. } => Err(io::Error::other("started twice").into()),
+            Request::Translate => {
+                let code = read_artifact(requests)?;
+                Ok(Reply::Translated { image: self.device.translate(&code) })
+            }
             Request::Prepare { task, seed, limits } => {
                 let code = read_artifact(requests)?;
                 self.reporter.enter(Some(Part::Prepare));
@@ -96,19 +101,51 @@ impl<D: Device> Server<D> {
                 let spent = Spent { device: Duration::ZERO, ..self.reporter.take_spent() };
                 Ok(Reply::Prepared { result, tainted: self.device.is_broken(), spent })
             }
-            Request::Evaluate { candidate, incumbent_ms, limits } => {
-                let codes = [read_artifact(requests)?];
-                Ok(self.evaluate(&[candidate], &codes, |finalists, watch| {
-                    finalists.iter_mut().map(|one| timing::measure(one, watch, incumbent_ms, &limits)).collect()
-                }))
+            Request::Evaluate { candidates, incumbent_ms, limits } => {
+                let codes = read_artifacts(requests, &candidates)?;
+                self.one_by_one(&candidates, &codes, incumbent_ms, &limits)
             }
-            Request::PlayOff { candidates, seed, limits } => {
-                let codes = candidates.iter().map(|_| read_artifact(requests)).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.evaluate(&candidates, &codes, |finalists, watch| {
-                    timing::play_off(finalists, watch, seed, &limits)
-                }))
+            Request::PlayOff { candidates, seed, careful, limits } => {
+                let codes = read_artifacts(requests, &candidates)?;
+                let (results, tainted) = self.evaluate(0, &candidates, &codes, |stand, watch| {
+                    timing::play_off(stand, stand.candidates.len(), watch, seed, careful, &limits)
+                });
+                for (index, result) in (0..).zip(results) {
+                    self.tell(index, result)?;
+                }
+                Ok(self.done(tainted))
             }
         }
+    }
+
+    fn tell(&self, candidate: u32, result: Option<Result<Timing, Failure>>) -> Result<(), FrameError> {
+        let Some(result) = result else { return Ok(()) };
+        let (spent, spin_ms) = (self.reporter.take_spent(), self.spin_ms.take());
+        self.reporter.answer(&Reply::Evaluated { candidate, result, spent, spin_ms })
+    }
+
+    /// Evaluates candidates until one breaks the device, each against the best so far.
+    fn one_by_one(
+        &mut self,
+        candidates: &[Prepared],
+        codes: &[Vec<u8>],
+        mut incumbent_ms: Option<f64>,
+        limits: &Limits,
+    ) -> Result<Reply, FrameError> {
+        for (index, (candidate, code)) in (0..).zip(candidates.iter().zip(codes)) {
+            let one = (slice::from_ref(candidate), slice::from_ref(code));
+            let (results, tainted) = self.evaluate(index, one.0, one.1, |stand, watch| {
+                Ok(vec![timing::measure(stand, watch, incumbent_ms, limits)])
+            });
+            for result in results {
+                incumbent_ms = result.as_ref().map_or(incumbent_ms, |result| better(incumbent_ms, result));
+                self.tell(index, result)?;
+            }
+            if tainted {
+                return Ok(self.done(true));
+            }
+        }
+        Ok(self.done(false))
     }
 
     /// Makes `task` the current one. `key` tells it from others.
@@ -116,22 +153,22 @@ impl<D: Device> Server<D> {
         if self.tasks.front().is_some_and(|current| current.key == key) {
             return Ok(());
         }
-        self.tasks.iter_mut().for_each(Posed::vacate);
+        if let Some(mut current) = self.tasks.pop_front()
+            && current.pack(&self.device).is_ok()
+        {
+            self.tasks.push_front(current);
+        }
         self.workspace = None;
         let known = self.tasks.iter().position(|posed| posed.key == key).and_then(|index| self.tasks.remove(index));
         let posed = match known {
             Some(mut posed) => {
-                posed.occupy(&self.device, code, limits)?;
+                posed.unpack(&self.device, &self.device.load(code)?, seed, limits)?;
                 posed
             }
             None => {
-                let mut posed = Posed::new(key, task, seed)?;
-                posed.occupy(&self.device, code, limits)?;
-                self.grow_workspace(posed.task.reference.workspace)?;
-                let workspace = self.workspace(posed.task.reference.workspace);
-                self.reporter.working(Activity { step: Step::Check, candidate: 0 })?;
-                ask_reference(&self.device, &mut posed, code, workspace, &self.reporter)?;
-                posed
+                let wanted = task.reference.workspace;
+                self.grow_workspace(wanted)?;
+                pose(&self.device, (key, task, seed), code, self.workspace(wanted), limits, &self.reporter)?
             }
         };
         self.tasks.push_front(posed);
@@ -141,7 +178,7 @@ impl<D: Device> Server<D> {
         Ok(())
     }
 
-    fn bytes(&self) -> usize {
+    fn bytes(&self) -> u64 {
         self.tasks.iter().map(Posed::bytes).sum()
     }
 
@@ -161,10 +198,17 @@ impl<D: Device> Server<D> {
         self.workspace.as_ref().filter(|_| bytes > 0).map(|(_, memory)| memory)
     }
 
-    /// Checks `candidates`, then lets `measure` time those that are right.
-    fn evaluate<F>(&mut self, candidates: &[Prepared], codes: &[Vec<u8>], measure: F) -> Reply
+    /// Checks `candidates`, the first of which is at `first` in the request, then lets `measure` time those that are right.
+    /// Returns a result for each that was reached, and whether this process is of no more use.
+    fn evaluate<F>(
+        &mut self,
+        first: u32,
+        candidates: &[Prepared],
+        codes: &[Vec<u8>],
+        measure: F,
+    ) -> (Vec<Option<Result<Timing, Failure>>>, bool)
     where
-        F: FnOnce(&mut [Checked<'_, D>], &mut ClockWatch) -> Vec<Result<Timing, Failure>>,
+        F: FnOnce(&mut Stand<'_, D>, &mut ClockWatch) -> Result<Vec<Result<Timing, Failure>>, Failure>,
     {
         let mut results: Vec<Option<Result<Timing, Failure>>> =
             candidates.iter().map(|candidate| self.grow_workspace(candidate.workspace).err().map(Err)).collect();
@@ -174,15 +218,16 @@ impl<D: Device> Server<D> {
         let lost = self.grow_workspace(largest).err();
         let Some(posed) = self.tasks.front().filter(|_| lost.is_none()) else {
             let failure = lost.unwrap_or_else(|| Failure::new(FailureKind::LaunchFailure, "no problem was prepared"));
-            return self.results(vec![Some(Err(failure)); candidates.len()], false);
+            return (vec![Some(Err(failure)); candidates.len()], self.device.is_broken());
         };
 
         let mut finalists = Vec::new();
         let mut places = Vec::new();
         for (index, (candidate, code)) in candidates.iter().zip(codes).enumerate() {
             let Some(place) = results.get_mut(index).filter(|place| place.is_none()) else { continue };
+            let of_request = first + index as u32;
             let workspace = self.workspace(candidate.workspace);
-            match check(&self.device, posed, index as u32, candidate, code, workspace, &self.reporter) {
+            match check(&self.device, posed, (of_request, candidate), code, workspace, &self.reporter) {
                 Ok(checked) => {
                     finalists.push(checked);
                     places.push(index);
@@ -190,17 +235,20 @@ impl<D: Device> Server<D> {
                 Err(finding) => {
                     *place = Some(Err(finding.failure));
                     if finding.tainted || self.device.is_broken() {
-                        return self.results(results, true);
+                        return (results, true);
                     }
                 }
             }
         }
+        if finalists.is_empty() {
+            return (results, false);
+        }
         let idle = self.active.is_none_or(|active| active.elapsed() > timing::MAX_IDLE);
-        if !finalists.is_empty() && (idle || self.unmeasured >= SENTINEL_EVERY) {
+        if idle || self.unmeasured >= SENTINEL_EVERY {
             self.reporter.enter(Some(Part::WarmUp));
             // A device that can not even spin will say so when it times.
             let warmth = timing::warm_up(|| {
-                self.reporter.working(Activity { step: Step::Time, candidate: 0 })?;
+                self.reporter.working(Activity { step: Step::Time, candidate: None })?;
                 self.device.spin().map_err(Failure::from)
             });
             if let Ok(warmth) = warmth {
@@ -213,21 +261,23 @@ impl<D: Device> Server<D> {
             self.reporter.enter(Some(Part::Step(Step::Time)));
         }
         self.unmeasured += 1;
-        for (index, result) in places.into_iter().zip(measure(&mut finalists, &mut self.watch)) {
+        let (device, reporter) = (&self.device, &self.reporter);
+        let mut stand = Stand { device, posed, candidates: &finalists, reporter };
+        // What fails several at once is nobody's: they are left open.
+        let timings = measure(&mut stand, &mut self.watch).unwrap_or_default();
+        for (index, result) in places.into_iter().zip(timings) {
             if let Some(place) = results.get_mut(index) {
                 *place = Some(result);
             }
         }
-        drop(finalists);
         self.active = Some(Instant::now());
-        self.results(results, false)
+        (results, self.device.is_broken())
     }
 
-    fn results(&self, results: Vec<Option<Result<Timing, Failure>>>, tainted: bool) -> Reply {
+    fn done(&self, tainted: bool) -> Reply {
         let reference_clock_mhz = self.watch.reference_mhz().map(|clock| clock.round() as u32);
         let state = DeviceState { reference_clock_mhz, ..self.device.state() };
-        let tainted = tainted || self.device.is_broken();
-        Reply::Results { results, tainted, state, spent: self.reporter.take_spent(), spin_ms: self.spin_ms.take() }
+        Reply::Done { tainted, state, spent: self.reporter.take_spent() }
     }
 }
 
@@ -235,6 +285,11 @@ impl<D: Device> Server<D> {
 fn read_request(requests: &mut File) -> Result<Option<(Request, Digest)>, FrameError> {
     let Some(frame) = read_frame(requests)? else { return Ok(None) };
     Ok(Some((wire::decode(&frame)?, Digest::of(&frame))))
+}
+
+/// A frame for each candidate.
+fn read_artifacts(requests: &mut File, candidates: &[Prepared]) -> Result<Vec<Vec<u8>>, FrameError> {
+    candidates.iter().map(|_| read_artifact(requests)).collect()
 }
 
 fn read_artifact(requests: &mut File) -> Result<Vec<u8>, FrameError> {

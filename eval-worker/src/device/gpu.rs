@@ -23,12 +23,12 @@ use bluefin_common::artifact::Launch;
 use bluefin_common::outcome::DeviceState;
 
 use self::calls::Handle;
-use self::instruments::{Instruments, Moment};
+use self::instruments::Instruments;
 use self::library::{Runtime, Special};
 pub use self::memory::Memory;
 use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
-use super::{Buffers, Description, Device, DeviceError, check_memory, image};
+use super::{Buffers, Description, Device, DeviceError, MAX_RUNS, Run, check_memory, image};
 use crate::inventory::{DeviceInfo, Listing};
 use crate::timing::Sample;
 
@@ -86,8 +86,8 @@ pub struct Gpu {
     description: Description,
     info: DeviceInfo,
     stream: Handle,
-    /// Around a sample.
-    events: [Handle; 2],
+    /// Around each of the samples that are taken at once.
+    events: Vec<[Handle; 2]>,
     /// NVIDIA only.
     instruments: Option<Instruments>,
     telemetry: Telemetry,
@@ -97,11 +97,8 @@ pub struct Gpu {
     broken: Cell<bool>,
 }
 
-/// A loaded code object and the kernels of its launches.
-pub struct Module {
-    module: Rc<memory::Module>,
-    kernels: Vec<Kernel>,
-}
+/// A loaded code object.
+pub struct Module(Rc<memory::Module>);
 
 #[derive(Clone, Copy)]
 struct Kernel {
@@ -134,7 +131,8 @@ impl Gpu {
         let facts = runtime.facts(ordinal)?;
         runtime.open_device(ordinal)?;
         let runtime = Rc::new(runtime);
-        let (stream, events) = (runtime.stream()?, [runtime.event()?, runtime.event()?]);
+        let pair = |_| Ok([runtime.event()?, runtime.event()?]);
+        let (stream, events) = (runtime.stream()?, (0..MAX_RUNS).map(pair).collect::<Result<_, DeviceError>>()?);
         let instruments = match interface {
             Interface::Cuda => Some(Instruments::load(&runtime, facts.target.cus())?),
             Interface::Hip => None,
@@ -173,30 +171,44 @@ impl Gpu {
         result
     }
 
-    /// Milliseconds that `work` takes on the stream, and the clock meanwhile.
-    fn sample(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Sample, DeviceError> {
-        let [start, stop] = self.events;
+    /// Milliseconds that `work` takes on the stream for each index below `count`, and the clock meanwhile. `before` is not
+    /// timed.
+    fn sample(
+        &self,
+        count: usize,
+        work: impl Fn(usize) -> Result<(), DeviceError>,
+        before: impl Fn(usize) -> Result<(), DeviceError>,
+    ) -> Result<Vec<Sample>, DeviceError> {
+        let events = self.events.get(..count).ok_or_else(|| DeviceError::Launch(format!("{count} samples at once")))?;
         let read_clock = |moment| match &self.instruments {
             Some(instruments) => instruments.read_clock(self.stream, moment),
             None => Ok(()),
         };
-        read_clock(Moment::Before)?;
-        self.runtime.record(start, self.stream)?;
-        work()?;
-        self.runtime.record(stop, self.stream)?;
-        read_clock(Moment::After)?;
-        // What sysfs says is true for the sample only while it runs.
+        if let Some(instruments) = &self.instruments {
+            instruments.forget(count + 1, self.stream)?;
+        }
+        read_clock(0)?;
+        for (index, [start, stop]) in events.iter().enumerate() {
+            before(index)?;
+            self.runtime.record(*start, self.stream)?;
+            work(index)?;
+            self.runtime.record(*stop, self.stream)?;
+            read_clock(index + 1)?;
+        }
+        // What sysfs says is true for the samples only while they run.
         let seen = match self.instruments {
             Some(_) => None,
             None => self.telemetry.clock_mhz().filter(|_| self.runtime.is_busy(self.stream)),
         };
         self.runtime.wait(self.stream)?;
-        let ms = self.runtime.elapsed(start, stop)?;
-        let clock_mhz = match &self.instruments {
-            Some(instruments) => instruments.clock_mhz()?,
-            None => seen,
+        let clocks_mhz = match &self.instruments {
+            Some(instruments) => instruments.clocks_mhz(count + 1)?,
+            None => vec![seen; count],
         };
-        Ok(Sample { ms, clock_mhz })
+        let sample = |([start, stop], clock_mhz): (&[Handle; 2], Option<f32>)| {
+            Ok(Sample { ms: self.runtime.elapsed(*start, *stop)?, clock_mhz })
+        };
+        events.iter().zip(clocks_mhz).map(sample).collect()
     }
 
     fn enqueue(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {
@@ -216,7 +228,7 @@ impl Gpu {
         let memory =
             self.eviction.get_or_init(|| Memory::allocate(&self.runtime, bytes).ok().map(|memory| (memory, bytes)));
         match memory {
-            Some((memory, bytes)) => self.runtime.fill(memory.address(), 0x5A, *bytes, self.stream),
+            Some((memory, bytes)) => memory.fill(0, 0x5A, *bytes, self.stream),
             None => Ok(()),
         }
     }
@@ -226,8 +238,8 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: they were made by this driver, and nobody uses them any more.
         unsafe {
-            for event in self.events {
-                (self.runtime.calls.destroy_event)(event);
+            for event in self.events.iter().flatten() {
+                (self.runtime.calls.destroy_event)(*event);
             }
             (self.runtime.calls.destroy_stream)(self.stream);
         }
@@ -269,7 +281,7 @@ impl Device for Gpu {
         self.note(check_memory(self))?;
         let filled = || {
             let memory = Memory::allocate(&self.runtime, 4096)?;
-            self.runtime.fill(memory.address(), 0xA7, 4096, self.stream)?;
+            memory.fill(0, 0xA7, 4096, self.stream)?;
             self.runtime.wait(self.stream)?;
             let mut bytes = [0; 4096];
             memory.read(0, &mut bytes)?;
@@ -290,11 +302,12 @@ impl Device for Gpu {
     }
 
     fn spin(&self) -> Result<Sample, DeviceError> {
-        let spun = self.sample(|| match &self.instruments {
+        let spin = |_| match &self.instruments {
             Some(instruments) => instruments.spin(self.stream),
             None => (0..SPIN_FILLS).try_for_each(|_| self.evict()),
-        });
-        self.note(spun)
+        };
+        let spun = self.note(self.sample(1, spin, |_| Ok(())))?;
+        spun.first().copied().ok_or_else(|| DeviceError::Launch("a spin without a sample".to_string()))
     }
 
     fn allocate(&self, bytes: u64) -> Result<Memory, DeviceError> {
@@ -309,20 +322,25 @@ impl Device for Gpu {
         self.note(memory.read(offset, bytes))
     }
 
-    fn load(&self, code: &[u8], launches: &[Launch]) -> Result<Module, DeviceError> {
+    fn copy(&self, from: (&Memory, u64), to: (&Memory, u64), bytes: u64) -> Result<(), DeviceError> {
+        self.note(Memory::copy(from, to, bytes, self.stream).and_then(|()| self.runtime.wait(self.stream)))
+    }
+
+    fn fill(&self, memory: &Memory, offset: u64, byte: u8, bytes: u64) -> Result<(), DeviceError> {
+        self.note(memory.fill(offset, byte, bytes, self.stream).and_then(|()| self.runtime.wait(self.stream)))
+    }
+
+    fn translate(&self, code: &[u8]) -> Option<Vec<u8>> {
+        match &self.runtime.special {
+            Special::Cuda(special) => special.translate(code),
+            // AMD's compiler makes code of the device itself.
+            Special::Hip(_) => None,
+        }
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Module, DeviceError> {
         image::check(code, &self.description.target)?;
-        let module = Rc::new(self.note(memory::Module::load(&self.runtime, code))?);
-        let kernel = |launch: &Launch| {
-            let entry = CString::new(launch.entry.as_str())
-                .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
-            let function = module.function(&entry)?;
-            if let Special::Cuda(special) = &self.runtime.special {
-                self.runtime.check("allow shared memory", special.allow_shared(function, launch.shared))?;
-            }
-            Ok(Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared })
-        };
-        let kernels = self.note(launches.iter().map(kernel).collect())?;
-        Ok(Module { module, kernels })
+        Ok(Module(Rc::new(self.note(memory::Module::load(&self.runtime, code))?)))
     }
 
     fn bind(
@@ -339,11 +357,20 @@ impl Device for Gpu {
             copies: buffers.copies,
             workspace: workspace.map_or(0, Memory::address),
         };
+        let kernel = |launch: &Launch| {
+            let entry = CString::new(launch.entry.as_str())
+                .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
+            let function = module.0.function(&entry)?;
+            if let Special::Cuda(special) = &self.runtime.special {
+                self.runtime.check("allow shared memory", special.allow_shared(function, launch.shared))?;
+            }
+            Ok(Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared })
+        };
         Ok(Bound {
-            kernels: module.kernels.clone(),
+            kernels: self.note(launches.iter().map(kernel).collect())?,
             bindings: Bindings::new(launches, &addresses)?,
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
-            _module: Rc::clone(&module.module),
+            _module: Rc::clone(&module.0),
         })
     }
 
@@ -352,14 +379,16 @@ impl Device for Gpu {
         self.note(self.enqueue(bound, copy).and_then(|()| self.runtime.wait(self.stream)))
     }
 
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.note(self.evict())
-    }
-
-    fn time(&self, bound: &Bound, first: usize, count: u32) -> Result<Sample, DeviceError> {
-        let copies = bound.bindings.copies();
-        let launches = || (0..count as usize).try_for_each(|launch| self.enqueue(bound, (first + launch) % copies));
-        self.note(self.sample(launches))
+    fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {
+        self.note(self.sample(
+            runs.len(),
+            |index| {
+                let Some(run) = runs.get(index) else { return Ok(()) };
+                let copies = run.bound.bindings.copies();
+                (0..run.count as usize).try_for_each(|launch| self.enqueue(run.bound, (run.first + launch) % copies))
+            },
+            |index| if runs.get(index).is_some_and(|run| run.flush) { self.evict() } else { Ok(()) },
+        ))
     }
 }
 
@@ -404,11 +433,6 @@ impl Runtime {
     fn is_busy(&self, stream: Handle) -> bool {
         // SAFETY: the stream is alive. 600: not ready, in both interfaces.
         unsafe { (self.calls.query)(stream) == 600 }
-    }
-
-    fn fill(&self, address: u64, byte: u8, bytes: u64, stream: Handle) -> Result<(), DeviceError> {
-        // SAFETY: whoever calls has the memory, and waits before it is freed.
-        Ok(self.check("fill memory", unsafe { (self.calls.fill)(address, byte, bytes as usize, stream) })?)
     }
 
     /// # Safety

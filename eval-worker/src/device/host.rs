@@ -18,7 +18,7 @@ use bluefin_common::outcome::DeviceState;
 use self::library::{Library, Shim};
 pub use self::memory::Memory;
 use super::bindings::{Addresses, Bindings};
-use super::{Buffers, Description, Device, DeviceError, check_memory, image};
+use super::{Buffers, Description, Device, DeviceError, Run, check_memory, image};
 use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
@@ -39,6 +39,21 @@ impl HostDevice {
         Self { description: cpu::describe(), filler: RefCell::default() }
     }
 
+    /// Evicts everything from the caches.
+    fn flush(&self) -> Result<(), DeviceError> {
+        let wanted = self.description.cache_bytes.saturating_mul(2);
+        let mut filler = self.filler.borrow_mut();
+        if filler.is_empty() {
+            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to flush the cache with"));
+            let bytes = usize::try_from(wanted).map_err(|_| refused())?;
+            filler.try_reserve_exact(bytes).map_err(|_| refused())?;
+            filler.resize(bytes, 0);
+        }
+        filler.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        black_box(&mut *filler);
+        Ok(())
+    }
+
     /// Memory of the machine.
     #[must_use]
     pub fn memory_bytes() -> u64 {
@@ -52,11 +67,8 @@ impl Default for HostDevice {
     }
 }
 
-/// A loaded shared object and its shims, one for each launch.
-pub struct Module {
-    library: Rc<Library>,
-    shims: Vec<Shim>,
-}
+/// A loaded shared object.
+pub struct Module(Rc<Library>);
 
 /// Shims with the arguments of all copies.
 pub struct Bound {
@@ -111,11 +123,17 @@ impl Device for HostDevice {
         memory.read(offset, bytes)
     }
 
-    fn load(&self, code: &[u8], launches: &[Launch]) -> Result<Module, DeviceError> {
+    fn copy(&self, from: (&Memory, u64), to: (&Memory, u64), bytes: u64) -> Result<(), DeviceError> {
+        Memory::copy(from, to, bytes)
+    }
+
+    fn fill(&self, memory: &Memory, offset: u64, byte: u8, bytes: u64) -> Result<(), DeviceError> {
+        memory.fill(offset, byte, bytes)
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Module, DeviceError> {
         image::check(code, &self.description.target)?;
-        let library = Library::load(code)?;
-        let shims = (0..launches.len()).map(|index| library.shim(index)).collect::<Result<_, _>>()?;
-        Ok(Module { library: Rc::new(library), shims })
+        Ok(Module(Rc::new(Library::load(code)?)))
     }
 
     fn bind(
@@ -133,10 +151,10 @@ impl Device for HostDevice {
             workspace: workspace.map_or(0, Memory::address),
         };
         Ok(Bound {
-            shims: module.shims.clone(),
+            shims: (0..launches.len()).map(|index| module.0.shim(index)).collect::<Result<_, _>>()?,
             bindings: Bindings::new(launches, &addresses)?,
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
-            _library: Rc::clone(&module.library),
+            _library: Rc::clone(&module.0),
         })
     }
 
@@ -145,31 +163,24 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn flush(&self) -> Result<(), DeviceError> {
-        let wanted = self.description.cache_bytes.saturating_mul(2);
-        let mut filler = self.filler.borrow_mut();
-        if filler.is_empty() {
-            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to flush the cache with"));
-            let bytes = usize::try_from(wanted).map_err(|_| refused())?;
-            filler.try_reserve_exact(bytes).map_err(|_| refused())?;
-            filler.resize(bytes, 0);
-        }
-        filler.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
-        black_box(&mut *filler);
-        Ok(())
-    }
-
-    fn time(&self, bound: &Bound, first: usize, count: u32) -> Result<Sample, DeviceError> {
-        let mut copy = first % bound.bindings.copies();
-        let start = Instant::now();
-        for _ in 0..count {
-            bound.call(copy);
-            copy += 1;
-            if copy == bound.bindings.copies() {
-                copy = 0;
+    fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {
+        let sample = |run: &Run<'_, Bound>| {
+            if run.flush {
+                self.flush()?;
             }
-        }
-        Ok(elapsed(start))
+            let copies = run.bound.bindings.copies();
+            let mut copy = run.first % copies;
+            let start = Instant::now();
+            for _ in 0..run.count {
+                run.bound.call(copy);
+                copy += 1;
+                if copy == copies {
+                    copy = 0;
+                }
+            }
+            Ok(elapsed(start))
+        };
+        runs.iter().map(sample).collect()
     }
 }
 

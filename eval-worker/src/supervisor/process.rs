@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::outcome::{Failure, FailureKind, Timing};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{ChildConfig, DeviceError};
-use crate::protocol::{Activity, FrameError, Identity, Reply, Request, receive, send};
+use crate::protocol::{Activity, FrameError, Identity, Place, Reply, Request, Spent, receive, send};
 
 /// Bytes kept of what a child prints; the end says why it died.
 const TAIL: usize = 2048;
@@ -36,6 +36,12 @@ pub(super) struct ChildProcess {
     /// Reads what the child prints; aborted with it.
     printed: JoinSet<()>,
     activity: Option<Activity>,
+    /// What came of candidates of the last request, by their index.
+    pub(super) evaluated: Vec<(u32, Result<Timing, Failure>)>,
+    /// Where its time went.
+    pub(super) spent: Spent,
+    /// What a spin took in it, in milliseconds.
+    pub(super) spin_ms: Option<f64>,
     pub(super) device: Identity,
     /// The task that it has prepared.
     pub(super) task: Option<Digest>,
@@ -66,7 +72,7 @@ pub(super) struct Obituary {
 }
 
 impl ChildProcess {
-    pub(super) async fn start(config: &ChildConfig) -> Result<Self, DeviceError> {
+    pub(super) async fn start(config: &ChildConfig, place: Place) -> Result<Self, DeviceError> {
         let command = config.command.first().cloned().unwrap_or_default();
         let failed = |reason: String| DeviceError::Start { command: command.clone(), reason };
         let mut starter = Command::new(&command);
@@ -101,10 +107,13 @@ impl ChildProcess {
             tail,
             printed,
             activity: None,
+            evaluated: Vec::new(),
+            spent: Spent::default(),
+            spin_ms: None,
             device: Identity::default(),
             task: None,
         };
-        match process.ask(&Request::Start { cpu: config.cpu }, &[], config.deadlines.start).await {
+        match process.ask(&Request::Start { place }, &[], config.deadlines.start).await {
             Ok(Reply::Started { device }) => {
                 process.device = device;
                 Ok(process)
@@ -130,12 +139,20 @@ impl ChildProcess {
         deadline: Duration,
     ) -> Result<Reply, Lost> {
         self.activity = None;
+        self.evaluated.clear();
+        self.spent = Spent::default();
+        self.spin_ms = None;
         let hung = |_| Lost::Hung { deadline };
         // The child reads all of a request before it answers, so writing first can not lock up both.
         timeout(deadline, send(&mut self.stdin, request, artifacts)).await.map_err(hung)??;
         loop {
             match timeout(deadline, receive(&mut self.stdout)).await.map_err(hung)?? {
                 Some(Reply::Working(activity)) => self.activity = Some(activity),
+                Some(Reply::Evaluated { candidate, result, spent, spin_ms }) => {
+                    self.evaluated.push((candidate, result));
+                    self.spent += spent;
+                    self.spin_ms = spin_ms.or(self.spin_ms);
+                }
                 Some(reply) => return Ok(reply),
                 None => return Err(Lost::Ended),
             }
@@ -177,7 +194,7 @@ impl ChildProcess {
             detail = format!("{detail}; it printed: {}", printed.trim());
         }
         drop(tail);
-        let candidate = self.activity.map(|activity| activity.candidate);
+        let candidate = self.activity.and_then(|activity| activity.candidate);
         Obituary { candidate, failure: Failure::new(kind, detail), cause, stuck: pid.filter(|_| !gone) }
     }
 

@@ -3,7 +3,7 @@
 use bluefin_common::outcome::Timing;
 
 use super::statistics::{MAD_TO_SIGMA, mad, median};
-use super::{Cache, Limits, Sampler};
+use super::{Cache, Limits, Sampler, Trial};
 
 /// Launches for the first estimate.
 const ESTIMATE: u32 = 5;
@@ -17,23 +17,16 @@ const MAX_LAUNCHES: u32 = 1 << 20;
 /// # Errors
 /// The first one of `sampler`.
 pub(super) fn do_bench<S: Sampler>(sampler: &mut S, limits: &Limits) -> Result<Timing, S::Error> {
-    sampler.sample(1)?;
-    let mut estimate_ms = 0.0;
-    for _ in 0..ESTIMATE {
-        estimate_ms += sampler.sample(1)?.ms / f64::from(ESTIMATE);
-    }
+    let mut sample = |count: u32| sampler.sample(&vec![Trial { candidate: 0, batch: 1 }; count as usize]);
+    sample(1)?;
+    let estimate: f64 = sample(ESTIMATE)?.iter().map(|sample| sample.ms).sum();
+    let estimate_ms = estimate / f64::from(ESTIMATE);
     // A float that is too large becomes the largest integer.
     let launches = |ms: f64| ((ms / estimate_ms.max(f64::MIN_POSITIVE)) as u32).clamp(1, MAX_LAUNCHES);
-    for _ in 0..launches(WARM_UP_MS) {
-        sampler.sample(1)?;
-    }
-    let mut samples = Vec::new();
-    let mut clocks_mhz = Vec::new();
-    for _ in 0..launches(REPEAT_MS) {
-        let sample = sampler.sample(1)?;
-        samples.push(sample.ms);
-        clocks_mhz.extend(sample.clock_mhz.map(f64::from));
-    }
+    sample(launches(WARM_UP_MS))?;
+    let samples = sample(launches(REPEAT_MS))?;
+    let clocks_mhz: Vec<f64> = samples.iter().filter_map(|sample| sample.clock_mhz).map(f64::from).collect();
+    let samples: Vec<f64> = samples.iter().map(|sample| sample.ms).collect();
     let median_ms = median(&samples);
     Ok(Timing {
         median_ms,

@@ -6,7 +6,7 @@ use super::do_bench::do_bench;
 use super::series::Series;
 use super::{ClockWatch, Limits, PROBES, Rule, Sampler};
 
-/// Times one candidate. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
+/// Times the one candidate of `sampler`. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
 /// only probed, and its timing is marked as pruned.
 ///
 /// # Errors
@@ -20,15 +20,16 @@ pub fn measure<S: Sampler>(
     if limits.rule == Rule::DoBench {
         return do_bench(sampler, limits);
     }
-    let mut series = Series::start(sampler, watch)?;
-    while series.samples.len() < PROBES && !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
-        series.take(sampler, watch)?;
+    let mut series = Series::new(0);
+    series.start(sampler, watch)?;
+    if !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
+        series.take(PROBES - 1, sampler, watch)?;
     }
     if incumbent_ms.is_some_and(|best| series.is_slow(best)) {
         return Ok(series.timing(true, limits));
     }
     while !series.is_done(limits) {
-        series.take(sampler, watch)?;
+        series.take(series.next_count(limits), sampler, watch)?;
     }
     Ok(series.timing(false, limits))
 }

@@ -5,90 +5,81 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use super::series::Series;
-use super::{ClockWatch, Limits, PROBES, Sampler};
+use super::series::{Series, take};
+use super::{AT_ONCE_MS, ClockWatch, Limits, PROBES, Sampler};
 
-/// Times `samplers` in rounds: each round takes one sample of each, in an order drawn anew from `seed`, so that a drift of
-/// the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get the same number of
-/// samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its own budget lasts:
-/// what it would cost is worth nothing.
+/// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew from
+/// `seed`, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
+/// the same number of samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its
+/// own budget lasts: what it would cost is worth nothing. With `careful`, one sample is taken at a time, so that it is known
+/// whose failure it was if there is one.
 ///
 /// Nothing is pruned: each solver's time is wanted.
+///
+/// # Errors
+/// That of a round, which is nobody's in particular; be careful the next time.
 pub fn play_off<S: Sampler>(
-    samplers: &mut [S],
+    sampler: &mut S,
+    count: usize,
     watch: &mut ClockWatch,
     seed: u64,
+    careful: bool,
     limits: &Limits,
-) -> Vec<Result<Timing, S::Error>> {
+) -> Result<Vec<Result<Timing, S::Error>>, S::Error> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut entries: Vec<_> =
-        samplers.iter_mut().map(|sampler| Entry { series: Series::start(sampler, watch), sampler }).collect();
-    let best_ms = entries.iter().filter_map(|entry| entry.series.as_ref().ok()).map(Series::min);
-    let best_ms = best_ms.fold(f64::INFINITY, f64::min);
-
-    let (mut contenders, hopeless): (Vec<_>, Vec<_>) =
-        (0..entries.len()).partition(|&index| entries.get(index).is_some_and(|entry| !entry.is_hopeless(best_ms)));
-    for index in hopeless {
-        let Some(entry) = entries.get_mut(index) else { continue };
-        while entry.is_hopeless(best_ms) && entry.may_probe(limits) {
-            entry.take(watch);
+    let mut series: Vec<Series> = (0..count).map(Series::new).collect();
+    let mut failed: Vec<Option<S::Error>> = Vec::new();
+    for one in &mut series {
+        failed.push(one.start(sampler, watch).err());
+    }
+    let best_ms = series.iter().map(Series::min).fold(f64::INFINITY, f64::min);
+    let mut contenders = Vec::new();
+    for (place, (one, failed)) in series.iter_mut().zip(&mut failed).enumerate() {
+        let first = one.samples.len();
+        while failed.is_none() && one.is_hopeless(best_ms) && one.samples.len() < PROBES && !one.is_spent(limits) {
+            *failed = one.take(1, sampler, watch).err();
         }
-        // One disturbed sample is not the kernel's fault.
-        if let Ok(series) = &mut entry.series
-            && !series.is_hopeless(best_ms)
-        {
-            series.keep_last();
-            contenders.push(index);
+        if failed.is_none() && !one.is_hopeless(best_ms) {
+            // One disturbed sample is not the kernel's fault.
+            if one.samples.len() > first {
+                one.keep_last();
+            }
+            contenders.push(place);
         }
     }
-    while contenders.iter().filter_map(|&index| entries.get(index)).any(|entry| entry.wants_more(limits)) {
-        contenders.shuffle(&mut random);
-        for &index in &contenders {
-            if let Some(entry) = entries.get_mut(index) {
-                entry.take(watch);
-            }
-        }
-        if is_spent(&entries, &contenders, limits) {
+    loop {
+        let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
+        if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, limits) {
             break;
         }
-    }
-    entries.into_iter().map(|entry| entry.series.map(|series| series.timing(false, limits))).collect()
-}
-
-struct Entry<'a, S: Sampler> {
-    sampler: &'a mut S,
-    series: Result<Series, S::Error>,
-}
-
-impl<S: Sampler> Entry<'_, S> {
-    fn take(&mut self, watch: &mut ClockWatch) {
-        if let Ok(series) = &mut self.series
-            && let Err(error) = series.take(self.sampler, watch)
-        {
-            self.series = Err(error);
+        let at_once = if careful { 1 } else { at_once(&running) };
+        contenders.shuffle(&mut random);
+        for order in contenders.chunks(at_once) {
+            match (take(&mut series, order, sampler, watch), order) {
+                (Ok(()), _) => {}
+                (Err(error), &[place]) => {
+                    if let Some(failed) = failed.get_mut(place) {
+                        *failed = Some(error);
+                    }
+                }
+                (Err(error), _) => return Err(error),
+            }
         }
+        contenders.retain(|&place| matches!(failed.get(place), Some(None)));
     }
+    let timing = |(one, failed): (Series, Option<S::Error>)| failed.map_or_else(|| Ok(one.timing(false, limits)), Err);
+    Ok(series.into_iter().zip(failed).map(timing).collect())
+}
 
-    fn is_hopeless(&self, best_ms: f64) -> bool {
-        self.series.as_ref().is_ok_and(|series| series.is_hopeless(best_ms))
-    }
-
-    fn may_probe(&self, limits: &Limits) -> bool {
-        self.series.as_ref().is_ok_and(|series| series.samples.len() < PROBES && !series.is_spent(limits))
-    }
-
-    fn wants_more(&self, limits: &Limits) -> bool {
-        self.series.as_ref().is_ok_and(|series| !series.is_done(limits))
-    }
+/// How many of a round a device may be left alone with.
+fn at_once(running: &[&Series]) -> usize {
+    let slowest = running.iter().map(|one| one.sample_ms()).fold(f64::MIN_POSITIVE, f64::max);
+    // A float that is too large becomes the largest integer.
+    ((AT_ONCE_MS / slowest) as usize).max(1)
 }
 
 /// The contenders share their budgets: a slow one may use what fast ones leave, since all need the same rounds.
-fn is_spent<S: Sampler>(entries: &[Entry<'_, S>], contenders: &[usize], limits: &Limits) -> bool {
-    let running: Vec<_> = contenders
-        .iter()
-        .filter_map(|&index| entries.get(index))
-        .filter_map(|entry| entry.series.as_ref().ok())
-        .collect();
+fn is_spent(running: &[&Series], limits: &Limits) -> bool {
     let spent: f64 = running.iter().map(|series| series.spent_ms()).sum();
     let probed = running.iter().all(|series| series.samples.len() >= PROBES);
     let full = running.iter().any(|series| series.samples.len() >= Timing::MAX_SAMPLES);
@@ -99,12 +90,15 @@ fn is_spent<S: Sampler>(entries: &[Entry<'_, S>], contenders: &[usize], limits: 
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::time::Duration;
 
-    use super::super::simulated::{LIMITS, Simulated, noise};
+    use super::super::simulated::{LIMITS, Panel, Simulated, noise};
+    use super::super::{Sample, Trial};
     use super::*;
 
     fn play_off(finalists: &mut [Simulated], seed: u64, limits: &Limits) -> Vec<Result<Timing, &'static str>> {
-        super::play_off(finalists, &mut ClockWatch::default(), seed, limits)
+        let count = finalists.len();
+        super::play_off(&mut Panel(finalists), count, &mut ClockWatch::default(), seed, false, limits).unwrap()
     }
 
     fn counts(timings: &[Result<Timing, &'static str>]) -> Vec<usize> {
@@ -188,15 +182,56 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_of_one_costs_only_that_one() {
-        let mut finalists = [
-            Simulated::constant(1.0),
-            Simulated::constant(1.0).failing_after(4),
-            Simulated::constant(1.0).failing_after(0),
-        ];
-        let timings = play_off(&mut finalists, 1, &LIMITS);
+    fn the_failure_of_one_costs_only_that_one_if_that_is_known() {
+        let finalists = || {
+            [
+                Simulated::constant(1.0),
+                Simulated::constant(1.0).failing_after(4),
+                Simulated::constant(1.0).failing_after(0),
+            ]
+        };
+        let run = |careful| {
+            let mut finalists = finalists();
+            let mut panel = Panel(&mut finalists);
+            super::play_off(&mut panel, 3, &mut ClockWatch::default(), 1, careful, &LIMITS)
+        };
+        assert!(run(false).is_err(), "a round that fails is nobody's");
+        let timings = run(true).unwrap();
         assert_eq!(counts(&timings), [10, 0, 0]);
         assert!(timings[1].is_err() && timings[2].is_err());
+    }
+
+    #[test]
+    fn rounds_are_taken_at_once_unless_they_take_long() {
+        let largest = |ms: f64, careful| {
+            let mut finalists = [Simulated::constant(ms), Simulated::constant(ms), Simulated::constant(ms)];
+            let mut panel = Counting { panel: Panel(&mut finalists), largest: 0 };
+            super::play_off(&mut panel, 3, &mut ClockWatch::default(), 1, careful, &LIMITS).unwrap();
+            panel.largest
+        };
+        assert_eq!(
+            [largest(1.0, false), largest(20.0, false), largest(900.0, false), largest(1.0, true)],
+            [3, 2, 1, 1]
+        );
+    }
+
+    /// Notes how many samples were asked for at once.
+    struct Counting<'a> {
+        panel: Panel<'a>,
+        largest: usize,
+    }
+
+    impl Sampler for Counting<'_> {
+        type Error = &'static str;
+
+        fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+            self.largest = self.largest.max(trials.len());
+            self.panel.sample(trials)
+        }
+
+        fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {
+            self.panel.rest(time)
+        }
     }
 
     #[test]

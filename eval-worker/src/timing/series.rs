@@ -2,10 +2,11 @@
 
 use bluefin_common::outcome::Timing;
 
+use super::clock::{ClockWatch, Verdict};
 use super::statistics::{Estimator, median};
 use super::{
-    BATCH_BELOW_MS, BATCH_MS, Cache, ClockWatch, HOPELESS, Limits, MAX_BATCH, MIN_SAMPLES, PROBES, PRUNE, PRUNE_SHORT,
-    SHORT_MS, STABLE, Sampler,
+    AT_ONCE, AT_ONCE_MS, BATCH_BELOW_MS, BATCH_MS, Cache, HOPELESS, Limits, MAX_BATCH, MIN_SAMPLES, PROBES, PRUNE,
+    PRUNE_SHORT, SHORT_MS, STABLE, Sample, Sampler, Trial,
 };
 
 /// Samples that a stop for stable noise looks back on.
@@ -15,6 +16,8 @@ const NOISE_STABLE: f64 = 0.05;
 
 /// The samples of one candidate so far.
 pub(super) struct Series {
+    /// The candidate's place among those that are measured together.
+    candidate: usize,
     /// Launches in one sample.
     batch: u32,
     /// Milliseconds of one launch.
@@ -29,44 +32,70 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Takes the first sample, and finds out how many launches a sample needs.
-    pub(super) fn start<S: Sampler>(sampler: &mut S, watch: &mut ClockWatch) -> Result<Self, S::Error> {
-        let mut series = Self {
+    /// No samples yet of the candidate at this place.
+    pub(super) fn new(candidate: usize) -> Self {
+        Self {
+            candidate,
             batch: 1,
             samples: Vec::new(),
             clocks_mhz: Vec::new(),
             throttled: 0,
             spent_ms: 0.0,
             noise: Vec::new(),
-        };
-        series.take(sampler, watch)?;
+        }
+    }
+
+    /// Takes the first sample, and finds out how many launches a sample needs.
+    pub(super) fn start<S: Sampler>(&mut self, sampler: &mut S, watch: &mut ClockWatch) -> Result<(), S::Error> {
+        self.take(1, sampler, watch)?;
         // A single short launch is mostly the timer's own cost and overestimates, so one batch may not be enough to
         // learn the batch. Samples of another batch are not comparable, and are forgotten.
         for _ in 0..2 {
-            let estimate = series.samples.first().copied().unwrap_or_default();
+            let estimate = self.samples.first().copied().unwrap_or_default();
             let batch = batch_for(estimate);
-            if f64::from(batch) < 1.5 * f64::from(series.batch) {
+            if f64::from(batch) < 1.5 * f64::from(self.batch) {
                 break;
             }
-            series.batch = batch;
-            series.samples.clear();
-            series.clocks_mhz.clear();
-            series.take(sampler, watch)?;
+            self.batch = batch;
+            self.samples.clear();
+            self.clocks_mhz.clear();
+            self.take(1, sampler, watch)?;
         }
-        Ok(series)
+        Ok(())
     }
 
-    pub(super) fn take<S: Sampler>(&mut self, sampler: &mut S, watch: &mut ClockWatch) -> Result<(), S::Error> {
-        let (reading, throttled, spent_ms) = watch.sample(sampler, self.batch)?;
-        self.throttled = self.throttled.saturating_add(throttled);
-        self.spent_ms += spent_ms;
+    /// Takes `count` samples at once.
+    pub(super) fn take<S: Sampler>(
+        &mut self,
+        count: usize,
+        sampler: &mut S,
+        watch: &mut ClockWatch,
+    ) -> Result<(), S::Error> {
+        take(std::slice::from_mut(self), &vec![0; count], sampler, watch)
+    }
+
+    fn push(&mut self, reading: Sample) {
         self.clocks_mhz.extend(reading.clock_mhz.map(f64::from));
         self.samples.push(reading.ms);
         if self.samples.len() > 1 {
             let summary = Estimator::Robust.summarize(&self.samples);
             self.noise.push((summary.deviation / summary.median.max(f64::MIN_POSITIVE), summary.median));
         }
-        Ok(())
+    }
+
+    /// Samples to take at once: as many as are needed to decide, or a few more than there are.
+    pub(super) fn next_count(&self, limits: &Limits) -> usize {
+        let count = self.samples.len();
+        let wanted = MIN_SAMPLES.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
+        // A float that is too large becomes the largest integer.
+        let within = |ms: f64| (ms / self.sample_ms()).ceil() as usize;
+        let affordable = within(limits.sample_budget_ms - self.spent_ms).max(PROBES.saturating_sub(count));
+        wanted.min(Timing::MAX_SAMPLES - count.min(Timing::MAX_SAMPLES)).min(affordable).min(within(AT_ONCE_MS)).max(1)
+    }
+
+    /// What a sample takes, in milliseconds.
+    pub(super) fn sample_ms(&self) -> f64 {
+        (median(&self.samples) * f64::from(self.batch)).max(f64::MIN_POSITIVE)
     }
 
     /// Forgets all samples but the last.
@@ -133,6 +162,39 @@ impl Series {
             clock_mhz: median(&self.clocks_mhz).round() as u32,
         }
     }
+}
+
+/// Takes a sample for each of the places in `series` that `order` names, in that order. What a throttled device gave is taken
+/// again while there is hope.
+pub(super) fn take<S: Sampler>(
+    series: &mut [Series],
+    order: &[usize],
+    sampler: &mut S,
+    watch: &mut ClockWatch,
+) -> Result<(), S::Error> {
+    let mut open = order.to_vec();
+    while !open.is_empty() {
+        let trials = open.iter().filter_map(|&place| series.get(place));
+        let trials: Vec<Trial> = trials.map(|one| Trial { candidate: one.candidate, batch: one.batch }).collect();
+        let readings = sampler.sample(&trials)?;
+        let mut again = Vec::new();
+        for (&place, reading) in open.iter().zip(readings) {
+            let Some(one) = series.get_mut(place) else { continue };
+            let verdict = watch.judge(reading);
+            one.spent_ms += reading.ms * f64::from(one.batch);
+            one.throttled = one.throttled.saturating_add(u32::from(verdict != Verdict::Good));
+            if verdict == Verdict::Throttled {
+                again.push(place);
+            } else {
+                one.push(reading);
+            }
+        }
+        if !again.is_empty() {
+            sampler.rest(watch.pause())?;
+        }
+        open = again;
+    }
+    Ok(())
 }
 
 fn is_steady(values: &[f64], within: f64) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Cache, Limits, Rule, Sample, Sampler};
+use super::{Cache, Limits, Rule, Sample, Sampler, Trial};
 
 /// The usual limits.
 pub(super) const LIMITS: Limits =
@@ -54,10 +54,8 @@ impl Simulated {
     }
 }
 
-impl Sampler for Simulated {
-    type Error = &'static str;
-
-    fn sample(&mut self, batch: u32) -> Result<Sample, Self::Error> {
+impl Simulated {
+    fn run(&mut self, batch: u32) -> Result<Sample, &'static str> {
         if self.batches.len() >= self.fails_after {
             return Err("the device is gone");
         }
@@ -66,10 +64,33 @@ impl Sampler for Simulated {
         let time_ms = self.times_ms.next().unwrap_or_default();
         Ok(Sample { ms: time_ms + self.timer_ms / f64::from(batch), clock_mhz: self.clocks_mhz.next() })
     }
+}
+
+impl Sampler for Simulated {
+    type Error = &'static str;
+
+    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+        trials.iter().map(|trial| self.run(trial.batch)).collect()
+    }
 
     fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {
         self.rests.push(time);
         Ok(())
+    }
+}
+
+/// Several kernels.
+pub(super) struct Panel<'a>(pub(super) &'a mut [Simulated]);
+
+impl Sampler for Panel<'_> {
+    type Error = &'static str;
+
+    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+        trials.iter().map(|trial| self.0[trial.candidate].run(trial.batch)).collect()
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {
+        self.0.iter_mut().try_for_each(|kernel| kernel.rest(time))
     }
 }
 

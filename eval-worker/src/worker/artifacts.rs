@@ -1,66 +1,99 @@
 //! Artifacts of the jobs in hand, and of jobs to come that use the same: the reference is in all jobs of a problem.
+//! They are translated here, while other jobs are on the device.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::store::{Store, StoreError};
 use bytes::Bytes;
 use lru::LruCache;
+use tokio::sync::OnceCell;
 
 use crate::metrics::{Metrics, ReadFrom};
+use crate::supervisor::Translators;
 
 /// A bounded copy of a part of the artifact cache.
 pub(super) struct Artifacts {
     kept: Mutex<Kept>,
     limit: u64,
+    translators: Option<Translators>,
     metrics: Metrics,
 }
 
 struct Kept {
-    artifacts: LruCache<ArtifactRef, Bytes>,
+    artifacts: LruCache<ArtifactRef, Slot>,
     bytes: u64,
 }
 
+/// Filled by the first who needs it; the others wait for that.
+type Slot = Arc<OnceCell<Artifact>>;
+
+/// An artifact, and what is loaded in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Artifact {
+    pub(super) code: Bytes,
+    pub(super) image: Option<Bytes>,
+}
+
 impl Artifacts {
-    /// Keeps at most `limit` bytes.
-    pub(super) fn new(limit: u64, metrics: Metrics) -> Self {
-        Self { kept: Mutex::new(Kept { artifacts: LruCache::unbounded(), bytes: 0 }), limit, metrics }
+    /// Keeps at most `limit` bytes of artifacts.
+    pub(super) fn new(limit: u64, translators: Option<Translators>, metrics: Metrics) -> Self {
+        Self { kept: Mutex::new(Kept { artifacts: LruCache::unbounded(), bytes: 0 }), limit, translators, metrics }
     }
 
     /// The artifact; `None` if it was evicted, or was not what it should be and is gone now.
-    pub(super) async fn get(&self, store: &dyn Store, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).artifacts.get(&artifact).cloned();
-        if let Some(bytes) = kept {
+    pub(super) async fn get(&self, store: &dyn Store, artifact: ArtifactRef) -> Result<Option<Artifact>, StoreError> {
+        let (slot, bytes) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).slot(artifact, self.limit);
+        self.metrics.set_artifact_bytes(bytes);
+        if let Some(kept) = slot.get() {
             self.metrics.artifact_read(ReadFrom::Memory);
-            return Ok(Some(bytes));
+            return Ok(Some(kept.clone()));
         }
-        let found = match store.artifact(artifact).await {
-            Err(error @ StoreError::Tampered { .. }) => {
-                tracing::error!(%error, "artifact refused");
-                None
-            }
-            other => other?,
+        let fetch = || async {
+            let code = match store.artifact(artifact).await {
+                Ok(found) => found.ok_or(None)?,
+                Err(error @ StoreError::Tampered { .. }) => {
+                    tracing::error!(%error, "artifact refused");
+                    return Err(None);
+                }
+                Err(error) => return Err(Some(error)),
+            };
+            let image = match &self.translators {
+                Some(translators) => translators.translate(&code).await,
+                None => None,
+            };
+            Ok(Artifact { code, image })
         };
-        self.metrics.artifact_read(if found.is_some() { ReadFrom::Store } else { ReadFrom::Missing });
-        if let Some(bytes) = &found {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(artifact, bytes, self.limit);
-            self.metrics.set_artifact_bytes(kept);
+        match slot.get_or_try_init(fetch).await {
+            Ok(found) => {
+                self.metrics.artifact_read(ReadFrom::Store);
+                Ok(Some(found.clone()))
+            }
+            Err(Some(error)) => Err(error),
+            Err(None) => {
+                self.metrics.artifact_read(ReadFrom::Missing);
+                Ok(None)
+            }
         }
-        Ok(found)
     }
 }
 
 impl Kept {
-    /// Keeps `bytes`, at the cost of what was not used for longest; the bytes kept now.
-    fn keep(&mut self, artifact: ArtifactRef, bytes: &Bytes, limit: u64) -> u64 {
-        if artifact.size <= limit && self.artifacts.put(artifact, bytes.clone()).is_none() {
+    /// The place of an artifact, at the cost of what was not used for longest; and the bytes of all that have one.
+    fn slot(&mut self, artifact: ArtifactRef, limit: u64) -> (Slot, u64) {
+        if let Some(slot) = self.artifacts.get(&artifact) {
+            return (Arc::clone(slot), self.bytes);
+        }
+        let slot = Slot::default();
+        if artifact.size <= limit {
+            self.artifacts.put(artifact, Arc::clone(&slot));
             self.bytes += artifact.size;
         }
         while self.bytes > limit {
             let Some((oldest, _)) = self.artifacts.pop_lru() else { break };
             self.bytes -= oldest.size;
         }
-        self.bytes
+        (slot, self.bytes)
     }
 }
 
@@ -71,15 +104,14 @@ mod tests {
     #[test]
     fn what_was_used_last_is_kept() {
         let mut kept = Kept { artifacts: LruCache::unbounded(), bytes: 0 };
-        let bytes = |byte| Bytes::from(vec![byte; 40]);
-        let refs: Vec<_> = (0..3).map(|byte| ArtifactRef::of(&bytes(byte))).collect();
-        assert_eq!(kept.keep(refs[0], &bytes(0), 100), 40);
-        assert_eq!(kept.keep(refs[1], &bytes(1), 100), 80);
-        assert_eq!(kept.keep(refs[0], &bytes(0), 100), 80);
-        assert_eq!(kept.keep(refs[2], &bytes(2), 100), 80);
+        let refs: Vec<_> = (0..3).map(|byte| ArtifactRef::of(&[byte; 40])).collect();
+        assert_eq!(kept.slot(refs[0], 100).1, 40);
+        assert_eq!(kept.slot(refs[1], 100).1, 80);
+        assert_eq!(kept.slot(refs[0], 100).1, 80);
+        assert_eq!(kept.slot(refs[2], 100).1, 80);
         assert!(kept.artifacts.contains(&refs[0]) && !kept.artifacts.contains(&refs[1]));
         // One that does not fit at all pushes nothing out.
         let huge = ArtifactRef { size: 101, ..refs[1] };
-        assert_eq!(kept.keep(huge, &bytes(1), 100), 80);
+        assert_eq!(kept.slot(huge, 100).1, 80);
     }
 }

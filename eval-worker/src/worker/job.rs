@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::Worker;
+use super::artifacts::Artifact;
 use super::settle::{Stop, Verdict};
 use crate::config::DeviceSpec;
 use crate::supervisor::{DeviceError, Runnable, Work};
@@ -142,15 +143,16 @@ impl Worker {
             return Ok(Some(Fetched { reference: Bytes::new(), candidates: Vec::new() }));
         }
         let get = |artifact| self.patiently("fetch artifact", move || self.artifacts.get(self.store(), artifact));
-        let Some(reference) = get(task.reference.artifact).await? else { return Ok(None) };
-        let wanted: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.artifact).collect();
-        let codes = try_join_all(wanted.into_iter().map(get)).await?;
-        let codes: Option<Vec<Bytes>> = codes.into_iter().collect();
-        Ok(codes.map(|codes| {
-            let candidates = prepared.iter().flatten().cloned().zip(codes);
-            let candidates = candidates.map(|(prepared, code)| Runnable { prepared, code }).collect();
-            Fetched { reference, candidates }
-        }))
+        let candidates = prepared.iter().flatten().map(|prepared| prepared.artifact);
+        let wanted: Vec<_> = std::iter::once(task.reference.artifact).chain(candidates).collect();
+        let found = try_join_all(wanted.into_iter().map(get)).await?;
+        let Some(found) = found.into_iter().collect::<Option<Vec<Artifact>>>() else { return Ok(None) };
+        let mut found = found.into_iter();
+        let reference = found.next().map(|reference| reference.image.unwrap_or(reference.code)).unwrap_or_default();
+        let candidates = prepared.iter().flatten().cloned().zip(found);
+        let candidates =
+            candidates.map(|(prepared, Artifact { code, image })| Runnable { prepared, code, image }).collect();
+        Ok(Some(Fetched { reference, candidates }))
     }
 
     /// Runs what can be run.
@@ -248,6 +250,7 @@ type Kernels<'a> = (&'a Task, &'a [Result<Prepared, Failure>]);
 
 /// The artifacts of a job.
 struct Fetched {
+    /// What is loaded of the reference.
     reference: Bytes,
     /// Those of its candidates that compiled, in order.
     candidates: Vec<Runnable>,

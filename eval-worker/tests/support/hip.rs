@@ -25,7 +25,7 @@ pub async fn inventory(machine: &HipMachine) -> Inventory {
 pub async fn gpu(machine: &HipMachine, index: usize) -> ChildConfig {
     let inventory = inventory(machine).await;
     let device = inventory.gpus.get(index).unwrap_or_else(|| panic!("no such GPU: {inventory:?}"));
-    let mut config = inventory.child_of(device, child());
+    let mut config = inventory.children(&[device], &child()).remove(0);
     let variables = machine.environment().into_iter();
     config.environment.extend(variables.map(|(name, value)| (name, Some(value.into_string().unwrap()))));
     config
@@ -47,7 +47,11 @@ pub fn kernel(name: &str, body: &str, more: &str) -> Runnable {
     let code = compile(&source);
     let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::I64(LENGTH as i64)];
     let launch = Launch { entry: name.to_string(), grid: [4, 1, 1], block: [256, 1, 1], shared: 0, arguments };
-    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 }, code }
+    Runnable {
+        prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 },
+        code,
+        image: None,
+    }
 }
 
 pub fn right(name: &str) -> Runnable {

@@ -115,7 +115,7 @@ pub fn kernel_with(body: &str, workspace: u64) -> Runnable {
 pub fn runnable(code: Bytes, arguments: Vec<Vec<Argument>>, workspace: u64) -> Runnable {
     let launch = |arguments| Launch { entry: "test".to_string(), grid: [1; 3], block: [1; 3], shared: 0, arguments };
     let launches = arguments.into_iter().map(launch).collect();
-    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches, workspace }, code }
+    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches, workspace }, code, image: None }
 }
 
 pub fn compile(source: &str) -> Bytes {

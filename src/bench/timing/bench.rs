@@ -1,5 +1,7 @@
 //! A device and what is asked of it.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use bluefin_common::artifact::Built;
 use bluefin_common::campaign::{decide, follow_ups, now_ms};
@@ -9,7 +11,7 @@ use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure,
 use bluefin_common::session::Session;
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::timing::{Limits, PROTOCOL_VERSION};
-use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Work};
+use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Translators, Work};
 use prometheus::Registry;
 
 use super::subjects::Subject;
@@ -20,6 +22,7 @@ const SEED: u64 = 1;
 
 pub struct Bench {
     worker: DeviceWorker,
+    translators: Option<Arc<Translators>>,
 }
 
 /// What came of tuning a subject.
@@ -36,7 +39,14 @@ impl Bench {
     pub async fn start(device: &str) -> anyhow::Result<Self> {
         let registry = Registry::new();
         let metrics = eval_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-        Ok(Self { worker: DeviceWorker::start(child_of(device).await?, metrics).await? })
+        let child = child_of(device).await?;
+        let translators = Translators::new(child.clone()).map(Arc::new);
+        Ok(Self { worker: DeviceWorker::start(child, metrics).await?, translators })
+    }
+
+    /// What compiles ahead, if the device has use for it.
+    pub fn translators(&self) -> Option<Arc<Translators>> {
+        self.translators.clone()
     }
 
     /// Where the child's time went so far.

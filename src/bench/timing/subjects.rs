@@ -21,11 +21,12 @@ use bluefin_common::wire;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::Toolchain;
 use bluefin_compile_worker::carried::Kept;
-use bluefin_eval_worker::Runnable;
+use bluefin_eval_worker::{Runnable, Translators};
 use bluefin_producer::driver;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
 use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +47,21 @@ pub struct Subject {
     pub task: Task,
     pub reference: Bytes,
     pub candidates: Vec<(Candidate, Runnable)>,
+}
+
+impl Subject {
+    /// Translates what is not, as an eval worker does while other jobs are on the device.
+    pub async fn translate(&mut self, translators: Option<&Translators>) {
+        let Some(translators) = translators else { return };
+        let candidates = self.candidates.iter_mut().map(|(_, runnable)| async {
+            if runnable.image.is_none() {
+                runnable.image = translators.translate(&runnable.code).await;
+            }
+        });
+        let reference = translators.translate(&self.reference);
+        let (image, _) = futures_util::join!(reference, join_all(candidates));
+        self.reference = image.unwrap_or_else(|| self.reference.clone());
+    }
 }
 
 /// Those of a session in a state file.
@@ -127,7 +143,7 @@ async fn subjects(store: &dyn Store, jobs: Vec<EvalJob>) -> anyhow::Result<Vec<S
         for (candidate, prepared) in job.candidates.iter().zip(prepared) {
             let Ok(prepared) = prepared else { continue };
             let code = artifact(store, prepared.artifact).await?;
-            candidates.push((candidate.clone(), Runnable { prepared: prepared.clone(), code }));
+            candidates.push((candidate.clone(), Runnable { prepared: prepared.clone(), code, image: None }));
         }
         match subjects.get_mut(&job.group()) {
             Some(subject) => subject.candidates.extend(candidates),

@@ -64,6 +64,7 @@ calls! {
     free: cuMemFree_v2 | hipFree(u64);
     copy_in: cuMemcpyHtoD_v2 | hipMemcpyHtoD(u64, *const c_void, usize);
     copy_out: cuMemcpyDtoH_v2 | hipMemcpyDtoH(*mut c_void, u64, usize);
+    copy: cuMemcpyDtoDAsync_v2 | hipMemcpyDtoDAsync(u64, u64, usize, Handle);
     fill: cuMemsetD8Async | hipMemsetD8Async(u64, u8, usize, Handle);
     load: cuModuleLoadData | hipModuleLoadData(*mut Handle, *const c_void);
     unload: cuModuleUnload | hipModuleUnload(Handle);

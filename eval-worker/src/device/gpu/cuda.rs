@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
-use cudarc::driver::sys::{CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum, CUjit_option_enum};
+use cudarc::driver::sys::{
+    CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum, CUjit_option_enum, CUjitInputType_enum,
+};
 use libloading::Library;
 
 use super::calls::Handle;
@@ -22,7 +24,23 @@ pub(super) struct Special {
     error_text: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     load: unsafe extern "C" fn(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void) -> c_int,
     set_function_attribute: unsafe extern "C" fn(Handle, c_int, c_int) -> c_int,
+    link_create: unsafe extern "C" fn(c_uint, *mut c_int, *mut *mut c_void, *mut Handle) -> c_int,
+    link_add: LinkAdd,
+    link_complete: unsafe extern "C" fn(Handle, *mut *const u8, *mut usize) -> c_int,
+    link_destroy: unsafe extern "C" fn(Handle) -> c_int,
 }
+
+/// A state, a kind of input, bytes and how many, a name, and options: their number, names and values.
+type LinkAdd = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    *const c_void,
+    usize,
+    *const c_char,
+    c_uint,
+    *mut c_int,
+    *mut *mut c_void,
+) -> c_int;
 
 impl Special {
     pub(super) fn resolve(library: &Library) -> Result<Self, &'static str> {
@@ -35,6 +53,10 @@ impl Special {
                 error_text: needed(library, "cuGetErrorString")?,
                 load: needed(library, "cuModuleLoadDataEx")?,
                 set_function_attribute: needed(library, "cuFuncSetAttribute")?,
+                link_create: needed(library, "cuLinkCreate_v2")?,
+                link_add: needed(library, "cuLinkAddData_v2")?,
+                link_complete: needed(library, "cuLinkComplete")?,
+                link_destroy: needed(library, "cuLinkDestroy")?,
             })
         }
     }
@@ -75,6 +97,37 @@ impl Special {
         let code = unsafe { (self.load)(module, image.as_ptr().cast(), 2, options.as_mut_ptr(), values.as_mut_ptr()) };
         let length = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
         (code, String::from_utf8_lossy(&log[..length]).trim().to_string())
+    }
+
+    /// Compiles PTX for the device of this thread.
+    pub(super) fn translate(&self, ptx: &[u8]) -> Option<Vec<u8>> {
+        let mut text = ptx.to_vec();
+        text.push(0);
+        let mut link = ptr::null_mut();
+        // SAFETY: a handle is written, and no options are read.
+        if unsafe { (self.link_create)(0, ptr::null_mut(), ptr::null_mut(), &mut link) } != 0 {
+            return None;
+        }
+        let (mut image, mut bytes) = (ptr::null(), 0);
+        // SAFETY: the text ends with its zero and lives for the call; the image is the link's, which is destroyed after it
+        // was copied.
+        unsafe {
+            let (kind, none) = (CUjitInputType_enum::CU_JIT_INPUT_PTX as c_int, ptr::null_mut());
+            let added = (self.link_add)(
+                link,
+                kind,
+                text.as_ptr().cast(),
+                text.len(),
+                c"kernel".as_ptr(),
+                0,
+                none,
+                ptr::null_mut(),
+            );
+            let made = added == 0 && (self.link_complete)(link, &mut image, &mut bytes) == 0 && !image.is_null();
+            let image = made.then(|| std::slice::from_raw_parts(image, bytes).to_vec());
+            (self.link_destroy)(link);
+            image
+        }
     }
 
     /// Lets `function` use more shared memory than the usual.

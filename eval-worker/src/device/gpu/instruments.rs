@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 
-use super::super::DeviceError;
+use super::super::{DeviceError, MAX_RUNS};
 use super::calls::Handle;
 use super::library::Runtime;
 use super::memory::{Memory, Module};
@@ -12,6 +12,8 @@ use super::memory::{Memory, Module};
 const SOURCE: &[u8] = include_bytes!("instruments.ptx");
 /// Bytes of a clock reading.
 const SLOT: usize = 16;
+/// Readings that there is room for: one before all samples that are taken at once, and one after each.
+const MOMENTS: u64 = MAX_RUNS as u64 + 1;
 /// Elements that the probe computes.
 const PROBED: u32 = 1 << 16;
 /// Steps of a spin: about a millisecond on a GPU of today.
@@ -24,16 +26,9 @@ pub(super) struct Instruments {
     clock: Handle,
     probe: Handle,
     spin: Handle,
-    /// Readings of all multiprocessors before a sample, then those after it.
+    /// Readings of all multiprocessors, those of one moment after those of another.
     readings: Memory,
     units: u32,
-}
-
-/// When a clock is read.
-#[derive(Clone, Copy)]
-pub(super) enum Moment {
-    Before,
-    After,
 }
 
 impl Instruments {
@@ -41,30 +36,35 @@ impl Instruments {
         let module = Module::load(runtime, SOURCE)?;
         let [clock, probe, spin] =
             [c"bluefin_clock", c"bluefin_probe", c"bluefin_spin"].map(|entry| module.function(entry));
-        let readings = Memory::allocate(runtime, 2 * SLOT as u64 * u64::from(units))?;
+        let readings = Memory::allocate(runtime, MOMENTS * SLOT as u64 * u64::from(units))?;
         let runtime = Rc::clone(runtime);
         Ok(Self { runtime, _module: module, clock: clock?, probe: probe?, spin: spin?, readings, units })
     }
 
-    /// Asks every multiprocessor for its clock, behind what is on `stream`.
-    pub(super) fn read_clock(&self, stream: Handle, moment: Moment) -> Result<(), DeviceError> {
-        let bytes = SLOT as u64 * u64::from(self.units);
-        let slots = match moment {
-            Moment::Before => {
-                self.runtime.fill(self.readings.address(), 0, 2 * bytes, stream)?;
-                self.readings.address()
-            }
-            Moment::After => self.readings.address() + bytes,
-        };
+    /// Bytes of the readings of `moments` moments.
+    fn bytes(&self, moments: u64) -> u64 {
+        moments * SLOT as u64 * u64::from(self.units)
+    }
+
+    /// Clears the readings of as many moments, so that a multiprocessor that is not asked is told from one that is.
+    pub(super) fn forget(&self, moments: usize, stream: Handle) -> Result<(), DeviceError> {
+        self.readings.fill(0, 0, self.bytes(moments as u64), stream)
+    }
+
+    /// Asks every multiprocessor for its clock, behind what is on `stream`. `moment` is less than [`MOMENTS`].
+    pub(super) fn read_clock(&self, stream: Handle, moment: usize) -> Result<(), DeviceError> {
+        let slots = self.readings.address() + self.bytes(moment as u64);
         self.launch(self.clock, self.units, 32, slots, self.units, stream)
     }
 
-    /// The clock between the last two readings in MHz, once they are done: the median of the multiprocessors that were
+    /// The clock between each moment and the next in MHz, once they are over: the median of the multiprocessors that were
     /// read both times.
-    pub(super) fn clock_mhz(&self) -> Result<Option<f32>, DeviceError> {
-        let mut bytes = vec![0; 2 * SLOT * self.units as usize];
+    pub(super) fn clocks_mhz(&self, moments: usize) -> Result<Vec<Option<f32>>, DeviceError> {
+        let one = self.bytes(1) as usize;
+        let mut bytes = vec![0; one * moments];
         self.readings.read(0, &mut bytes)?;
-        Ok(clock_of(&bytes))
+        let readings: Vec<&[u8]> = bytes.chunks_exact(one.max(1)).collect();
+        Ok(readings.windows(2).map(|pair| clock_of(pair[0], pair[1])).collect())
     }
 
     /// Whether kernels compute what they should.
@@ -100,11 +100,12 @@ impl Instruments {
     }
 }
 
-/// Median over the multiprocessors of cycles over time. A first half of readings, then as many of a later moment.
-fn clock_of(bytes: &[u8]) -> Option<f32> {
-    let numbers: Vec<u64> =
-        bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(u64::from_ne_bytes).unwrap_or_default()).collect();
-    let (before, after) = numbers.split_at(numbers.len() / 2);
+/// Median over the multiprocessors of cycles over time, from their readings at two moments.
+fn clock_of(before: &[u8], after: &[u8]) -> Option<f32> {
+    let numbers = |bytes: &[u8]| -> Vec<u64> {
+        bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(u64::from_ne_bytes).unwrap_or_default()).collect()
+    };
+    let (before, after) = (numbers(before), numbers(after));
     let mut clocks: Vec<f64> = before
         .chunks_exact(2)
         .zip(after.chunks_exact(2))
@@ -127,10 +128,11 @@ mod tests {
     fn the_clock_is_cycles_over_time() {
         let bytes = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
         // Two multiprocessors at 1980 MHz for 10 us, and one that was not read before.
-        let readings = [1000, 5000, 3000, 5000, 0, 0, 20_800, 15_000, 22_800, 15_000, 7, 15_000];
-        assert_eq!(clock_of(&bytes(&readings)), Some(1980.0));
-        assert_eq!(clock_of(&bytes(&[0; 12])), None);
-        assert_eq!(clock_of(&[]), None);
+        let before = bytes(&[1000, 5000, 3000, 5000, 0, 0]);
+        let after = bytes(&[20_800, 15_000, 22_800, 15_000, 7, 15_000]);
+        assert_eq!(clock_of(&before, &after), Some(1980.0));
+        assert_eq!(clock_of(&bytes(&[0; 6]), &bytes(&[0; 6])), None);
+        assert_eq!(clock_of(&[], &[]), None);
     }
 
     #[test]

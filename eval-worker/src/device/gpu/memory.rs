@@ -61,6 +61,23 @@ impl Memory {
         Ok(self.0.runtime.check("copy from device", code)?)
     }
 
+    /// Copies on `stream`, where what follows on it finds the bytes.
+    pub(super) fn copy(from: (&Self, u64), to: (&Self, u64), bytes: u64, stream: Handle) -> Result<(), DeviceError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let runtime = &to.0.0.runtime;
+        let (from, to) = (from.0.range(from.1, length)?, to.0.range(to.1, length)?);
+        // SAFETY: `range` checked that both have as many bytes; memory is freed only when nothing runs.
+        Ok(runtime.check("copy on device", unsafe { (runtime.calls.copy)(to, from, length, stream) })?)
+    }
+
+    /// Sets bytes on `stream`.
+    pub(super) fn fill(&self, offset: u64, byte: u8, bytes: u64, stream: Handle) -> Result<(), DeviceError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let at = self.range(offset, length)?;
+        // SAFETY: as in `copy`.
+        Ok(self.0.runtime.check("fill memory", unsafe { (self.0.runtime.calls.fill)(at, byte, length, stream) })?)
+    }
+
     fn range(&self, offset: u64, length: usize) -> Result<u64, DeviceError> {
         let Block { address, bytes, .. } = &*self.0;
         match offset.checked_add(length as u64) {

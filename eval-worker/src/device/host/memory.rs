@@ -76,6 +76,22 @@ impl Memory {
         Ok(())
     }
 
+    pub(super) fn copy(from: (&Self, u64), to: (&Self, u64), bytes: u64) -> Result<(), DeviceError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (from, to) = (from.0.range(from.1, length)?, to.0.range(to.1, length)?);
+        // SAFETY: as in `write` and `read`; ranges may overlap here.
+        unsafe { ptr::copy(from, to, length) };
+        Ok(())
+    }
+
+    pub(super) fn fill(&self, offset: u64, byte: u8, bytes: u64) -> Result<(), DeviceError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let at = self.range(offset, length)?;
+        // SAFETY: as in `write`.
+        unsafe { ptr::write_bytes(at, byte, length) };
+        Ok(())
+    }
+
     fn start(&self) -> *mut u8 {
         self.0.base.as_ptr().cast::<u8>().wrapping_add(PAGE as usize)
     }
@@ -128,6 +144,12 @@ mod tests {
         memory.read(99_996, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0fin");
         assert!(memory.address().is_multiple_of(256));
+        let other = Memory::allocate(8).unwrap();
+        other.fill(2, 7, 3).unwrap();
+        Memory::copy((&memory, 99_997), (&other, 3), 3).unwrap();
+        let mut bytes = [1; 8];
+        other.read(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"\0\0\x07fin\0\0");
     }
 
     #[test]
@@ -135,6 +157,8 @@ mod tests {
         let memory = Memory::allocate(10).unwrap();
         assert!(memory.write(8, b"fin").is_err());
         assert!(memory.read(u64::MAX, &mut [0]).is_err());
+        assert!(memory.fill(1, 0, 1 << 40).is_err());
+        assert!(Memory::copy((&memory, 0), (&Memory::allocate(1).unwrap(), 0), 1 << 20).is_err());
     }
 
     #[test]

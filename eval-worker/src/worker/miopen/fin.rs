@@ -51,7 +51,7 @@ impl Worker {
         for kernel in kernels {
             let get = || self.artifacts.get(self.store(), kernel.blob);
             match self.patiently("fetch kernel", get).await? {
-                Some(stream) => streams.push(stream),
+                Some(stream) => streams.push(stream.code),
                 None => return Ok(None),
             }
         }
