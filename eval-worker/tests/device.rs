@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use bluefin_common::artifact::Argument;
 use bluefin_common::job::Stage;
 use bluefin_common::outcome::{Failure, FailureKind, Timing};
-use bluefin_eval_worker::{DeviceWorker, Runnable};
-use support::{RIGHT, Results, block_on, child, compile, evaluate, kernel, kernel_with, metrics, runnable, task};
+use bluefin_eval_worker::timing::{Cache, Limits};
+use bluefin_eval_worker::{DeviceWorker, Runnable, Work};
+use support::{
+    RIGHT, Results, block_on, child, compile, evaluate, kernel, kernel_with, limits, metrics, runnable, task,
+};
 
 fn main() -> ExitCode {
     support::main(&[
@@ -20,6 +23,11 @@ fn main() -> ExitCode {
         ("writes_outside_of_the_outputs", writes_outside_of_the_outputs),
         ("crashes", crashes),
         ("hangs", hangs),
+        ("after_a_hang_the_next_candidate_comes_soon", after_a_hang_the_next_candidate_comes_soon),
+        (
+            "no_finalist_finds_the_buffers_of_another_in_the_cache",
+            no_finalist_finds_the_buffers_of_another_in_the_cache,
+        ),
         ("noise_on_standard_output", noise_on_standard_output),
         ("artifacts_that_do_not_load", artifacts_that_do_not_load),
         ("too_much_memory", too_much_memory),
@@ -182,6 +190,57 @@ fn hangs() {
     }
     assert!(results[1].is_ok());
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// From the first moment of an endless kernel to the first of the next one: its deadline and at most two seconds more.
+fn after_a_hang_the_next_candidate_comes_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let stamp = |name: &str| format!("fclose(fopen(\"{}\", \"w\"));", file(name).display());
+    let candidates =
+        [kernel(&format!("{} for (;;) zero = 1;", stamp("hang"))), kernel(&format!("{} {RIGHT}", stamp("next")))];
+    let results = results(Stage::Perf, &candidates);
+    assert_eq!(results[0].as_ref().unwrap_err().kind, FailureKind::Hang);
+    assert!(results[1].is_ok());
+    // The endless kernel ran once; the other one's stamp is of its last run, after its samples.
+    let made = |name: &str| file(name).metadata().unwrap().modified().unwrap();
+    let took = made("next").duration_since(made("hang")).unwrap();
+    assert!(took < child().deadlines.step + Duration::from_secs(2), "{took:?}");
+}
+
+/// Finalists use one copy of the buffers after the other, whoever's turn it is.
+fn no_finalist_finds_the_buffers_of_another_in_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("places");
+    let noting = format!(
+        "static FILE *log; if (!log) log = fopen(\"{}\", \"a\"); fprintf(log, \"%p\\n\", (void *)y); fflush(log); {RIGHT}",
+        file.display()
+    );
+    let results = block_on(async {
+        let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
+        let (reference, noting) = (kernel(RIGHT), kernel(&noting));
+        let (task, candidates) = (task(&reference), vec![noting; 3]);
+        let limits = Limits { cache: Cache::Cold, ..limits() };
+        let reference = &reference.code;
+        let work = Work {
+            stage: Stage::Find,
+            task: &task,
+            reference,
+            candidates: &candidates,
+            seed: 1,
+            incumbent_ms: None,
+            limits,
+        };
+        worker.evaluate(&work).await.unwrap()
+    });
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let text = std::fs::read_to_string(file).unwrap();
+    let places: Vec<&str> = text.lines().collect();
+    let (checks, samples) = places.split_at(3);
+    assert!(checks.iter().all(|place| *place == checks[0]), "all are checked on the first copy");
+    assert!(samples.len() > 30);
+    let same = samples.windows(2).position(|pair| pair[0] == pair[1]);
+    assert_eq!(same, None, "of {}: {:?}", samples.len(), samples.get(..20));
 }
 
 fn noise_on_standard_output() {

@@ -2,6 +2,9 @@
 //! (`compile-worker/src/check.hip`), inputs are made, outputs compared and inputs restored where they are. Moving a problem's
 //! buffers between host and device for every candidate takes longer than timing it.
 
+#[cfg(test)]
+mod emulated;
+
 use bluefin_common::artifact::{Argument, Buffer, Launch, Role, Task};
 use bluefin_common::problem::DataType;
 

@@ -10,12 +10,12 @@ mod hip;
 mod instruments;
 mod library;
 mod memory;
+mod stream;
 mod sysfs;
 mod telemetry;
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
-use std::ptr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,6 @@ use crate::timing::Sample;
 const SPIN_FILLS: u32 = 4;
 /// How long a temperature stays true: asking takes longer than a short kernel.
 const HEAT_STAYS: Duration = Duration::from_secs(1);
-/// A stream that does not wait for the default one; the same number in both interfaces.
-const NON_BLOCKING: u32 = 1;
 
 /// Through what a GPU is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,68 +387,5 @@ impl Device for Gpu {
             },
             |index| if runs.get(index).is_some_and(|run| run.flush) { self.evict() } else { Ok(()) },
         ))
-    }
-}
-
-/// The calls of the stream, as the rest of this module wants them.
-impl Runtime {
-    fn stream(&self) -> Result<Handle, DeviceError> {
-        let mut stream = ptr::null_mut();
-        // SAFETY: a handle is written.
-        self.check("create stream", unsafe { (self.calls.stream)(&mut stream, NON_BLOCKING) })?;
-        Ok(stream)
-    }
-
-    fn event(&self) -> Result<Handle, DeviceError> {
-        let mut event = ptr::null_mut();
-        // SAFETY: a handle is written.
-        self.check("create event", unsafe { (self.calls.event)(&mut event, 0) })?;
-        Ok(event)
-    }
-
-    fn record(&self, event: Handle, stream: Handle) -> Result<(), DeviceError> {
-        // SAFETY: both are alive.
-        Ok(self.check("record event", unsafe { (self.calls.record)(event, stream) })?)
-    }
-
-    fn elapsed(&self, start: Handle, stop: Handle) -> Result<f64, DeviceError> {
-        let mut ms = 0.0;
-        // SAFETY: both events were recorded, and a number is written.
-        self.check("elapsed time", unsafe { (self.calls.elapsed)(&mut ms, start, stop) })?;
-        // A driver that counts nonsense would make a winner of whatever it is asked about.
-        if !(ms.is_finite() && ms > 0.0) {
-            return Err(DeviceError::Launch(format!("elapsed time: found {ms} ms, expected a time")));
-        }
-        Ok(f64::from(ms))
-    }
-
-    /// Waits for all that is on the stream.
-    fn wait(&self, stream: Handle) -> Result<(), DeviceError> {
-        // SAFETY: the stream is alive.
-        Ok(self.check("kernel", unsafe { (self.calls.wait)(stream) })?)
-    }
-
-    fn is_busy(&self, stream: Handle) -> bool {
-        // SAFETY: the stream is alive. 600: not ready, in both interfaces.
-        unsafe { (self.calls.query)(stream) == 600 }
-    }
-
-    /// # Safety
-    /// `function` is of a loaded module, and `arguments` points to as many as it takes.
-    unsafe fn launch(
-        &self,
-        function: Handle,
-        grid: [u32; 3],
-        block: [u32; 3],
-        shared: u32,
-        stream: Handle,
-        arguments: *mut *mut std::ffi::c_void,
-    ) -> Result<(), DeviceError> {
-        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-        // SAFETY: the caller's promise.
-        let code = unsafe {
-            (self.calls.launch)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, ptr::null_mut())
-        };
-        Ok(self.check("launch", code)?)
     }
 }
