@@ -7,12 +7,16 @@ mod enqueue;
 mod export;
 mod jobs;
 mod pipeline;
+mod replay;
 mod timing;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_common::session::SessionName;
+use bluefin_common::store::Store as _;
+use bluefin_common::store::sqlite::SqliteStore;
 use clap::Subcommand;
 
 use crate::out;
@@ -84,6 +88,9 @@ pub enum BenchVerb {
     #[command(after_help = "Examples:\n  bluefin bench timing --trials 20\n  \
         bluefin bench timing --device sm_90-132 --state compiled.db --trials 200")]
     Timing(timing::TimingArgs),
+    /// What other rules to stop and to search by would have made of a session's samples, without a device
+    #[command(after_help = "Example:\n  bluefin tune examples/resnet50.txt && bluefin bench replay --state bluefin.db")]
+    Replay(replay::ReplayArgs),
 }
 
 impl BenchVerb {
@@ -97,6 +104,7 @@ impl BenchVerb {
             }
             Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
             Self::Timing(args) => print(&args.run().await?, args.json)?,
+            Self::Replay(args) => args.run().await?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -129,6 +137,22 @@ fn print(figures: &[Figure], json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A state file, and the session in it that `name` names, or the last that was made.
+async fn session_in(path: &Path, name: Option<&SessionName>) -> anyhow::Result<(SqliteStore, SessionName)> {
+    anyhow::ensure!(path.exists(), "{}: no such file", path.display());
+    let store = SqliteStore::open(path).await?;
+    let sessions = store.sessions().await?;
+    let found = match name {
+        Some(name) => sessions.into_iter().find(|session| session.name == *name),
+        None => sessions.into_iter().max_by_key(|session| session.created_ms),
+    };
+    match (found, name) {
+        (Some(session), _) => Ok((store, session.name)),
+        (None, Some(name)) => anyhow::bail!("{}: no session {name}", path.display()),
+        (None, None) => anyhow::bail!("{}: no session", path.display()),
+    }
 }
 
 /// Peak resident memory of this process in MiB, as the kernel counts it.

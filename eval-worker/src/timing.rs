@@ -24,6 +24,7 @@ mod clock;
 mod do_bench;
 mod measure;
 mod play_off;
+mod recorded;
 mod rotation;
 mod series;
 #[cfg(test)]
@@ -37,8 +38,9 @@ use bluefin_common::outcome::{Failure, Timing};
 use serde::{Deserialize, Serialize};
 
 pub use clock::ClockWatch;
-pub use measure::measure;
+pub use measure::{measure, measure_by};
 pub use play_off::play_off;
+pub use recorded::Recorded;
 pub use rotation::Cooling;
 pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
@@ -46,18 +48,6 @@ pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 /// Version of everything in this module that shapes a number. Raised with every change of it.
 pub const PROTOCOL_VERSION: u16 = 3;
 
-/// Probes of a candidate before it may be given up.
-const PROBES: usize = 3;
-/// Samples below which a median is trusted only because the budget is spent.
-const MIN_SAMPLES: usize = 10;
-/// Probes slower than this many times the incumbent end a candidate.
-const PRUNE: f64 = 1.5;
-/// The same for short kernels, whose probes are noisier.
-const PRUNE_SHORT: f64 = 2.0;
-/// Below this a kernel counts as short, in milliseconds.
-const SHORT_MS: f64 = 0.05;
-/// A first probe slower than this many times the incumbent needs no second.
-const HOPELESS: f64 = 10.0;
 /// Kernels faster than this are timed in batches, in milliseconds.
 const BATCH_BELOW_MS: f64 = 0.02;
 /// What one sample of a batch should take, in milliseconds: enough to drown the timer's own cost.
@@ -68,8 +58,29 @@ const MAX_BATCH: u32 = 16_384;
 const AT_ONCE_MS: f64 = 50.0;
 /// Samples of one candidate that are taken at once, once there are enough to decide by.
 const AT_ONCE: usize = 5;
-/// Sampling stops when the standard deviation is below this share of the median.
-const STABLE: f64 = 0.005;
+
+/// When a candidate is given up, and when enough is known of it. The protocol's are the default; others are for replays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StopRule {
+    /// Probes of a candidate before it may be given up.
+    pub probes: usize,
+    /// Probes slower than this many times the incumbent end a candidate.
+    pub prune: f64,
+    /// The same for kernels below 0.05 ms, whose probes are noisier.
+    pub prune_short: f64,
+    /// A first probe slower than this many times the incumbent needs no second.
+    pub hopeless: f64,
+    /// Samples below which a median is trusted only because the budget is spent.
+    pub min_samples: usize,
+    /// Sampling stops when the standard deviation is below this share of the median.
+    pub stable: f64,
+}
+
+impl Default for StopRule {
+    fn default() -> Self {
+        Self { probes: 3, prune: 1.5, prune_short: 2.0, hopeless: 10.0, min_samples: 10, stable: 0.005 }
+    }
+}
 
 /// What a device says of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]

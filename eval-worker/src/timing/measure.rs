@@ -4,7 +4,7 @@ use bluefin_common::outcome::Timing;
 
 use super::do_bench::do_bench;
 use super::series::Series;
-use super::{ClockWatch, Limits, PROBES, Rule, Sampler};
+use super::{ClockWatch, Limits, Rule, Sampler, StopRule};
 
 /// Times the one candidate of `sampler`. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
 /// only probed, and its timing is marked as pruned.
@@ -17,13 +17,27 @@ pub fn measure<S: Sampler>(
     incumbent_ms: Option<f64>,
     limits: &Limits,
 ) -> Result<Timing, S::Error> {
-    if limits.rule == Rule::DoBench {
-        return do_bench(sampler, limits);
+    match limits.rule {
+        Rule::Protocol => measure_by(&StopRule::default(), sampler, watch, incumbent_ms, limits),
+        Rule::DoBench => do_bench(sampler, limits),
     }
-    let mut series = Series::new(0);
+}
+
+/// The same with another rule to stop by.
+///
+/// # Errors
+/// The first one of `sampler`.
+pub fn measure_by<S: Sampler>(
+    rule: &StopRule,
+    sampler: &mut S,
+    watch: &mut ClockWatch,
+    incumbent_ms: Option<f64>,
+    limits: &Limits,
+) -> Result<Timing, S::Error> {
+    let mut series = Series::new(0, *rule);
     series.start(sampler, watch)?;
     if !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
-        series.take(PROBES - 1, sampler, watch)?;
+        series.take(rule.probes.saturating_sub(1), sampler, watch)?;
     }
     if incumbent_ms.is_some_and(|best| series.is_slow(best)) {
         return Ok(series.timing(true, limits));

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::series::{Series, take};
-use super::{AT_ONCE_MS, ClockWatch, Limits, PROBES, Sampler};
+use super::{AT_ONCE_MS, ClockWatch, Limits, Sampler, StopRule};
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew from
 /// `seed`, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
@@ -26,8 +26,9 @@ pub fn play_off<S: Sampler>(
     careful: bool,
     limits: &Limits,
 ) -> Result<Vec<Result<Timing, S::Error>>, S::Error> {
+    let rule = StopRule::default();
     let mut random = StdRng::seed_from_u64(seed);
-    let mut series: Vec<Series> = (0..count).map(Series::new).collect();
+    let mut series: Vec<Series> = (0..count).map(|candidate| Series::new(candidate, rule)).collect();
     let mut failed: Vec<Option<S::Error>> = Vec::new();
     for one in &mut series {
         failed.push(one.start(sampler, watch).err());
@@ -36,7 +37,7 @@ pub fn play_off<S: Sampler>(
     let mut contenders = Vec::new();
     for (place, (one, failed)) in series.iter_mut().zip(&mut failed).enumerate() {
         let first = one.samples.len();
-        while failed.is_none() && one.is_hopeless(best_ms) && one.samples.len() < PROBES && !one.is_spent(limits) {
+        while failed.is_none() && one.is_hopeless(best_ms) && one.samples.len() < rule.probes && !one.is_spent(limits) {
             *failed = one.take(1, sampler, watch).err();
         }
         if failed.is_none() && !one.is_hopeless(best_ms) {
@@ -49,7 +50,7 @@ pub fn play_off<S: Sampler>(
     }
     loop {
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
-        if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, limits) {
+        if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
             break;
         }
         let at_once = if careful { 1 } else { at_once(&running) };
@@ -79,9 +80,9 @@ fn at_once(running: &[&Series]) -> usize {
 }
 
 /// The contenders share their budgets: a slow one may use what fast ones leave, since all need the same rounds.
-fn is_spent(running: &[&Series], limits: &Limits) -> bool {
+fn is_spent(running: &[&Series], rule: &StopRule, limits: &Limits) -> bool {
     let spent: f64 = running.iter().map(|series| series.spent_ms()).sum();
-    let probed = running.iter().all(|series| series.samples.len() >= PROBES);
+    let probed = running.iter().all(|series| series.samples.len() >= rule.probes);
     let full = running.iter().any(|series| series.samples.len() >= Timing::MAX_SAMPLES);
     full || probed && spent >= limits.sample_budget_ms * running.len() as f64
 }

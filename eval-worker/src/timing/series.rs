@@ -5,10 +5,11 @@ use bluefin_common::outcome::Timing;
 use super::clock::{ClockWatch, Verdict};
 use super::statistics::{Estimator, median};
 use super::{
-    AT_ONCE, AT_ONCE_MS, BATCH_BELOW_MS, BATCH_MS, Cache, HOPELESS, Limits, MAX_BATCH, MIN_SAMPLES, PROBES, PRUNE,
-    PRUNE_SHORT, SHORT_MS, STABLE, Sample, Sampler, Trial,
+    AT_ONCE, AT_ONCE_MS, BATCH_BELOW_MS, BATCH_MS, Cache, Limits, MAX_BATCH, Sample, Sampler, StopRule, Trial,
 };
 
+/// Below this a kernel counts as short, in milliseconds.
+const SHORT_MS: f64 = 0.05;
 /// Samples that a stop for stable noise looks back on.
 const NOISE_WINDOW: usize = 10;
 /// How little the noise and the median may have moved in that window, relative to themselves.
@@ -18,6 +19,7 @@ const NOISE_STABLE: f64 = 0.05;
 pub(super) struct Series {
     /// The candidate's place among those that are measured together.
     candidate: usize,
+    rule: StopRule,
     /// Launches in one sample.
     batch: u32,
     /// Milliseconds of one launch.
@@ -33,9 +35,10 @@ pub(super) struct Series {
 
 impl Series {
     /// No samples yet of the candidate at this place.
-    pub(super) fn new(candidate: usize) -> Self {
+    pub(super) fn new(candidate: usize, rule: StopRule) -> Self {
         Self {
             candidate,
+            rule,
             batch: 1,
             samples: Vec::new(),
             clocks_mhz: Vec::new(),
@@ -86,10 +89,10 @@ impl Series {
     /// Samples to take at once: as many as are needed to decide, or a few more than there are.
     pub(super) fn next_count(&self, limits: &Limits) -> usize {
         let count = self.samples.len();
-        let wanted = MIN_SAMPLES.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
+        let wanted = self.rule.min_samples.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
         // A float that is too large becomes the largest integer.
         let within = |ms: f64| (ms / self.sample_ms()).ceil() as usize;
-        let affordable = within(limits.sample_budget_ms - self.spent_ms).max(PROBES.saturating_sub(count));
+        let affordable = within(limits.sample_budget_ms - self.spent_ms).max(self.rule.probes.saturating_sub(count));
         wanted.min(Timing::MAX_SAMPLES - count.min(Timing::MAX_SAMPLES)).min(affordable).min(within(AT_ONCE_MS)).max(1)
     }
 
@@ -115,12 +118,12 @@ impl Series {
 
     /// Not worth a second probe.
     pub(super) fn is_hopeless(&self, best_ms: f64) -> bool {
-        self.min() > HOPELESS * best_ms
+        self.min() > self.rule.hopeless * best_ms
     }
 
     /// Clearly slower than the best: even its fastest probe is.
     pub(super) fn is_slow(&self, best_ms: f64) -> bool {
-        let factor = if best_ms < SHORT_MS { PRUNE_SHORT } else { PRUNE };
+        let factor = if best_ms < SHORT_MS { self.rule.prune_short } else { self.rule.prune };
         self.min() > factor * best_ms
     }
 
@@ -128,8 +131,8 @@ impl Series {
     pub(super) fn is_done(&self, limits: &Limits) -> bool {
         let count = self.samples.len();
         count >= Timing::MAX_SAMPLES
-            || count >= PROBES && self.is_spent(limits)
-            || count >= MIN_SAMPLES && (self.is_quiet() || self.is_noise_stable())
+            || count >= self.rule.probes && self.is_spent(limits)
+            || count >= self.rule.min_samples && (self.is_quiet() || self.is_noise_stable())
     }
 
     pub(super) fn is_spent(&self, limits: &Limits) -> bool {
@@ -137,7 +140,7 @@ impl Series {
     }
 
     fn is_quiet(&self) -> bool {
-        self.noise.last().is_some_and(|(noise, _)| *noise < STABLE)
+        self.noise.last().is_some_and(|(noise, _)| *noise < self.rule.stable)
     }
 
     /// More samples would show the same noise around the same median.
@@ -146,7 +149,7 @@ impl Series {
             return false;
         };
         let (noises, medians): (Vec<f64>, Vec<f64>) = recent.iter().copied().unzip();
-        is_steady(&noises, NOISE_STABLE) && is_steady(&medians, STABLE)
+        is_steady(&noises, NOISE_STABLE) && is_steady(&medians, self.rule.stable)
     }
 
     /// What the samples amount to.

@@ -30,6 +30,7 @@ use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::super::session_in;
 use crate::workers::self_command;
 
 /// What is compiled where no state file is named: short kernels and longer ones.
@@ -66,15 +67,7 @@ impl Subject {
 
 /// Those of a session in a state file.
 pub async fn of_state(path: &Path, session: Option<&SessionName>) -> anyhow::Result<Vec<Subject>> {
-    ensure!(path.exists(), "{}: no such file", path.display());
-    let store = SqliteStore::open(path).await?;
-    let name = match session {
-        Some(name) => name.clone(),
-        None => {
-            let last = store.sessions().await?.into_iter().max_by_key(|session| session.created_ms);
-            last.with_context(|| format!("{}: no session", path.display()))?.name
-        }
-    };
+    let (store, name) = session_in(path, session).await?;
     let mut jobs: Vec<EvalJob> = Kept::load(&store, &name).await?.jobs().cloned().collect();
     jobs.sort_by_key(|job| job.job.id());
     if jobs.is_empty() {
