@@ -162,7 +162,13 @@ pub struct Timed<'a> {
     pub timing: &'a Timing,
 }
 
-impl Timed<'_> {
+impl<'a> Timed<'a> {
+    /// Name of its solver.
+    #[must_use]
+    pub fn solver(&self) -> &'a str {
+        &self.outcome.candidate.solver
+    }
+
     /// Workspace in bytes.
     #[must_use]
     pub fn workspace(&self) -> u64 {
@@ -180,12 +186,12 @@ impl Timed<'_> {
 
     /// Whether the two can not be told apart: their intervals overlap.
     #[must_use]
-    pub fn ties_with(&self, other: &Self) -> bool {
+    pub fn ties_with(&self, other: &Timed<'_>) -> bool {
         let distance = (self.timing.median_ms - other.timing.median_ms).abs();
         distance <= self.half_width_ms() + other.half_width_ms()
     }
 
-    /// Total order for equal times: less workspace, then name.
+    /// Total order for equal times: less workspace, then name of the solver, then params.
     fn preference(&self) -> (u64, &Candidate) {
         (self.workspace(), &self.outcome.candidate)
     }
@@ -225,7 +231,7 @@ fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
 pub fn best_of_each_solver(outcomes: &[Outcome]) -> BTreeMap<&str, Timed<'_>> {
     let mut best = BTreeMap::new();
     for timed in in_order(outcomes, Stage::Perf) {
-        best.entry(timed.outcome.candidate.solver.as_str()).or_insert(timed);
+        best.entry(timed.solver()).or_insert(timed);
     }
     best
 }
@@ -233,27 +239,28 @@ pub fn best_of_each_solver(outcomes: &[Outcome]) -> BTreeMap<&str, Timed<'_>> {
 /// The end of a group: who won.
 #[derive(Clone, Debug)]
 pub struct Decision<'a> {
-    /// The best of each solver as the play-off timed them, fastest first.
-    pub finalists: Vec<Timed<'a>>,
-    /// Index into `finalists`.
+    /// Each solver once, fastest first: the winner for its own, and for any other the fastest of its params as the play-off
+    /// timed them. So what a database says of a solver's time, of its params and of the winner is of one candidate.
+    pub solvers: Vec<Timed<'a>>,
+    /// Index into `solvers`.
     pub winner: usize,
-    /// Further finalists that can not be told apart from the fastest; the winner was then chosen by less workspace, then
-    /// name, so that it is the same every time.
+    /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
+    /// the winner was then chosen by less workspace, then name, so that it is the same every time.
     pub ties: usize,
 }
 
 impl Decision<'_> {
     #[must_use]
     pub fn winner(&self) -> Option<&Timed<'_>> {
-        self.finalists.get(self.winner)
+        self.solvers.get(self.winner)
     }
 }
 
-/// Who won the group, by its find stage; by its perf stage in a session without one. `None` while that stage has not
-/// ended or if nothing ran.
+/// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
+/// only. `None` while that stage has not ended or if nothing ran.
 #[must_use]
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
-    let finalists = match session.tuner {
+    let mut timed = match session.tuner {
         Tuner::Kernels if session.stages.contains(&Stage::Find) => {
             let id = follow_ups(session, outcomes).first()?.id();
             let find =
@@ -263,11 +270,13 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
         Tuner::Kernels => fastest_of_each_solver(outcomes),
         Tuner::Fin | Tuner::MiopenDriver { .. } => return decide_for_miopen(session, outcomes),
     };
-    let fastest = *finalists.first()?;
-    let tied: Vec<usize> =
-        finalists.iter().enumerate().filter(|(_, timed)| timed.ties_with(&fastest)).map(|(index, _)| index).collect();
-    let winner = tied.iter().copied().min_by(|&a, &b| finalists[a].preference().cmp(&finalists[b].preference()))?;
-    Some(Decision { ties: tied.len() - 1, winner, finalists })
+    let fastest = *timed.first()?;
+    let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
+    let best = *tied.iter().min_by(|a, b| a.preference().cmp(&b.preference()))?;
+    let mut others = HashSet::from([best.solver()]);
+    timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
+    let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;
+    Some(Decision { ties: tied.len() - 1, winner, solvers: timed })
 }
 
 /// The best of each solver in the perf stage that was measured to the end, fastest first.
@@ -280,7 +289,7 @@ fn fastest_of_each_solver(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
 
 /// MIOpen takes the fastest of its find db, whatever the distance to the next: so that one has to be the winner.
 fn decide_for_miopen<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
-    let mut finalists = if session.stages.contains(&Stage::Find) {
+    let mut solvers = if session.stages.contains(&Stage::Find) {
         let following: HashSet<JobId> = follow_ups(session, outcomes).iter().map(Job::id).collect();
         let tuned = best_of_each_solver(outcomes);
         let counts = |outcome: &Outcome| {
@@ -293,13 +302,12 @@ fn decide_for_miopen<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<D
     } else {
         fastest_of_each_solver(outcomes)
     };
-    finalists.sort_by(|a: &Timed<'_>, b| {
+    solvers.sort_by(|a: &Timed<'_>, b| {
         // As its find db holds them.
         let time = |timed: &Timed<'_>| timed.timing.median_ms as f32;
-        let solver = |timed: &Timed<'_>| timed.outcome.candidate.solver.clone();
-        time(a).total_cmp(&time(b)).then_with(|| solver(a).cmp(&solver(b)))
+        time(a).total_cmp(&time(b)).then_with(|| a.solver().cmp(b.solver()))
     });
-    let fastest = *finalists.first()?;
-    let ties = finalists.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
-    Some(Decision { finalists, winner: 0, ties })
+    let fastest = *solvers.first()?;
+    let ties = solvers.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
+    Some(Decision { solvers, winner: 0, ties })
 }

@@ -94,7 +94,7 @@ fn the_winner_is_decided_by_the_find_job_of_these_finalists() {
     outcomes.push(outcome(Stage::Find, finals));
     let decision = decide(&session(&Stage::ALL), &outcomes).unwrap();
     assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("B", 1));
-    assert_eq!((decision.finalists.len(), decision.ties), (3, 0));
+    assert_eq!((decision.solvers.len(), decision.ties), (3, 0));
 }
 
 #[test]

@@ -135,25 +135,25 @@ impl Records {
 
     fn add_find(&mut self, conv: &ConvProblem, library: Library<'_>, decision: &Decision<'_>) {
         let key = FindDbKey::from(conv).to_string();
-        for finalist in &decision.finalists {
-            let name = &finalist.outcome.candidate.solver;
-            let Some(algorithm) = library.algorithm(conv.direction, finalist) else {
+        for best in &decision.solvers {
+            let name = best.solver();
+            let Some(algorithm) = library.algorithm(conv.direction, best) else {
                 self.warnings.insert(format!(
                     "{key}: {name}: not in the find db: MIOpen has no such algorithm for its direction"
                 ));
                 continue;
             };
             // As it will be read back, so that the order in the file is the order of what it says.
-            let (time_ms, _) = number::read_float(&number::print(finalist.timing.median_ms as f32));
-            if time_ms <= 0.0 || finalist.timing.median_ms > f64::from(f32::MAX) {
-                let median = finalist.timing.median_ms;
+            let (time_ms, _) = number::read_float(&number::print(best.timing.median_ms as f32));
+            if time_ms <= 0.0 || best.timing.median_ms > f64::from(f32::MAX) {
+                let median = best.timing.median_ms;
                 self.warnings.insert(format!("{key}: {name}: not in the find db: it has no room for {median} ms"));
                 continue;
             }
             let entry = FindEntry {
                 solver: intern(&mut self.names, name),
                 time_ms,
-                workspace: finalist.workspace(),
+                workspace: best.workspace(),
                 algorithm: intern(&mut self.names, &algorithm),
             };
             merge_find(self.finds.entry(key.clone()).or_default(), entry);
@@ -168,11 +168,16 @@ impl Records {
         decision: Option<&Decision<'_>>,
     ) {
         let mut tuned = best_of_each_solver(outcomes);
-        if let (Library::Miopen(_), Some(decision)) = (library, decision) {
-            // MIOpenDriver tunes and finds in one go; and fin names the params of what it never tuned. A solver of the find
-            // db without its row in the perf db would be run with other params than were timed.
-            for finalist in &decision.finalists {
-                tuned.entry(finalist.outcome.candidate.solver.as_str()).or_insert(*finalist);
+        // A solver of the find db would be run with other params than were timed if its row in the perf db named others.
+        for best in decision.iter().flat_map(|decision| &decision.solvers) {
+            match library {
+                Library::Spec(_) => {
+                    tuned.insert(best.solver(), *best);
+                }
+                // MIOpenDriver tunes and finds in one go; and fin names the params of what it never tuned.
+                Library::Miopen(_) => {
+                    tuned.entry(best.solver()).or_insert(*best);
+                }
             }
         }
         let key = PerfDbKey::from(conv);

@@ -44,7 +44,7 @@ pub struct Winner {
     pub workspace: u64,
     /// Useful work per second; 0 for a user's own kernel, whose work is not known.
     pub gflops: f64,
-    /// Other finalists that can not be told apart from the fastest.
+    /// Other candidates of the play-off, those of the same solver included, that can not be told apart from the fastest.
     pub ties: usize,
     /// Against the same solver with its default params. This and the next two compare times of the perf stage, where
     /// all candidates were timed alike.
