@@ -4,7 +4,7 @@
 //! outcome calls [`advance`], and so does whoever meets a job that is done already, so a crash in between loses nothing.
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::artifact::Built;
@@ -15,6 +15,14 @@ use crate::outcome::{Candidate, CandidateOutcome, Outcome, Timing};
 use crate::session::{Session, SessionName, Tuner};
 use crate::store::{Planned, Store, StoreError};
 use crate::wire::{self, WireError};
+
+/// Candidates that a play-off is filled up to: enough for the perf stage to be wrong by some places, and each costs a sample
+/// in every round.
+const FINALISTS: usize = 8;
+
+/// How many times as long as the fastest of the perf stage a candidate may take there and still be the fastest: samples that
+/// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
+const CLOSE: f64 = 1.1;
 
 /// Why a group could not be advanced.
 #[derive(Debug, thiserror::Error)]
@@ -126,33 +134,56 @@ pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result
 
 /// The find jobs that follow from the outcomes of all perf jobs of a group.
 ///
-/// Of kernel specs: one job of the best candidate of every solver that has one, so that they are timed against each other.
-/// Of MIOpen's solvers, which its tools time one by one: a job for each solver that was tuned, with its best params, or with
-/// MIOpen's own where tuning failed.
+/// Of kernel specs: one job of the best candidate of every solver that has one, and of what may be faster, so that they are
+/// timed against each other: the play-off. Of MIOpen's solvers, which its tools time one by one: a job for each solver that
+/// was tuned, with its best params, or with MIOpen's own where tuning failed.
 #[must_use]
 pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
     if !session.stages.contains(&Stage::Find) {
         return Vec::new();
     }
-    let best = best_of_each_solver(outcomes);
     let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
     match session.tuner {
         Tuner::Kernels => {
-            let candidates: Vec<_> = best.values().map(|best| best.outcome.candidate.clone()).collect();
+            let candidates: Vec<_> = finalists(outcomes).into_iter().cloned().collect();
             let job = tuned.next().filter(|_| !candidates.is_empty());
             job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
         }
-        Tuner::Fin => tuned
-            .map(|job| {
-                let params = |asked: &Candidate| {
-                    let best = best.get(asked.solver.as_str());
-                    best.map_or_else(|| asked.clone(), |best| best.outcome.candidate.clone())
-                };
-                Job { stage: Stage::Find, candidates: job.candidates.iter().map(params).collect(), ..job.clone() }
-            })
-            .collect(),
+        Tuner::Fin => {
+            let best = best_of_each_solver(outcomes);
+            let params = |asked: &Candidate| {
+                let best = best.get(asked.solver.as_str());
+                best.map_or_else(|| asked.clone(), |best| best.outcome.candidate.clone())
+            };
+            let find = |job: &Job| Job {
+                stage: Stage::Find,
+                candidates: job.candidates.iter().map(params).collect(),
+                ..job.clone()
+            };
+            tuned.map(find).collect()
+        }
         Tuner::MiopenDriver { .. } => Vec::new(),
     }
+}
+
+/// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
+/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. Ordered by name: the job does
+/// not depend on which of them was the fastest.
+fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
+    let mut solvers = HashSet::new();
+    let (best, others): (Vec<_>, Vec<_>) =
+        in_order(outcomes, Stage::Perf).into_iter().partition(|timed| solvers.insert(timed.solver()));
+    let close_ms = best.first().map_or(0.0, |fastest| CLOSE * fastest.timing.median_ms);
+    let close = others.iter().filter(|timed| !timed.timing.pruned && timed.timing.median_ms <= close_ms);
+    let mut finalists: BTreeSet<_> = best.iter().map(|timed| &timed.outcome.candidate).collect();
+    for timed in close {
+        if finalists.len() >= FINALISTS {
+            break;
+        }
+        // Not always one more: a larger budget may have timed it twice.
+        finalists.insert(&timed.outcome.candidate);
+    }
+    finalists
 }
 
 /// A candidate that has a time.

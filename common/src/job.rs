@@ -22,7 +22,7 @@ pub type GroupId = Digest;
 pub enum Stage {
     /// Finds the best params of each solver.
     Perf,
-    /// Times the best of every solver against each other, interleaved.
+    /// Times the best of every solver, and what may be faster, against each other, interleaved.
     Find,
 }
 
@@ -40,7 +40,7 @@ impl Stage {
 }
 
 /// A job, whatever step it is at: a batch of candidates of one problem. In the perf stage all are of one solver; in the
-/// find stage each solver sends its best.
+/// find stage each solver sends its best, and some send more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub session: SessionName,
