@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bluefin_common::broker::Broker;
 use bluefin_common::broker::amqp::AmqpBroker;
+use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_common::store::redis::RedisStore;
 use bluefin_common::store::sqlite::SqliteStore;
@@ -103,6 +104,14 @@ impl StoreArgs {
 }
 
 impl Opened {
+    /// Before jobs of `session` are run in this process: what had its queues before ended with them.
+    pub async fn forget_unfinished(&self, session: &SessionName) -> anyhow::Result<()> {
+        match &self.file {
+            Some(file) => Ok(file.forget_unfinished(session).await?),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the work with a file in order.
     pub async fn close(self) {
         if let Some(file) = self.file {

@@ -284,6 +284,9 @@ impl Campaign {
             let compilers = Compilers::probe(&input.specs, slots)?;
             Some((compilers, LocalDevice::find(&session.target.to_string(), cache(false)).await?))
         };
+        if !self.fleet {
+            self.opened.forget_unfinished(&session.name).await?;
+        }
         let planned = enqueue::enqueue(store, broker, session, input, budget, publish, &metrics).await?;
         planned.complain();
         let fine = planned.unsolved.is_empty();

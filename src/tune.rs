@@ -107,6 +107,8 @@ impl TuneArgs {
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
+        // Its queues ended with the run before this one, which may have been of other problems.
+        sqlite.forget_unfinished(&session.name).await?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();
         let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;

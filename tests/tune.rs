@@ -72,6 +72,22 @@ fn continues_after_an_interrupt_and_after_a_kill() {
 }
 
 #[test]
+fn what_an_interrupted_run_left_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = folder.path().join("said");
+    let mut other = tune(folder.path(), "conv -n 4 -c 32 -H 28 -W 28 -k 32 -y 3 -x 3 -p 1 -q 1 -F 0\n");
+    other.args(["--session", "it"]).stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
+    let running = Running::start(&mut other);
+    wait_until(Duration::from_secs(60), "the plan to be told", || {
+        std::fs::read_to_string(&said).unwrap().contains("candidates in")
+    });
+    running.signal("KILL");
+    assert_eq!(running.wait(Duration::from_secs(60)), None);
+    let output = expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0);
+    assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn parts_run_on_machines_of_their_own() {
     let (here, there, anywhere) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

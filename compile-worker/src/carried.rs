@@ -10,7 +10,7 @@ use bluefin_common::campaign;
 use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, compile_queue};
 use bluefin_common::session::SessionName;
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Planned, Store};
 use bluefin_common::wire;
 use tokio_util::sync::CancellationToken;
 
@@ -107,6 +107,8 @@ pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker, u
         for kept in group {
             let job = &kept.job;
             if !store.has_outcome(&job.session, *id, job.id()).await? {
+                // A run of other problems may have forgotten it.
+                store.plan(&job.session, &[Planned::of(job)]).await?;
                 publish(broker, kept).await?;
                 waiting += 1;
             }

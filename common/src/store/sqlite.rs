@@ -79,6 +79,16 @@ impl SqliteStore {
         Self::start(path, file::open_in_memory(path)?, None)
     }
 
+    /// Forgets the jobs of a session that have no outcome, and counts nothing as left to do: the queues that had them lived in
+    /// a process that ended. Whoever wants them plans them again, and what nobody asks for any more is waited for by nobody.
+    ///
+    /// # Errors
+    /// If the file can not be written.
+    pub async fn forget_unfinished(&self, session: &SessionName) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::forget_unfinished(connection, &session)).await
+    }
+
     /// Keeps at most `bytes` of artifacts and compile records; what has not been used for longest goes.
     #[must_use]
     pub fn with_cache_limit(mut self, bytes: u64) -> Self {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bluefin_common::digest::Digest;
 use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_common::store::{Planned, Store, StoreError};
+use bluefin_common::store::{JobState, Planned, Store, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::Backend;
-use crate::fixture::{group, job, name, noise, outcome, session};
+use crate::fixture::{group, job, name, noise, outcome, planned, session};
 
 pub struct OnSqlite {
     store: Arc<SqliteStore>,
@@ -207,6 +207,31 @@ async fn the_cache_is_pruned_from_its_oldest() {
     drop(store);
     let size = std::fs::metadata(state(&folder)).unwrap().len();
     assert!(size < 20 * SIZE as u64, "{size}");
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_any_more_is_waited_for_by_nobody() {
+    let backend = OnSqlite::start().await;
+    let (store, s) = (backend.store(), name("s"));
+    let jobs = [job(&s, 1, 1), job(&s, 1, 2), job(&s, 2, 1), job(&s, 3, 1)];
+    let others = [Planned::of(&job(&name("others"), 1, 1))];
+    store.plan(&name("others"), &others).await.unwrap();
+    store.plan(&s, &planned(&jobs)).await.unwrap();
+    store.enqueued(&s, &[jobs[1].id()]).await.unwrap();
+    store.put_outcome(&outcome(&jobs[0])).await.unwrap();
+    store.forget_unfinished(&s).await.unwrap();
+
+    let progress = store.progress(&s).await.unwrap();
+    assert_eq!((&progress.planned, progress.unsettled_groups), (&progress.done, 0));
+    assert!(progress.is_complete());
+    assert_eq!(store.open_jobs(&s, jobs[1].group()).await.unwrap(), 0);
+    // One that is asked for again is planned anew, and the one with an outcome stays done.
+    let states = store.plan(&s, &planned(&jobs[..2])).await.unwrap();
+    assert_eq!(states, [JobState::Done, JobState::Planned]);
+    assert_eq!(store.open_jobs(&s, jobs[1].group()).await.unwrap(), 1);
+    assert_eq!(store.progress(&s).await.unwrap().unsettled_groups, 1);
+    // Nothing happened to another session.
+    assert_eq!(store.progress(&name("others")).await.unwrap().unsettled_groups, 1);
 }
 
 #[tokio::test]

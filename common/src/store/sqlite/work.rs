@@ -142,6 +142,18 @@ pub(super) fn settle_group(connection: &Connection, session: &SessionName, group
     Ok(())
 }
 
+pub(super) fn forget_unfinished(connection: &Connection, session: &SessionName) -> Answer<()> {
+    for statement in [
+        "DELETE FROM jobs WHERE session = ?1",
+        "UPDATE groups SET open = 0, settled = 1 WHERE session = ?1",
+        "DELETE FROM stats WHERE session = ?1 AND kind = 'planned'",
+        "INSERT INTO stats SELECT session, 'planned', name, count FROM stats WHERE session = ?1 AND kind = 'done'",
+    ] {
+        connection.prepare_cached(statement)?.execute([session.as_str()])?;
+    }
+    Ok(())
+}
+
 pub(super) fn progress(connection: &Connection, session: &SessionName) -> Answer<Progress> {
     let (groups, unsettled): (i64, i64) = connection
         .prepare_cached("SELECT count(*), count(*) FILTER (WHERE settled = 0) FROM groups WHERE session = ?1")?
