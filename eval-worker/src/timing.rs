@@ -14,7 +14,7 @@
 //! | the end after one probe of 10 times the incumbent | [`measure`] | OpenTuner's limit on the time of a trial |
 //! | cold caches: buffers rotate, or the caches are flushed outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
 //! | samples are queued on the device before the first is waited for, as many as take 50 ms | [`measure`], [`play_off`] | Triton's `do_bench`: the host's launch is no part of a time, and no pause lets the clock fall |
-//! | kernels below 20 µs in batches of 1 ms | [`measure`] | rocMLIR issue 2119 |
+//! | kernels below 20 µs in batches of 1 ms, others in batches of at least 0.3 ms | [`measure`] | rocMLIR issue 2119 |
 //! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
@@ -48,10 +48,14 @@ pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 /// Version of everything in this module that shapes a number. Raised with every change of it.
 pub const PROTOCOL_VERSION: u16 = 3;
 
-/// Kernels faster than this are timed in batches, in milliseconds.
-const BATCH_BELOW_MS: f64 = 0.02;
-/// What one sample of a batch should take, in milliseconds: enough to drown the timer's own cost.
-const BATCH_MS: f64 = 1.0;
+/// What one sample takes at least, in milliseconds: kernels that are faster are timed in batches. A launch on its own takes a
+/// microsecond or two more than one of a batch. From here on that is less than what no two runs of one kernel agree on, so it
+/// does not matter which of two equal kernels falls on which side.
+const BATCH_MS: f64 = 0.3;
+/// Below this a kernel is short, in milliseconds.
+const SHORT_MS: f64 = 0.02;
+/// What one sample of a short kernel should take, in milliseconds: enough to drown the timer's own cost.
+const SHORT_BATCH_MS: f64 = 1.0;
 /// Launches in one sample.
 const MAX_BATCH: u32 = 16_384;
 /// What samples that are taken at once should take, in milliseconds.

@@ -113,6 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn equal_kernels_agree_however_they_are_batched() {
+        // An event costs 1.5 us, and the first launch is a little off: some are taken for shorter than others.
+        for microseconds in [15.0, 17.0, 19.0, 21.0, 40.0, 95.0, 145.0, 270.0, 299.0, 305.0, 600.0] {
+            let ms = microseconds / 1000.0;
+            let medians = [0.9, 1.0, 1.1].map(|first| {
+                let times = [first * ms].into_iter().chain(std::iter::repeat(ms));
+                let mut kernel = Simulated::new(times).with_timer_ms(0.0015);
+                measure(&mut kernel, None, &LIMITS).unwrap().median_ms
+            });
+            let apart = medians.iter().map(|median| (median / medians[1] - 1.0).abs()).fold(0.0, f64::max);
+            assert!(apart < 0.005 && medians[1] < 1.006 * ms, "{microseconds} us: {medians:?}");
+        }
+    }
+
+    #[test]
     fn the_batch_is_corrected_for_the_cost_of_the_timer() {
         // A launch of 100 ns under a timer that costs 400 ns.
         let mut kernel = Simulated::constant(0.0001).with_timer_ms(0.0004);

@@ -5,11 +5,11 @@ use bluefin_common::outcome::Timing;
 use super::clock::{ClockWatch, Verdict};
 use super::statistics::{Estimator, median};
 use super::{
-    AT_ONCE, AT_ONCE_MS, BATCH_BELOW_MS, BATCH_MS, Cache, Limits, MAX_BATCH, Sample, Sampler, StopRule, Trial,
+    AT_ONCE, AT_ONCE_MS, BATCH_MS, Cache, Limits, MAX_BATCH, SHORT_BATCH_MS, SHORT_MS, Sample, Sampler, StopRule, Trial,
 };
 
-/// Below this a kernel counts as short, in milliseconds.
-const SHORT_MS: f64 = 0.05;
+/// Below this probes are noisy, in milliseconds.
+const NOISY_MS: f64 = 0.05;
 /// Samples that a stop for stable noise looks back on.
 const NOISE_WINDOW: usize = 10;
 /// How little the noise and the median may have moved in that window, relative to themselves.
@@ -123,7 +123,7 @@ impl Series {
 
     /// Clearly slower than the best: even its fastest probe is.
     pub(super) fn is_slow(&self, best_ms: f64) -> bool {
-        let factor = if best_ms < SHORT_MS { self.rule.prune_short } else { self.rule.prune };
+        let factor = if best_ms < NOISY_MS { self.rule.prune_short } else { self.rule.prune };
         self.min() > factor * best_ms
     }
 
@@ -207,10 +207,11 @@ fn is_steady(values: &[f64], within: f64) -> bool {
 
 /// Launches that make a sample long enough for the timer.
 fn batch_for(estimate_ms: f64) -> u32 {
-    if estimate_ms >= BATCH_BELOW_MS {
+    if estimate_ms >= BATCH_MS {
         return 1;
     }
-    let launches = (BATCH_MS / estimate_ms.max(f64::MIN_POSITIVE)).ceil();
+    let sample_ms = if estimate_ms < SHORT_MS { SHORT_BATCH_MS } else { BATCH_MS };
+    let launches = (sample_ms / estimate_ms.max(f64::MIN_POSITIVE)).ceil();
     // A float that is too large becomes the largest integer.
     (launches as u32).clamp(1, MAX_BATCH)
 }
