@@ -207,12 +207,11 @@ impl<'a> Timed<'a> {
     }
 
     /// Half of the interval in which the true median lies with little doubt: 2.5 standard errors of the median, and at
-    /// least half a percent and a tenth of a microsecond, below which no two runs of one kernel agree: where its code lies
-    /// in memory makes as much of a difference.
+    /// least 0.3 percent: medians of one kernel under two names are up to twice that apart.
     fn half_width_ms(&self) -> f64 {
         let samples = self.timing.samples_ms.len().max(1) as f64;
         let median_ms = self.timing.median_ms;
-        (2.5 * 1.2533 * self.timing.spread_ms / samples.sqrt()).max(0.005 * median_ms + 0.0001)
+        (2.5 * 1.2533 * self.timing.spread_ms / samples.sqrt()).max(0.003 * median_ms)
     }
 
     /// Whether the two can not be told apart: their intervals overlap.

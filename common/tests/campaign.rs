@@ -306,7 +306,7 @@ fn a_tie_goes_to_less_workspace_then_to_the_name() {
     assert_eq!(ties(timed(a(), 1.0, 0.02, 64), timed(b(), 1.01, 0.02, 0)), ("B".to_string(), 1));
     assert_eq!(ties(timed(a(), 1.01, 0.02, 0), timed(b(), 1.0, 0.02, 0)), ("A".to_string(), 1));
     assert_eq!(ties(timed(a(), 1.2, 0.02, 0), timed(b(), 1.0, 0.02, 64)), ("B".to_string(), 0));
-    // No spread at all still leaves the half percent below which no two runs agree.
+    // No spread at all still leaves the little that two runs of one kernel are apart.
     assert_eq!(ties(timed(a(), 1.004, 0.0, 0), timed(b(), 1.0, 0.0, 0)), ("A".to_string(), 1));
 }
 

@@ -54,7 +54,7 @@ impl Bench {
         self.worker.spent()
     }
 
-    /// All candidates, then a play-off of the best of each solver.
+    /// All candidates, then the play-off that follows from them.
     pub async fn tune(&mut self, subject: &Subject) -> anyhow::Result<Option<Tuned>> {
         let candidates = subject.candidates.clone();
         let outcomes = self.two_stages(subject, &candidates).await?;
