@@ -16,7 +16,6 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Tuner};
 use bluefin_common::shutdown;
 use bluefin_common::store::Progress;
-use bluefin_common::target::Target;
 use bluefin_exporter::db::check::{CheckRequest, check};
 use bluefin_exporter::{ExportReport, ExportRequest, export};
 use bluefin_producer::Metrics;
@@ -306,8 +305,8 @@ impl Campaign {
         if let Some((compilers, device)) = local {
             let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
             let pipeline = PipelineMetrics::register(&self.admin.registry)?;
-            let spare_cpu = device.target == Target::Host;
-            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), spare_cpu, stop.clone(), &mut running)?;
+            let taken = device.cpus();
+            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
             device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
         }
         let store = &*self.opened.store;

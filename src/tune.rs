@@ -158,8 +158,8 @@ impl TuneArgs {
             let mut running = Running::new();
             let pipeline = PipelineMetrics::register(&admin.registry)?;
             let (compilers, device) = workers;
-            let spare_cpu = device.target == Target::Host;
-            compilers.spawn(ports, &admin.registry, pipeline.clone(), spare_cpu, stop.clone(), &mut running)?;
+            let taken = device.cpus();
+            compilers.spawn(ports, &admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
             let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
             let complete = |progress: &Progress| progress.is_complete();
             if wait(&**store, &session, running, complete, &stop, &shutdown).await? {

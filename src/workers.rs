@@ -78,7 +78,7 @@ pub struct EvalWorkerArgs {
     reprobe: Duration,
     #[command(flatten)]
     miopen: MiopenArgs,
-    /// CPU that the host device runs on [default: the last one]
+    /// CPU that the process of each device runs on [default: one for each, near it; the last one for the host device]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
     /// Time on the device for the samples of one candidate

@@ -17,6 +17,8 @@ use crate::device::gpu::{self, Interface};
 use crate::device::host::HostDevice;
 use crate::supervisor::ChildConfig;
 
+pub use self::placement::allowed_cpus;
+
 /// How long a driver may take to tell what it has: with many GPUs it needs seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes read of an answer.
@@ -165,7 +167,7 @@ impl Inventory {
     /// How to start the children of `devices`: `child` with the one device that each may see, and a CPU.
     #[must_use]
     pub fn children(&self, devices: &[&DeviceInfo], child: &ChildConfig) -> Vec<ChildConfig> {
-        let allowed = placement::allowed();
+        let allowed = allowed_cpus();
         let near: Vec<_> = devices.iter().map(|device| placement::near(&device.pci)).collect();
         let cpus: Vec<_> = placement::spread(&allowed, &near).into_iter().map(|cpu| child.cpu.or(cpu)).collect();
         let mut taken: Vec<u32> = cpus.iter().copied().flatten().collect();

@@ -80,7 +80,7 @@ impl TuneArgs {
         let kept = Arc::new(AtomicU64::new(0));
         let mut running = Running::new();
         let pipeline = PipelineMetrics::register(&admin.registry)?;
-        compilers.spawn(ports, &admin.registry, pipeline, false, stop.clone(), &mut running)?;
+        compilers.spawn(ports, &admin.registry, pipeline, &[], stop.clone(), &mut running)?;
         let (queue, keeping, until) = (eval_queue(&session.target, None), kept.clone(), stop.clone());
         running.spawn(async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &until).await?) });
         // Every job that has no outcome was published above, and comes out compiled or as an outcome.

@@ -11,6 +11,7 @@ use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::Toolchain;
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::DeviceSpec;
+use bluefin_eval_worker::inventory;
 use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
 use bluefin_producer::plan::LoadedSpec;
 use prometheus::Registry;
@@ -41,23 +42,25 @@ impl Compilers {
         self.toolchains.iter().map(Toolchain::identity).collect::<Vec<_>>().join("\n")
     }
 
-    /// Starts a compile worker that runs until `stop`. `spare_cpu`: leaves one CPU to kernels that are timed.
+    /// Starts a compile worker that runs until `stop`, and leaves the CPUs in `taken` to kernels that are timed.
     pub fn spawn(
         self,
         ports: &Ports,
         registry: &Registry,
         pipeline: PipelineMetrics,
-        spare_cpu: bool,
+        taken: &[u32],
         stop: CancellationToken,
         running: &mut Running,
     ) -> anyhow::Result<()> {
         let metrics = compile_worker::Metrics::register(registry, pipeline)?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
         config.launcher = Some(self_command("sandbox-exec")?);
-        // Kernels are timed on the last CPU: compilers keep off it where there is another.
-        if spare_cpu && cpus() > 1 {
-            config.limits.cpus = (0..cpus() - 1).collect();
-            config.slots = config.slots.min(cpus() - 1).max(1);
+        let allowed = inventory::allowed_cpus();
+        let free = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(|cpu| *cpu as usize);
+        let free: Vec<usize> = free.collect();
+        if free.len() < allowed.len() && !free.is_empty() {
+            config.slots = config.slots.min(free.len());
+            config.limits.cpus = free;
         }
         let Ports { store, broker } = ports.clone();
         running.spawn(async move { Ok(compile_worker::run(config, broker, store, metrics, stop).await?) });
@@ -93,6 +96,15 @@ impl LocalDevice {
         let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
         identities.dedup();
         Ok(Self { target: target.clone(), specs, identity: identities.join("\n"), cache })
+    }
+
+    /// CPUs that its children run on.
+    pub fn cpus(&self) -> Vec<u32> {
+        let cpu = |spec: &DeviceSpec| match spec {
+            DeviceSpec::Child { child, .. } => child.cpu,
+            DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => None,
+        };
+        self.specs.iter().filter_map(cpu).collect()
     }
 
     /// What shapes its times, as text.

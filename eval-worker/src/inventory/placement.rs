@@ -10,7 +10,8 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 const BYTES_OF_TRANSLATOR: u64 = 2 << 30;
 
 /// CPUs that this process may use, in order.
-pub(super) fn allowed() -> Vec<u32> {
+#[must_use]
+pub fn allowed_cpus() -> Vec<u32> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
