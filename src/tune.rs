@@ -18,6 +18,7 @@ use bluefin_common::shutdown;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Progress, Store};
 use bluefin_common::target::Target;
+use bluefin_compile_worker::carried::Kept;
 use bluefin_exporter::summary::summaries;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_producer::enqueue::Publish;
@@ -107,8 +108,11 @@ impl TuneArgs {
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
-        // Its queues ended with the run before this one, which may have been of other problems.
-        sqlite.forget_unfinished(&session.name).await?;
+        // Its queues ended with the run before this one, which may have been of other problems. What waits to be evaluated
+        // elsewhere is not forgotten.
+        if Kept::load(&*sqlite, &session.name).await?.jobs().next().is_none() {
+            sqlite.forget_unfinished(&session.name).await?;
+        }
         let admin = self.admin.start().await?;
         admin.readiness.ready();
         let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;
@@ -151,7 +155,8 @@ impl TuneArgs {
         }
         self.say(&skipped(&plan, &self.input));
         let mut code = ExitCode::SUCCESS;
-        if plan.enqueued == 0 {
+        // A play-off that was interrupted follows from outcomes alone, so that nothing may have been enqueued and much be left.
+        if plan.enqueued == 0 && store.progress(&session.name).await?.is_complete() {
             self.say("nothing to do: everything was tuned before");
         } else {
             let stop = shutdown.child_token();

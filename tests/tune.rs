@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bluefin_common::job::Stage;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::wire;
 use bluefin_test_support::wait_until;
 use common::{Running, bluefin, expect, files, json, text, write};
 
@@ -85,6 +88,46 @@ fn what_an_interrupted_run_left_holds_up_no_other() {
     assert_eq!(running.wait(Duration::from_secs(60)), None);
     let output = expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0);
     assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 2);
+}
+
+/// As a run leaves it that is killed in its last play-offs: all else is done.
+#[test]
+fn interrupted_play_offs_are_played_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
+    let state = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
+    let outcomes: Vec<(i64, Vec<u8>)> = {
+        let mut select = state.prepare("SELECT rowid, outcome FROM outcomes").unwrap();
+        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    for (row, bytes) in outcomes {
+        let outcome: Outcome = wire::decode(&bytes).unwrap();
+        if outcome.job.stage == Stage::Find {
+            let id = outcome.job_id();
+            state.execute("INSERT INTO jobs (session, id, enqueued) VALUES ('it', ?1, 1)", [id.0]).unwrap();
+            state.execute("DELETE FROM outcomes WHERE rowid = ?1", [row]).unwrap();
+            state.execute("UPDATE groups SET open = 1, settled = 0 WHERE id = ?1", [outcome.job.group().0]).unwrap();
+        }
+    }
+    state.execute("UPDATE stats SET count = 0 WHERE kind = 'done' AND name = 'find'", []).unwrap();
+    drop(state);
+    let again = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
+    let count = |result: &serde_json::Value| result["problems"].as_array().unwrap().len();
+    assert_eq!((count(&again), count(&whole)), (2, 2));
+    assert!(again["problems"][1]["winner"]["median_ms"].as_f64().unwrap() > 0.0);
+}
+
+/// The state file is for any number of models.
+#[test]
+fn other_problems_are_compiled_into_the_same_state() {
+    let folder = tempfile::tempdir().unwrap();
+    for problems in [PROBLEMS, "conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1\n", PROBLEMS] {
+        expect(tune(folder.path(), problems).args(["--session", "it", "--stage", "compile"]), 0);
+    }
+    expect(bluefin().current_dir(folder.path()).args(["tune", "--stage", "eval", "--state", "state.db"]), 0);
+    let export = ["tune", "--stage", "export", "--state", "state.db", "--out", "out", "--json"];
+    let output = expect(bluefin().current_dir(folder.path()).args(export), 0);
+    assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 3);
 }
 
 #[test]

@@ -173,7 +173,9 @@ impl Inventory {
         let mut taken: Vec<u32> = cpus.iter().copied().flatten().collect();
         taken.sort_unstable();
         taken.dedup();
-        let spare = allowed.len().saturating_sub(taken.len());
+        // A container may have the time of fewer CPUs than it may run on.
+        let usable = std::thread::available_parallelism().map_or(1, usize::from).min(allowed.len());
+        let spare = usable.saturating_sub(taken.len());
         let place = |(device, cpu): (&&DeviceInfo, Option<u32>)| ChildConfig {
             cpu,
             taken_cpus: taken.clone(),

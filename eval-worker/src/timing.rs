@@ -114,6 +114,9 @@ pub trait Sampler {
     /// If the device refuses one of them. None of their samples is known then.
     fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error>;
 
+    /// Whether an error broke the device, so that whatever is asked next fails as well.
+    fn is_broken(&self) -> bool;
+
     /// Leaves the device alone for `time`, so that it may cool.
     ///
     /// # Errors
@@ -129,6 +132,9 @@ pub fn better(best_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<
         _ => best_ms,
     }
 }
+
+/// A result for each candidate; none for those of which nothing is known.
+pub type Results<E> = Vec<Option<Result<Timing, E>>>;
 
 /// What a launch finds in the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

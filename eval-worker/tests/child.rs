@@ -15,6 +15,10 @@ fn main() -> ExitCode {
         ("failures_of_the_reference", failures_of_the_reference),
         ("a_slow_reference_is_waited_for", a_slow_reference_is_waited_for),
         ("tasks_are_kept_apart", tasks_are_kept_apart),
+        (
+            "a_problem_that_can_not_be_posed_leaves_the_others_as_they_are",
+            a_problem_that_can_not_be_posed_leaves_the_others_as_they_are,
+        ),
         ("a_cancelled_evaluation_leaves_no_process", a_cancelled_evaluation_leaves_no_process),
         ("the_child_dies_with_its_parent", the_child_dies_with_its_parent),
         ("a_child_that_does_not_start", a_child_that_does_not_start),
@@ -75,6 +79,22 @@ fn tasks_are_kept_apart() {
                 assert!(results[0].is_ok(), "{results:?}");
                 assert_eq!(results[1].as_ref().unwrap_err().kind, FailureKind::WrongResult);
             }
+        }
+    });
+}
+
+fn a_problem_that_can_not_be_posed_leaves_the_others_as_they_are() {
+    block_on(async {
+        let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
+        let (right, lazy) = (kernel(RIGHT), kernel(""));
+        let cheat = kernel(&format!("{RIGHT} y[417] = 0;"));
+        for _ in 0..2 {
+            let results =
+                evaluate(&mut worker, Stage::Perf, &task(&right), &right, &[right.clone(), cheat.clone()]).await;
+            assert!(results[0].is_ok(), "{results:?}");
+            assert_eq!(results[1].as_ref().unwrap_err().kind, FailureKind::WrongResult);
+            let results = evaluate(&mut worker, Stage::Perf, &task(&lazy), &lazy, &[kernel(RIGHT)]).await;
+            assert_eq!(results[0].as_ref().unwrap_err().kind, FailureKind::OutputNotWritten);
         }
     });
 }

@@ -23,6 +23,8 @@ fn main() -> ExitCode {
         ("writes_outside_of_the_outputs", writes_outside_of_the_outputs),
         ("crashes", crashes),
         ("hangs", hangs),
+        ("a_kernel_just_within_its_deadline_is_no_hang", a_kernel_just_within_its_deadline_is_no_hang),
+        ("a_reference_of_many_launches_is_no_checker", a_reference_of_many_launches_is_no_checker),
         ("after_a_hang_the_next_candidate_comes_soon", after_a_hang_the_next_candidate_comes_soon),
         (
             "no_finalist_finds_the_buffers_of_another_in_the_cache",
@@ -190,6 +192,30 @@ fn hangs() {
     }
     assert!(results[1].is_ok());
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// Each launch is a sign of life, also of those that are timed at once.
+fn a_kernel_just_within_its_deadline_is_no_hang() {
+    let slow = kernel(&format!("usleep({}); {RIGHT}", child().deadlines.step.as_micros() * 6 / 10));
+    assert!(result(slow).is_ok());
+}
+
+/// On the host entries are found by their number: those that check on a GPU must not be looked for.
+fn a_reference_of_many_launches_is_no_checker() {
+    let launch = |index| {
+        format!(
+            "void bluefin_launch_{index}(void **a) {{ float *x = *(float **)a[0], *y = *(float **)a[1];\n\
+             for (int64_t i = 0; i < 1000; ++i) y[i] = 2 * x[i] + 1; }}\n"
+        )
+    };
+    let source = format!("#include <stdint.h>\n{}", (0..12).map(launch).collect::<String>());
+    let reference = runnable(compile(&source), vec![vec![Argument::Buffer(0), Argument::Buffer(1)]; 12], 0);
+    let results = block_on(async {
+        let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
+        evaluate(&mut worker, Stage::Perf, &task(&reference), &reference, &[kernel(RIGHT), kernel("y[0] = 1;")]).await
+    });
+    assert!(results[0].is_ok(), "{results:?}");
+    assert!(results[1].is_err());
 }
 
 /// From the first moment of an endless kernel to the first of the next one: its deadline and at most two seconds more.

@@ -76,6 +76,8 @@ impl TuneArgs {
         }
         self.say(&skipped(&plan, &self.input));
 
+        let done = |progress: &Progress| progress.done.values().sum::<u64>();
+        let before = done(&store.progress(&session.name).await?);
         let stop = shutdown.child_token();
         let kept = Arc::new(AtomicU64::new(0));
         let mut running = Running::new();
@@ -83,11 +85,9 @@ impl TuneArgs {
         compilers.spawn(ports, &admin.registry, pipeline, &[], stop.clone(), &mut running)?;
         let (queue, keeping, until) = (eval_queue(&session.target, None), kept.clone(), stop.clone());
         running.spawn(async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &until).await?) });
-        // Every job that has no outcome was published above, and comes out compiled or as an outcome.
-        let complete = |progress: &Progress| {
-            let count = |counts: &std::collections::BTreeMap<String, u64>| counts.values().sum::<u64>();
-            count(&progress.planned).saturating_sub(count(&progress.done)) <= kept.load(Ordering::Relaxed)
-        };
+        // What was published above comes out compiled or as an outcome. Jobs of other problems may be open as well.
+        let complete =
+            |progress: &Progress| kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued;
         if wait(&*ports.store, &session, running, complete, &stop, &shutdown).await? {
             return Ok(interrupted());
         }

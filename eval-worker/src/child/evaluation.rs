@@ -55,8 +55,8 @@ pub(super) fn check<D: Device>(
     let launches = launches_of(candidate)?;
     let module = device.load(code)?;
     let bound = device.bind(&module, launches, &posed.buffers(), workspace)?;
-    say(Step::Check)?;
     let run = || {
+        say(Step::Check)?;
         posed.reset(device)?;
         Ok(device.run(&bound, 0)?)
     };
@@ -128,6 +128,10 @@ impl<D: Device> Sampler for Stand<'_, D> {
         let mean =
             |(sample, trial): (Sample, &Trial)| Sample { ms: sample.ms / f64::from(trial.batch.max(1)), ..sample };
         Ok(samples.into_iter().zip(trials).map(mean).collect())
+    }
+
+    fn is_broken(&self) -> bool {
+        self.device.is_broken()
     }
 
     fn rest(&mut self, time: Duration) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use bluefin_common::artifact::{Role, Task};
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::target::Target;
 
 use super::checker::{Checker, Places, kept, outputs};
 use crate::check::Difference;
@@ -13,6 +14,8 @@ use crate::elements::{fill_poison, is_poison};
 use crate::layout::{CANARY, Layout, broken_guard};
 use crate::timing::{Cache, Cooling, Limits};
 
+/// Offset of the original in a task's memory.
+const ORIGINAL: u64 = 0;
 /// Bytes read back from the device at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -23,13 +26,15 @@ pub(super) struct Posed<D: Device> {
     pub(super) key: Digest,
     pub(super) task: Task,
     layout: Layout,
+    /// Offset of each buffer of the first copy.
+    offsets: Vec<u64>,
     sets: Sets<D>,
     /// The copy of the buffers that the next timed launch uses.
     pub(super) next: Cell<usize>,
 }
 
-/// A task's device memory: copies of its buffers, behind them the original, which has the right outputs, then room for a
-/// report.
+/// A task's device memory: the original, which has the right outputs, behind it copies of the buffers, then room for a report.
+/// What a kernel writes beyond the end of a copy does not reach the original.
 struct Sets<D: Device> {
     memory: D::Memory,
     cooling: Cooling,
@@ -57,20 +62,20 @@ impl<D: Device> Posed<D> {
     ) -> Result<Self, Failure> {
         let layout = Layout::of(&task.buffers)?;
         let sets = Sets::allocate(device, layout.bytes, limits)?;
-        let mut posed = Self { key, task, layout, sets, next: Cell::new(0) };
+        let offsets = layout.offsets.iter().map(|offset| layout.bytes + offset).collect();
+        let mut posed = Self { key, task, layout, offsets, sets, next: Cell::new(0) };
         posed.equip(device, module, seed);
         match &posed.sets.checker {
             Some(checker) => {
                 checker.pose(device)?;
                 for (start, end) in posed.layout.guards() {
-                    device.fill(&posed.sets.memory, start, CANARY, end - start)?;
+                    device.fill(&posed.sets.memory, posed.first() + start, CANARY, end - start)?;
                 }
             }
             None => posed.pose_from_host(device, seed)?,
         }
-        for copy in 1..=posed.sets.copies {
-            posed.copy(device, 0, copy * posed.layout.bytes, (0, posed.layout.bytes))?;
-        }
+        posed.copy(device, posed.first(), ORIGINAL, (0, posed.layout.bytes))?;
+        posed.copy_first(device)?;
         ask(&posed)?;
         posed.keep_answer(device)?;
         Ok(posed)
@@ -78,8 +83,12 @@ impl<D: Device> Posed<D> {
 
     /// Lets the device check, if the reference's module has what it takes; the host does otherwise.
     fn equip(&mut self, device: &D, module: &D::Module, seed: u64) {
-        let original = self.original();
-        let places = Places { set: 0, original, report: original + self.layout.bytes };
+        // On the host what is in memory is there to be read, and a shared object has no entries of this kind.
+        if device.description().target == Target::Host {
+            return;
+        }
+        let report = self.first() + self.sets.copies * self.layout.bytes;
+        let places = Places { set: self.first(), original: ORIGINAL, report };
         let Sets { memory, .. } = &self.sets;
         self.sets.checker = Checker::new(device, module, &self.task, &self.layout, seed, memory, &places).ok();
     }
@@ -93,12 +102,25 @@ impl<D: Device> Posed<D> {
         set.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
         set.resize(bytes, 0);
         self.layout.fill(&self.task.buffers, seed, &mut set);
-        Ok(device.write(&self.sets.memory, 0, &set)?)
+        Ok(device.write(&self.sets.memory, self.first(), &set)?)
     }
 
-    /// Offset of the original.
-    fn original(&self) -> u64 {
-        self.sets.copies * self.layout.bytes
+    /// Offset of the first copy.
+    fn first(&self) -> u64 {
+        self.layout.bytes
+    }
+
+    /// Makes all copies what the first one is.
+    fn copy_first(&self, device: &D) -> Result<(), DeviceError> {
+        for copy in 1..self.sets.copies {
+            self.copy(device, self.first(), self.first() + copy * self.layout.bytes, (0, self.layout.bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has copies to run in.
+    pub(super) fn is_ready(&self) -> bool {
+        self.sets.copies > 0
     }
 
     /// Copies what lies between two offsets of a set from the set at `from` to that at `to`.
@@ -112,26 +134,26 @@ impl<D: Device> Posed<D> {
         self.check_intact(device).map_err(|finding| finding.failure)?;
         for (buffer, range) in outputs(&self.task, &self.layout) {
             // Some elements may be none of the kernel's business (padding); all of them can not be.
-            let written = self.scan(device, 0, range, |_, bytes| {
+            let written = self.scan(device, range, |_, bytes| {
                 bytes.chunks(buffer.data_type.size()).any(|element| !is_poison(buffer.data_type, element)).then_some(())
             })?;
             if written.is_none() && range.0 < range.1 {
                 let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
                 return Err(Failure::new(FailureKind::OutputNotWritten, detail));
             }
-            self.copy(device, 0, self.original(), range)?;
+            self.copy(device, self.first(), ORIGINAL, range)?;
         }
         Ok(())
     }
 
-    /// Gives up all memory but that of the original; whether that could be done.
+    /// Gives up all memory but that of the original.
     pub(super) fn pack(&mut self, device: &D) -> Result<(), DeviceError> {
-        if self.sets.copies == 0 {
+        if !self.is_ready() {
             return Ok(());
         }
         let bytes = self.layout.bytes;
         let memory = device.allocate(bytes)?;
-        device.copy((&self.sets.memory, self.original()), (&memory, 0), bytes)?;
+        device.copy((&self.sets.memory, ORIGINAL), (&memory, ORIGINAL), bytes)?;
         self.sets = Sets { memory, cooling: Cooling::Flush, copies: 0, checker: None };
         Ok(())
     }
@@ -141,11 +163,9 @@ impl<D: Device> Posed<D> {
         let bytes = self.layout.bytes;
         let sets = Sets::allocate(device, bytes, limits)?;
         let packed = std::mem::replace(&mut self.sets, sets);
-        device.copy((&packed.memory, 0), (&self.sets.memory, self.original()), bytes)?;
+        device.copy((&packed.memory, ORIGINAL), (&self.sets.memory, ORIGINAL), bytes)?;
         self.restore(device)?;
-        for copy in 1..self.sets.copies {
-            self.copy(device, 0, copy * bytes, (0, bytes))?;
-        }
+        self.copy_first(device)?;
         self.equip(device, module, seed);
         Ok(())
     }
@@ -169,7 +189,7 @@ impl<D: Device> Posed<D> {
     pub(super) fn buffers(&self) -> Buffers<'_, D::Memory> {
         let Sets { memory, copies, .. } = &self.sets;
         let copies = usize::try_from(*copies).unwrap_or(1).max(1);
-        Buffers { memory, offsets: &self.layout.offsets, stride: self.layout.bytes, copies }
+        Buffers { memory, offsets: &self.offsets, stride: self.layout.bytes, copies }
     }
 
     /// Puts the first copy into the state before a launch.
@@ -185,7 +205,7 @@ impl<D: Device> Posed<D> {
     /// The same, without entries for it.
     fn restore(&self, device: &D) -> Result<(), DeviceError> {
         for range in kept(&self.task, &self.layout) {
-            self.copy(device, self.original(), 0, range)?;
+            self.copy(device, ORIGINAL, self.first(), range)?;
         }
         let mut poison = Vec::new();
         for (buffer, (start, end)) in outputs(&self.task, &self.layout) {
@@ -193,7 +213,7 @@ impl<D: Device> Posed<D> {
             fill_poison(buffer.data_type, &mut poison);
             for at in (start..end).step_by(CHUNK) {
                 let bytes = poison.get(..CHUNK.min((end - at) as usize)).unwrap_or_default();
-                device.write(&self.sets.memory, at, bytes)?;
+                device.write(&self.sets.memory, self.first() + at, bytes)?;
             }
         }
         Ok(())
@@ -232,7 +252,7 @@ impl<D: Device> Posed<D> {
     fn check_guards(&self, device: &D) -> Result<(), Finding> {
         for (index, (start, end)) in self.layout.guards().enumerate() {
             let broken =
-                self.scan(device, 0, (start, end), |at, bytes| broken_guard(bytes).map(|byte| at + byte as u64))?;
+                self.scan(device, (start, end), |at, bytes| broken_guard(bytes).map(|byte| at + byte as u64))?;
             if let Some(byte) = broken {
                 let buffer = index.checked_sub(1).and_then(|index| self.task.buffers.get(index));
                 return Err(tainted(match buffer {
@@ -288,9 +308,9 @@ impl<D: Device> Posed<D> {
     ) -> Result<Option<T>, Failure> {
         let mut original = vec![0; CHUNK.min((range.1 - range.0) as usize)];
         let mut error = None;
-        let found = self.scan(device, 0, range, |at, bytes| {
+        let found = self.scan(device, range, |at, bytes| {
             let original = original.get_mut(..bytes.len()).unwrap_or_default();
-            match device.read(&self.sets.memory, self.original() + at, original) {
+            match device.read(&self.sets.memory, ORIGINAL + at, original) {
                 Ok(()) => visit(at, bytes, original).map(Some),
                 Err(failed) => {
                     error = Some(failed);
@@ -301,19 +321,18 @@ impl<D: Device> Posed<D> {
         error.map_or_else(|| Ok(found.flatten()), |error| Err(error.into()))
     }
 
-    /// Reads what lies between two offsets of the set at `set` in chunks of whole elements, until `visit(offset, bytes)`
-    /// finds something.
+    /// Reads what lies between two offsets of the first copy in chunks of whole elements, until `visit(offset, bytes)` finds
+    /// something.
     fn scan<T>(
         &self,
         device: &D,
-        set: u64,
         (start, end): (u64, u64),
         mut visit: impl FnMut(u64, &[u8]) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
         let mut chunk = vec![0; CHUNK.min((end - start) as usize)];
         for at in (start..end).step_by(CHUNK) {
             let bytes = chunk.get_mut(..CHUNK.min((end - at) as usize)).unwrap_or_default();
-            device.read(&self.sets.memory, set + at, bytes)?;
+            device.read(&self.sets.memory, self.first() + at, bytes)?;
             if let Some(found) = visit(at, bytes) {
                 return Ok(Some(found));
             }

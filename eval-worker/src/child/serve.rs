@@ -18,11 +18,11 @@ use super::posed::Posed;
 use super::reporter::{Part, Reporter};
 use crate::device::{Description, Device, DeviceError};
 use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Spent, Step, read_frame};
-use crate::timing::{self, ClockWatch, Limits, better};
+use crate::timing::{self, ClockWatch, Limits, Results, better};
 
-/// Tasks whose answers are kept.
+/// Tasks whose answers are kept, with the current one.
 const TASKS: usize = 4;
-/// Bytes that one copy of the buffers of each may take together; the current one is kept whatever it takes.
+/// Bytes that one copy of the buffers of each may take together, but the current one.
 const TASK_BYTES: u64 = 1 << 30;
 /// Requests between two looks at how fast the device is, if it never idles.
 const SENTINEL_EVERY: u32 = 64;
@@ -135,7 +135,7 @@ impl<D: Device> Server<D> {
         for (index, (candidate, code)) in (0..).zip(candidates.iter().zip(codes)) {
             let one = (slice::from_ref(candidate), slice::from_ref(code));
             let (results, tainted) = self.evaluate(index, one.0, one.1, |stand, watch| {
-                Ok(vec![timing::measure(stand, watch, incumbent_ms, limits)])
+                Ok(vec![Some(timing::measure(stand, watch, incumbent_ms, limits))])
             });
             for result in results {
                 incumbent_ms = result.as_ref().map_or(incumbent_ms, |result| better(incumbent_ms, result));
@@ -150,7 +150,7 @@ impl<D: Device> Server<D> {
 
     /// Makes `task` the current one. `key` tells it from others.
     fn prepare(&mut self, key: Digest, task: Task, seed: u64, code: &[u8], limits: &Limits) -> Result<(), Failure> {
-        if self.tasks.front().is_some_and(|current| current.key == key) {
+        if self.tasks.front().is_some_and(|current| current.key == key && current.is_ready()) {
             return Ok(());
         }
         if let Some(mut current) = self.tasks.pop_front()
@@ -160,22 +160,36 @@ impl<D: Device> Server<D> {
         }
         self.workspace = None;
         let known = self.tasks.iter().position(|posed| posed.key == key).and_then(|index| self.tasks.remove(index));
-        let posed = match known {
-            Some(mut posed) => {
-                posed.unpack(&self.device, &self.device.load(code)?, seed, limits)?;
-                posed
-            }
-            None => {
-                let wanted = task.reference.workspace;
-                self.grow_workspace(wanted)?;
-                pose(&self.device, (key, task, seed), code, self.workspace(wanted), limits, &self.reporter)?
-            }
-        };
-        self.tasks.push_front(posed);
-        while self.tasks.len() > TASKS || self.tasks.len() > 1 && self.bytes() > TASK_BYTES {
+        while self.tasks.len() >= TASKS || self.bytes() > TASK_BYTES {
             self.tasks.pop_back();
         }
+        let posed = match self.pose((key, task.clone(), seed), known, code, limits) {
+            // What is kept of other problems is in the way.
+            Err(failure) if failure.kind == FailureKind::OutOfMemory && !self.tasks.is_empty() => {
+                self.tasks.clear();
+                self.pose((key, task, seed), None, code, limits)?
+            }
+            posed => posed?,
+        };
+        self.tasks.push_front(posed);
         Ok(())
+    }
+
+    /// Makes a task ready, anew or from what is `known` of it.
+    fn pose(
+        &mut self,
+        (key, task, seed): (Digest, Task, u64),
+        known: Option<Posed<D>>,
+        code: &[u8],
+        limits: &Limits,
+    ) -> Result<Posed<D>, Failure> {
+        if let Some(mut posed) = known {
+            posed.unpack(&self.device, &self.device.load(code)?, seed, limits)?;
+            return Ok(posed);
+        }
+        let wanted = task.reference.workspace;
+        self.grow_workspace(wanted)?;
+        pose(&self.device, (key, task, seed), code, self.workspace(wanted), limits, &self.reporter)
     }
 
     fn bytes(&self) -> u64 {
@@ -206,11 +220,11 @@ impl<D: Device> Server<D> {
         candidates: &[Prepared],
         codes: &[Vec<u8>],
         measure: F,
-    ) -> (Vec<Option<Result<Timing, Failure>>>, bool)
+    ) -> (Results<Failure>, bool)
     where
-        F: FnOnce(&mut Stand<'_, D>, &mut ClockWatch) -> Result<Vec<Result<Timing, Failure>>, Failure>,
+        F: FnOnce(&mut Stand<'_, D>, &mut ClockWatch) -> Result<Results<Failure>, Failure>,
     {
-        let mut results: Vec<Option<Result<Timing, Failure>>> =
+        let mut results: Results<Failure> =
             candidates.iter().map(|candidate| self.grow_workspace(candidate.workspace).err().map(Err)).collect();
         // One that can not be had takes away what the others share.
         let largest = candidates.iter().zip(&results).filter(|(_, result)| result.is_none());
@@ -267,7 +281,7 @@ impl<D: Device> Server<D> {
         let timings = measure(&mut stand, &mut self.watch).unwrap_or_default();
         for (index, result) in places.into_iter().zip(timings) {
             if let Some(place) = results.get_mut(index) {
-                *place = Some(result);
+                *place = result;
             }
         }
         self.active = Some(Instant::now());

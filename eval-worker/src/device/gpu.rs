@@ -182,23 +182,29 @@ impl Gpu {
             Some(instruments) => instruments.read_clock(self.stream, moment),
             None => Ok(()),
         };
-        if let Some(instruments) = &self.instruments {
-            instruments.forget(count + 1, self.stream)?;
-        }
-        read_clock(0)?;
-        for (index, [start, stop]) in events.iter().enumerate() {
-            before(index)?;
-            self.runtime.record(*start, self.stream)?;
-            work(index)?;
-            self.runtime.record(*stop, self.stream)?;
-            read_clock(index + 1)?;
-        }
+        let enqueue = || {
+            if let Some(instruments) = &self.instruments {
+                instruments.forget(count + 1, self.stream)?;
+            }
+            read_clock(0)?;
+            for (index, [start, stop]) in events.iter().enumerate() {
+                before(index)?;
+                self.runtime.record(*start, self.stream)?;
+                work(index)?;
+                self.runtime.record(*stop, self.stream)?;
+                read_clock(index + 1)?;
+            }
+            Ok(())
+        };
+        let enqueued = enqueue();
         // What sysfs says is true for the samples only while they run.
         let seen = match self.instruments {
             Some(_) => None,
             None => self.telemetry.clock_mhz().filter(|_| self.runtime.is_busy(self.stream)),
         };
-        self.runtime.wait(self.stream)?;
+        // Of a refused launch the ones before it run.
+        let waited = self.runtime.wait(self.stream);
+        enqueued.and(waited)?;
         let clocks_mhz = match &self.instruments {
             Some(instruments) => instruments.clocks_mhz(count + 1)?,
             None => vec![seen; count],
@@ -374,7 +380,10 @@ impl Device for Gpu {
 
     fn run(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {
         let copy = copy % bound.bindings.copies();
-        self.note(self.enqueue(bound, copy).and_then(|()| self.runtime.wait(self.stream)))
+        let enqueued = self.enqueue(bound, copy);
+        // Of a refused launch the ones before it run.
+        let waited = self.runtime.wait(self.stream);
+        self.note(enqueued.and(waited))
     }
 
     fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {

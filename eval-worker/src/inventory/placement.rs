@@ -9,6 +9,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// Device memory that goes with each translator: its context takes some of it.
 const BYTES_OF_TRANSLATOR: u64 = 2 << 30;
 
+/// More would start more slowly than they help.
+const MOST_TRANSLATORS: usize = 16;
+
 /// CPUs that this process may use, in order.
 #[must_use]
 pub fn allowed_cpus() -> Vec<u32> {
@@ -49,7 +52,7 @@ pub(super) fn spread(allowed: &[u32], near: &[Vec<u32>]) -> Vec<Option<u32>> {
 
 /// Translators of each of `devices` that have this much memory each, where `spare` CPUs have nothing else to do.
 pub(super) fn translators(spare: usize, devices: usize, memory_bytes: u64) -> usize {
-    let most = usize::try_from(memory_bytes / BYTES_OF_TRANSLATOR).unwrap_or(usize::MAX).max(1);
+    let most = usize::try_from(memory_bytes / BYTES_OF_TRANSLATOR).unwrap_or(usize::MAX).clamp(1, MOST_TRANSLATORS);
     (spare / devices.max(1)).min(most)
 }
 
@@ -83,5 +86,6 @@ mod tests {
         assert_eq!(translators(14, 4, 139 << 30), 3);
         assert_eq!(translators(0, 1, 8 << 30), 0);
         assert_eq!(translators(3, 1, 1 << 30), 1);
+        assert_eq!(translators(127, 1, 139 << 30), 16);
     }
 }

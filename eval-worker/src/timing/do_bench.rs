@@ -19,8 +19,10 @@ const MAX_LAUNCHES: u32 = 1 << 20;
 pub(super) fn do_bench<S: Sampler>(sampler: &mut S, limits: &Limits) -> Result<Timing, S::Error> {
     let mut sample = |count: u32| sampler.sample(&vec![Trial { candidate: 0, batch: 1 }; count as usize]);
     sample(1)?;
-    let estimate: f64 = sample(ESTIMATE)?.iter().map(|sample| sample.ms).sum();
-    let estimate_ms = estimate / f64::from(ESTIMATE);
+    let mut estimate_ms = 0.0;
+    for _ in 0..ESTIMATE {
+        estimate_ms += sample(1)?.iter().map(|sample| sample.ms).sum::<f64>() / f64::from(ESTIMATE);
+    }
     // A float that is too large becomes the largest integer.
     let launches = |ms: f64| ((ms / estimate_ms.max(f64::MIN_POSITIVE)) as u32).clamp(1, MAX_LAUNCHES);
     sample(launches(WARM_UP_MS))?;

@@ -37,7 +37,9 @@ pub fn measure_by<S: Sampler>(
     let mut series = Series::new(0, *rule);
     series.start(sampler, watch)?;
     if !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
-        series.take(rule.probes.saturating_sub(1), sampler, watch)?;
+        while let missing @ 1.. = rule.probes.saturating_sub(series.samples.len()) {
+            series.take(missing.min(series.at_once()), sampler, watch)?;
+        }
     }
     if incumbent_ms.is_some_and(|best| series.is_slow(best)) {
         return Ok(series.timing(true, limits));

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::series::{Series, take};
-use super::{AT_ONCE_MS, ClockWatch, Limits, Sampler, StopRule};
+use super::{AT_ONCE_MS, ClockWatch, Limits, Results, Sampler, StopRule};
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew from
 /// `seed`, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
@@ -14,7 +14,8 @@ use super::{AT_ONCE_MS, ClockWatch, Limits, Sampler, StopRule};
 /// own budget lasts: what it would cost is worth nothing. With `careful`, one sample is taken at a time, so that it is known
 /// whose failure it was if there is one.
 ///
-/// Nothing is pruned: each solver's time is wanted.
+/// Nothing is pruned: each solver's time is wanted. A candidate that breaks the device ends it for all: the others have no
+/// result then.
 ///
 /// # Errors
 /// That of a round, which is nobody's in particular; be careful the next time.
@@ -25,19 +26,22 @@ pub fn play_off<S: Sampler>(
     seed: u64,
     careful: bool,
     limits: &Limits,
-) -> Result<Vec<Result<Timing, S::Error>>, S::Error> {
+) -> Result<Results<S::Error>, S::Error> {
     let rule = StopRule::default();
     let mut random = StdRng::seed_from_u64(seed);
     let mut series: Vec<Series> = (0..count).map(|candidate| Series::new(candidate, rule)).collect();
-    let mut failed: Vec<Option<S::Error>> = Vec::new();
-    for one in &mut series {
-        failed.push(one.start(sampler, watch).err());
+    let mut failed: Vec<Option<S::Error>> = (0..count).map(|_| None).collect();
+    for (one, failed) in series.iter_mut().zip(&mut failed) {
+        if !sampler.is_broken() {
+            *failed = one.start(sampler, watch).err();
+        }
     }
     let best_ms = series.iter().map(Series::min).fold(f64::INFINITY, f64::min);
     let mut contenders = Vec::new();
     for (place, (one, failed)) in series.iter_mut().zip(&mut failed).enumerate() {
         let first = one.samples.len();
-        while failed.is_none() && one.is_hopeless(best_ms) && one.samples.len() < rule.probes && !one.is_spent(limits) {
+        let may_probe = |one: &Series| one.samples.len() < rule.probes && !one.is_spent(limits);
+        while failed.is_none() && !sampler.is_broken() && one.is_hopeless(best_ms) && may_probe(one) {
             *failed = one.take(1, sampler, watch).err();
         }
         if failed.is_none() && !one.is_hopeless(best_ms) {
@@ -48,7 +52,7 @@ pub fn play_off<S: Sampler>(
             contenders.push(place);
         }
     }
-    loop {
+    while !sampler.is_broken() {
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
         if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
             break;
@@ -56,6 +60,9 @@ pub fn play_off<S: Sampler>(
         let at_once = if careful { 1 } else { at_once(&running) };
         contenders.shuffle(&mut random);
         for order in contenders.chunks(at_once) {
+            if sampler.is_broken() {
+                break;
+            }
             match (take(&mut series, order, sampler, watch), order) {
                 (Ok(()), _) => {}
                 (Err(error), &[place]) => {
@@ -68,8 +75,13 @@ pub fn play_off<S: Sampler>(
         }
         contenders.retain(|&place| matches!(failed.get(place), Some(None)));
     }
-    let timing = |(one, failed): (Series, Option<S::Error>)| failed.map_or_else(|| Ok(one.timing(false, limits)), Err);
-    Ok(series.into_iter().zip(failed).map(timing).collect())
+    let broken = sampler.is_broken();
+    let result = |(one, failed): (Series, Option<S::Error>)| match failed {
+        Some(error) => Some(Err(error)),
+        None if broken => None,
+        None => Some(Ok(one.timing(false, limits))),
+    };
+    Ok(series.into_iter().zip(failed).map(result).collect())
 }
 
 /// How many of a round a device may be left alone with.
@@ -99,7 +111,8 @@ mod tests {
 
     fn play_off(finalists: &mut [Simulated], seed: u64, limits: &Limits) -> Vec<Result<Timing, &'static str>> {
         let count = finalists.len();
-        super::play_off(&mut Panel(finalists), count, &mut ClockWatch::default(), seed, false, limits).unwrap()
+        let results = super::play_off(&mut Panel(finalists), count, &mut ClockWatch::default(), seed, false, limits);
+        results.unwrap().into_iter().map(Option::unwrap).collect()
     }
 
     fn counts(timings: &[Result<Timing, &'static str>]) -> Vec<usize> {
@@ -197,9 +210,23 @@ mod tests {
             super::play_off(&mut panel, 3, &mut ClockWatch::default(), 1, careful, &LIMITS)
         };
         assert!(run(false).is_err(), "a round that fails is nobody's");
-        let timings = run(true).unwrap();
+        let timings: Vec<_> = run(true).unwrap().into_iter().map(Option::unwrap).collect();
         assert_eq!(counts(&timings), [10, 0, 0]);
         assert!(timings[1].is_err() && timings[2].is_err());
+    }
+
+    #[test]
+    fn whoever_breaks_the_device_takes_nobody_with_it() {
+        for after in [0, 1, 4] {
+            let mut finalists = [
+                Simulated::constant(1.0),
+                Simulated::constant(1.1).failing_after(after).breaking_the_device(),
+                Simulated::constant(1.2),
+            ];
+            let results =
+                super::play_off(&mut Panel(&mut finalists), 3, &mut ClockWatch::default(), 1, true, &LIMITS).unwrap();
+            assert!(matches!(results.as_slice(), [None, Some(Err(_)), None]), "after {after}: {results:?}");
+        }
     }
 
     #[test]
@@ -228,6 +255,10 @@ mod tests {
         fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
             self.largest = self.largest.max(trials.len());
             self.panel.sample(trials)
+        }
+
+        fn is_broken(&self) -> bool {
+            self.panel.is_broken()
         }
 
         fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {

@@ -49,6 +49,10 @@ impl Sampler for Recorded<'_> {
         Ok(trials.iter().map(&mut draw).collect())
     }
 
+    fn is_broken(&self) -> bool {
+        false
+    }
+
     fn rest(&mut self, _time: Duration) -> Result<(), Infallible> {
         Ok(())
     }

@@ -91,9 +91,15 @@ impl Series {
         let count = self.samples.len();
         let wanted = self.rule.min_samples.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
         // A float that is too large becomes the largest integer.
-        let within = |ms: f64| (ms / self.sample_ms()).ceil() as usize;
-        let affordable = within(limits.sample_budget_ms - self.spent_ms).max(self.rule.probes.saturating_sub(count));
-        wanted.min(Timing::MAX_SAMPLES - count.min(Timing::MAX_SAMPLES)).min(affordable).min(within(AT_ONCE_MS)).max(1)
+        let affordable = ((limits.sample_budget_ms - self.spent_ms) / self.sample_ms()).ceil() as usize;
+        let affordable = affordable.max(self.rule.probes.saturating_sub(count));
+        wanted.min(Timing::MAX_SAMPLES - count.min(Timing::MAX_SAMPLES)).min(affordable).min(self.at_once()).max(1)
+    }
+
+    /// Samples that a device may be left alone with.
+    pub(super) fn at_once(&self) -> usize {
+        // A float that is too large becomes the largest integer.
+        ((AT_ONCE_MS / self.sample_ms()) as usize).max(1)
     }
 
     /// What a sample takes, in milliseconds.

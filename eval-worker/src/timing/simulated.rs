@@ -17,6 +17,8 @@ pub(super) struct Simulated {
     clocks_mhz: Box<dyn Iterator<Item = f32>>,
     timer_ms: f64,
     fails_after: usize,
+    breaks: bool,
+    broken: bool,
     pub(super) launches: u64,
     pub(super) batches: Vec<u32>,
     pub(super) rests: Vec<Duration>,
@@ -29,6 +31,8 @@ impl Simulated {
             clocks_mhz: Box::new(std::iter::empty()),
             timer_ms: 0.0,
             fails_after: usize::MAX,
+            breaks: false,
+            broken: false,
             launches: 0,
             batches: Vec::new(),
             rests: Vec::new(),
@@ -52,11 +56,17 @@ impl Simulated {
     pub(super) fn failing_after(self, samples: usize) -> Self {
         Self { fails_after: samples, ..self }
     }
+
+    /// Its failure is the last thing that the device does.
+    pub(super) fn breaking_the_device(self) -> Self {
+        Self { breaks: true, ..self }
+    }
 }
 
 impl Simulated {
     fn run(&mut self, batch: u32) -> Result<Sample, &'static str> {
         if self.batches.len() >= self.fails_after {
+            self.broken = self.breaks;
             return Err("the device is gone");
         }
         self.batches.push(batch);
@@ -73,6 +83,10 @@ impl Sampler for Simulated {
         trials.iter().map(|trial| self.run(trial.batch)).collect()
     }
 
+    fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {
         self.rests.push(time);
         Ok(())
@@ -86,7 +100,14 @@ impl Sampler for Panel<'_> {
     type Error = &'static str;
 
     fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+        if self.is_broken() {
+            return Err("the device was broken");
+        }
         trials.iter().map(|trial| self.0[trial.candidate].run(trial.batch)).collect()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.0.iter().any(|kernel| kernel.broken)
     }
 
     fn rest(&mut self, time: Duration) -> Result<(), Self::Error> {

@@ -21,7 +21,13 @@ pub(super) struct Artifacts {
 }
 
 struct Kept {
-    artifacts: LruCache<ArtifactRef, Slot>,
+    artifacts: LruCache<ArtifactRef, Entry>,
+    bytes: u64,
+}
+
+struct Entry {
+    slot: Slot,
+    /// What it counts for.
     bytes: u64,
 }
 
@@ -67,6 +73,8 @@ impl Artifacts {
         match slot.get_or_try_init(fetch).await {
             Ok(found) => {
                 self.metrics.artifact_read(ReadFrom::Store);
+                let bytes = self.kept.lock().unwrap_or_else(PoisonError::into_inner).filled(artifact, self.limit);
+                self.metrics.set_artifact_bytes(bytes);
                 Ok(Some(found.clone()))
             }
             Err(Some(error)) => Err(error),
@@ -81,19 +89,35 @@ impl Artifacts {
 impl Kept {
     /// The place of an artifact, at the cost of what was not used for longest; and the bytes of all that have one.
     fn slot(&mut self, artifact: ArtifactRef, limit: u64) -> (Slot, u64) {
-        if let Some(slot) = self.artifacts.get(&artifact) {
-            return (Arc::clone(slot), self.bytes);
+        if let Some(entry) = self.artifacts.get(&artifact) {
+            return (Arc::clone(&entry.slot), self.bytes);
         }
         let slot = Slot::default();
         if artifact.size <= limit {
-            self.artifacts.put(artifact, Arc::clone(&slot));
+            self.artifacts.put(artifact, Entry { slot: Arc::clone(&slot), bytes: artifact.size });
             self.bytes += artifact.size;
         }
-        while self.bytes > limit {
-            let Some((oldest, _)) = self.artifacts.pop_lru() else { break };
-            self.bytes -= oldest.size;
-        }
+        self.trim(limit);
         (slot, self.bytes)
+    }
+
+    /// The place of `artifact` is filled: what it was translated into counts as well. Returns the bytes of all.
+    fn filled(&mut self, artifact: ArtifactRef, limit: u64) -> u64 {
+        if let Some(entry) = self.artifacts.peek_mut(&artifact) {
+            let image = entry.slot.get().and_then(|found| found.image.as_ref()).map_or(0, Bytes::len);
+            let bytes = artifact.size + image as u64;
+            self.bytes += bytes - entry.bytes;
+            entry.bytes = bytes;
+        }
+        self.trim(limit);
+        self.bytes
+    }
+
+    fn trim(&mut self, limit: u64) {
+        while self.bytes > limit {
+            let Some((_, oldest)) = self.artifacts.pop_lru() else { break };
+            self.bytes -= oldest.bytes;
+        }
     }
 }
 
@@ -113,5 +137,12 @@ mod tests {
         // One that does not fit at all pushes nothing out.
         let huge = ArtifactRef { size: 101, ..refs[1] };
         assert_eq!(kept.slot(huge, 100).1, 80);
+
+        // What it was translated into counts once it is there, however often that is said.
+        let (slot, _) = kept.slot(refs[2], 100);
+        let image = Some(Bytes::from_static(&[0; 30]));
+        slot.set(Artifact { code: Bytes::from_static(&[2; 40]), image }).unwrap();
+        assert_eq!([kept.filled(refs[2], 100), kept.filled(refs[2], 100)], [70, 70], "the other one had to go");
+        assert!(!kept.artifacts.contains(&refs[0]));
     }
 }

@@ -49,9 +49,11 @@ impl Memory {
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let to = self.range(offset, bytes.len())?;
-        // SAFETY: `range` checked that as many bytes are there; they are copied before the call returns.
-        let code = unsafe { (self.0.runtime.calls.copy_in)(to, bytes.as_ptr().cast(), bytes.len()) };
-        Ok(self.0.runtime.check("copy to device", code)?)
+        let runtime = &self.0.runtime;
+        // SAFETY: `range` checked that as many bytes are there; they are read before the call returns.
+        runtime.check("copy to device", unsafe { (runtime.calls.copy_in)(to, bytes.as_ptr().cast(), bytes.len()) })?;
+        // They may still be on their way, and no other stream waits for the default one.
+        runtime.wait(ptr::null_mut())
     }
 
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
