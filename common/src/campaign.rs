@@ -275,7 +275,7 @@ pub struct Decision<'a> {
     /// Index into `solvers`.
     pub winner: usize,
     /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
-    /// the winner was then chosen by less workspace, then name, so that it is the same every time.
+    /// the winner was then chosen by default params, less workspace, then name, so that it is the same every time.
     pub ties: usize,
 }
 
@@ -287,9 +287,14 @@ impl Decision<'_> {
 }
 
 /// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
-/// only. `None` while that stage has not ended or if nothing ran.
+/// only. `None` while that stage has not ended or if nothing ran. Among ties one that `is_default`, a solver's usual params, comes
+/// first: what can not be told apart from it is no reason to leave it.
 #[must_use]
-pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
+pub fn decide<'a>(
+    session: &Session,
+    outcomes: &'a [Outcome],
+    is_default: impl Fn(&Candidate) -> bool,
+) -> Option<Decision<'a>> {
     let mut timed = match session.tuner {
         Tuner::Kernels if session.stages.contains(&Stage::Find) => {
             let id = follow_ups(session, outcomes).first()?.id();
@@ -302,7 +307,10 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     };
     let fastest = *timed.first()?;
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
-    let best = *tied.iter().min_by(|a, b| a.preference().cmp(&b.preference()))?;
+    let preference = |timed: &Timed<'a>| (!is_default(&timed.outcome.candidate), timed.workspace());
+    let best = *tied
+        .iter()
+        .min_by(|a, b| preference(a).cmp(&preference(b)).then_with(|| a.outcome.candidate.cmp(&b.outcome.candidate)))?;
     let mut others = HashSet::from([best.solver()]);
     timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
     let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;

@@ -166,14 +166,14 @@ fn no_find_job_without_the_stage_or_without_times() {
 #[test]
 fn the_winner_is_decided_by_the_find_job_of_these_finalists() {
     let mut outcomes = perf();
-    assert!(decide(&session(&Stage::ALL), &outcomes).is_none(), "the find stage has not ended");
+    assert!(decide(&session(&Stage::ALL), &outcomes, |_| false).is_none(), "the find stage has not ended");
     // A find job of other finalists, as a smaller budget left it behind, does not count.
     outcomes.push(outcome(Stage::Find, vec![timed(candidate("A", 1), 0.1, 0.0, 0)]));
-    assert!(decide(&session(&Stage::ALL), &outcomes).is_none());
+    assert!(decide(&session(&Stage::ALL), &outcomes, |_| false).is_none());
     let finals = [("A", 2, 1.1), ("B", 1, 0.9), ("D", 2, 7.0)];
     let finals = finals.map(|(solver, param, ms)| timed(candidate(solver, param), ms, 0.0, 0)).to_vec();
     outcomes.push(outcome(Stage::Find, finals));
-    let decision = decide(&session(&Stage::ALL), &outcomes).unwrap();
+    let decision = decide(&session(&Stage::ALL), &outcomes, |_| false).unwrap();
     assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("B", 1));
     assert_eq!((decision.solvers.len(), decision.ties), (3, 0));
 }
@@ -194,7 +194,7 @@ fn played_off(times: &[(&str, i64, f64, f64, u64)]) -> Vec<Outcome> {
 
 /// The winner's params, solvers with params and time, and ties.
 fn decided(outcomes: &[Outcome]) -> (String, Vec<(String, f64)>, usize) {
-    let decision = decide(&session(&Stage::ALL), outcomes).unwrap();
+    let decision = decide(&session(&Stage::ALL), outcomes, |_| false).unwrap();
     let solvers = decision.solvers.iter().map(|best| (best.outcome.candidate.to_string(), best.timing.median_ms));
     (decision.winner().unwrap().outcome.candidate.to_string(), solvers.collect(), decision.ties)
 }
@@ -240,7 +240,7 @@ proptest! {
             })
             .collect();
         let outcomes = played_off(&times);
-        let decision = decide(&session(&Stage::ALL), &outcomes).unwrap();
+        let decision = decide(&session(&Stage::ALL), &outcomes, |_| false).unwrap();
         let winner = decision.winner().unwrap();
         let ranked = ranked(&outcomes, Stage::Find);
         let tied: Vec<_> = ranked.iter().filter(|timed| timed.ties_with(&ranked[0])).collect();
@@ -291,7 +291,7 @@ async fn a_play_off_of_others_is_followed_by_the_right_one() {
 #[test]
 fn a_perf_only_session_is_decided_by_its_perf_stage() {
     let outcomes = perf();
-    let decision = decide(&session(&[Stage::Perf]), &outcomes).unwrap();
+    let decision = decide(&session(&[Stage::Perf]), &outcomes, |_| false).unwrap();
     assert_eq!(decision.winner().unwrap().outcome.candidate, candidate("A", 2));
 }
 
@@ -299,7 +299,7 @@ fn a_perf_only_session_is_decided_by_its_perf_stage() {
 fn a_tie_goes_to_less_workspace_then_to_the_name() {
     let ties = |first: CandidateOutcome, second: CandidateOutcome| {
         let outcomes = [outcome(Stage::Perf, vec![first, second])];
-        let decision = decide(&session(&[Stage::Perf]), &outcomes).unwrap();
+        let decision = decide(&session(&[Stage::Perf]), &outcomes, |_| false).unwrap();
         (decision.winner().unwrap().outcome.candidate.solver.clone(), decision.ties)
     };
     let (a, b) = (|| candidate("A", 1), || candidate("B", 1));
@@ -308,6 +308,18 @@ fn a_tie_goes_to_less_workspace_then_to_the_name() {
     assert_eq!(ties(timed(a(), 1.2, 0.02, 0), timed(b(), 1.0, 0.02, 64)), ("B".to_string(), 0));
     // No spread at all still leaves the little that two runs of one kernel are apart.
     assert_eq!(ties(timed(a(), 1.004, 0.0, 0), timed(b(), 1.0, 0.0, 0)), ("A".to_string(), 1));
+}
+
+#[test]
+fn what_ties_with_default_params_is_no_reason_to_leave_them() {
+    let decided = |second_ms: f64| {
+        let usual = timed(candidate("B", 7), second_ms, 0.0, 64);
+        let outcomes = [outcome(Stage::Perf, vec![timed(candidate("A", 1), 1.0, 0.0, 0), usual])];
+        let is_default = |candidate: &Candidate| candidate.params == [Value::Int(7)];
+        decide(&session(&[Stage::Perf]), &outcomes, is_default).unwrap().winner().unwrap().outcome.candidate.clone()
+    };
+    assert_eq!(decided(1.004), candidate("B", 7), "more workspace, a later name and no faster");
+    assert_eq!(decided(1.02), candidate("A", 1), "slower is slower");
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Records {
     pub fn add(&mut self, session: &Session, library: Library<'_>, outcomes: &[Outcome], wanted: Wanted) {
         let Some(first) = outcomes.first() else { return };
         let problem = &first.job.problem;
-        let decision = decide(session, outcomes);
+        let decision = decide(session, outcomes, |candidate| library.is_default(candidate));
         if let Problem::Conv(conv) = problem {
             if wanted.find_db
                 && let Some(decision) = &decision

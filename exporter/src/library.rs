@@ -68,6 +68,11 @@ impl Library<'_> {
         }
     }
 
+    /// Whether it is a solver with its default params, as far as those are known.
+    pub(crate) fn is_default(&self, candidate: &Candidate) -> bool {
+        self.default_candidate(&candidate.solver).as_ref() == Some(candidate)
+    }
+
     /// The solver that all are checked against, where there is one.
     pub(crate) fn reference(&self) -> Option<Candidate> {
         match self {

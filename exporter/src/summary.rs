@@ -70,7 +70,8 @@ fn by_name<S: Serializer>(params: &[(String, Value)], serializer: S) -> Result<S
 /// Summarizes the outcomes of one group. `None` if there are none.
 #[must_use]
 pub fn summarize(session: &Session, library: Library<'_>, outcomes: &[Outcome]) -> Option<Summary> {
-    of_decision(decide(session, outcomes).as_ref(), library, outcomes)
+    let decision = decide(session, outcomes, |candidate| library.is_default(candidate));
+    of_decision(decision.as_ref(), library, outcomes)
 }
 
 /// The same where the decision is known already.

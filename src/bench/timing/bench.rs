@@ -59,7 +59,7 @@ impl Bench {
         let candidates = subject.candidates.clone();
         let outcomes = self.two_stages(subject, &candidates).await?;
         let session = session_of(&subject.job);
-        let Some(decision) = decide(&session, &outcomes) else { return Ok(None) };
+        let Some(decision) = decide(&session, &outcomes, |_| false) else { return Ok(None) };
         let won = &decision.winner().context("a decision without a winner")?.outcome.candidate;
         let Some(winner) = candidates.iter().position(|(candidate, _)| candidate == won) else { return Ok(None) };
         let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
@@ -74,7 +74,7 @@ impl Bench {
         let (candidate, runnable) = subject.candidates.get(index).context("no such candidate")?;
         let named = |name: &str| (Candidate { solver: name.to_string(), ..candidate.clone() }, runnable.clone());
         let outcomes = self.two_stages(subject, &[named("BluefinBenchA"), named("BluefinBenchB")]).await?;
-        Ok(decide(&session_of(&subject.job), &outcomes).is_some_and(|decision| decision.ties == 1))
+        Ok(decide(&session_of(&subject.job), &outcomes, |_| false).is_some_and(|decision| decision.ties == 1))
     }
 
     /// The time of each candidate in milliseconds, nothing known of the others.

@@ -69,7 +69,7 @@ async fn from_perf_to_find() {
     assert!(
         find(&outcomes, Stage::Find, GEMM).candidates[0].built.as_ref().unwrap().miopen().unwrap().kernels.is_empty()
     );
-    let decision = decide(&setting.session, &outcomes).unwrap();
+    let decision = decide(&setting.session, &outcomes, |_| false).unwrap();
     assert_eq!(decision.solvers.len(), 3);
     let pins = setting.store.pins(&setting.session.name).await.unwrap();
     assert!(pins["miopen.library"].contains("ROCm 6.3.0") && pins["miopen.library"].contains("solvers "), "{pins:?}");
@@ -247,7 +247,7 @@ async fn miopendriver_finds_tunes_and_is_harvested() {
             assert!(!kernel.options.contains("-mcpu") && !kernel.file.ends_with(".o"), "{kernel:?}");
             kernel.check(&setting.store.blob(kernel.blob.digest).await.unwrap().unwrap()).unwrap();
         }
-        assert_eq!(decide(&setting.session, &outcomes).unwrap().solvers.len(), found.len());
+        assert_eq!(decide(&setting.session, &outcomes, |_| false).unwrap().solvers.len(), found.len());
         assert_eq!(setting.broker.depth(&compile_queue("miopendriver")).await.unwrap(), 0);
         setting.stop().await;
     }
