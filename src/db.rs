@@ -5,7 +5,7 @@ mod convert;
 mod diff;
 mod query;
 
-pub use diff::print as print_diff;
+pub use diff::{Judgement, print as print_diff};
 
 use std::process::ExitCode;
 

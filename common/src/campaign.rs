@@ -307,10 +307,9 @@ pub fn decide<'a>(
     };
     let fastest = *timed.first()?;
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
-    let preference = |timed: &Timed<'a>| (!is_default(&timed.outcome.candidate), timed.workspace());
-    let best = *tied
-        .iter()
-        .min_by(|a, b| preference(a).cmp(&preference(b)).then_with(|| a.outcome.candidate.cmp(&b.outcome.candidate)))?;
+    let is_other = |timed: &Timed<'_>| !is_default(&timed.outcome.candidate);
+    let best =
+        *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
     let mut others = HashSet::from([best.solver()]);
     timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
     let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;

@@ -21,27 +21,38 @@ pub struct DiffArgs {
     before: PathBuf,
     #[arg(value_name = "AFTER")]
     after: PathBuf,
-    /// Times that differ by less are ties
-    #[arg(long, default_value = "5%", value_name = "SHARE")]
-    noise: Share,
-    /// Times that grow by more are regressions
-    #[arg(long, default_value = "10%", value_name = "SHARE")]
-    threshold: Share,
-    /// What is no longer there is a regression too
-    #[arg(long)]
-    deny_gone: bool,
-    /// Keys that are listed of each change, those that changed most first
-    #[arg(long, default_value_t = 10)]
-    top: usize,
+    #[command(flatten)]
+    judgement: Judgement,
     /// Print as JSON, with every key that is not what it was
     #[arg(long)]
     json: bool,
 }
 
+/// What counts as a change, and how much of it is told.
+#[derive(clap::Args)]
+pub struct Judgement {
+    /// Times that differ by less are ties
+    #[arg(long, default_value = "5%", value_name = "SHARE")]
+    pub noise: Share,
+    /// Times that grow by more are regressions
+    #[arg(long, default_value = "10%", value_name = "SHARE")]
+    pub threshold: Share,
+    /// What is no longer there is a regression too
+    #[arg(long)]
+    pub deny_gone: bool,
+    /// Keys that are listed of each change, those that changed most first
+    #[arg(long, default_value_t = 10)]
+    pub top: usize,
+}
+
 impl DiffArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let request =
-            DiffRequest { before: self.before, after: self.after, noise: self.noise.0, threshold: self.threshold.0 };
+        let request = DiffRequest {
+            before: self.before,
+            after: self.after,
+            noise: self.judgement.noise.0,
+            threshold: self.judgement.threshold.0,
+        };
         let diff = {
             let bar = Bar::start();
             diff(&request, &|step| bar.show(step))?
@@ -49,15 +60,16 @@ impl DiffArgs {
         if self.json {
             out::json(&diff)?;
         } else {
-            print(&diff, self.top, self.noise, self.threshold)?;
+            print(&diff, &self.judgement)?;
         }
-        let failed = diff.regressions() > 0 || (self.deny_gone && diff.gone() > 0);
+        let failed = diff.regressions() > 0 || (self.judgement.deny_gone && diff.gone() > 0);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
 /// For people: counts, and the `top` keys of each change.
-pub fn print(diff: &Diff, top: usize, noise: Share, threshold: Share) -> anyhow::Result<()> {
+pub fn print(diff: &Diff, judgement: &Judgement) -> anyhow::Result<()> {
+    let Judgement { noise, threshold, top, .. } = *judgement;
     match diff {
         Diff::Find(find) => print_find(find, top, noise, threshold),
         Diff::Perf(rows) | Diff::Kernel(rows) => print_rows(rows, top),

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use bluefin_exporter::db::diff::{Diff, DiffRequest, Share, diff};
+use bluefin_exporter::db::diff::{Diff, DiffRequest, diff};
 use bluefin_exporter::release::{Catalog, Manifest, ReleaseName};
 use serde_json::json;
 
+use crate::db::Judgement;
 use crate::out;
 use crate::ports::StoreArgs;
 
@@ -19,18 +20,8 @@ pub struct DiffArgs {
     before: ReleaseName,
     #[arg(value_name = "AFTER")]
     after: ReleaseName,
-    /// Times that differ by less are ties
-    #[arg(long, default_value = "5%", value_name = "SHARE")]
-    noise: Share,
-    /// Times that grow by more are regressions
-    #[arg(long, default_value = "10%", value_name = "SHARE")]
-    threshold: Share,
-    /// What is no longer there is a regression too
-    #[arg(long)]
-    deny_gone: bool,
-    /// Keys that are listed of each change, those that changed most first
-    #[arg(long, default_value_t = 10)]
-    top: usize,
+    #[command(flatten)]
+    judgement: Judgement,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -55,13 +46,18 @@ impl DiffArgs {
             let (there, here) = (old.join(name), new.join(name));
             if !there.is_file() || !here.is_file() {
                 // Nothing can be compared with it.
-                failed |= self.deny_gone && !here.is_file();
+                failed |= self.judgement.deny_gone && !here.is_file();
                 self.tell_lone(name, &here, &mut compared)?;
                 continue;
             }
-            let request = DiffRequest { before: there, after: here, noise: self.noise.0, threshold: self.threshold.0 };
+            let request = DiffRequest {
+                before: there,
+                after: here,
+                noise: self.judgement.noise.0,
+                threshold: self.judgement.threshold.0,
+            };
             let found = diff(&request, &|_| {})?;
-            failed |= found.regressions() > 0 || (self.deny_gone && found.gone() > 0);
+            failed |= found.regressions() > 0 || (self.judgement.deny_gone && found.gone() > 0);
             self.tell(name, &found, &mut compared)?;
         }
         if self.json {
@@ -86,7 +82,7 @@ impl DiffArgs {
             return Ok(());
         }
         out::line(format_args!("{name}:"))?;
-        crate::db::print_diff(found, self.top, self.noise, self.threshold)
+        crate::db::print_diff(found, &self.judgement)
     }
 }
 

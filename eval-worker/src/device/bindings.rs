@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use bluefin_common::artifact::{Argument, Launch};
 
-use super::DeviceError;
+use super::{Buffers, DeviceError};
 
 /// Where the copies of a task's buffers and the workspace are, as addresses of the device.
 pub(super) struct Addresses<'a> {
@@ -16,6 +16,18 @@ pub(super) struct Addresses<'a> {
     pub(super) copies: usize,
     /// 0 for a candidate that asks for none.
     pub(super) workspace: u64,
+}
+
+impl<'a> Addresses<'a> {
+    pub(super) fn new<M>(buffers: &Buffers<'a, M>, workspace: Option<&M>, address: impl Fn(&M) -> u64) -> Self {
+        Self {
+            buffers: address(buffers.memory),
+            offsets: buffers.offsets,
+            stride: buffers.stride,
+            copies: buffers.copies,
+            workspace: workspace.map_or(0, address),
+        }
+    }
 }
 
 /// The arguments of all launches for every copy of the buffers.

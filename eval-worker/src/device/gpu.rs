@@ -354,13 +354,7 @@ impl Device for Gpu {
         buffers: &Buffers<'_, Memory>,
         workspace: Option<&Memory>,
     ) -> Result<Bound, DeviceError> {
-        let addresses = Addresses {
-            buffers: buffers.memory.address(),
-            offsets: buffers.offsets,
-            stride: buffers.stride,
-            copies: buffers.copies,
-            workspace: workspace.map_or(0, Memory::address),
-        };
+        let addresses = Addresses::new(buffers, workspace, Memory::address);
         let kernel = |launch: &Launch| {
             let entry = CString::new(launch.entry.as_str())
                 .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;

@@ -143,13 +143,7 @@ impl Device for HostDevice {
         buffers: &Buffers<'_, Memory>,
         workspace: Option<&Memory>,
     ) -> Result<Bound, DeviceError> {
-        let addresses = Addresses {
-            buffers: buffers.memory.address(),
-            offsets: buffers.offsets,
-            stride: buffers.stride,
-            copies: buffers.copies,
-            workspace: workspace.map_or(0, Memory::address),
-        };
+        let addresses = Addresses::new(buffers, workspace, Memory::address);
         Ok(Bound {
             shims: (0..launches.len()).map(|index| module.0.shim(index)).collect::<Result<_, _>>()?,
             bindings: Bindings::new(launches, &addresses)?,
