@@ -10,7 +10,7 @@ use bluefin_common::artifact::Launch;
 use bluefin_common::outcome::{DeviceState, Failure, FailureKind};
 use bluefin_common::target::Target;
 
-use crate::timing::Sample;
+use crate::timing::{Caches, Sample};
 
 /// A device that runs kernels. Memory is plain bytes; what lies where is the caller's business.
 pub trait Device {
@@ -81,8 +81,9 @@ pub struct Run<'a, B> {
     pub first: usize,
     /// How often all launches are made.
     pub count: u32,
-    /// Whether everything is evicted from the caches before; that is not timed.
-    pub flush: bool,
+    /// Whether all that the launches use is evicted from the caches before; that is not timed. No two of them use the same
+    /// copy then.
+    pub evict: bool,
 }
 
 /// Bytes that [`check_memory`] writes and reads.
@@ -121,8 +122,7 @@ pub struct Description {
     pub target: Target,
     /// Unique over machines; empty where the device has none.
     pub uuid: String,
-    /// Size of the last-level cache in bytes.
-    pub cache_bytes: u64,
+    pub caches: Caches,
 }
 
 /// What a device refuses.

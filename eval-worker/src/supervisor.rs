@@ -13,11 +13,11 @@ use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
 use bluefin_common::wire;
 use bytes::Bytes;
 
-use self::process::{ChildProcess, Lost};
+use self::process::{ChildProcess, Lost, Patience};
 pub use self::translators::Translators;
 use crate::metrics::Metrics;
 use crate::protocol::{Identity, Place, Reply, Request, Spent};
-use crate::timing::{Limits, better};
+use crate::timing::{Limits, MAX_PREPARATION, better};
 
 /// Tries to start a child, or to run a reference, before it is given up.
 const TRIES: u32 = 3;
@@ -58,7 +58,11 @@ impl ChildConfig {
     }
 }
 
-/// How long a child may be silent.
+/// Times that a candidate may take as long as it may be silent: to be loaded, to run, to run again where something is wrong, and
+/// for the six samples that are taken whatever the budget.
+const STEPS: u32 = 9;
+
+/// How long a child may be silent. How long it may take for a result follows from that and from the timing protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
     /// After it was started.
@@ -86,6 +90,27 @@ impl Deadlines {
     fn step(&self, incumbent_ms: Option<f64>) -> Duration {
         let of_incumbent = incumbent_ms.unwrap_or_default() * self.step_of_incumbent / 1000.0;
         Duration::try_from_secs_f64(of_incumbent).map_or(self.step, |of_incumbent| self.step.max(of_incumbent))
+    }
+
+    fn of_start(&self) -> Patience {
+        Patience { silence: self.start, result: self.start }
+    }
+
+    fn of_translation(&self) -> Patience {
+        Patience { silence: self.reference, result: self.reference }
+    }
+
+    /// Inputs are made, then the reference runs.
+    fn of_reference(&self) -> Patience {
+        Patience { silence: self.reference, result: self.reference * 2 }
+    }
+
+    /// Of one candidate, or of `together` candidates whose results come at the same time.
+    fn of_candidates(&self, together: usize, incumbent_ms: Option<f64>, limits: &Limits) -> Patience {
+        let silence = self.step(incumbent_ms);
+        let budget = Duration::try_from_secs_f64(limits.sample_budget_ms / 1000.0).unwrap_or_default();
+        let one = silence.saturating_mul(STEPS).saturating_add(budget).saturating_add(MAX_PREPARATION);
+        Patience { silence, result: one.saturating_mul(u32::try_from(together).unwrap_or(u32::MAX)) }
     }
 }
 
@@ -239,6 +264,7 @@ impl DeviceWorker {
                     *result = Some(new);
                 }
             }
+            let overran = matches!(asked, Err(Lost::Overran { .. }));
             let (culprit, failure) = match asked {
                 Ok(tainted) => {
                     let failure = if tainted {
@@ -258,6 +284,14 @@ impl DeviceWorker {
             // Whoever has a result was done with: the next one had not said yet that it is its turn.
             let culprit = culprit.filter(|culprit| matches!(results.get(*culprit), Some(None)));
             unexplained += u32::from(culprit.is_none());
+            if culprit.is_none() && overran && unexplained > 1 {
+                // One after the other would take as long again each.
+                results
+                    .iter_mut()
+                    .filter(|result| result.is_none())
+                    .for_each(|result| *result = Some(Err(failure.clone())));
+                continue;
+            }
             let first_open = || results.iter().position(Option::is_none);
             let culprit = culprit.or_else(|| first_open().filter(|_| unexplained >= TRIES));
             if let Some(result) = culprit.and_then(|culprit| results.get_mut(culprit)) {
@@ -290,7 +324,9 @@ impl DeviceWorker {
             Stage::Perf => Request::Evaluate { candidates, incumbent_ms, limits },
             Stage::Find => Request::PlayOff { candidates, seed: work.seed, careful, limits },
         };
-        match child.ask(&request, &codes, self.config.deadlines.step(incumbent_ms)).await? {
+        let together = if work.stage == Stage::Find { open.len() } else { 1 };
+        let patience = self.config.deadlines.of_candidates(together, incumbent_ms, &limits);
+        match child.ask(&request, &codes, patience).await? {
             Reply::Done { tainted, state, spent } => {
                 child.spent += spent;
                 self.state = state;
@@ -317,7 +353,8 @@ impl DeviceWorker {
                 return Ok(Ok(child));
             }
             child.task = None;
-            let reply = child.ask(&request, &[work.reference.as_ref()], self.config.deadlines.reference).await;
+            let patience = self.config.deadlines.of_reference();
+            let reply = child.ask(&request, &[work.reference.as_ref()], patience).await;
             if let Ok(Reply::Prepared { spent, .. }) = &reply {
                 self.account(*spent);
             }
@@ -340,7 +377,7 @@ impl DeviceWorker {
                     failure = self.bury(child, lost).await?.1;
                 }
                 Err(lost) => {
-                    let hung = matches!(lost, Lost::Hung { .. });
+                    let hung = matches!(lost, Lost::Hung { .. } | Lost::Overran { .. });
                     failure = self.bury(child, lost).await?.1;
                     if hung {
                         break;
@@ -406,5 +443,15 @@ mod tests {
         assert_eq!(deadlines.step(Some(1.0)), Duration::from_secs(10));
         assert_eq!(deadlines.step(Some(2000.0)), Duration::from_secs(40));
         assert_eq!(deadlines.step(Some(f64::NAN)), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_candidate_has_a_limit_that_follows_from_the_protocol() {
+        let deadlines = Deadlines { step: Duration::from_secs(1), ..Deadlines::default() };
+        let limits = Limits { sample_budget_ms: 500.0, ..Limits::default() };
+        let seconds = |together, limits| deadlines.of_candidates(together, None, &limits).result.as_secs_f64();
+        assert_eq!([1, 4].map(|together| seconds(together, limits)), [12.5, 50.0]);
+        assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 12.0);
+        assert!(seconds(usize::MAX, limits) > 1e6);
     }
 }

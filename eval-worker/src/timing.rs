@@ -4,7 +4,7 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 3 of the protocol is, and whom each rule is from:
+//! What version 4 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
@@ -12,20 +12,21 @@
 //! | one launch of each candidate is not timed, and is what is checked | the child | MIOpen issue 1993: first launches take 100 times as long |
 //! | three probes, the last two at once; the end if the fastest is 1.5 times the incumbent, 2 times below 50 µs | [`measure`] | MIOpen issues 1536, 2833, 3294: one probe rejects good candidates, short kernels need more tolerance |
 //! | the end after one probe of 10 times the incumbent | [`measure`] | OpenTuner's limit on the time of a trial |
-//! | cold caches: buffers rotate, or the caches are flushed outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
+//! | cold caches: buffers rotate, or what a launch uses is evicted outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
 //! | samples are queued on the device before the first is waited for, as many as take 50 ms | [`measure`], [`play_off`] | Triton's `do_bench`: the host's launch is no part of a time, and no pause lets the clock fall |
 //! | kernels below 20 µs in batches of 1 ms, others in batches of at least 0.3 ms | [`measure`] | rocMLIR issue 2119 |
 //! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
+//! | the budget is of the device's time: evictions, rests and pauses count | [`Limits`] | nvbench's `timeout`, Google Benchmark's `use_real_time` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
+mod cooling;
 mod do_bench;
 mod measure;
 mod play_off;
 mod recorded;
-mod rotation;
 mod series;
 #[cfg(test)]
 mod simulated;
@@ -38,15 +39,15 @@ use bluefin_common::outcome::{Failure, Timing};
 use serde::{Deserialize, Serialize};
 
 pub use clock::ClockWatch;
+pub use cooling::{Caches, Cooling};
 pub use measure::{measure, measure_by};
 pub use play_off::play_off;
 pub use recorded::Recorded;
-pub use rotation::Cooling;
 pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// What one sample takes at least, in milliseconds: kernels that are faster are timed in batches. A launch on its own takes a
 /// microsecond or two more than one of a batch. From here on that is less than what no two runs of one kernel agree on, so it
@@ -86,6 +87,9 @@ impl Default for StopRule {
     }
 }
 
+/// What warming up a device and waiting for its clock may take before a candidate, at most: one second and two.
+pub const MAX_PREPARATION: Duration = Duration::from_secs(3);
+
 /// What a device says of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -104,6 +108,15 @@ pub struct Trial {
     pub batch: u32,
 }
 
+/// Samples that were taken together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// In the order in which they were asked for.
+    pub samples: Vec<Sample>,
+    /// Milliseconds that they kept the device from other work, with what was done before and between them.
+    pub wall_ms: f64,
+}
+
 /// Runs candidates and says how long they took.
 pub trait Sampler {
     type Error;
@@ -112,7 +125,7 @@ pub trait Sampler {
     ///
     /// # Errors
     /// If the device refuses one of them. None of their samples is known then.
-    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error>;
+    fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Self::Error>;
 
     /// Whether an error broke the device, so that whatever is asked next fails as well.
     fn is_broken(&self) -> bool;
@@ -144,6 +157,8 @@ pub enum Cache {
     Cold,
     /// What the launch before it left there.
     Warm,
+    /// None of its data, by copies of the buffers alone, also where the device could evict what a launch uses. To compare with.
+    Rotated,
 }
 
 /// When to sample, and when to stop.
@@ -160,7 +175,8 @@ pub enum Rule {
 /// What a measurement may cost, and under which conditions it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Time on the device for the samples of one candidate, in milliseconds. The probes are taken in any case.
+    /// Time that the device has for the samples of one candidate, in milliseconds: launches, and all evictions, rests and pauses
+    /// between them. The probes are taken in any case.
     pub sample_budget_ms: f64,
     /// Memory for the copies of a problem's buffers that keep the cache cold, in bytes.
     pub rotation_bytes: u64,

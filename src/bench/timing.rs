@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bluefin_common::session::SessionName;
-use bluefin_eval_worker::timing::{Estimator, Limits, Rule, median};
+use bluefin_eval_worker::timing::{Cache, Estimator, Limits, Rule, median};
 
 use self::bench::{Bench, Tuned};
 use self::subjects::Subject;
 use super::Figure;
 
+/// Times that each way to keep the cache cold is tried on a winner.
+const COOLED: usize = 5;
 /// Processes whose medians are compared.
 const PROCESSES: usize = 5;
 /// Problems whose medians are compared.
@@ -62,9 +64,12 @@ impl TimingArgs {
         let mut bench = Bench::start(&self.device).await?;
 
         let (tuned, mut figures) = tune(&mut bench, &mut subjects).await?;
-        figures.extend(exhaust(&self.device, &mut bench, &subjects, &tuned).await?);
+        figures.extend(exhaust(&mut bench, &subjects, &tuned).await?);
         figures.extend(ties(&mut bench, &subjects, &tuned, self.trials).await?);
         figures.extend(repeats(&self.device, &subjects, &tuned).await?);
+        if self.device == "host" {
+            figures.extend(coolings(&mut bench, &subjects, &tuned).await?);
+        }
         Ok(figures)
     }
 }
@@ -130,15 +135,9 @@ async fn tune(bench: &mut Bench, subjects: &mut [Subject]) -> anyhow::Result<(Ve
 }
 
 /// Times all candidates with Triton's rule, and looks where the tuned winners stand.
-async fn exhaust(
-    device: &str,
-    bench: &mut Bench,
-    subjects: &[Subject],
-    tuned: &[Option<Tuned>],
-) -> anyhow::Result<Vec<Figure>> {
-    // Without memory for copies the cache is flushed before each launch, as Triton does it. That of a CPU would take hours.
-    let rotation_bytes = if device == "host" { Limits::default().rotation_bytes } else { 0 };
-    let limits = Limits { rule: Rule::DoBench, rotation_bytes, ..Limits::default() };
+async fn exhaust(bench: &mut Bench, subjects: &[Subject], tuned: &[Option<Tuned>]) -> anyhow::Result<Vec<Figure>> {
+    // Without memory for copies a GPU's cache is flushed before each launch, as Triton does it.
+    let limits = Limits { rule: Rule::DoBench, rotation_bytes: 0, ..Limits::default() };
     let before = bench.spent();
     let mut losses = Vec::new();
     for (index, (subject, tuned)) in subjects.iter().zip(tuned).enumerate() {
@@ -202,7 +201,7 @@ async fn repeats(device: &str, subjects: &[Subject], tuned: &[Option<Tuned>]) ->
     for _ in 0..PROCESSES {
         let mut bench = Bench::start(device).await.context("a fresh process")?;
         for ((subject, winner), medians) in winners.iter().zip(&mut medians) {
-            medians.extend(bench.one(subject, *winner).await?);
+            medians.extend(bench.one(subject, *winner, &Limits::default()).await?);
         }
     }
     let deviation = |medians: &Vec<f64>| {
@@ -214,5 +213,35 @@ async fn repeats(device: &str, subjects: &[Subject], tuned: &[Option<Tuned>]) ->
     Ok(vec![
         Figure::new("a median in one of 5 processes from that of all, at worst", 100.0 * worst, "%"),
         Figure::new("the same, for the problem in the middle", 100.0 * median(&typical), "%"),
+    ])
+}
+
+/// Measures winners with what a launch uses evicted before it, and with copies that rotate through the cache, in turn.
+async fn coolings(bench: &mut Bench, subjects: &[Subject], tuned: &[Option<Tuned>]) -> anyhow::Result<Vec<Figure>> {
+    let ways = [Cache::Cold, Cache::Rotated, Cache::Warm];
+    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    for (subject, tuned) in subjects.iter().zip(tuned) {
+        let Some(tuned) = tuned else { continue };
+        let mut medians = ways.map(|_| Vec::new());
+        for _ in 0..COOLED {
+            for (cache, medians) in ways.into_iter().zip(&mut medians) {
+                let limits = Limits { cache, ..Limits::default() };
+                medians.extend(bench.one(subject, tuned.winner, &limits).await?);
+            }
+        }
+        let [evicted, rotated, kept] = medians.map(|medians| median(&medians));
+        eprintln!("{}: {evicted:.4} ms evicted, {rotated:.4} ms rotated, {kept:.4} ms warm", subject.job.problem);
+        cold.push(evicted / rotated);
+        warm.push(kept / rotated);
+    }
+    let worst = cold.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
+    Ok(vec![
+        Figure::new("a cold time by eviction from one by rotation, at worst", 100.0 * worst, "%"),
+        Figure::new("the same, for the problem in the middle", 100.0 * (median(&cold) - 1.0), "%"),
+        Figure::new(
+            "a warm time from one by rotation, for the problem in the middle",
+            100.0 * (median(&warm) - 1.0),
+            "%",
+        ),
     ])
 }

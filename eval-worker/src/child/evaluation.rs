@@ -1,7 +1,7 @@
 //! Loads, checks and times candidates.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::{Launch, Prepared, Task};
 use bluefin_common::digest::Digest;
@@ -11,10 +11,10 @@ use super::posed::{Finding, Posed};
 use super::reporter::Reporter;
 use crate::device::{Device, DeviceError, MAX_RUNS, Run};
 use crate::protocol::{Activity, Step};
-use crate::timing::{Cooling, Limits, Sample, Sampler, Trial};
+use crate::timing::{Cooling, Limits, Sample, Sampler, Taken, Trial};
 
-/// Launches that one sample is the mean of, where each needs a flush that takes longer than itself.
-const MAX_FLUSHES: u32 = 16;
+/// Evictions for one sample at most, where each may take longer than the launches that follow it.
+const MAX_EVICTIONS: usize = 16;
 
 /// A candidate that is loaded, bound to all copies of the buffers, and right.
 pub(super) struct Checked<D: Device> {
@@ -86,48 +86,58 @@ pub(super) struct Stand<'a, D: Device> {
 }
 
 impl<D: Device> Stand<'_, D> {
-    /// Samples of as many trials as a device takes at once.
-    fn at_once(&self, trials: &[Trial]) -> Result<Vec<Sample>, Failure> {
+    /// What a device takes at once of `parts`, each of which is a part of a trial.
+    fn at_once(&self, parts: &[Trial]) -> Result<Vec<Sample>, Failure> {
         let cooling = self.posed.cooling();
-        let chosen: Vec<&Checked<D>> = trials.iter().filter_map(|trial| self.candidates.get(trial.candidate)).collect();
+        let chosen: Vec<&Checked<D>> = parts.iter().filter_map(|part| self.candidates.get(part.candidate)).collect();
         let index = chosen.first().map(|first| first.index);
         // Of several it is not known which one is on the device.
         let candidate = index.filter(|index| chosen.iter().all(|one| one.index == *index));
         self.reporter.working(Activity { step: Step::Time, candidate })?;
         let mut runs = Vec::new();
-        for (one, trial) in chosen.into_iter().zip(trials) {
+        for (one, part) in chosen.into_iter().zip(parts) {
             let first = self.posed.next.get();
-            self.posed.next.set((first + trial.batch as usize) % cooling.copies());
-            runs.push(Run { bound: &one.bound, first, count: trial.batch, flush: cooling == Cooling::Flush });
+            self.posed.next.set((first + part.batch as usize) % cooling.copies());
+            runs.push(Run { bound: &one.bound, first, count: part.batch, evict: matches!(cooling, Cooling::Evict(_)) });
         }
         let samples = self.reporter.on_device(|| self.device.time(&runs))?;
         self.reporter.sampled(samples.iter().map(|sample| sample.ms).sum());
         Ok(samples)
     }
+}
 
-    /// Where each launch needs a flush of its own: the mean of some.
-    fn flushed(&self, trial: Trial) -> Result<Sample, Failure> {
-        let launches = trial.batch.clamp(1, MAX_FLUSHES);
-        let samples = self.at_once(&vec![Trial { batch: 1, ..trial }; launches as usize])?;
-        let ms = samples.iter().map(|sample| sample.ms).sum::<f64>() / f64::from(launches);
-        Ok(Sample { ms, clock_mhz: samples.last().and_then(|sample| sample.clock_mhz) })
-    }
+/// A trial in parts that are run without a pause: where launches are evicted for, each has as many as there are copies.
+fn parts(trial: Trial, cooling: Cooling) -> Vec<Trial> {
+    let batch = trial.batch.max(1);
+    let most = match cooling {
+        Cooling::Rotate(_) => batch,
+        Cooling::Evict(copies) => u32::try_from(copies).unwrap_or(batch).clamp(1, batch),
+    };
+    let starts = (0..batch).step_by(most as usize).take(MAX_EVICTIONS);
+    starts.map(|start| Trial { batch: most.min(batch - start), ..trial }).collect()
 }
 
 impl<D: Device> Sampler for Stand<'_, D> {
     type Error = Failure;
 
-    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Failure> {
-        if self.posed.cooling() == Cooling::Flush && trials.iter().any(|trial| trial.batch > 1) {
-            return trials.iter().map(|trial| self.flushed(*trial)).collect();
+    fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Failure> {
+        let start = Instant::now();
+        let cooling = self.posed.cooling();
+        let parts: Vec<Vec<Trial>> = trials.iter().map(|trial| parts(*trial, cooling)).collect();
+        let all: Vec<Trial> = parts.iter().flatten().copied().collect();
+        let mut readings = Vec::new();
+        for parts in all.chunks(MAX_RUNS) {
+            readings.extend(self.at_once(parts)?);
         }
-        let mut samples = Vec::new();
-        for trials in trials.chunks(MAX_RUNS) {
-            samples.extend(self.at_once(trials)?);
-        }
-        let mean =
-            |(sample, trial): (Sample, &Trial)| Sample { ms: sample.ms / f64::from(trial.batch.max(1)), ..sample };
-        Ok(samples.into_iter().zip(trials).map(mean).collect())
+        let mut readings = readings.into_iter();
+        let sample = |parts: &Vec<Trial>| {
+            let readings: Vec<Sample> = readings.by_ref().take(parts.len()).collect();
+            let launches: u32 = parts.iter().map(|part| part.batch).sum();
+            let ms = readings.iter().map(|reading| reading.ms).sum::<f64>() / f64::from(launches.max(1));
+            Sample { ms, clock_mhz: readings.last().and_then(|reading| reading.clock_mhz) }
+        };
+        let samples = parts.iter().map(sample).collect();
+        Ok(Taken { samples, wall_ms: start.elapsed().as_secs_f64() * 1000.0 })
     }
 
     fn is_broken(&self) -> bool {
@@ -144,5 +154,24 @@ impl<D: Device> Sampler for Stand<'_, D> {
 impl From<DeviceError> for Finding {
     fn from(error: DeviceError) -> Self {
         Failure::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_is_made_in_parts_of_as_many_launches_as_there_are_copies() {
+        let parts = |batch, cooling| {
+            let parts = parts(Trial { candidate: 3, batch }, cooling);
+            assert!(parts.iter().all(|part| part.candidate == 3));
+            parts.into_iter().map(|part| part.batch).collect::<Vec<_>>()
+        };
+        assert_eq!(parts(1000, Cooling::Rotate(7)), [1000]);
+        assert_eq!(parts(1000, Cooling::Evict(4096)), [1000]);
+        assert_eq!(parts(1000, Cooling::Evict(400)), [400, 400, 200]);
+        assert_eq!(parts(1000, Cooling::Evict(1)), [1; MAX_EVICTIONS]);
+        assert_eq!(parts(0, Cooling::Evict(1)), [1]);
     }
 }

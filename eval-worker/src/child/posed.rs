@@ -154,7 +154,7 @@ impl<D: Device> Posed<D> {
         let bytes = self.layout.bytes;
         let memory = device.allocate(bytes)?;
         device.copy((&self.sets.memory, ORIGINAL), (&memory, ORIGINAL), bytes)?;
-        self.sets = Sets { memory, cooling: Cooling::Flush, copies: 0, checker: None };
+        self.sets = Sets { memory, cooling: Cooling::Evict(1), copies: 0, checker: None };
         Ok(())
     }
 
@@ -349,9 +349,9 @@ impl<D: Device> Sets<D> {
             let bytes = set_bytes.saturating_mul(copies + 1).saturating_add(Places::REPORT_BYTES);
             Ok(Self { memory: device.allocate(bytes)?, cooling, copies, checker: None })
         };
-        let cooling = Cooling::choose(limits.cache, set_bytes, device.description().cache_bytes, limits.rotation_bytes);
+        let cooling = Cooling::choose(limits.cache, set_bytes, device.description().caches, limits.rotation_bytes);
         allocate(cooling).or_else(|_: DeviceError| {
-            allocate(if limits.cache == Cache::Warm { Cooling::Rotate(1) } else { Cooling::Flush })
+            allocate(if limits.cache == Cache::Warm { Cooling::Rotate(1) } else { Cooling::Evict(1) })
         })
     }
 }

@@ -30,7 +30,7 @@ use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
 use super::{Buffers, Description, Device, DeviceError, MAX_RUNS, Run, check_memory, image};
 use crate::inventory::{DeviceInfo, Listing};
-use crate::timing::Sample;
+use crate::timing::{Caches, Sample};
 
 /// Launches of the memory fill that is the spin of a GPU without kernels of ours.
 const SPIN_FILLS: u32 = 4;
@@ -90,7 +90,7 @@ pub struct Gpu {
     instruments: Option<Instruments>,
     telemetry: Telemetry,
     heat: Cell<Option<(Instant, Heat)>>,
-    /// What a flush writes; `None` where memory is too short for it.
+    /// What an eviction writes; `None` where memory is too short for it.
     eviction: OnceCell<Option<(Memory, u64)>>,
     broken: Cell<bool>,
 }
@@ -144,7 +144,8 @@ impl Gpu {
             name: format!("{name})"),
             target: facts.target,
             uuid: info.uuid.clone(),
-            cache_bytes: facts.cache_bytes,
+            // Whatever is to be evicted, all is.
+            caches: Caches { bytes: facts.cache_bytes, by_line: false },
         };
         let telemetry = Telemetry::new(interface, &info.pci, &info.uuid);
         Ok(Self {
@@ -228,7 +229,7 @@ impl Gpu {
 
     /// Writes over more than the caches hold.
     fn evict(&self) -> Result<(), DeviceError> {
-        let bytes = self.description.cache_bytes.saturating_mul(2);
+        let bytes = self.description.caches.bytes.saturating_mul(2);
         let memory =
             self.eviction.get_or_init(|| Memory::allocate(&self.runtime, bytes).ok().map(|memory| (memory, bytes)));
         match memory {
@@ -388,7 +389,7 @@ impl Device for Gpu {
                 let copies = run.bound.bindings.copies();
                 (0..run.count as usize).try_for_each(|launch| self.enqueue(run.bound, (run.first + launch) % copies))
             },
-            |index| if runs.get(index).is_some_and(|run| run.flush) { self.evict() } else { Ok(()) },
+            |index| if runs.get(index).is_some_and(|run| run.evict) { self.evict() } else { Ok(()) },
         ))
     }
 }

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 mod cpu;
+mod eviction;
 mod library;
 mod memory;
 
@@ -29,7 +30,7 @@ const LINE: usize = 64;
 /// The CPU that this process runs on.
 pub struct HostDevice {
     description: Description,
-    /// What a flush fills the cache with, twice its size; made by the first flush.
+    /// What a sweep fills the cache with, twice its size; made by the first sweep.
     filler: RefCell<Vec<u8>>,
 }
 
@@ -39,12 +40,12 @@ impl HostDevice {
         Self { description: cpu::describe(), filler: RefCell::default() }
     }
 
-    /// Evicts everything from the caches.
-    fn flush(&self) -> Result<(), DeviceError> {
-        let wanted = self.description.cache_bytes.saturating_mul(2);
+    /// Evicts everything from the caches, where lines can not be evicted.
+    fn sweep(&self) -> Result<(), DeviceError> {
+        let wanted = self.description.caches.bytes.saturating_mul(2);
         let mut filler = self.filler.borrow_mut();
         if filler.is_empty() {
-            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to flush the cache with"));
+            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to sweep the cache with"));
             let bytes = usize::try_from(wanted).map_err(|_| refused())?;
             filler.try_reserve_exact(bytes).map_err(|_| refused())?;
             filler.resize(bytes, 0);
@@ -74,8 +75,10 @@ pub struct Module(Rc<Library>);
 pub struct Bound {
     shims: Vec<Shim>,
     bindings: Bindings,
-    /// What the arguments point to in turn, and the code behind the shims.
-    _memory: [Option<Memory>; 2],
+    /// The copies of the buffers, where the first one starts, and bytes from one to the next.
+    buffers: (Memory, u64, u64),
+    _workspace: Option<Memory>,
+    /// The code behind the shims.
     _library: Rc<Library>,
 }
 
@@ -147,7 +150,12 @@ impl Device for HostDevice {
         Ok(Bound {
             shims: (0..launches.len()).map(|index| module.0.shim(index)).collect::<Result<_, _>>()?,
             bindings: Bindings::new(launches, &addresses)?,
-            _memory: [Some(buffers.memory.clone()), workspace.cloned()],
+            buffers: (
+                buffers.memory.clone(),
+                buffers.offsets.iter().copied().min().unwrap_or_default(),
+                buffers.stride,
+            ),
+            _workspace: workspace.cloned(),
             _library: Rc::clone(&module.0),
         })
     }
@@ -159,10 +167,12 @@ impl Device for HostDevice {
 
     fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {
         let sample = |run: &Run<'_, Bound>| {
-            if run.flush {
-                self.flush()?;
-            }
             let copies = run.bound.bindings.copies();
+            if run.evict && eviction::BY_LINE {
+                (0..run.count as usize).for_each(|launch| run.bound.evict((run.first + launch) % copies));
+            } else if run.evict {
+                self.sweep()?;
+            }
             let mut copy = run.first % copies;
             let start = Instant::now();
             for _ in 0..run.count {
@@ -179,6 +189,12 @@ impl Device for HostDevice {
 }
 
 impl Bound {
+    /// Evicts the buffers of `copy`.
+    fn evict(&self, copy: usize) {
+        let (memory, first, stride) = &self.buffers;
+        memory.evict(first + copy as u64 * stride, *stride);
+    }
+
     /// Runs all launches on `copy`, which is less than the number of copies.
     #[inline]
     fn call(&self, copy: usize) {

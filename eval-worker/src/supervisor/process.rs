@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind, Timing};
@@ -47,11 +47,22 @@ pub(super) struct ChildProcess {
     pub(super) task: Option<Digest>,
 }
 
+/// How long a child is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// The longest time without a sign of life.
+    pub(super) silence: Duration,
+    /// The longest time to the next result, whatever the signs: who is busy need not get anywhere.
+    pub(super) result: Duration,
+}
+
 /// Why a child is of no use any more.
 #[derive(Debug)]
 pub(super) enum Lost {
     /// It was silent for too long.
     Hung { deadline: Duration },
+    /// It gave signs of life for too long, and no result.
+    Overran { limit: Duration },
     /// It closed its pipe.
     Ended,
     /// What it says makes no sense.
@@ -113,14 +124,14 @@ impl ChildProcess {
             device: Identity::default(),
             task: None,
         };
-        match process.ask(&Request::Start { place }, &[], config.deadlines.start).await {
+        match process.ask(&Request::Start { place }, &[], config.deadlines.of_start()).await {
             Ok(Reply::Started { device }) => {
                 process.device = device;
                 Ok(process)
             }
             Ok(other) => Err(failed(format!("unexpected reply {other:?}"))),
             Err(lost) => {
-                let hung = matches!(lost, Lost::Hung { .. });
+                let hung = matches!(lost, Lost::Hung { .. } | Lost::Overran { .. });
                 let obituary = process.bury(lost).await;
                 Err(match obituary.stuck {
                     Some(pid) => DeviceError::Stuck { pid },
@@ -131,24 +142,28 @@ impl ChildProcess {
         }
     }
 
-    /// Sends a request and waits for its answer, as long as the child says something every `deadline`.
+    /// Sends a request and waits for its answer, as long as `patience` lasts.
     pub(super) async fn ask(
         &mut self,
         request: &Request,
         artifacts: &[&[u8]],
-        deadline: Duration,
+        Patience { silence, result: limit }: Patience,
     ) -> Result<Reply, Lost> {
         self.activity = None;
         self.evaluated.clear();
         self.spent = Spent::default();
         self.spin_ms = None;
-        let hung = |_| Lost::Hung { deadline };
+        let hung = |_| Lost::Hung { deadline: silence };
         // The child reads all of a request before it answers, so writing first can not lock up both.
-        timeout(deadline, send(&mut self.stdin, request, artifacts)).await.map_err(hung)??;
+        timeout(silence, send(&mut self.stdin, request, artifacts)).await.map_err(hung)??;
+        let mut since = Instant::now();
         loop {
-            match timeout(deadline, receive(&mut self.stdout)).await.map_err(hung)?? {
+            let left = limit.saturating_sub(since.elapsed());
+            let lost = |_| if left < silence { Lost::Overran { limit } } else { Lost::Hung { deadline: silence } };
+            match timeout(silence.min(left), receive(&mut self.stdout)).await.map_err(lost)?? {
                 Some(Reply::Working(activity)) => self.activity = Some(activity),
                 Some(Reply::Evaluated { candidate, result, spent, spin_ms }) => {
+                    since = Instant::now();
                     self.evaluated.push((candidate, result));
                     self.spent += spent;
                     self.spin_ms = spin_ms.or(self.spin_ms);
@@ -164,7 +179,7 @@ impl ChildProcess {
         // One that ended by itself has a status to tell; what is left of its group is killed after that.
         let ended = match lost {
             Lost::Ended => timeout(LAST_WORDS, self.child.wait()).await.ok().and_then(Result::ok),
-            Lost::Hung { .. } | Lost::Garbled { .. } | Lost::Tainted => None,
+            Lost::Hung { .. } | Lost::Overran { .. } | Lost::Garbled { .. } | Lost::Tainted => None,
         };
         let pid = self.child.id();
         self.kill();
@@ -175,6 +190,10 @@ impl ChildProcess {
         let (kind, cause, what) = match (&lost, ended) {
             (Lost::Hung { deadline }, _) => {
                 (FailureKind::Hang, "hang", format!("killed after {:.1} s without a sign", deadline.as_secs_f64()))
+            }
+            (Lost::Overran { limit }, _) => {
+                let what = format!("killed after {:.1} s without a result", limit.as_secs_f64());
+                (FailureKind::Hang, "overrun", what)
             }
             (Lost::Tainted, _) => (FailureKind::Fault, "tainted", "broke the device".to_string()),
             (Lost::Garbled { reason }, _) => (FailureKind::Fault, "garbled", format!("damaged its process: {reason}")),
@@ -258,7 +277,14 @@ fn describe(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use bluefin_common::wire;
+
+    use super::super::Deadlines;
     use super::*;
+    use crate::protocol::{Step, write_frame};
 
     #[test]
     fn statuses() {
@@ -266,6 +292,42 @@ mod tests {
         assert_eq!(describe(ExitStatus::from_raw(6)), "killed by SIGABRT");
         assert_eq!(describe(ExitStatus::from_raw(34)), "killed by signal 34");
         assert_eq!(describe(ExitStatus::from_raw(3 << 8)), "ended its process with exit code 3");
+    }
+
+    /// A child that is started, then says `replies` over and over.
+    async fn chatterer(folder: &Path, replies: &[Reply]) -> ChildProcess {
+        let frames = |replies: &[Reply]| {
+            let mut frames = Vec::new();
+            replies.iter().for_each(|reply| write_frame(&mut frames, &wire::encode(reply).unwrap()).unwrap());
+            frames
+        };
+        std::fs::write(folder.join("started"), frames(&[Reply::Started { device: Identity::default() }])).unwrap();
+        std::fs::write(folder.join("replies"), frames(replies)).unwrap();
+        let script = "cat started; while cat replies; do sleep 0.01; done";
+        let command = ["env", "-C", &folder.display().to_string(), "sh", "-c", script].map(OsString::from);
+        let config = ChildConfig::new(command.to_vec(), Deadlines::default());
+        ChildProcess::start(&config, Place::One(None)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn signs_of_life_are_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let working = Reply::Working(Activity { step: Step::Time, candidate: Some(7) });
+        let patience = Patience { silence: Duration::from_secs(60), result: Duration::from_millis(300) };
+        let mut child = chatterer(folder.path(), std::slice::from_ref(&working)).await;
+        let lost = child.ask(&Request::Translate, &[], patience).await.unwrap_err();
+        assert!(matches!(lost, Lost::Overran { .. }), "{lost:?}");
+        let obituary = child.bury(lost).await;
+        assert_eq!((obituary.candidate, obituary.failure.kind), (Some(7), FailureKind::Hang));
+        assert_eq!(obituary.failure.detail, "killed after 0.3 s without a result while it was timed");
+
+        // A result is one more time to wait for the next.
+        let result = Err(Failure::new(FailureKind::WrongResult, ""));
+        let evaluated = Reply::Evaluated { candidate: 1, result, spent: Spent::default(), spin_ms: None };
+        let mut child = chatterer(folder.path(), &[working, evaluated]).await;
+        let asked = child.ask(&Request::Translate, &[], Patience { result: Duration::from_secs(2), ..patience });
+        assert!(timeout(Duration::from_secs(4), asked).await.is_err(), "it goes on while results come");
+        assert!(child.evaluated.len() > 1);
     }
 
     #[tokio::test]

@@ -39,7 +39,7 @@ impl Translators {
         }
         let _slot = self.slots.acquire().await.ok()?;
         let mut process = self.process().await?;
-        let reply = process.ask(&Request::Translate, &[code.as_ref()], self.child.deadlines.reference).await;
+        let reply = process.ask(&Request::Translate, &[code.as_ref()], self.child.deadlines.of_translation()).await;
         match reply {
             Ok(Reply::Translated { image }) => {
                 self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);

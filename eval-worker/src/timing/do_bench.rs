@@ -21,12 +21,12 @@ pub(super) fn do_bench<S: Sampler>(sampler: &mut S, limits: &Limits) -> Result<T
     sample(1)?;
     let mut estimate_ms = 0.0;
     for _ in 0..ESTIMATE {
-        estimate_ms += sample(1)?.iter().map(|sample| sample.ms).sum::<f64>() / f64::from(ESTIMATE);
+        estimate_ms += sample(1)?.samples.iter().map(|sample| sample.ms).sum::<f64>() / f64::from(ESTIMATE);
     }
     // A float that is too large becomes the largest integer.
     let launches = |ms: f64| ((ms / estimate_ms.max(f64::MIN_POSITIVE)) as u32).clamp(1, MAX_LAUNCHES);
     sample(launches(WARM_UP_MS))?;
-    let samples = sample(launches(REPEAT_MS))?;
+    let samples = sample(launches(REPEAT_MS))?.samples;
     let clocks_mhz: Vec<f64> = samples.iter().filter_map(|sample| sample.clock_mhz).map(f64::from).collect();
     let samples: Vec<f64> = samples.iter().map(|sample| sample.ms).collect();
     let median_ms = median(&samples);
@@ -35,7 +35,7 @@ pub(super) fn do_bench<S: Sampler>(sampler: &mut S, limits: &Limits) -> Result<T
         spread_ms: MAD_TO_SIGMA * mad(&samples, median_ms),
         samples_ms: samples.iter().take(Timing::MAX_SAMPLES).map(|sample| *sample as f32).collect(),
         pruned: false,
-        cold: limits.cache == Cache::Cold,
+        cold: limits.cache != Cache::Warm,
         throttled: 0,
         clock_mhz: median(&clocks_mhz).round() as u32,
     })

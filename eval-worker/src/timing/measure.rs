@@ -158,6 +158,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_between_launches_is_paid_from_the_budget() {
+        // Evictions of a second each, ten thousand times what the launch takes.
+        let mut kernel = Simulated::constant(0.1).with_eviction_ms(1000.0);
+        let timing = measure(&mut kernel, None, &LIMITS).unwrap();
+        assert_eq!(
+            (timing.samples_ms.len(), kernel.batches.len()),
+            (3, 4),
+            "three samples, and one that was too short"
+        );
+        // Some fit: 100 ms are 16 of 6 ms.
+        let mut kernel = Simulated::new(noise(1.0, 0.2, 1)).with_eviction_ms(5.0);
+        let timing = measure(&mut kernel, None, &LIMITS).unwrap();
+        assert!((14..=18).contains(&timing.samples_ms.len()), "{}", timing.samples_ms.len());
+    }
+
+    #[test]
+    fn pauses_are_paid_from_the_budget() {
+        // Throttled every second time; without its pauses of 50 ms there would be budget for more.
+        let clocks = (0..).map(|i| if i % 2 == 1 { 1000.0 } else { 1980.0 });
+        let mut kernel = Simulated::new(noise(1.0, 0.2, 1)).with_clocks(clocks);
+        let timing = super::measure(&mut kernel, &mut ClockWatch::new(Some(1980.0)), None, &LIMITS).unwrap();
+        assert!((3..=5).contains(&timing.samples_ms.len()), "{}", timing.samples_ms.len());
+    }
+
+    #[test]
     fn samples_are_bounded_whatever_the_noise() {
         let generous = Limits { sample_budget_ms: 1e9, ..LIMITS };
         for seed in 0..20 {

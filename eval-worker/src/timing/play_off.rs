@@ -86,7 +86,7 @@ pub fn play_off<S: Sampler>(
 
 /// How many of a round a device may be left alone with.
 fn at_once(running: &[&Series]) -> usize {
-    let slowest = running.iter().map(|one| one.sample_ms()).fold(f64::MIN_POSITIVE, f64::max);
+    let slowest = running.iter().map(|one| one.cost_ms()).fold(f64::MIN_POSITIVE, f64::max);
     // A float that is too large becomes the largest integer.
     ((AT_ONCE_MS / slowest) as usize).max(1)
 }
@@ -106,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::simulated::{LIMITS, Panel, Simulated, noise};
-    use super::super::{Sample, Trial};
+    use super::super::{Taken, Trial};
     use super::*;
 
     fn play_off(finalists: &mut [Simulated], seed: u64, limits: &Limits) -> Vec<Result<Timing, &'static str>> {
@@ -252,7 +252,7 @@ mod tests {
     impl Sampler for Counting<'_> {
         type Error = &'static str;
 
-        fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+        fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Self::Error> {
             self.largest = self.largest.max(trials.len());
             self.panel.sample(trials)
         }

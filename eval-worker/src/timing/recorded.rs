@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::{Sample, Sampler, Trial};
+use super::{Sample, Sampler, Taken, Trial};
 
 /// Draws samples at random from those of each candidate, with replacement.
 pub struct Recorded<'a> {
@@ -39,14 +39,16 @@ impl<'a> Recorded<'a> {
 impl Sampler for Recorded<'_> {
     type Error = Infallible;
 
-    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Infallible> {
+    fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Infallible> {
+        let before_ms = self.spent_ms;
         let mut draw = |trial: &Trial| {
             let samples = self.samples_ms.get(trial.candidate).copied().unwrap_or_default();
             let ms = samples.choose(&mut self.random).copied().map_or(0.0, f64::from);
             self.spent_ms += ms * f64::from(trial.batch);
             Sample { ms, clock_mhz: None }
         };
-        Ok(trials.iter().map(&mut draw).collect())
+        let samples = trials.iter().map(&mut draw).collect();
+        Ok(Taken { samples, wall_ms: self.spent_ms - before_ms })
     }
 
     fn is_broken(&self) -> bool {

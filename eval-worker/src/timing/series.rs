@@ -5,7 +5,8 @@ use bluefin_common::outcome::Timing;
 use super::clock::{ClockWatch, Verdict};
 use super::statistics::{Estimator, median};
 use super::{
-    AT_ONCE, AT_ONCE_MS, BATCH_MS, Cache, Limits, MAX_BATCH, SHORT_BATCH_MS, SHORT_MS, Sample, Sampler, StopRule, Trial,
+    AT_ONCE, AT_ONCE_MS, BATCH_MS, Cache, Limits, MAX_BATCH, SHORT_BATCH_MS, SHORT_MS, Sample, Sampler, StopRule,
+    Taken, Trial,
 };
 
 /// Below this probes are noisy, in milliseconds.
@@ -27,8 +28,10 @@ pub(super) struct Series {
     /// Where the device has a clock, what it was in each sample.
     clocks_mhz: Vec<f64>,
     throttled: u32,
-    /// Milliseconds on the device.
+    /// Milliseconds on the device, with all that was done between samples.
     spent_ms: f64,
+    /// What the last sample took of that.
+    last_ms: f64,
     /// Relative standard deviation after each sample from the second on, and the median then.
     noise: Vec<(f64, f64)>,
 }
@@ -44,6 +47,7 @@ impl Series {
             clocks_mhz: Vec::new(),
             throttled: 0,
             spent_ms: 0.0,
+            last_ms: 0.0,
             noise: Vec::new(),
         }
     }
@@ -91,7 +95,7 @@ impl Series {
         let count = self.samples.len();
         let wanted = self.rule.min_samples.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
         // A float that is too large becomes the largest integer.
-        let affordable = ((limits.sample_budget_ms - self.spent_ms) / self.sample_ms()).ceil() as usize;
+        let affordable = ((limits.sample_budget_ms - self.spent_ms) / self.cost_ms()).ceil() as usize;
         let affordable = affordable.max(self.rule.probes.saturating_sub(count));
         wanted.min(Timing::MAX_SAMPLES - count.min(Timing::MAX_SAMPLES)).min(affordable).min(self.at_once()).max(1)
     }
@@ -99,12 +103,12 @@ impl Series {
     /// Samples that a device may be left alone with.
     pub(super) fn at_once(&self) -> usize {
         // A float that is too large becomes the largest integer.
-        ((AT_ONCE_MS / self.sample_ms()) as usize).max(1)
+        ((AT_ONCE_MS / self.cost_ms()) as usize).max(1)
     }
 
-    /// What a sample takes, in milliseconds.
-    pub(super) fn sample_ms(&self) -> f64 {
-        (median(&self.samples) * f64::from(self.batch)).max(f64::MIN_POSITIVE)
+    /// What a sample takes of the device's time, in milliseconds.
+    pub(super) fn cost_ms(&self) -> f64 {
+        (median(&self.samples) * f64::from(self.batch)).max(self.last_ms).max(f64::MIN_POSITIVE)
     }
 
     /// Forgets all samples but the last.
@@ -166,7 +170,7 @@ impl Series {
             spread_ms: summary.spread,
             samples_ms: self.samples.iter().take(Timing::MAX_SAMPLES).map(|sample| *sample as f32).collect(),
             pruned,
-            cold: limits.cache == Cache::Cold,
+            cold: limits.cache != Cache::Warm,
             throttled: self.throttled,
             clock_mhz: median(&self.clocks_mhz).round() as u32,
         }
@@ -185,12 +189,19 @@ pub(super) fn take<S: Sampler>(
     while !open.is_empty() {
         let trials = open.iter().filter_map(|&place| series.get(place));
         let trials: Vec<Trial> = trials.map(|one| Trial { candidate: one.candidate, batch: one.batch }).collect();
-        let readings = sampler.sample(&trials)?;
+        let Taken { samples: readings, wall_ms } = sampler.sample(&trials)?;
+        let launches_ms: f64 =
+            readings.iter().zip(&trials).map(|(reading, trial)| reading.ms * f64::from(trial.batch)).sum();
+        // Whatever was done beside the launches is shared as they are.
+        let share = |own_ms: f64| {
+            if launches_ms > 0.0 { wall_ms * own_ms / launches_ms } else { wall_ms / readings.len() as f64 }
+        };
         let mut again = Vec::new();
-        for (&place, reading) in open.iter().zip(readings) {
+        for (&place, &reading) in open.iter().zip(&readings) {
             let Some(one) = series.get_mut(place) else { continue };
             let verdict = watch.judge(reading);
-            one.spent_ms += reading.ms * f64::from(one.batch);
+            one.last_ms = share(reading.ms * f64::from(one.batch));
+            one.spent_ms += one.last_ms;
             one.throttled = one.throttled.saturating_add(u32::from(verdict != Verdict::Good));
             if verdict == Verdict::Throttled {
                 again.push(place);
@@ -199,7 +210,13 @@ pub(super) fn take<S: Sampler>(
             }
         }
         if !again.is_empty() {
-            sampler.rest(watch.pause())?;
+            let pause = watch.pause();
+            sampler.rest(pause)?;
+            for place in &again {
+                if let Some(one) = series.get_mut(*place) {
+                    one.spent_ms += pause.as_secs_f64() * 1000.0;
+                }
+            }
         }
         open = again;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Cache, Limits, Rule, Sample, Sampler, Trial};
+use super::{Cache, Limits, Rule, Sample, Sampler, Taken, Trial};
 
 /// The usual limits.
 pub(super) const LIMITS: Limits =
@@ -16,6 +16,7 @@ pub(super) struct Simulated {
     times_ms: Box<dyn Iterator<Item = f64>>,
     clocks_mhz: Box<dyn Iterator<Item = f32>>,
     timer_ms: f64,
+    eviction_ms: f64,
     fails_after: usize,
     breaks: bool,
     broken: bool,
@@ -30,6 +31,7 @@ impl Simulated {
             times_ms: Box::new(times_ms.into_iter()),
             clocks_mhz: Box::new(std::iter::empty()),
             timer_ms: 0.0,
+            eviction_ms: 0.0,
             fails_after: usize::MAX,
             breaks: false,
             broken: false,
@@ -46,6 +48,11 @@ impl Simulated {
     /// Every sample takes `timer_ms` on top.
     pub(super) fn with_timer_ms(self, timer_ms: f64) -> Self {
         Self { timer_ms, ..self }
+    }
+
+    /// Before every sample the device needs `eviction_ms` to cool down.
+    pub(super) fn with_eviction_ms(self, eviction_ms: f64) -> Self {
+        Self { eviction_ms, ..self }
     }
 
     /// The device has a clock, which reads this in each sample; none any more at their end.
@@ -79,8 +86,8 @@ impl Simulated {
 impl Sampler for Simulated {
     type Error = &'static str;
 
-    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
-        trials.iter().map(|trial| self.run(trial.batch)).collect()
+    fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Self::Error> {
+        take(trials, |trial| Ok((self.run(trial.batch)?, self.eviction_ms)))
     }
 
     fn is_broken(&self) -> bool {
@@ -93,17 +100,34 @@ impl Sampler for Simulated {
     }
 }
 
+/// Runs `trials`; each gives its sample, and the milliseconds that were spent before it.
+fn take(
+    trials: &[Trial],
+    mut run: impl FnMut(&Trial) -> Result<(Sample, f64), &'static str>,
+) -> Result<Taken, &'static str> {
+    let mut taken = Taken::default();
+    for trial in trials {
+        let (sample, eviction_ms) = run(trial)?;
+        taken.wall_ms += eviction_ms + sample.ms * f64::from(trial.batch);
+        taken.samples.push(sample);
+    }
+    Ok(taken)
+}
+
 /// Several kernels.
 pub(super) struct Panel<'a>(pub(super) &'a mut [Simulated]);
 
 impl Sampler for Panel<'_> {
     type Error = &'static str;
 
-    fn sample(&mut self, trials: &[Trial]) -> Result<Vec<Sample>, Self::Error> {
+    fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Self::Error> {
         if self.is_broken() {
             return Err("the device was broken");
         }
-        trials.iter().map(|trial| self.0[trial.candidate].run(trial.batch)).collect()
+        take(trials, |trial| {
+            let kernel = &mut self.0[trial.candidate];
+            Ok((kernel.run(trial.batch)?, kernel.eviction_ms))
+        })
     }
 
     fn is_broken(&self) -> bool {

@@ -85,9 +85,9 @@ impl Bench {
     }
 
     /// The time of the candidate at `index` in milliseconds.
-    pub async fn one(&mut self, subject: &Subject, index: usize) -> anyhow::Result<Option<f64>> {
+    pub async fn one(&mut self, subject: &Subject, index: usize, limits: &Limits) -> anyhow::Result<Option<f64>> {
         let (_, runnable) = subject.candidates.get(index).context("no such candidate")?;
-        let results = self.evaluate(subject, Stage::Perf, std::slice::from_ref(runnable), &Limits::default()).await?;
+        let results = self.evaluate(subject, Stage::Perf, std::slice::from_ref(runnable), limits).await?;
         Ok(results.into_iter().next().and_then(Result::ok).map(|timing| timing.median_ms))
     }
 

@@ -5,6 +5,8 @@ use std::fs;
 use bluefin_common::target::Target;
 
 use super::super::Description;
+use super::eviction;
+use crate::timing::Caches;
 
 /// Features that change which code compilers make or kernels choose.
 const FEATURES: [&str; 22] = [
@@ -41,7 +43,7 @@ pub(super) fn describe() -> Description {
         name: name(&cpuinfo),
         target: Target::Host,
         uuid: String::new(),
-        cache_bytes: cache_bytes().unwrap_or(USUAL_CACHE),
+        caches: Caches { bytes: cache_bytes().unwrap_or(USUAL_CACHE), by_line: eviction::BY_LINE },
     }
 }
 
@@ -101,6 +103,6 @@ mod tests {
         assert_eq!(cache_size("32768K\n"), Some(32 << 20));
         assert_eq!(cache_size("8M"), Some(8 << 20));
         assert_eq!(cache_size("x"), None);
-        assert!(describe().cache_bytes > 0);
+        assert!(describe().caches.bytes > 0);
     }
 }

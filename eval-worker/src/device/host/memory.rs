@@ -8,6 +8,7 @@ use std::rc::Rc;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::super::DeviceError;
+use super::eviction;
 
 /// Unit of mappings: a multiple of the page size of every machine.
 const PAGE: u64 = 64 << 10;
@@ -90,6 +91,14 @@ impl Memory {
         // SAFETY: as in `write`.
         unsafe { ptr::write_bytes(at, byte, length) };
         Ok(())
+    }
+
+    /// Evicts from all caches what is at `offset` and up to `bytes` bytes behind it.
+    pub(super) fn evict(&self, offset: u64, bytes: u64) {
+        let offset = offset.min(self.0.bytes);
+        let bytes = bytes.min(self.0.bytes - offset) as usize;
+        // SAFETY: cut to the mapping, which can be read.
+        unsafe { eviction::evict(self.start().wrapping_add(offset as usize), bytes) };
     }
 
     fn start(&self) -> *mut u8 {
