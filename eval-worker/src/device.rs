@@ -81,8 +81,7 @@ pub struct Run<'a, B> {
     pub first: usize,
     /// How often all launches are made.
     pub count: u32,
-    /// Whether all that the launches use is evicted from the caches before; that is not timed. No two of them use the same
-    /// copy then.
+    /// Whether all copies of the buffers are evicted from the caches before; that is not timed.
     pub evict: bool,
 }
 

@@ -65,8 +65,10 @@ pub(super) fn check<D: Device>(
         posed.judge(device, run)
     };
     if posed.is_checked_on_device() { reporter.on_device(check) } else { check() }?;
-    // The first copy is warm now.
-    posed.next.set(1 % posed.cooling().copies());
+    if let Cooling::Rotate(copies) = posed.cooling() {
+        // The first copy is warm now.
+        posed.next.set(1 % copies);
+    }
     Ok(Checked { bound, index })
 }
 
@@ -96,9 +98,8 @@ impl<D: Device> Stand<'_, D> {
         self.reporter.working(Activity { step: Step::Time, candidate })?;
         let mut runs = Vec::new();
         for (one, part) in chosen.into_iter().zip(parts) {
-            let first = self.posed.next.get();
-            self.posed.next.set((first + part.batch as usize) % cooling.copies());
-            runs.push(Run { bound: &one.bound, first, count: part.batch, evict: matches!(cooling, Cooling::Evict(_)) });
+            let (first, evict) = cooling.turn(&self.posed.next, part.batch as usize);
+            runs.push(Run { bound: &one.bound, first, count: part.batch, evict });
         }
         let samples = self.reporter.on_device(|| self.device.time(&runs))?;
         self.reporter.sampled(samples.iter().map(|sample| sample.ms).sum());
@@ -106,7 +107,7 @@ impl<D: Device> Stand<'_, D> {
     }
 }
 
-/// A trial in parts that are run without a pause: where launches are evicted for, each has as many as there are copies.
+/// A trial in parts that are run without a pause: where copies are evicted, each has as many launches as there are copies.
 fn parts(trial: Trial, cooling: Cooling) -> Vec<Trial> {
     let batch = trial.batch.max(1);
     let most = match cooling {

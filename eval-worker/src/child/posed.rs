@@ -166,6 +166,7 @@ impl<D: Device> Posed<D> {
         device.copy((&packed.memory, ORIGINAL), (&self.sets.memory, ORIGINAL), bytes)?;
         self.restore(device)?;
         self.copy_first(device)?;
+        self.next.set(0);
         self.equip(device, module, seed);
         Ok(())
     }

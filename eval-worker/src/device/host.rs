@@ -169,7 +169,8 @@ impl Device for HostDevice {
         let sample = |run: &Run<'_, Bound>| {
             let copies = run.bound.bindings.copies();
             if run.evict && eviction::BY_LINE {
-                (0..run.count as usize).for_each(|launch| run.bound.evict((run.first + launch) % copies));
+                let (memory, first, stride) = &run.bound.buffers;
+                memory.evict(*first, stride.saturating_mul(copies as u64));
             } else if run.evict {
                 self.sweep()?;
             }
@@ -189,12 +190,6 @@ impl Device for HostDevice {
 }
 
 impl Bound {
-    /// Evicts the buffers of `copy`.
-    fn evict(&self, copy: usize) {
-        let (memory, first, stride) = &self.buffers;
-        memory.evict(first + copy as u64 * stride, *stride);
-    }
-
     /// Runs all launches on `copy`, which is less than the number of copies.
     #[inline]
     fn call(&self, copy: usize) {

@@ -1,12 +1,14 @@
 //! How the cache is kept cold.
 
+use std::cell::Cell;
+
 use super::Cache;
 
 /// Copies beyond this cost more in page tables than they bring.
 const MAX_COPIES: u64 = 65_536;
 /// Bytes of copies that are evicted at a time: more pages than a CPU has translations of at hand, so that those are cold as
 /// well.
-const EVICTED_BYTES: u64 = 32 << 20;
+const EVICTED_BYTES: u64 = 16 << 20;
 
 /// The caches of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +25,8 @@ pub enum Cooling {
     /// Launches use one of this many copies of the buffers after the other, more than the cache holds. One copy: nothing
     /// needs to be done, since a launch evicts its own data, or nothing is wanted.
     Rotate(usize),
-    /// What a launch uses is evicted before it. There are this many copies of the buffers, so that as many launches can be
-    /// timed at once.
+    /// Launches use one of this many copies of the buffers after the other, and all copies are evicted before the first is used
+    /// again.
     Evict(usize),
 }
 
@@ -45,6 +47,19 @@ impl Cooling {
             copies @ 2.. if set_bytes.saturating_mul(copies as u64) >= twice / 4 * 3 => Self::Rotate(copies),
             _ => Self::Evict(1),
         }
+    }
+
+    /// The first copy for `launches` launches, at most as many as there are copies, and whether all copies are to be evicted
+    /// before; `next` is the copy that comes next.
+    pub fn turn(self, next: &Cell<usize>, launches: usize) -> (usize, bool) {
+        let (copies, first) = (self.copies(), next.get());
+        let (first, evict) = match self {
+            Self::Rotate(_) => (first, false),
+            Self::Evict(_) if first + launches > copies => (0, true),
+            Self::Evict(_) => (first, first == 0),
+        };
+        next.set((first + launches) % copies.max(1));
+        (first, evict)
     }
 
     /// Copies of the buffers that it takes.
@@ -111,9 +126,21 @@ mod tests {
         for cache_bytes in [32, 105, 260, 504, 1024].map(|mib| mib * MIB) {
             let caches = Caches { bytes: cache_bytes, by_line: true };
             let choose = |set_bytes| Cooling::choose(Cache::Cold, set_bytes, caches, 512 * MIB);
-            assert_eq!([choose(MIB), choose(3 * MIB), choose(40 * MIB)], [32, 10, 1].map(Cooling::Evict));
+            assert_eq!([choose(MIB), choose(3 * MIB), choose(40 * MIB)], [16, 5, 1].map(Cooling::Evict));
             assert_eq!(choose(1), Cooling::Evict(65_536));
         }
+    }
+
+    #[test]
+    fn no_copy_is_used_twice_without_an_eviction() {
+        let turns = |cooling: Cooling, launches: &[usize]| {
+            let next = Cell::new(0);
+            launches.iter().map(|launches| cooling.turn(&next, *launches)).collect::<Vec<_>>()
+        };
+        assert_eq!(turns(Cooling::Evict(1), &[1, 1]), [(0, true), (0, true)]);
+        let expected = [(0, true), (4, false), (0, true), (7, false), (0, true), (0, true)];
+        assert_eq!(turns(Cooling::Evict(10), &[4, 5, 7, 3, 10, 1]), expected);
+        assert_eq!(turns(Cooling::Rotate(3), &[2, 2, 100]), [(0, false), (2, false), (1, false)]);
     }
 
     #[test]
