@@ -113,3 +113,42 @@ fn every_solver_has_candidates_and_a_valid_default() {
         assert_eq!(used, all, "{}: solvers that no sample problem reaches", spec.name);
     }
 }
+
+/// On Hopper a tile's sums are in registers, of which ptxas wants as many again for the rest: what has no room for one
+/// instruction's sums it refuses (C7602), and what has hardly any keeps it busy beyond a compile's time.
+#[test]
+fn sums_of_warpgroups_leave_half_of_the_registers() {
+    let (mut seen, mut points) = (BTreeSet::new(), 0);
+    for bundle in Bundle::shipped() {
+        let spec = KernelSpec::load(&bundle).unwrap();
+        if !spec.targets.iter().any(|arch| arch == "sm_90") {
+            continue;
+        }
+        for problem in problems(&spec, true) {
+            let Some(scope) = spec.scope(&problem, &target("sm_90")).unwrap() else { continue };
+            for solver in spec.solvers_for(&scope).unwrap() {
+                let feeders = u32::from(solver.name.ends_with("TensorCopy"));
+                let has_sums = feeders == 1 || solver.name.contains("Warpgroup");
+                if !has_sums || !seen.insert(solver.name.clone()) {
+                    continue;
+                }
+                for point in spec.candidates(solver, &scope, usize::MAX).unwrap().points {
+                    let build = spec.build(&point, &scope).unwrap();
+                    let size = |name: &str| -> u32 {
+                        let (_, value) = build.defines.iter().find(|(define, _)| define == name).unwrap();
+                        value.parse().unwrap()
+                    };
+                    let threads = size("WM") * size("WN") * 128;
+                    assert!(build.launches.iter().any(|launch| launch.block[0] == threads + feeders * 128), "{point}");
+                    let sums = size("BM") * size("BN") / threads;
+                    assert!(
+                        sums <= 128 && sums * 2 <= 65536 / threads,
+                        "{point}: {sums} sums a thread, {threads} threads"
+                    );
+                    points += 1;
+                }
+            }
+        }
+    }
+    assert!(seen.len() == 9 && points > 1000, "{points} points of {seen:?}");
+}
