@@ -7,8 +7,10 @@
 
 constexpr int GROUPS = WM * WN;
 constexpr int TILE_THREADS = (GROUPS + 1) * 4 * WAVE;
-// Registers of a thread that multiplies: what the feeding ones leave.
-constexpr int FEEDER_REGISTERS = 24, REGISTERS = GROUPS <= 2 ? 240 : GROUPS == 3 ? 160 : 120;
+// Registers of a thread, in eights: what every one begins with, what a feeding one keeps, and what that leaves to one that
+// multiplies. Whoever asked for more would wait for ever.
+constexpr int FIRST_REGISTERS = 65536 / TILE_THREADS / 8 * 8, FEEDER_REGISTERS = 24;
+constexpr int REGISTERS = ((GROUPS + 1) * FIRST_REGISTERS - FEEDER_REGISTERS) / GROUPS / 8 * 8;
 constexpr int SLICE_BYTES = (BM + BN) * BK * 2;
 
 // Which part of the operands a tile is made of.

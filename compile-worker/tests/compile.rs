@@ -291,6 +291,68 @@ async fn compile_shipped(toolchain: Toolchain, targets: &[&str]) {
     assert!(count >= 4);
 }
 
+/// The numbers on the first line of a PTX file that begins with `word`, and how many such lines there are.
+fn numbers(ptx: &str, word: &str) -> (Vec<u32>, usize) {
+    let mut lines = ptx.lines().filter_map(|line| line.trim().strip_prefix(word));
+    let first = lines.next().unwrap_or_default();
+    let found = first.split(|c: char| !c.is_ascii_digit()).filter_map(|text| text.parse().ok()).collect();
+    (found, usize::from(!first.is_empty()) + lines.count())
+}
+
+/// What the warpgroups of a block ask for, with one of them giving registers away and the others taking them, is there:
+/// a block begins with as many as 64 Ki divided among its threads, in eights, leave to each.
+#[tokio::test]
+async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
+    let clang = match Toolchain::probe("clang") {
+        Ok(clang) if !clang.identity().starts_with("nvcc") => clang,
+        _ => return println!("SKIP: no clang to make PTX with"),
+    };
+    let bench = bench(clang, Limits::default());
+    let toolchain = bench.compiler.toolchain();
+    let target: Target = "sm_90-132".parse().unwrap();
+    let mut solvers = 0;
+    for bundle in Bundle::shipped() {
+        let spec = KernelSpec::load(&bundle).unwrap();
+        let shape =
+            |direction| ConvShape { c: 64, k: 64, input: [1, 16, 16], ..ConvShape::plain(direction, DataType::Fp16) };
+        let pointwise = Direction::ALL.map(|direction| Problem::Conv(ConvProblem::new(shape(direction)).unwrap()));
+        for problem in sample(spec.kind, &spec).into_iter().chain(pointwise) {
+            let Some(scope) = spec.scope(&problem, &target).unwrap() else { continue };
+            for solver in spec.solvers_for(&scope).unwrap().into_iter().filter(|s| s.name.ends_with("TensorCopy")) {
+                solvers += 1;
+                let mut sizes = BTreeMap::new();
+                for point in spec.candidates(solver, &scope, usize::MAX).unwrap().points {
+                    let threads = spec.build(&point, &scope).unwrap().launches[0].block[0];
+                    sizes.entry(threads).or_insert(point);
+                }
+                assert_eq!(sizes.keys().collect::<Vec<_>>(), [&256, &384, &512, &640], "{}", solver.name);
+                for (threads, point) in sizes {
+                    let unit = unit(toolchain, &bundle, &problem, &target, Some(&point)).unwrap();
+                    let artifact = bench.compiler.compile(&unit).await.unwrap().unwrap();
+                    let ptx = bench.store.artifact(artifact).await.unwrap().unwrap();
+                    let ptx = String::from_utf8_lossy(&ptx);
+                    assert_eq!(numbers(&ptx, ".maxntid").0.first(), Some(&threads), "{point}");
+                    // Without it the compiler leaves the numbers of registers as they are.
+                    assert_eq!(numbers(&ptx, ".minnctapersm").0, [1], "{point}");
+                    let (kept, givers) = numbers(&ptx, "setmaxnreg.dec.sync.aligned.u32");
+                    let (taken, takers) = numbers(&ptx, "setmaxnreg.inc.sync.aligned.u32");
+                    if threads == 256 {
+                        assert_eq!((givers, takers), (0, 0), "{point}: every thread can have what there is");
+                        continue;
+                    }
+                    assert_eq!((givers, takers), (1, 1), "{point}");
+                    let (groups, first) = (threads / 128, 65536 / threads / 8 * 8);
+                    let asked = kept[0] + (groups - 1) * taken[0];
+                    assert!(kept[0] <= first && first <= taken[0] && taken[0] <= 256, "{point}: {kept:?} {taken:?}");
+                    assert!(kept[0] % 8 == 0 && taken[0] % 8 == 0, "{point}: {kept:?} {taken:?}");
+                    assert!(asked <= groups * first, "{point}: {asked} of {}", groups * first);
+                }
+            }
+        }
+    }
+    assert_eq!(solvers, 3);
+}
+
 #[tokio::test]
 async fn shipped_host_kernels_compile() {
     compile_shipped(cc(), &["host"]).await;

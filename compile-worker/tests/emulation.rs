@@ -136,9 +136,19 @@ fn argument(argument: &Argument) -> String {
     }
 }
 
+const GEMM: GemmProblem = GemmProblem {
+    m: 136,
+    n: 72,
+    k: 104,
+    batch: 1,
+    trans_a: false,
+    trans_b: false,
+    col_major: false,
+    data_type: DataType::Fp16,
+};
+
 fn gemm(trans_a: bool, trans_b: bool, batch: u32) -> Problem {
-    let data_type = DataType::Fp16;
-    Problem::Gemm(GemmProblem { m: 136, n: 72, k: 104, batch, trans_a, trans_b, col_major: false, data_type })
+    Problem::Gemm(GemmProblem { batch, trans_a, trans_b, ..GEMM })
 }
 
 /// 2 images of 8 channels a group; 1 x 1 filters on 8 x 8 pixels, others on 9 x 9.
@@ -171,6 +181,19 @@ fn gemm_on_hopper() {
             ("BluefinGemmGpuTensorCopy", SMALL),
             ("BluefinGemmGpuTensorCopy", &[("BM", 128), ("BN", 128), ("BK", 128), ("STAGES", 2)]),
         ]);
+    }
+}
+
+/// The more warpgroups multiply, the fewer registers has each: they share the block's with the one that feeds them.
+#[test]
+fn gemm_on_many_warpgroups() {
+    let Some(bench) = Bench::new("gemm-gpu", &Problem::Gemm(GemmProblem { m: 72, n: 40, k: 136, ..GEMM }), "sm_90-132")
+    else {
+        return;
+    };
+    for rows in [3, 4] {
+        let shape = [("BM", 64 * rows), ("BN", 64), ("WM", rows), ("WN", 1), ("STAGES", 2)];
+        bench.check(&[("BluefinGemmGpuTensorCopy", &shape)]);
     }
 }
 

@@ -68,6 +68,8 @@ inline std::vector<Fiber> fibers;
 inline std::function<void()> body;
 inline int current, blocks[3];
 inline unsigned dynamic_bytes;
+// By the threads that said how many they want.
+inline int registers_owned;
 inline std::vector<unsigned char> memory;
 inline Meeting block_meeting;
 inline std::vector<Meeting> wave_meetings;
@@ -111,6 +113,7 @@ inline void launch(int gx, int gy, int gz, int threads, unsigned shared, std::fu
         blocks[0] = x, blocks[1] = y, blocks[2] = z;
         memory.assign((1 << 18) + 1024, 0xff);
         block_meeting = {};
+        registers_owned = 0;
         wave_meetings.assign(threads / WAVE + 1, {});
         shown.assign(threads, {});
         fibers.clear();

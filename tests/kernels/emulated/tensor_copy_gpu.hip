@@ -82,5 +82,14 @@ DEVICE void copy_box(half* to, const void* map, int inner, int line, int sheet, 
         run();
     }
 }
-template <int REGISTERS> DEVICE void keep_registers() {}
-template <int REGISTERS> DEVICE void take_registers() {}
+
+// A block begins with 64 Ki registers divided evenly, in eights a thread; who takes more of them than the others leave
+// waits for ever. PTX ISA, "setmaxnreg".
+template <int REGISTERS> DEVICE void own_registers() {
+    static_assert(REGISTERS >= 24 && REGISTERS <= 256 && REGISTERS % 8 == 0);
+    const int threads = (int)emulated::fibers.size();
+    emulated::registers_owned += REGISTERS;
+    if (emulated::registers_owned > 65536 / threads / 8 * 8 * threads) emulated::fail("registers that the block does not have");
+}
+template <int REGISTERS> DEVICE void keep_registers() { own_registers<REGISTERS>(); }
+template <int REGISTERS> DEVICE void take_registers() { own_registers<REGISTERS>(); }
