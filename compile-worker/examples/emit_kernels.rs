@@ -1,5 +1,5 @@
-//! Compiles candidates of the shipped GPU specs into a folder, with their launches as JSON, for tests/gpu/try_kernel.py to
-//! run on a machine that has neither Rust nor a compiler:
+//! Compiles candidates of the shipped GPU specs into a folder, with their launches as JSON, for tests/gpu/try_kernel.py
+//! and check_kernels.py to run on a machine that has neither Rust nor a compiler:
 //!
 //! ```text
 //! cargo run -p bluefin-compile-worker --example emit_kernels -- FOLDER sm_90-132 16 <<'END'
@@ -9,8 +9,10 @@
 //! ```
 //!
 //! A line names m, n, k, or direction, n, c, size, k, filter, stride, pad, groups; then the type, and texts of which one is
-//! in the name of each solver that is wanted. The number is how many candidates of each solver.
+//! in the name of each solver that is wanted. The number is how many candidates of each solver; `shapes` instead of it
+//! stands for the first one of each shape: of those whose launches have the same blocks, threads and shared memory.
 
+use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use bluefin_common::artifact::Argument;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Candidate;
 use bluefin_common::problem::{ConvProblem, ConvShape, Direction, GemmProblem, Problem};
-use bluefin_common::spec::{Bundle, KernelSpec, Scope};
+use bluefin_common::spec::{Bundle, KernelSpec, Scope, Solver};
 use bluefin_common::store::Store;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
@@ -62,6 +64,40 @@ fn problem(words: &[&str]) -> Result<Problem, Error> {
     Ok(Problem::Conv(ConvProblem::new(shape)?))
 }
 
+/// Which candidates of a solver.
+#[derive(Clone, Copy)]
+enum Wanted {
+    First(usize),
+    Shapes,
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "shapes" => Ok(Self::Shapes),
+            number => match number.parse() {
+                Ok(count) => Ok(Self::First(count)),
+                Err(_) => Err(format!("how many candidates: found \"{number}\", expected a number or shapes").into()),
+            },
+        }
+    }
+
+    fn of(self, spec: &KernelSpec, solver: &Solver, scope: &Scope) -> Result<Vec<Candidate>, Error> {
+        if let Self::First(count) = self {
+            return Ok(spec.candidates(solver, scope, count)?.points);
+        }
+        let (mut seen, mut points) = (BTreeSet::new(), Vec::new());
+        for point in spec.candidates(solver, scope, usize::MAX)?.points {
+            let launches = spec.build(&point, scope)?.launches;
+            let shape: Vec<_> = launches.into_iter().map(|launch| (launch.grid, launch.block, launch.shared)).collect();
+            if seen.insert(shape) {
+                points.push(point);
+            }
+        }
+        Ok(points)
+    }
+}
+
 struct Emitter {
     compiler: Compiler,
     store: Arc<SqliteStore>,
@@ -69,14 +105,14 @@ struct Emitter {
 }
 
 impl Emitter {
-    /// Compiles a candidate, writes its artifact and says how it is launched; null if it does not compile.
+    /// Compiles a candidate, writes its artifact and says how it is launched; the compiler's words if it refuses.
     async fn case(
         &self,
         bundle: &Arc<Bundle>,
         spec: &KernelSpec,
         scope: &Scope,
         point: &Candidate,
-    ) -> Result<Json, Error> {
+    ) -> Result<Result<Json, Json>, Error> {
         let build = spec.build(point, scope)?;
         let toolchain = self.compiler.toolchain();
         let arch = scope.target().arch();
@@ -85,17 +121,25 @@ impl Emitter {
             Ok(artifact) => artifact,
             Err(failure) => {
                 eprintln!("{point}: {}", failure.detail);
-                return Ok(Json::Null);
+                return Ok(Err(json!({ "candidate": point.to_string(), "detail": failure.detail })));
             }
         };
         let file = format!("{}.bin", unit.key(toolchain).short());
         let bytes = self.store.artifact(artifact).await?.ok_or("artifact gone")?;
         std::fs::write(self.folder.join(&file), bytes)?;
         let launches: Vec<Json> = build.launches.iter().map(launch).collect();
-        Ok(json!({ "candidate": point.to_string(), "file": file, "workspace": build.workspace, "launches": launches }))
+        Ok(Ok(
+            json!({ "candidate": point.to_string(), "file": file, "workspace": build.workspace, "launches": launches }),
+        ))
     }
 
-    async fn problem(&self, problem: &Problem, target: &Target, limit: usize, solvers: &[&str]) -> Result<Json, Error> {
+    async fn problem(
+        &self,
+        problem: &Problem,
+        target: &Target,
+        wanted: Wanted,
+        solvers: &[&str],
+    ) -> Result<Json, Error> {
         for bundle in Bundle::shipped() {
             let spec = KernelSpec::load(&bundle)?;
             let Some(scope) = spec.scope(problem, target)? else { continue };
@@ -103,12 +147,19 @@ impl Emitter {
             let mut points = vec![spec.reference()];
             for solver in spec.solvers_for(&scope)? {
                 if solver.is_tunable() && solvers.iter().any(|text| solver.name.contains(text)) {
-                    points.extend(spec.candidates(solver, &scope, limit)?.points);
+                    points.extend(wanted.of(&spec, solver, &scope)?);
                 }
             }
             let bundle = Arc::new(bundle);
-            let mut cases = try_join_all(points.iter().map(|point| self.case(&bundle, &spec, &scope, point))).await?;
-            cases.retain(|case| !case.is_null());
+            let made = try_join_all(points.iter().map(|point| self.case(&bundle, &spec, &scope, point))).await?;
+            let (mut cases, mut refused) = (Vec::new(), Vec::new());
+            for case in made {
+                match case {
+                    Ok(case) => cases.push(case),
+                    Err(words) if cases.is_empty() => return Err(format!("the reference: {words}").into()),
+                    Err(words) => refused.push(words),
+                }
+            }
             let buffer = |b: &bluefin_common::artifact::Buffer| json!({ "name": b.name, "type": b.data_type.to_string(), "length": b.length, "role": format!("{:?}", b.role).to_lowercase() });
             return Ok(json!({
                 "problem": problem.label(),
@@ -116,6 +167,7 @@ impl Emitter {
                 "buffers": buffers.iter().map(buffer).collect::<Vec<_>>(),
                 "tolerance": { "absolute": tolerance.absolute, "relative": tolerance.relative },
                 "cases": cases,
+                "refused": refused,
             }));
         }
         Err(format!("{problem}: no shipped spec for it on {target}").into())
@@ -138,8 +190,10 @@ fn launch(launch: &bluefin_common::artifact::Launch) -> Json {
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, target, limit] = arguments.as_slice() else { return Err("expected FOLDER TARGET COUNT".into()) };
-    let (folder, target, limit) = (PathBuf::from(folder), target.parse::<Target>()?, limit.parse()?);
+    let [folder, target, limit] = arguments.as_slice() else {
+        return Err("expected FOLDER TARGET COUNT|shapes".into());
+    };
+    let (folder, target, wanted) = (PathBuf::from(folder), target.parse::<Target>()?, Wanted::parse(limit)?);
     std::fs::create_dir_all(&folder)?;
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
@@ -153,7 +207,7 @@ async fn main() -> Result<(), Error> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let sizes = if words.first() == Some(&"gemm") { 5 } else { 11 };
         let solvers = words.get(sizes..).unwrap_or_default();
-        problems.push(emitter.problem(&problem(&words)?, &target, limit, solvers).await?);
+        problems.push(emitter.problem(&problem(&words)?, &target, wanted, solvers).await?);
     }
     std::fs::write(emitter.folder.join("cases.json"), serde_json::to_string_pretty(&problems)?)?;
     Ok(())

@@ -9,7 +9,6 @@ PyTorch with CUDA and the driver's libcuda, nothing else. Exits 1 if a candidate
 """
 
 import argparse
-import ctypes
 import json
 import pathlib
 import sys
@@ -17,81 +16,9 @@ import sys
 import torch
 from triton.testing import do_bench
 
+from libcuda import LOCAL_BYTES, REGISTERS, Driver, Module, launcher
+
 TYPES = {"FP16": torch.float16, "FP32": torch.float32}
-MAX_DYNAMIC_SHARED, LOCAL_BYTES, REGISTERS = 8, 3, 4
-
-
-class Driver:
-    """The entry points of libcuda that are needed; every refusal is an exception."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-        torch.cuda.init()
-        torch.zeros(1, device="cuda")
-
-    def __call__(self, name, *arguments):
-        code = getattr(self.library, name)(*arguments)
-        if code != 0:
-            text = ctypes.c_char_p()
-            self.library.cuGetErrorName(code, ctypes.byref(text))
-            raise RuntimeError(f"{name}: {text.value.decode() if text.value else code}")
-
-
-class Module:
-    def __init__(self, driver, path):
-        self.driver, self.handle, self.functions = driver, ctypes.c_void_p(), {}
-        image = path.read_bytes() + b"\0"
-        log = ctypes.create_string_buffer(8192)
-        options = (ctypes.c_int * 2)(5, 6)  # CU_JIT_ERROR_LOG_BUFFER and its size
-        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
-        try:
-            driver("cuModuleLoadDataEx", ctypes.byref(self.handle), image, 2, options, values)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}: {log.value.decode(errors='replace').strip()}") from None
-
-    def function(self, entry, shared):
-        if entry not in self.functions:
-            found = ctypes.c_void_p()
-            self.driver("cuModuleGetFunction", ctypes.byref(found), self.handle, entry.encode())
-            if shared > 49152:
-                self.driver("cuFuncSetAttribute", found, MAX_DYNAMIC_SHARED, shared)
-            self.functions[entry] = found
-        return self.functions[entry]
-
-    def attribute(self, function, which):
-        value = ctypes.c_int()
-        self.driver("cuFuncGetAttribute", ctypes.byref(value), which, function)
-        return value.value
-
-    def unload(self):
-        self.driver("cuModuleUnload", self.handle)
-
-
-def argument(value, buffers, workspace):
-    """(type, value) of the JSON form: a buffer's index, "workspace", or a number."""
-    kind, value = next(iter(value.items()))
-    if kind == "buffer":
-        return ctypes.c_void_p(buffers[value].data_ptr())
-    if kind == "workspace":
-        return ctypes.c_void_p(workspace.data_ptr())
-    return {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}[kind](value)
-
-
-def launcher(driver, module, case, buffers, workspace):
-    """A function that runs the launches of a case."""
-    ready = []
-    for launch in case["launches"]:
-        arguments = [argument(value, buffers, workspace) for value in launch["arguments"]]
-        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(value) for value in arguments))
-        function = module.function(launch["entry"], launch["shared"])
-        ready.append((function, launch["grid"], launch["block"], launch["shared"], arguments, pointers))
-
-    def run():
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        for function, grid, block, shared, _, pointers in ready:
-            driver("cuLaunchKernel", function, *grid, *block, shared, stream, pointers, None)
-
-    return run, ready[0][0]
 
 
 def worst(got, want, tolerance):
@@ -123,7 +50,12 @@ def main():
                 continue
             try:
                 module = Module(driver, options.folder / case["file"])
-                run, function = launcher(driver, module, case, buffers, workspace)
+                addresses = [data.data_ptr() for data in buffers]
+                launch, function = launcher(driver, module, case, addresses, workspace.data_ptr())
+
+                def run():
+                    launch(torch.cuda.current_stream().cuda_stream)
+
                 buffers[out].fill_(float("nan"))
                 run()
                 torch.cuda.synchronize()
