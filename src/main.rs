@@ -31,7 +31,10 @@ mod workers;
 use std::fmt;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+use bluefin_common::limits::{self, LimitMet};
 use clap::{Parser, Subcommand};
+use rustix::io::Errno;
 
 use crate::logging::LogFormat;
 
@@ -134,6 +137,19 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
+/// `message`, and the limit of this process that is behind it if it does not say so.
+fn with_limits(message: String, error: &anyhow::Error) -> String {
+    let open_files = || {
+        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let met = io.and_then(std::io::Error::raw_os_error) == Some(Errno::MFILE.raw_os_error());
+        met.then(|| LimitMet::OpenFiles { found: limits::open_files(), expected: limits::open_files() + 1 })
+    };
+    match limits::file_size_met().or_else(open_files).map(|limit| limit.to_string()) {
+        Some(limit) if !message.contains("RLIMIT") => format!("{message}: {limit}"),
+        _ => message,
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
@@ -141,13 +157,15 @@ fn main() -> ExitCode {
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
         Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", message(&error));
+            eprintln!("error: {}", with_limits(message(&error), &error));
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    limits::survive_file_size().context("SIGXFSZ")?;
+    limits::raise_open_files();
     // These two are on the path of every compile and every child: nothing is set up for them.
     let verb = match cli.verb {
         Verb::EvalChild(args) => return Ok(args.run()),

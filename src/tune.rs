@@ -12,6 +12,7 @@ use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Stage};
+use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
@@ -29,7 +30,7 @@ use crate::admin::{Admin, AdminArgs};
 use crate::enqueue::{Plan, enqueue};
 use crate::input::InputArgs;
 use crate::progress::{Display, human};
-use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
+use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, Running, cache};
 use crate::{export as export_verb, out, report};
 
 /// Between two looks at how far the session is.
@@ -89,6 +90,7 @@ enum Part {
 
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        limits::expect_open_files(OPEN_FILES)?;
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }

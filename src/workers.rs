@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bluefin_common::job::{compile_queue, eval_queue};
+use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
 use bluefin_compile_worker as compile_worker;
@@ -26,7 +27,7 @@ use crate::ports::FleetArgs;
 
 use miopen::{FinArgs, MiopenArgs};
 
-pub use local::{Compilers, LocalDevice, Ports, Running};
+pub use local::{Compilers, LocalDevice, OPEN_FILES, Ports, Running};
 
 /// Exit code of an eval worker none of whose devices worked at the end.
 const ALL_QUARANTINED: u8 = 3;
@@ -148,6 +149,7 @@ impl EvalChildArgs {
 
 impl CompileWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        limits::expect_open_files(OPEN_FILES)?;
         let (toolchains, fin) = self.toolchains().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;
@@ -195,6 +197,7 @@ impl CompileWorkerArgs {
 
 impl EvalWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        limits::expect_open_files(OPEN_FILES)?;
         let devices = self.devices().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;

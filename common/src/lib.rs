@@ -10,6 +10,7 @@ pub mod db;
 pub mod digest;
 pub mod files;
 pub mod job;
+pub mod limits;
 pub mod metrics;
 pub mod miopen;
 pub mod outcome;

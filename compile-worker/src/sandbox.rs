@@ -2,7 +2,8 @@
 //!
 //! A compile worker starts `bluefin sandbox-exec <limits> -- <compiler> <arguments>` for each compile, because the limits
 //! must be set between fork and exec, and the code that may run there is unsafe. What it limits: CPU time, memory,
-//! size of files, core dumps, and life beyond the worker's.
+//! size of files, core dumps, and life beyond the worker's. Where a hard limit of the worker is lower, as batch systems set
+//! them, that one stands.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use bluefin_common::limits;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -96,7 +98,8 @@ impl SandboxLimits {
         // First: a worker that is killed takes its compilers along.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(system("parent death signal"))?;
         let limit = |resource, value: u64, what: &str| {
-            setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) }).map_err(system(what))
+            let value = Some(limits::within(resource, value));
+            setrlimit(resource, Rlimit { current: value, maximum: value }).map_err(system(what))
         };
         limit(Resource::Core, 0, "limit of core dumps")?;
         if let Some(bytes) = self.file_bytes {

@@ -14,10 +14,11 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit, sandbox};
 use tokio::sync::Semaphore;
 
-const TESTS: [(&str, fn()); 4] = [
+const TESTS: [(&str, fn()); 5] = [
     ("a_compile_within_limits_succeeds", a_compile_within_limits_succeeds),
     ("memory_is_limited", memory_is_limited),
     ("artifacts_are_limited", artifacts_are_limited),
+    ("the_lower_of_two_limits_stands", the_lower_of_two_limits_stands),
     (
         "a_launcher_that_cannot_start_is_not_the_candidates_fault",
         a_launcher_that_cannot_start_is_not_the_candidates_fault,
@@ -101,6 +102,36 @@ fn artifacts_are_limited() {
     let limits = Limits { file_bytes: 4096, ..Limits::default() };
     let failure = compile(None, limits, launcher()).unwrap().expect_err("more than 4 KiB");
     assert_eq!(failure.kind, FailureKind::CompileCrash, "{}", failure.detail);
+}
+
+/// As batch systems set hard limits, which nobody else may raise.
+fn the_lower_of_two_limits_stands() {
+    let mut asked = sandbox::SandboxLimits::default();
+    (asked.cpu_seconds, asked.memory_bytes, asked.file_bytes) = (Some(60), Some(4 << 30), Some(64 << 20));
+    let limits = |set: &[&str]| {
+        let mut limited = Command::new("prlimit");
+        limited.args(set).args(launcher()).args(asked.to_args());
+        // Of one user, also where root runs the tests: root may raise hard limits.
+        let mut user = Command::new("setpriv");
+        user.args(["--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "--"]);
+        user.arg(limited.get_program()).args(limited.get_args());
+        let root = rustix::process::geteuid().is_root();
+        let command = if root { &mut user } else { &mut limited };
+        let output = command.args(["cat", "/proc/self/limits"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let found = ["Max cpu time", "Max address space", "Max file size"].map(|name| {
+            let line = said.lines().find(|line| line.starts_with(name)).unwrap();
+            let mut words = line.trim_start_matches(name).split_whitespace().map(|word| word.parse::<u64>().ok());
+            (words.next().unwrap(), words.next().unwrap())
+        });
+        assert!(found.iter().all(|(soft, hard)| soft == hard), "{said}");
+        found.map(|(soft, _)| soft.unwrap())
+    };
+    assert_eq!(limits(&[]), [60, 4 << 30, 64 << 20]);
+    assert_eq!(limits(&["--cpu=50", "--as=2000000000", "--fsize=1000000"]), [50, 2_000_000_000, 1_000_000]);
+    // One that is higher changes nothing.
+    assert_eq!(limits(&["--cpu=90", "--as=5000000000", "--fsize=99999999"]), [60, 4 << 30, 64 << 20]);
 }
 
 fn a_launcher_that_cannot_start_is_not_the_candidates_fault() {

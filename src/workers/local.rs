@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bluefin_common::broker::Broker;
+use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -20,6 +21,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{child, cpus, self_command};
 use crate::devices;
+
+/// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
+pub const OPEN_FILES: u64 = 24;
+/// What each further compiler adds.
+const OPEN_FILES_OF_COMPILER: u64 = 3;
+/// What each further process of a device adds.
+const OPEN_FILES_OF_CHILD: u64 = 4;
 
 /// The compilers of this machine for a run, each tried.
 pub struct Compilers {
@@ -55,6 +63,8 @@ impl Compilers {
         let metrics = compile_worker::Metrics::register(registry, pipeline)?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
         config.launcher = Some(self_command("sandbox-exec")?);
+        let more = limits::open_files().saturating_sub(OPEN_FILES) / OPEN_FILES_OF_COMPILER;
+        config.slots = config.slots.min(usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1));
         let allowed = inventory::allowed_cpus();
         let free = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(|cpu| *cpu as usize);
         let free: Vec<usize> = free.collect();
@@ -92,6 +102,12 @@ impl LocalDevice {
                 "--device {text}: found devices of {names}, expected those of one target"
             )));
         };
+        let children = specs.iter().map(|spec| match spec {
+            DeviceSpec::Child { child, .. } => 1 + child.translators as u64,
+            DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => 1,
+        });
+        let more = children.sum::<u64>().saturating_sub(1);
+        limits::expect_open_files(OPEN_FILES + more * OPEN_FILES_OF_CHILD)?;
         let versions = selected.iter().map(|device| format!("{} {} {}", device.name, device.driver, device.runtime));
         let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
         identities.dedup();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::thread;
 
+use bluefin_common::limits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
@@ -14,8 +15,16 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::protocol::Place;
 
-/// Descriptors from here on are out of the way of kernels that print to, or close, the usual ones.
+/// Descriptors from here on are out of the way of kernels that print to, or close, the usual ones. Where fewer files can be
+/// open the last ones have to do.
 const OUT_OF_THE_WAY: i32 = 64;
+
+/// Files that a child of the CPU has open at a time: the usual three, its pipes, one of them twice, the artifacts of a
+/// play-off and of its reference, and what the loader opens. Drivers of GPUs open more, and say so themselves.
+const OPEN_FILES: u64 = 20;
+
+/// Pipes to the parent.
+const PIPES: u64 = 2;
 
 /// How much translators leave to others.
 const NICE: i32 = 10;
@@ -29,14 +38,22 @@ pub(super) struct Pipes {
 /// Takes the pipes to the parent away from the reach of kernels: what a kernel prints to standard output goes to standard
 /// error. No core dumps, and death with the parent.
 pub(super) fn enter() -> io::Result<Pipes> {
-    let requests = fcntl_dupfd_cloexec(stdin(), OUT_OF_THE_WAY)?;
-    let replies = fcntl_dupfd_cloexec(stdout(), OUT_OF_THE_WAY)?;
+    limits::expect_open_files(OPEN_FILES).map_err(io::Error::other)?;
+    let away = out_of_the_way(limits::open_files());
+    let requests = fcntl_dupfd_cloexec(stdin(), away)?;
+    let replies = fcntl_dupfd_cloexec(stdout(), away)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let requests = File::from(requests);
     die_with_parent(requests.try_clone()?)?;
     Ok(Pipes { requests, replies: File::from(replies) })
+}
+
+/// The first descriptor for pipes where `limit` files can be open.
+fn out_of_the_way(limit: u64) -> i32 {
+    let last = limit.saturating_sub(PIPES);
+    i32::try_from(last).map_or(OUT_OF_THE_WAY, |last| last.min(OUT_OF_THE_WAY))
 }
 
 /// Kills this process and what it started once nobody holds the other end of `requests`, even if a kernel never returns.
@@ -82,4 +99,19 @@ pub(super) fn settle(place: &Place) -> io::Result<()> {
         nice(NICE)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_find_room_below_every_limit() {
+        assert_eq!(out_of_the_way(u64::MAX), 64);
+        assert_eq!(out_of_the_way(1024), 64);
+        assert_eq!(out_of_the_way(66), 64);
+        // Descriptors below the limit: 62 and 63, 18 and 19.
+        assert_eq!(out_of_the_way(64), 62);
+        assert_eq!(out_of_the_way(OPEN_FILES), 18);
+    }
 }
