@@ -8,6 +8,7 @@ pub mod broker;
 pub mod campaign;
 pub mod db;
 pub mod digest;
+pub mod file_system;
 pub mod files;
 pub mod job;
 pub mod limits;

@@ -34,6 +34,10 @@ pub enum StoreError {
     /// The URL, the path or the store's configuration is not usable.
     #[error("store: {reason}")]
     Misconfigured { reason: String },
+    /// Of no more use to this process, and every later call says the same: a limit of the process, or another process has
+    /// taken it over. What was stored before is there.
+    #[error("store {store}: {reason}")]
+    Lost { store: String, reason: String },
     /// The bytes under a digest are not the ones that were stored.
     #[error("store: {what} {digest}: content does not match its digest; it was changed after it was stored")]
     Tampered { what: &'static str, digest: Digest },
@@ -48,8 +52,14 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable { .. } => true,
-            Self::Misconfigured { .. } | Self::Tampered { .. } | Self::Corrupt { .. } => false,
+            Self::Misconfigured { .. } | Self::Lost { .. } | Self::Tampered { .. } | Self::Corrupt { .. } => false,
         }
+    }
+
+    /// Whether this process need not go on: the store is of no more use to it, though to others it is.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
     }
 }
 

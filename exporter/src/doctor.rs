@@ -8,7 +8,7 @@ mod files;
 mod machine;
 
 pub use environment::{Environment, user_folders};
-pub use machine::{devices, is_network};
+pub use machine::devices;
 
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
 //! The embedded store: one SQLite file, written by one process, that can be carried elsewhere when it is closed.
 //!
-//! The schema is in `sqlite/schema.sql`. The file `<state>.lock` beside it tells a second process that it is in use; reading
-//! needs no lock.
+//! The schema is in `sqlite/schema.sql`. The file `<state>.lock` beside it tells a second process that it is in use, also
+//! one of another machine; reading needs no lock. A write-ahead log needs memory that all share who use the file, so on a
+//! file system that other machines may have as well there is a rollback journal instead.
 
 mod cache;
 mod engine;
@@ -17,12 +18,13 @@ use bytes::Bytes;
 
 use self::cache::Kind;
 use self::engine::Engine;
-use self::lock::StateLock;
+use self::lock::{StateLock, Terms};
 use super::packed::{pack, unpack};
 use super::tally::{best_ms, tally};
 use super::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
+use crate::file_system::FileSystem;
 use crate::job::{GroupId, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Pins, Session, SessionName};
@@ -48,10 +50,23 @@ impl SqliteStore {
     /// version.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
+        let file_system = FileSystem::of(&path);
+        Self::open_on(path, file_system).await
+    }
+
+    /// The same for a file that is known to be on `file_system`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_on(path: impl Into<PathBuf>, file_system: FileSystem) -> Result<Self, StoreError> {
+        Self::open_under(path.into(), file_system, Terms::default()).await
+    }
+
+    async fn open_under(path: PathBuf, file_system: FileSystem, terms: Terms) -> Result<Self, StoreError> {
         off_thread(move || {
             let path = real(&path)?;
-            let lock = StateLock::acquire(&path)?;
-            let connection = file::open(&path)?;
+            let lock = StateLock::acquire(&path, file_system, terms)?;
+            let connection = file::open(&path, file_system)?;
             Self::start(&path, connection, Some(lock))
         })
         .await
@@ -298,5 +313,33 @@ impl Store for SqliteStore {
     /// Always 0: a file does not disconnect.
     fn reconnects(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_was_taken_over_writes_nothing_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        // A sign of life is due before each write.
+        let terms = Terms { beat: Duration::ZERO, ..Terms::default() };
+        let store = SqliteStore::open_under(path.clone(), FileSystem::NFS, terms).await.unwrap();
+        let before = store.put_blob(b"before").await.unwrap();
+        let record = folder.path().join("record");
+        std::fs::write(&record, "7\nfar\nanother boot\n1\n").unwrap();
+        std::fs::rename(record, path.with_extension("db.lock")).unwrap();
+        for _ in 0..2 {
+            let error = store.put_blob(b"after").await.unwrap_err();
+            assert!(error.is_lost() && error.to_string().contains("host far"), "{error}");
+        }
+        store.close().await;
+        let reader = SqliteStore::open_read_only(&path).await.unwrap();
+        assert!(reader.blob(before).await.unwrap().is_some());
+        assert!(reader.blob(Digest::of(b"after")).await.unwrap().is_none());
     }
 }

@@ -71,4 +71,4 @@ macro_rules! suite {
     };
 }
 
-suite!(on_redis: crate::redis::OnRedis, on_sqlite: crate::sqlite::OnSqlite);
+suite!(on_redis: crate::redis::OnRedis, on_sqlite: crate::sqlite::OnSqlite, on_nfs: crate::sqlite::OnNfs);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::digest::Digest;
+use bluefin_common::file_system::FileSystem;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{JobState, Planned, Store, StoreError};
 use rusqlite::Connection;
@@ -25,7 +26,16 @@ fn state(folder: &TempDir) -> PathBuf {
     folder.path().join("bluefin.db")
 }
 
+/// The same where other machines may have the file as well.
+pub struct OnNfs(OnSqlite);
+
 impl OnSqlite {
+    async fn start_on(file_system: FileSystem) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open_on(state(&folder), file_system).await.unwrap());
+        Self { store, folder }
+    }
+
     fn execute(&self, sql: &str, params: impl rusqlite::Params) {
         let connection = Connection::open(state(&self.folder)).unwrap();
         assert_eq!(connection.execute(sql, params).unwrap(), 1);
@@ -36,9 +46,7 @@ impl Backend for OnSqlite {
     type Store = SqliteStore;
 
     async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(state(&folder)).await.unwrap());
-        Self { store, folder }
+        Self::start_on(FileSystem::LOCAL).await
     }
 
     fn store(&self) -> &Arc<SqliteStore> {
@@ -60,6 +68,30 @@ impl Backend for OnSqlite {
 
     async fn spoil_compiled(&self, key: Digest, bytes: &[u8]) {
         self.execute("UPDATE cache SET value = ?2 WHERE kind = 1 AND key = ?1", (key.0, bytes));
+    }
+}
+
+impl Backend for OnNfs {
+    type Store = SqliteStore;
+
+    async fn start() -> Self {
+        Self(OnSqlite::start_on(FileSystem::NFS).await)
+    }
+
+    fn store(&self) -> &Arc<SqliteStore> {
+        &self.0.store
+    }
+
+    async fn spoil_artifact(&self, digest: Digest, bytes: Option<&[u8]>) {
+        self.0.spoil_artifact(digest, bytes).await;
+    }
+
+    async fn spoil_blob(&self, digest: Digest, bytes: &[u8]) {
+        self.0.spoil_blob(digest, bytes).await;
+    }
+
+    async fn spoil_compiled(&self, key: Digest, bytes: &[u8]) {
+        self.0.spoil_compiled(key, bytes).await;
     }
 }
 
@@ -97,6 +129,40 @@ async fn a_closed_file_is_one_file_that_opens_elsewhere() {
     assert_eq!(store.artifact(artifact).await.unwrap().as_deref(), Some(b"code".as_slice()));
     drop(store);
     assert_eq!(names(elsewhere.path()), ["bluefin.db"], "dropped is closed");
+}
+
+/// How the file says that it is written, and what is beside it then.
+fn journal(folder: &TempDir) -> (String, Vec<String>) {
+    let mode =
+        Connection::open(state(folder)).unwrap().pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    (mode, names(folder.path()))
+}
+
+#[tokio::test]
+async fn what_other_machines_may_have_needs_no_shared_memory() {
+    let OnSqlite { store, folder } = OnSqlite::start_on(FileSystem::NFS).await;
+    let blob = store.put_blob(b"from before").await.unwrap();
+    // Beside its writer.
+    let reader = SqliteStore::open_read_only(state(&folder)).await.unwrap();
+    assert!(reader.blob(blob).await.unwrap().is_some());
+    reader.close().await;
+    assert_eq!(journal(&folder), ("delete".to_string(), vec!["bluefin.db".to_string(), "bluefin.db.lock".to_string()]));
+    store.close().await;
+    assert_eq!(names(folder.path()), ["bluefin.db"]);
+
+    // A local file with the log of a killed writer, carried there.
+    let local = SqliteStore::open_on(state(&folder), FileSystem::LOCAL).await.unwrap();
+    let logged = local.put_blob(b"in the log").await.unwrap();
+    let carried = tempfile::tempdir().unwrap();
+    for name in ["bluefin.db", "bluefin.db-wal"] {
+        std::fs::copy(folder.path().join(name), carried.path().join(name)).unwrap();
+    }
+    let store = SqliteStore::open_on(state(&carried), FileSystem::NFS).await.unwrap();
+    assert!(store.blob(blob).await.unwrap().is_some() && store.blob(logged).await.unwrap().is_some());
+    assert_eq!(
+        journal(&carried),
+        ("delete".to_string(), vec!["bluefin.db".to_string(), "bluefin.db.lock".to_string()])
+    );
 }
 
 #[tokio::test]

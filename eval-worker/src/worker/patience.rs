@@ -17,6 +17,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) enum GivenUp {
     /// The worker drains, and its grace period is over.
     Expired,
+    /// The store is of no more use to this process, which is about to end.
+    Lost,
     /// The same would happen again, or did for too long.
     Failed(String),
 }
@@ -24,11 +26,18 @@ pub(super) enum GivenUp {
 /// An error that may pass.
 pub(super) trait Passing: std::fmt::Display {
     fn is_transient(&self) -> bool;
+
+    /// Whether the store is lost to this process.
+    fn is_lost(&self) -> bool;
 }
 
 impl Passing for StoreError {
     fn is_transient(&self) -> bool {
         Self::is_transient(self)
+    }
+
+    fn is_lost(&self) -> bool {
+        Self::is_lost(self)
     }
 }
 
@@ -36,11 +45,19 @@ impl Passing for BrokerError {
     fn is_transient(&self) -> bool {
         Self::is_transient(self)
     }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
 }
 
 impl Passing for AdvanceError {
     fn is_transient(&self) -> bool {
         Self::is_transient(self)
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_lost())
     }
 }
 
@@ -62,6 +79,9 @@ impl Worker {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
+            if error.is_lost() {
+                return Err(GivenUp::Lost);
+            }
             if !error.is_transient() || Instant::now() + pause > give_up_at {
                 return Err(GivenUp::Failed(format!("{what}: {error}")));
             }

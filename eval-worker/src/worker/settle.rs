@@ -10,6 +10,9 @@ use super::Worker;
 use super::patience::GivenUp;
 use crate::supervisor::DeviceError;
 
+/// Before a job is offered again whose worker has lost its store: longer than that takes to end.
+const LOST: Duration = Duration::from_secs(5);
+
 /// What is to become of a delivery.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -34,6 +37,7 @@ impl From<GivenUp> for Stop {
     fn from(given_up: GivenUp) -> Self {
         Self::Settle(match given_up {
             GivenUp::Expired => Verdict::HandBack(Duration::ZERO),
+            GivenUp::Lost => Verdict::HandBack(LOST),
             GivenUp::Failed(reason) => Verdict::Retry(reason),
         })
     }

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Places, Report, is_network};
+use bluefin_common::file_system::FileSystem;
+
+use super::{Places, Report};
 use crate::install::MiopenVersion;
 
 /// The environment of the process that is to use MIOpen.
@@ -68,7 +70,7 @@ pub(super) fn check(environment: &Environment<'_>, shipped: &Path, places: &Plac
     }
     match (environment.path("MIOPEN_USER_DB_PATH"), &places.user) {
         (Some(folder), _) => report.note("MIOPEN_USER_DB_PATH", format!("user databases are in {}", folder.display())),
-        (None, Some((folder, _))) if is_network(folder) => {
+        (None, Some((folder, _))) if FileSystem::of(folder).is_network_to_miopen() => {
             let text = "is on a network: MIOpen keeps the user's databases in the folder of temporary files instead, and loses \
                 them with it; set MIOPEN_USER_DB_PATH";
             report.finding(folder.display(), text);

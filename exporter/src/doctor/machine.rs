@@ -1,28 +1,9 @@
-//! This machine: its AMD GPUs, as the kernel tells them, and whether a folder is on a network.
+//! This machine: its AMD GPUs, as the kernel tells them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::db::name::Device;
-
-/// File systems that MIOpen takes for a network's (linux/magic.h): 9P, AFS, BeeGFS, Ceph, CIFS, Coda, FUSE (sshfs and others),
-/// GPFS, Lustre, NCP, NFS, OCFS2, SMB and SMB2.
-const NETWORK: [u64; 14] = [
-    0x0102_1997,
-    0x5346_414f,
-    0x1983_0326,
-    0x00c3_6400,
-    0xff53_4d42,
-    0x7375_7245,
-    0x6573_5546,
-    0x4750_4653,
-    0x0bd0_0bd0,
-    0x564c,
-    0x6969,
-    0x7461_636f,
-    0x517b,
-    0xfe53_4d42,
-];
 
 /// The kinds of AMD GPUs that the kernel lists below `topology`, each once.
 #[must_use]
@@ -46,14 +27,6 @@ fn device(properties: &str) -> Option<(String, u32)> {
     let (major, minor, stepping) = (version / 10_000, version / 100 % 100, version % 100);
     let cus = value("simd_count")?.checked_div(value("simd_per_cu")?)?;
     (cus > 0).then(|| (format!("gfx{major}{minor:x}{stepping:x}"), cus))
-}
-
-/// Whether the folder, or the nearest one above it that is there, is on a network's file system.
-#[must_use]
-pub fn is_network(folder: &Path) -> bool {
-    let kind = folder.ancestors().find_map(|folder| rustix::fs::statfs(folder).ok()).map(|stat| stat.f_type);
-    // Sign extension of a 32-bit constant is no part of it.
-    kind.is_some_and(|kind| NETWORK.contains(&(kind as u64 & 0xffff_ffff)))
 }
 
 #[cfg(test)]

@@ -6,10 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout_at;
 
 use super::file;
 use super::lock::StateLock;
+use crate::limits;
 use crate::store::StoreError;
 
 /// Tasks that wait; more wait in their callers.
@@ -43,6 +46,8 @@ impl From<StoreError> for Fault {
 trait Task: Send {
     /// Does the work; `false`: it failed and is to be undone.
     fn run(&mut self, connection: &Connection, path: &Path) -> bool;
+    /// Whether the work failed for what makes the file of no more use.
+    fn is_lost(&self) -> bool;
     /// Answers, knowing what became of the transaction: `Some` says why it failed.
     fn answer(self: Box<Self>, failed: Option<StoreError>);
 }
@@ -62,6 +67,10 @@ impl<T: Send, F: FnOnce(&Connection) -> Answer<T> + Send> Task for Call<T, F> {
             })
         });
         matches!(self.result, Some(Ok(_)))
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(&self.result, Some(Err(error)) if error.is_lost())
     }
 
     fn answer(self: Box<Self>, failed: Option<StoreError>) {
@@ -93,8 +102,14 @@ impl Engine {
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || {
-                serve(&place, &connection, inbox);
-                if lock.is_some() {
+                let mut server = Server { path: &place, connection: &connection, lock, lost: None };
+                match runtime::Builder::new_current_thread().enable_time().build() {
+                    Ok(clock) => server.serve(&clock, inbox),
+                    Err(error) => tracing::error!(%error, "the store's thread has no clock"),
+                }
+                let Server { lock, lost, .. } = server;
+                // What is lost belongs to another process, or can not be written.
+                if lock.is_some() && lost.is_none() {
                     file::tidy(&place, &connection);
                 }
                 drop(connection);
@@ -148,16 +163,69 @@ fn unavailable(path: &Path, reason: String) -> StoreError {
     StoreError::Unavailable { store: path.display().to_string(), reason }
 }
 
-fn serve(path: &Path, connection: &Connection, mut inbox: mpsc::Receiver<Box<dyn Task>>) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while inbox.blocking_recv_many(&mut batch, BATCH) > 0 {
-        let failed = transaction(connection, path, &mut batch).err().map(|error| {
-            // After some errors SQLite has rolled back already.
-            let _ = connection.execute_batch("ROLLBACK");
-            error.to_string()
-        });
+fn lost(path: &Path, reason: String) -> StoreError {
+    StoreError::Lost { store: path.display().to_string(), reason }
+}
+
+/// What the thread has.
+struct Server<'a> {
+    path: &'a Path,
+    connection: &'a Connection,
+    lock: Option<StateLock>,
+    /// Why the file is of no more use to this process.
+    lost: Option<String>,
+}
+
+impl Server<'_> {
+    fn serve(&mut self, clock: &Runtime, mut inbox: mpsc::Receiver<Box<dyn Task>>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let received = match &self.lock {
+                Some(lock) if self.lost.is_none() => {
+                    let due = lock.due().into();
+                    clock.block_on(async { timeout_at(due, inbox.recv_many(&mut batch, BATCH)).await })
+                }
+                _ => Ok(inbox.blocking_recv_many(&mut batch, BATCH)),
+            };
+            if let Ok(0) = received {
+                break;
+            }
+            self.beat();
+            if !batch.is_empty() {
+                self.work(&mut batch);
+            }
+        }
+    }
+
+    /// Shows that this process lives, and learns whether another one took over: before anything is written, too.
+    fn beat(&mut self) {
+        let due = |lock: &&mut StateLock| lock.due() <= std::time::Instant::now();
+        if self.lost.is_none()
+            && let Some(lock) = self.lock.as_mut().filter(due)
+            && let Err(StoreError::Lost { reason, .. }) = lock.beat()
+        {
+            self.lost = Some(reason);
+        }
+    }
+
+    fn work(&mut self, batch: &mut Vec<Box<dyn Task>>) {
+        let mut failed = None;
+        if self.lost.is_none() {
+            failed = transaction(self.connection, self.path, batch).err().map(|error| {
+                // After some errors SQLite has rolled back already.
+                let _ = self.connection.execute_batch("ROLLBACK");
+                error.to_string()
+            });
+            let failed = failed.is_some() || batch.iter().any(|task| task.is_lost());
+            // Whoever tries again meets it again.
+            self.lost = limits::file_size_met().filter(|_| failed).map(|limit| limit.to_string());
+        }
         for task in batch.drain(..) {
-            task.answer(failed.as_ref().map(|reason| unavailable(path, reason.clone())));
+            task.answer(match (&self.lost, &failed) {
+                (Some(reason), _) => Some(lost(self.path, reason.clone())),
+                (None, Some(reason)) => Some(unavailable(self.path, reason.clone())),
+                (None, None) => None,
+            });
         }
     }
 }

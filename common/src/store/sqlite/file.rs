@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::lock::{StateLock, Terms};
+use crate::file_system::FileSystem;
+use crate::limits;
 use crate::store::StoreError;
 
 /// In the header of every state file; tells one from any other SQLite database. `BFIN`.
@@ -22,16 +25,49 @@ const CLOSING: Duration = Duration::from_millis(500);
 /// Statements that are kept prepared: more than the store has.
 const STATEMENTS: usize = 64;
 
-pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+/// What SQLite keeps beside a file while it is changed, by the end of its name.
+const BESIDE: [&str; 4] = ["", "-journal", "-wal", "-shm"];
+
+/// How changes become durable as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Journal {
+    /// Fast, and read beside a writer. All who use the file share memory, so they are on one machine.
+    WriteAhead,
+    /// Needs nothing but files.
+    Rollback,
+}
+
+/// Opens the file at `path`, or makes it; the caller holds its lock. One that can not be made whole is not left behind.
+pub(super) fn open(path: &Path, on: FileSystem) -> Result<Connection, StoreError> {
     refuse_folder(path)?;
-    let connection = Connection::open(path).map_err(|error| failed(path, &error))?;
-    prepare(&connection, path).map_err(|error| failed(path, &error))??;
-    Ok(connection)
+    let made = !path.try_exists().unwrap_or(true);
+    let journal = if on.is_network() { Journal::Rollback } else { Journal::WriteAhead };
+    let opened = Connection::open(path).map_err(|error| failed(path, &error)).and_then(|connection| {
+        prepare(&connection, path, journal).map_err(|error| failed(path, &error))??;
+        Ok(connection)
+    });
+    if opened.is_err() && made {
+        for end in BESIDE {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            // Most are not there.
+            let _ = std::fs::remove_file(name);
+        }
+    }
+    opened.map_err(|error| match error {
+        StoreError::Unavailable { store, reason } if on.is_network() => {
+            let reason = format!(
+                "{reason}; it is on a file system ({on}) whose locks may not work here: keep it on a local one"
+            );
+            StoreError::Unavailable { store, reason }
+        }
+        error => error,
+    })
 }
 
 pub(super) fn open_in_memory(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_in_memory().map_err(|error| failed(path, &error))?;
-    prepare(&connection, path).map_err(|error| failed(path, &error))??;
+    prepare(&connection, path, Journal::WriteAhead).map_err(|error| failed(path, &error))??;
     Ok(connection)
 }
 
@@ -40,7 +76,11 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     let opened = match reader(path) {
         // Its writer was killed amid a change of the file itself: what there is of it only a writer can take back.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-            roll_back(path).and_then(|()| reader(path))
+            // One that lives on another machine may be amid it just now, and its locks need not reach this one.
+            let lock = StateLock::acquire(&super::real(path)?, FileSystem::of(path), Terms::default())?;
+            let rolled_back = roll_back(path);
+            drop(lock);
+            rolled_back.and_then(|()| reader(path))
         }
         opened => opened,
     };
@@ -95,16 +135,32 @@ enum Found {
     State,
 }
 
-fn prepare(connection: &Connection, path: &Path) -> rusqlite::Result<Result<(), StoreError>> {
+fn prepare(connection: &Connection, path: &Path, journal: Journal) -> rusqlite::Result<Result<(), StoreError>> {
     connection.busy_timeout(BUSY)?;
+    if journal == Journal::Rollback {
+        // A log that was carried here is read without shared memory by whoever is alone.
+        connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+    }
     // First of all: nothing may be written to a file that is someone else's.
     let found = match check(connection, path)? {
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // On disk before an answer is given.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    match journal {
+        Journal::WriteAhead => {
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            // On disk before an answer is given.
+            connection.pragma_update(None, "synchronous", "FULL")?;
+        }
+        Journal::Rollback => {
+            connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+            // The same, which here is also that the journal is gone.
+            connection.pragma_update(None, "synchronous", "EXTRA")?;
+            connection.pragma_update_and_check(None, "locking_mode", "NORMAL", |_| Ok(()))?;
+            // The next to read lets the lock go.
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        }
+    }
     connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
     connection.pragma_update(None, "cache_size", -(32 << 10))?;
     if found == Found::Nothing {
@@ -137,6 +193,10 @@ fn check(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Found,
 /// What an error of SQLite means to a caller.
 pub(super) fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     let store = path.display().to_string();
+    let written = matches!(error.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure));
+    if let Some(limit) = limits::file_size_met().filter(|_| written) {
+        return StoreError::Lost { store, reason: limit.to_string() };
+    }
     match error.sqlite_error_code() {
         Some(
             ErrorCode::DiskFull
