@@ -174,7 +174,7 @@ impl Compiler {
             // Another one for other inputs, as a compiler would make.
             return Ok(Ok(format!("bluefin noop artifact {}\n", unit.key(&self.toolchain)).into_bytes()));
         }
-        let machine = |source| Error::Machine { what: "temporary folder".to_string(), source };
+        let machine = |source| Error::machine("temporary folder", source);
         let folder = tempfile::Builder::new().prefix("bluefin-compile-").tempdir().map_err(machine)?;
         for (name, text) in &unit.bundle.files {
             std::fs::write(folder.path().join(name), text).map_err(machine)?;
@@ -189,7 +189,9 @@ impl Compiler {
         let command = self.toolchain.command(&unit.arch, &unit.flags, &unit.defines, source, OUTPUT);
         match run(self.launcher.as_deref(), &self.limits, &command, folder.path()).await? {
             Ended::TimedOut => Ok(Err(timed_out(&self.limits))),
-            Ended::Exited { status, output } if !status.success() => Ok(Err(failure(status, &output, &self.limits)?)),
+            Ended::Exited { status, output } if !status.success() => {
+                Ok(Err(failure(status, &output, &self.limits, &self.limits.in_force())?))
+            }
             Ended::Exited { .. } => self.artifact(&folder.path().join(OUTPUT)),
         }
     }

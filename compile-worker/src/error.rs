@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use bluefin_common::broker::BrokerError;
 use bluefin_common::campaign::AdvanceError;
+use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::store::StoreError;
 
 /// An error of the worker or of what it stands on.
@@ -30,6 +31,9 @@ pub enum Error {
     /// The same, as a compiler or its launcher says.
     #[error("this machine cannot compile now: {reason}")]
     Exhausted { reason: String },
+    /// A limit that others set on this process, and that ends with it: no other job will fare better here.
+    #[error("compiling: {0}")]
+    Limit(LimitMet),
     /// The job makes no sense, and will not the next time.
     #[error("{reason}")]
     Job { reason: String },
@@ -38,6 +42,32 @@ pub enum Error {
 }
 
 impl Error {
+    /// Something of this machine that failed: `what`, for the reason `source`.
+    pub(crate) fn machine(what: impl Into<String>, source: io::Error) -> Self {
+        match limits::file_size_met() {
+            Some(limit) if source.kind() == io::ErrorKind::FileTooLarge => Self::Limit(limit),
+            _ => Self::Machine { what: what.into(), source },
+        }
+    }
+
+    /// Whether this worker need not go on: what it needs is gone for as long as the process lives.
+    #[must_use]
+    pub fn ends_worker(&self) -> bool {
+        match self {
+            Self::Limit(_) => true,
+            Self::Store(error) | Self::Advance(AdvanceError::Store(error)) => error.is_lost(),
+            Self::Broker(_)
+            | Self::Advance(_)
+            | Self::UnknownToolchain { .. }
+            | Self::NoCompiler { .. }
+            | Self::BrokenCompiler { .. }
+            | Self::Machine { .. }
+            | Self::Exhausted { .. }
+            | Self::Job { .. }
+            | Self::Config { .. } => false,
+        }
+    }
+
     /// Whether broker or store is away, which is the fault of no job and ends for all at once.
     #[must_use]
     pub fn is_outage(&self) -> bool {
@@ -48,6 +78,7 @@ impl Error {
             | Self::BrokenCompiler { .. }
             | Self::Machine { .. }
             | Self::Exhausted { .. }
+            | Self::Limit(_)
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
@@ -66,6 +97,7 @@ impl Error {
             Self::UnknownToolchain { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
+            | Self::Limit(_)
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }

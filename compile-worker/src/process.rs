@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use bluefin_common::limits;
+use rustix::process::{Pid, Resource, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -36,6 +37,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What is in force of memory and files: the limits of this process where they are lower.
+    pub(crate) fn in_force(&self) -> Self {
+        Self {
+            memory_bytes: limits::within(Resource::As, self.memory_bytes),
+            file_bytes: limits::within(Resource::Fsize, self.file_bytes),
+            ..self.clone()
+        }
+    }
+
     fn sandbox(&self) -> SandboxLimits {
         SandboxLimits {
             // The wall clock ends a compile first, unless the compiler runs threads.

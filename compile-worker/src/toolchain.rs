@@ -6,8 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use bluefin_common::digest::Digest;
 
+use crate::diagnose::limit_met;
 use crate::error::Error;
-use crate::process::environment;
+use crate::process::{Limits, environment};
 
 /// A compiler that was tried and works.
 #[derive(Clone, Debug)]
@@ -188,7 +189,7 @@ impl Toolchain {
     }
 
     fn try_out(&self, arch: &str, name: &str, source: &str) -> Result<(), Error> {
-        let machine = |source| Error::Machine { what: "temporary folder".to_string(), source };
+        let machine = |source| Error::machine("temporary folder", source);
         let folder = tempfile::Builder::new().prefix("bluefin-probe-").tempdir().map_err(machine)?;
         std::fs::write(folder.path().join(name), source).map_err(machine)?;
         let line = self.command(arch, &[], &[], name, "trial.out");
@@ -196,7 +197,13 @@ impl Toolchain {
         if output.status.success() {
             return Ok(());
         }
-        Err(self.broken(String::from_utf8_lossy(&output.stderr).chars().take(600).collect()))
+        // A limit that is too low even for this is not the compiler's fault.
+        let asked = Limits::default();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if let Some(limit) = limit_met(output.status, &said, &asked, &asked.in_force()) {
+            return Err(Error::Limit(limit));
+        }
+        Err(self.broken(said.chars().take(600).collect()))
     }
 
     /// What it prints on standard output and standard error.

@@ -1,7 +1,7 @@
 //! The loop: takes deliveries while there is room, settles each, drains when told to.
 
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, Delivery};
@@ -128,6 +128,7 @@ pub async fn run(
     let abandon = CancellationToken::new();
     // Ends the gate and the other queues when one of them fails.
     let stop = shutdown.child_token();
+    let end = End { reason: Arc::default(), stop: stop.clone(), abandon: abandon.clone() };
     let kernels = config.toolchains.iter().map(|toolchain| {
         Server::Kernels(Compiler::new(
             toolchain.clone(),
@@ -150,7 +151,7 @@ pub async fn run(
             jobs: Arc::clone(&jobs),
             server: Arc::new(server),
             tasks: tasks.clone(),
-            abandon: abandon.clone(),
+            end: end.clone(),
             patience: config.patience,
         };
         let (config, stop) = (&config, &stop);
@@ -171,7 +172,31 @@ pub async fn run(
             tracing::warn!(in_flight = tasks.len(), "not handed back in time");
         }
     }
-    results.into_iter().collect()
+    match end.reason().take() {
+        Some(error) => Err(error),
+        None => results.into_iter().collect(),
+    }
+}
+
+/// How a job ends the whole worker, whose fault it is not.
+#[derive(Clone)]
+struct End {
+    reason: Arc<Mutex<Option<Error>>>,
+    stop: CancellationToken,
+    abandon: CancellationToken,
+}
+
+impl End {
+    /// Takes no more jobs and hands back those in flight. The first reason stands.
+    fn now(&self, error: Error) {
+        self.reason().get_or_insert(error);
+        self.stop.cancel();
+        self.abandon.cancel();
+    }
+
+    fn reason(&self) -> MutexGuard<'_, Option<Error>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One compile queue.
@@ -179,7 +204,7 @@ struct Queue {
     jobs: Arc<Jobs>,
     server: Arc<Server>,
     tasks: TaskTracker,
-    abandon: CancellationToken,
+    end: End,
     patience: Duration,
 }
 
@@ -207,10 +232,10 @@ impl Queue {
             let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await else { break };
             // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
             let waiting = self.jobs.backlog.add();
-            let (jobs, server, abandon) = (Arc::clone(&self.jobs), Arc::clone(&self.server), self.abandon.clone());
+            let (jobs, server, end) = (Arc::clone(&self.jobs), Arc::clone(&self.server), self.end.clone());
             let patience = self.patience;
             self.tasks.spawn(async move {
-                handle(&jobs, &server, &abandon, patience, delivery).await;
+                handle(&jobs, &server, &end, patience, delivery).await;
                 drop((waiting, permit));
             });
         }
@@ -220,7 +245,7 @@ impl Queue {
 }
 
 /// Does one delivery and settles it, whatever comes of it.
-async fn handle(jobs: &Jobs, server: &Server, abandon: &CancellationToken, patience: Duration, delivery: Delivery) {
+async fn handle(jobs: &Jobs, server: &Server, end: &End, patience: Duration, delivery: Delivery) {
     let _in_flight = jobs.metrics.pipeline.in_flight(Step::Compile);
     let id = delivery.message_id.clone();
     let compile_job: CompileJob = match wire::decode(&delivery.body) {
@@ -240,7 +265,7 @@ async fn handle(jobs: &Jobs, server: &Server, abandon: &CancellationToken, patie
         }
     };
     // Dropping the work kills its compilers.
-    let result = abandon.run_until_cancelled(work).await;
+    let result = end.abandon.run_until_cancelled(work).await;
     let (settled, outcome) = match result {
         Some(Ok(Done::Passed)) => (Settled::Done, delivery.ack().await),
         Some(Ok(Done::Skipped)) => (Settled::Skipped, delivery.ack().await),
@@ -249,6 +274,10 @@ async fn handle(jobs: &Jobs, server: &Server, abandon: &CancellationToken, patie
             (Settled::HandedBack, delivery.hand_back(NOT_MINE).await)
         }
         None => (Settled::HandedBack, delivery.hand_back(Duration::ZERO).await),
+        Some(Err(error)) if error.ends_worker() => {
+            end.now(error);
+            (Settled::HandedBack, delivery.hand_back(Duration::ZERO).await)
+        }
         Some(Err(error)) if error.is_transient() => {
             tracing::warn!(job = id, attempt = delivery.attempt, %error, "again later");
             (Settled::Retried, delivery.retry().await)
