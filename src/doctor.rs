@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_common::kfd;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::Toolchain;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
@@ -16,8 +17,6 @@ use crate::ports::FleetArgs;
 
 /// How long a broker or a store may take to answer.
 const REACH: Duration = Duration::from_secs(10);
-/// Where the kernel tells of its AMD GPUs.
-const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology/nodes";
 
 /// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
 #[derive(clap::Args)]
@@ -55,7 +54,7 @@ impl DoctorArgs {
             prefix: self.prefix.clone(),
             versions: Versions { rocm: self.rocm_version, miopen: self.miopen_version.clone() },
             target: self.target.clone(),
-            topology: PathBuf::from(TOPOLOGY),
+            topology: PathBuf::from(kfd::TOPOLOGY),
             environment: Environment { get: &|name| std::env::var_os(name) },
         };
         let mut report = examine(&request);

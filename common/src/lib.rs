@@ -11,6 +11,7 @@ pub mod digest;
 pub mod file_system;
 pub mod files;
 pub mod job;
+pub mod kfd;
 pub mod limits;
 pub mod metrics;
 pub mod miopen;

@@ -26,7 +26,7 @@ pub struct Request<'a> {
     pub versions: Versions,
     /// Instead of the devices of this machine.
     pub target: Option<Target>,
-    /// Where the kernel tells of its devices: `/sys/class/kfd/kfd/topology/nodes`.
+    /// Where the kernel tells of its devices: [`bluefin_common::kfd::TOPOLOGY`].
     pub topology: PathBuf,
     pub environment: Environment<'a>,
 }

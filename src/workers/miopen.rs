@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use bluefin_common::kfd;
 use bluefin_common::miopen::Tool;
-use bluefin_common::miopen::detect::{self, ROCM, TOPOLOGY};
+use bluefin_common::miopen::detect::{self, ROCM};
 use bluefin_common::target::Target;
 use bluefin_compile_worker::FinToolchain;
 use bluefin_compile_worker::sandbox::SandboxLimits;
@@ -77,7 +78,7 @@ impl MiopenArgs {
                 ensure!(named.is_none(), missing(tool, named.as_deref(), "its flag"));
                 continue;
             };
-            let topology = Path::new(TOPOLOGY);
+            let topology = Path::new(kfd::TOPOLOGY);
             match MiopenDevice::probe(tool, &program, launcher()?, &target, self.gpu.as_deref(), topology).await {
                 Ok(device) => {
                     let library = device.identity();
@@ -97,12 +98,13 @@ impl MiopenArgs {
 
     /// What the GPU is, as the kernel driver describes it.
     fn target(&self) -> anyhow::Result<Target> {
-        let gpus = detect::gpus(Path::new(TOPOLOGY));
+        let gpus = detect::gpus(Path::new(kfd::TOPOLOGY));
         let name = self.gpu.as_deref().unwrap_or("0");
         let gpu = gpus.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name);
         let gpu = gpu.with_context(|| {
+            let topology = kfd::TOPOLOGY;
             format!(
-                "GPU {name}: not in {TOPOLOGY}; say what it is: --device miopen:<target>, such as miopen:gfx90a-104"
+                "GPU {name}: not in {topology}; say what it is: --device miopen:<target>, such as miopen:gfx90a-104"
             )
         })?;
         Ok(gpu.target.clone())

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::kfd;
 use crate::target::Target;
 
 use super::Tool;
 
 /// Where ROCm is installed unless somebody says otherwise.
 pub const ROCM: &str = "/opt/rocm";
-/// Where the kernel driver describes its devices.
-pub const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology/nodes";
 
 /// Versions of what is installed; `None` where it does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,29 +77,17 @@ pub struct Gpu {
     pub uuid: String,
 }
 
-/// The AMD GPUs that `topology` describes, in the order of its nodes.
+/// The AMD GPUs that KFD's `topology` describes, in the order of its nodes.
 #[must_use]
 pub fn gpus(topology: &Path) -> Vec<Gpu> {
-    let Ok(nodes) = std::fs::read_dir(topology) else { return Vec::new() };
-    let mut nodes: Vec<(u32, PathBuf)> =
-        nodes.flatten().filter_map(|node| Some((node.file_name().to_str()?.parse().ok()?, node.path()))).collect();
-    nodes.sort();
-    let texts = nodes.iter().filter_map(|(_, path)| std::fs::read_to_string(path.join("properties")).ok());
-    let found = texts.filter_map(|text| gpu(&text)).enumerate();
-    found.map(|(index, (target, uuid))| Gpu { index, target, uuid }).collect()
+    let nodes = kfd::nodes(topology).unwrap_or_default();
+    nodes.iter().filter_map(gpu).enumerate().map(|(index, (target, uuid))| Gpu { index, target, uuid }).collect()
 }
 
-/// Target and UUID of a node; `None` if it is no GPU.
-fn gpu(properties: &str) -> Option<(Target, String)> {
-    let value = |name: &str| -> Option<u64> {
-        properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-    };
-    let version = value("gfx_target_version").filter(|version| *version > 0)?;
-    // 90010 is gfx90a, 110001 is gfx1101: two decimal digits each for minor version and stepping, which are hex in names.
-    let arch = format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100);
-    let cus = value("simd_count")?.checked_div(value("simd_per_cu")?)?;
-    let uuid = value("unique_id").filter(|id| *id != 0).map_or_else(String::new, |id| format!("GPU-{id:016x}"));
-    Some((format!("{arch}-{cus}").parse().ok()?, uuid))
+/// Target and UUID of a node.
+fn gpu(node: &kfd::Node) -> Option<(Target, String)> {
+    let uuid = if node.unique_id == 0 { String::new() } else { format!("GPU-{:016x}", node.unique_id) };
+    Some((format!("{}-{}", node.arch, node.cus?).parse().ok()?, uuid))
 }
 
 /// Where a tool is: where somebody says, or in ROCm's folder, or in PATH.
@@ -151,8 +138,9 @@ mod tests {
     fn gpus_of_the_topology() {
         let root = tempfile::tempdir().unwrap();
         let node = |name: &str, text: &str| {
-            std::fs::create_dir(root.path().join(name)).unwrap();
-            std::fs::write(root.path().join(name).join("properties"), text).unwrap();
+            let node = root.path().join("nodes").join(name);
+            std::fs::create_dir_all(&node).unwrap();
+            std::fs::write(node.join("properties"), text).unwrap();
         };
         node("0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n");
         node("10", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\nunique_id 0\n");
@@ -165,12 +153,5 @@ mod tests {
         assert_eq!(found[0].2.len(), uuid.len());
         assert_eq!(found[1], (1, "gfx942-304".to_string(), String::new()));
         assert_eq!(gpus(Path::new("/nowhere")), []);
-        let arch = |version: &str| {
-            gpu(&format!("gfx_target_version {version}\nsimd_count 8\nsimd_per_cu 2\n")).unwrap().0.to_string()
-        };
-        assert_eq!(
-            (arch("90006"), arch("100300"), arch("120001")),
-            ("gfx906-4".into(), "gfx1030-4".into(), "gfx1201-4".into())
-        );
     }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bluefin_common::kfd;
+
 /// The version of AMD's kernel module; the one that is part of the kernel has none.
 pub(super) fn driver_version() -> Option<String> {
     fs::read_to_string("/sys/module/amdgpu/version").ok().map(|version| format!("amdgpu {}", version.trim()))
@@ -13,32 +15,15 @@ pub(super) fn driver_version() -> Option<String> {
 /// # Errors
 /// What is missing, for people.
 pub(super) fn arch(folder: &Path, pci: &str) -> Result<String, String> {
-    let nodes = folder.join("nodes");
-    let entries = fs::read_dir(&nodes).map_err(|error| {
-        format!(
-            "{}: {error}; expected KFD's topology, which names the architecture (or set BLUEFIN_HIP_ARCH)",
-            nodes.display()
-        )
+    let shown = folder.display();
+    let nodes = kfd::nodes(folder).map_err(|error| {
+        format!("{shown}: {error}; expected KFD's topology, which names the architecture (or set BLUEFIN_HIP_ARCH)")
     })?;
-    let mut gpus = Vec::new();
-    for entry in entries.flatten() {
-        let properties = fs::read_to_string(entry.path().join("properties")).unwrap_or_default();
-        let field = |name: &str| -> Option<u64> {
-            let line = properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            line.and_then(|value| value.trim().parse().ok())
-        };
-        if let Some(version @ 1..) = field("gfx_target_version") {
-            gpus.push((field("domain").unwrap_or_default(), field("location_id").unwrap_or_default(), version));
-        }
-    }
     let place = location(pci);
-    let here = gpus.iter().find(|(domain, location, _)| place == Some((*domain, *location)));
+    let here = nodes.iter().find(|node| place == Some((node.domain, node.location)));
     // One architecture is no question, wherever its GPUs are.
-    let first = gpus.first().filter(|(_, _, first)| gpus.iter().all(|(_, _, version)| version == first));
-    match here.or(first) {
-        Some((_, _, version)) => Ok(gfx_name(*version)),
-        None => Err(format!("{}: found no GPU at {pci}", nodes.display())),
-    }
+    let first = nodes.first().filter(|first| nodes.iter().all(|node| node.arch == first.arch));
+    here.or(first).map(|node| node.arch.clone()).ok_or_else(|| format!("{shown}: found no GPU at {pci}"))
 }
 
 /// Domain and KFD's `location_id` of a PCI address: the bus shifted by 8, and device and function.
@@ -48,11 +33,6 @@ fn location(pci: &str) -> Option<(u64, u64)> {
     let (device, function) = rest.split_once('.')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
     Some((number(domain)?, number(bus)? << 8 | number(device)? << 3 | number(function)?))
-}
-
-/// 90010 is gfx90a: two digits each for the minor version and the stepping, which the name has in hexadecimal.
-fn gfx_name(version: u64) -> String {
-    format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100)
 }
 
 /// The files of one GPU.
@@ -112,22 +92,6 @@ fn starred_level(levels: &str) -> Option<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_architectures() {
-        for (version, name) in [
-            (90_006, "gfx906"),
-            (90_008, "gfx908"),
-            (90_010, "gfx90a"),
-            (90_402, "gfx942"),
-            (90_500, "gfx950"),
-            (100_300, "gfx1030"),
-            (110_000, "gfx1100"),
-            (120_001, "gfx1201"),
-        ] {
-            assert_eq!(gfx_name(version), name);
-        }
-    }
 
     #[test]
     fn the_node_at_the_address() {
