@@ -112,8 +112,7 @@ fn a_reader_that_has_enough_is_no_failure() {
 
 #[test]
 fn the_keys_of_real_commands_are_those_of_miopen() {
-    let Some(data) = bluefin_test_support::data_dir() else { return };
-    let table = std::fs::read_to_string(data.join("miopen/keys.tsv")).unwrap();
+    let table = bluefin_test_support::data_text("miopen/keys.tsv");
     let (_, rows) = table.split_once('\n').unwrap();
     let commands: String = rows.lines().map(|row| format!("{}\n", row.split('\t').next().unwrap())).collect();
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,11 @@
 //! `bluefin db` as a person or a script meets it, on the databases that MIOpen ships.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use bluefin_common::db::find_db::FindDb;
 use bluefin_common::db::perf_db::PerfDb;
-use bluefin_test_support::data_dir;
+use bluefin_test_support::{data, data_path};
 
 const KEY: &str = "1000-13-13-1x1-512-13-13-16-0x0-1x1-1x1-0-NCHW-FP16-B";
 const COMMAND: &str = "MIOpenDriver convfp16 -n 16 -c 512 -H 13 -W 13 -k 1000 -y 1 -x 1 -F 2";
@@ -49,14 +48,9 @@ impl Folder {
     }
 }
 
-fn shipped(name: &str) -> Option<PathBuf> {
-    Some(data_dir()?.join("miopen").join(name))
-}
-
-fn unpacked(path: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bzip2::read::BzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
-    bytes
+/// The path of a shipped database, packed as it is.
+fn shipped(name: &str) -> String {
+    data_path(&format!("miopen/{name}")).display().to_string()
 }
 
 #[test]
@@ -157,23 +151,21 @@ fn rewritten(input: &Path, out: &str, policies: &[&str], check: impl Fn(&Path)) 
 
 #[test]
 fn a_shipped_find_db_of_version_2_stays_byte_for_byte() {
-    let Some(path) = shipped("gfx942130.HIP.fdb.txt.bz2") else { return };
-    let bytes = unpacked(&path);
+    let bytes = data("miopen/gfx942130.HIP.fdb.txt");
     let folder = Folder::new();
     let input = folder.path("in.HIP.fdb.txt");
     std::fs::write(&input, &bytes).unwrap();
     rewritten(Path::new(&input), "gfx942130.HIP.fdb.txt", &["newest", "fastest", "replace", "keep-keys"], |out| {
         assert!(std::fs::read(out).unwrap() == bytes, "differs from what was read");
     });
-    let diff = json(&["diff", &path.display().to_string(), &input]);
+    let diff = json(&["diff", &shipped("gfx942130.HIP.fdb.txt.bz2"), &input]);
     assert_eq!(diff["counts"], serde_json::json!({ "tied": 9600 }));
     assert_eq!(diff["keys"].as_array().unwrap().len(), 0);
 }
 
 #[test]
 fn a_shipped_find_db_of_version_1_says_the_same_in_version_2() {
-    let Some(path) = shipped("gfx906_60.HIP.fdb.txt.bz2") else { return };
-    let bytes = unpacked(&path);
+    let bytes = data("miopen/gfx906_60.HIP.fdb.txt");
     let records = FindDb::parse("shipped", &bytes).unwrap().records;
     let folder = Folder::new();
     let (input, out) = (folder.path("in.HIP.fdb.txt"), folder.path("gfx906_60.HIP.fdb.txt"));
@@ -185,10 +177,9 @@ fn a_shipped_find_db_of_version_1_says_the_same_in_version_2() {
 
 #[test]
 fn a_shipped_perf_db_survives_sqlite_to_text_to_sqlite() {
-    let Some(path) = shipped("gfx906_60.db.bz2") else { return };
     let folder = Folder::new();
     let original = folder.path("original.db");
-    std::fs::write(&original, unpacked(&path)).unwrap();
+    std::fs::write(&original, data("miopen/gfx906_60.db")).unwrap();
     let records = PerfDb::read_sqlite(Path::new(&original)).unwrap().records;
     let (text, sqlite) = (folder.path("gfx906_60.db.txt"), folder.path("gfx906_60.db"));
     ends(0, &["convert", &original, &text]);
@@ -198,25 +189,22 @@ fn a_shipped_perf_db_survives_sqlite_to_text_to_sqlite() {
 
 #[test]
 fn a_smaller_perf_db_stays_the_same_file_by_every_policy() {
-    let Some(path) = shipped("gfx942130.db.bz2") else { return };
+    let packed = shipped("gfx942130.db.bz2");
     let folder = Folder::new();
     let input = folder.path("gfx942130.db.txt");
-    ends(0, &["convert", &path.display().to_string(), &input]);
+    ends(0, &["convert", &packed, &input]);
     let bytes = std::fs::read(&input).unwrap();
     rewritten(Path::new(&input), "gfx942130.db.txt", &["newest", "replace", "keep-keys"], |out| {
         assert!(std::fs::read(out).unwrap() == bytes, "differs from what was read");
     });
-    let diff = json(&["diff", &path.display().to_string(), &input]);
+    let diff = json(&["diff", &packed, &input]);
     assert_eq!((&diff["same"], diff["rows"].as_array().unwrap().len()), (&serde_json::json!(21_058), 0));
 }
 
 /// Old and new databases that are too small to be shipped again.
 #[test]
 fn shipped_small_find_dbs_compare() {
-    let (Some(old), Some(user)) = (shipped("old_gfx90a68.HIP.fdb.txt"), shipped("usr_gfx90a68.HIP.fdb.txt")) else {
-        return;
-    };
-    let diff = json(&["diff", &old.display().to_string(), &user.display().to_string()]);
+    let diff = json(&["diff", &shipped("old_gfx90a68.HIP.fdb.txt"), &shipped("usr_gfx90a68.HIP.fdb.txt")]);
     assert_eq!(diff["counts"], serde_json::json!({ "slower": 2, "faster": 1, "new": 1, "gone": 1 }));
     assert_eq!(diff["switched"], 3);
 }

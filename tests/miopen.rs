@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bluefin_stand_ins::{program, wrap};
-use bluefin_test_support::{Redis, RedisOptions, Vhost, data_dir, wait_until};
+use bluefin_test_support::{Redis, RedisOptions, Vhost, data_text, wait_until};
 use common::fleet::Fleet;
 use common::{Running, expect, files, json, text, write};
 use rand::rngs::StdRng;
@@ -119,8 +119,7 @@ fn a_campaign_with_failures_ends_in_the_same_three_databases_whoever_is_killed()
 #[test]
 #[ignore = "all of ResNet-50: minutes"]
 fn a_campaign_over_resnet50() {
-    let Some(data) = data_dir() else { return };
-    let problems = std::fs::read_to_string(data.join("driver/resnet50.txt")).unwrap();
+    let problems = data_text("driver/resnet50.txt");
     // One line is a pooling.
     let convolutions: String =
         problems.lines().filter(|line| line.contains(" conv")).map(|line| format!("{line}\n")).collect();

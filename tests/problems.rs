@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use bluefin_test_support::data_path;
 use common::{bluefin, expect, json, text, write};
 
 /// `bluefin` in a folder of its own, with its state there.
@@ -80,20 +81,19 @@ fn batches_precision_and_kind_are_changed_on_the_way() {
 
 #[test]
 fn shipped_databases_are_imported_packed_as_they_are() {
-    let Some(data) = bluefin_test_support::data_dir() else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let files =
         ["gfx942130.HIP.fdb.txt.bz2", "old_gfx90a68.HIP.fdb.txt", "usr_gfx90a68.HIP.fdb.txt", "gfx942130.db.bz2"];
     let mut import = run(folder, &["problems", "import", "-t", "shipped", "--json", "-f"]);
-    let report = json(&expect(import.args(files.map(|file| data.join("miopen").join(file))), 0));
+    let report = json(&expect(import.args(files.map(|file| data_path(&format!("miopen/{file}")))), 0));
     let numbers = |file: usize| ["problems", "new"].map(|field| report["files"][file][field].as_u64().unwrap());
     assert_eq!(numbers(0), [9600, 9600]);
     // The perf db has keys of the same problems, and of a few more; those of backward directions leave a size open.
     let [problems, new] = numbers(3);
     assert_eq!(problems, 9393);
     assert!(new < 1000, "{new} of {problems} are new");
-    let lists = data.join("driver/batch_norm.txt");
+    let lists = data_path("driver/batch_norm.txt");
     let report = json(&expect(run(folder, &["problems", "import", "-t", "bn", "--json", "-f"]).arg(lists), 0));
     assert_eq!(report["files"][0]["new"], 28);
 }

@@ -1,23 +1,20 @@
 //! fin's documents as other people's programs left them: both generations are read, and nothing of the environment that
 //! they repeat goes any further.
 
-use std::path::PathBuf;
-
 use bluefin_common::miopen::fin::{Answer, Step, compiled, evaluated, parse};
 use bluefin_common::miopen::kernel::WireKernel;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_test_support::data_dir;
+use bluefin_test_support::data_text;
 
 /// What the samples' environments hold.
 const SECRET: &str = "must-never-leave-the-worker";
 
-fn sample(name: &str) -> Option<(String, Answer)> {
-    let path: PathBuf = data_dir()?.join("fin").join(name);
-    let text = std::fs::read_to_string(path).unwrap();
+fn sample(name: &str) -> (String, Answer) {
+    let text = data_text(&format!("fin/{name}"));
     assert!(text.contains(SECRET), "{name}: a sample without a secret proves nothing");
     let [answer] = parse(text.as_bytes(), 1).unwrap().try_into().unwrap();
     assert!(!format!("{answer:?}").contains(SECRET));
-    Some((text, answer))
+    (text, answer)
 }
 
 /// The problem of most samples.
@@ -35,7 +32,7 @@ fn strided() -> Problem {
 
 #[test]
 fn applicability() {
-    let Some((_, answer)) = sample("fin_output_applicability.json") else { return };
+    let (_, answer) = sample("fin_output_applicability.json");
     assert_eq!(answer.id, Some(125_733));
     let solvers = answer.applicable_solvers.unwrap();
     assert_eq!((solvers.len(), solvers[1].as_str()), (11, "ConvAsm1x1UV2"));
@@ -43,7 +40,7 @@ fn applicability() {
 
 #[test]
 fn a_compiled_solver_and_its_kernel() {
-    let Some((_, answer)) = sample("fin_output_find_compile-2.json") else { return };
+    let (_, answer) = sample("fin_output_find_compile-2.json");
     let solver = compiled(Step::FindCompile, answer, &strided(), "ConvAsm1x1UV2").unwrap();
     assert_eq!(solver.algorithm, "miopenConvolutionBwdDataAlgoDirect");
     assert!(solver.tunable);
@@ -56,13 +53,11 @@ fn a_compiled_solver_and_its_kernel() {
 
 #[test]
 fn evaluated_solvers() {
-    for name in ["fin_output_find_eval.json", "mituna_fin_output_find_eval.json"] {
-        let Some((_, answer)) = sample(name) else { return };
-        let result = evaluated(Step::FindEval, answer, &strided(), "ConvAsm1x1UV2").unwrap();
-        assert_eq!((result.params.as_str(), result.workspace), ("32,1,16,2,1,1,2,4,4,1", 0));
-        assert!((result.time_ms - 2.859_683_990_478_515_6).abs() < 1e-12);
-    }
-    let Some((_, answer)) = sample("fin_output_perf_eval.json") else { return };
+    let (_, answer) = sample("fin_output_find_eval.json");
+    let result = evaluated(Step::FindEval, answer, &strided(), "ConvAsm1x1UV2").unwrap();
+    assert_eq!((result.params.as_str(), result.workspace), ("32,1,16,2,1,1,2,4,4,1", 0));
+    assert!((result.time_ms - 2.859_683_990_478_515_6).abs() < 1e-12);
+    let (_, answer) = sample("fin_output_perf_eval.json");
     let shape = ConvShape {
         n: 32,
         c: 128,
@@ -84,7 +79,7 @@ fn every_kernel_of_the_samples_checks_out() {
         ("fin_output_perf_eval.json", "miopen_perf_compile_result", 33),
         ("fin_output_find_eval.json", "miopen_find_compile_result", 1),
     ] {
-        let Some((text, _)) = sample(name) else { return };
+        let (text, _) = sample(name);
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let kernels = document[1]["input"][list][0]["kernel_objects"].clone();
         let kernels: Vec<WireKernel> = serde_json::from_value(kernels).unwrap();

@@ -1,35 +1,12 @@
 //! Keys of databases that MIOpen ships: each parses, prints back byte for byte, and is the key of the problem it gives.
 
-use std::fs;
-use std::io::Read;
-use std::path::PathBuf;
-
 use bluefin_common::problem::{ConvProblem, FindDbKey, KeyError, PerfDbKey};
-use bzip2::read::MultiBzDecoder;
-
-fn data(name: &str) -> Option<Vec<u8>> {
-    let root = std::env::var_os("BLUEFIN_TEST_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
-    let path = root.join("miopen").join(name);
-    let Ok(bytes) = fs::read(&path) else {
-        eprintln!("SKIP: {} is not there; set BLUEFIN_TEST_DATA", path.display());
-        return None;
-    };
-    if !name.ends_with(".bz2") {
-        return Some(bytes);
-    }
-    let mut plain = Vec::new();
-    MultiBzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
-    Some(plain)
-}
+use bluefin_test_support::data_text;
 
 /// Checks every key of a file and counts them.
 fn check(name: &str, expected: usize) {
-    let Some(bytes) = data(name) else { return };
-    let text = String::from_utf8(bytes).unwrap();
     let mut keys = 0;
-    for line in text.lines() {
+    for line in data_text(&format!("miopen/{name}")).lines() {
         let (key, _) = line.split_once('=').unwrap();
         let parsed = FindDbKey::parse(key).unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(parsed.to_string(), key);
@@ -44,12 +21,12 @@ fn check(name: &str, expected: usize) {
 
 #[test]
 fn gfx906() {
-    check("gfx906_60.HIP.fdb.txt.bz2", 120_454);
+    check("gfx906_60.HIP.fdb.txt", 120_454);
 }
 
 #[test]
 fn gfx942() {
-    check("gfx942130.HIP.fdb.txt.bz2", 9_600);
+    check("gfx942130.HIP.fdb.txt", 9_600);
 }
 
 #[test]

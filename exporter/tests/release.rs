@@ -3,7 +3,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 
 use bluefin_common::db::find_db::FindDb;
@@ -256,13 +255,9 @@ async fn what_was_changed_behind_its_back_is_noticed() {
 
 #[tokio::test]
 async fn shipped_databases_are_a_base() {
-    let Some(data) = bluefin_test_support::data_dir() else { return };
     let folder = tempfile::tempdir().unwrap();
     for name in ["gfx942130.HIP.fdb.txt", "gfx942130.db"] {
-        let packed = std::fs::File::open(data.join(format!("miopen/{name}.bz2"))).unwrap();
-        let mut bytes = Vec::new();
-        bzip2::read::BzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
-        std::fs::write(folder.path().join(name), bytes).unwrap();
+        std::fs::write(folder.path().join(name), bluefin_test_support::data(&format!("miopen/{name}"))).unwrap();
     }
     let store = SqliteStore::in_memory().unwrap();
     let from = CreateRequest {

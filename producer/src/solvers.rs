@@ -188,8 +188,7 @@ mod tests {
     /// Names tell of all solvers of MIOpen 3.3 what its registry says.
     #[test]
     fn names_tell_the_algorithm() {
-        let Some(data) = bluefin_test_support::data_dir() else { return };
-        let table = std::fs::read_to_string(data.join("miopen/solvers.csv")).unwrap();
+        let table = bluefin_test_support::data_text("miopen/solvers.csv");
         let mut seen = 0;
         for row in table.lines().skip(1) {
             let fields: Vec<&str> = row.split(',').collect();

@@ -1,26 +1,12 @@
 //! Driver commands against what MIOpen itself says, and against the lists that its users keep.
 
-use std::fs;
-use std::path::PathBuf;
-
 use bluefin_common::problem::{Direction, NormDirection, Problem};
 use bluefin_producer::driver::keys;
 use bluefin_producer::input::{Overrides, ProblemList, read_problems};
+use bluefin_test_support::{data, data_text};
 
-fn data(name: &str) -> Option<Vec<u8>> {
-    let root = std::env::var_os("BLUEFIN_TEST_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
-    let path = root.join(name);
-    let bytes = fs::read(&path).ok();
-    if bytes.is_none() {
-        eprintln!("SKIP: {} is not there; set BLUEFIN_TEST_DATA", path.display());
-    }
-    bytes
-}
-
-fn read(name: &str) -> Option<ProblemList> {
-    Some(read_problems(name, &data(name)?, &Overrides::default()))
+fn read(name: &str) -> ProblemList {
+    read_problems(name, &data(name), &Overrides::default())
 }
 
 /// Problems of a list, and how many lines asked for them.
@@ -30,8 +16,7 @@ fn counts(list: &ProblemList) -> (usize, usize) {
 
 #[test]
 fn keys_are_those_of_miopen() {
-    let Some(bytes) = data("miopen/keys.tsv") else { return };
-    let text = String::from_utf8(bytes).unwrap();
+    let text = data_text("miopen/keys.tsv");
     let rows: Vec<&str> = text.lines().skip(1).collect();
     let commands: Vec<&str> = rows.iter().map(|row| row.split('\t').next().unwrap()).collect();
     let table = keys(commands.join("\n").as_bytes());
@@ -56,7 +41,7 @@ fn lists_of_users_are_read_whole() {
         ("driver/truncated.txt", (1, 1, &[])),
     ];
     for (name, (different, asked, poolings)) in expected {
-        let Some(list) = read(name) else { return };
+        let list = read(name);
         assert_eq!(counts(&list), (different, asked), "{name}");
         assert_eq!(list.skipped, 0, "{name}");
         assert_eq!(list.rejects.iter().map(|reject| reject.line).collect::<Vec<_>>(), poolings, "{name}");
@@ -67,7 +52,7 @@ fn lists_of_users_are_read_whole() {
 
 #[test]
 fn directions_come_from_the_logging_function() {
-    let Some(list) = read("driver/resnext101_pytorch.txt") else { return };
+    let list = read("driver/resnext101_pytorch.txt");
     let count = |direction| {
         let is = |problem: &Problem| matches!(problem, Problem::Conv(conv) if conv.direction == direction);
         list.problems.iter().filter(|one| is(&one.problem)).count()
@@ -78,7 +63,7 @@ fn directions_come_from_the_logging_function() {
 
 #[test]
 fn batch_norms_are_read_in_one_direction_each() {
-    let Some(list) = read("driver/batch_norm.txt") else { return };
+    let list = read("driver/batch_norm.txt");
     assert_eq!(list.rejects, []);
     assert_eq!(counts(&list), (28, 28));
     let count = |direction| {
@@ -86,7 +71,7 @@ fn batch_norms_are_read_in_one_direction_each() {
         list.problems.iter().filter(|one| is(&one.problem)).count()
     };
     assert_eq!(NormDirection::ALL.map(count), [12, 4, 12]);
-    let table = keys(&data("driver/batch_norm.txt").unwrap());
+    let table = keys(&data("driver/batch_norm.txt"));
     assert_eq!((table.rows.len(), table.rejects.len()), (28, 0));
     let Some(row) = table.rows.first() else { panic!("no row") };
     assert_eq!(row.perf_db_key, "2x256x1024x14x14x1x0x0x0xNCHWxBwdxFP16x1");
@@ -95,7 +80,7 @@ fn batch_norms_are_read_in_one_direction_each() {
 #[test]
 fn gemm_sizes_are_read() {
     for name in ["gemm/tuning_gemm_sizes.yaml", "gemm/fallback_tuned_configs.yaml"] {
-        let Some(list) = read(name) else { return };
+        let list = read(name);
         assert_eq!(list.rejects, [], "{name}");
         assert_eq!(counts(&list).1, 63, "{name}");
     }

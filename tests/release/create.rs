@@ -63,9 +63,7 @@ fn a_release_from_a_folder_to_a_folder() {
 #[test]
 fn killed_at_any_moment_there_is_no_release_or_a_whole_one() {
     let here = Here::new();
-    if here.shipped("gfx942130.HIP.fdb.txt", "db/gfx942130.HIP.fdb.txt").is_none() {
-        return;
-    }
+    here.shipped("gfx942130.HIP.fdb.txt", "db/gfx942130.HIP.fdb.txt");
     here.shipped("gfx942130.db", "db/gfx942130.db");
     let create = |name: &str| {
         let arguments = ["release", "create", name, "--from", "db", "--target", "gfx942-304", "--channel", "c"];

@@ -58,12 +58,9 @@ impl Here {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Puts a shipped database, unpacked, into the folder. `None` where there is no real data.
-    pub fn shipped(&self, name: &str, to: &str) -> Option<PathBuf> {
-        let packed = bluefin_test_support::data_dir()?.join(format!("miopen/{name}.bz2"));
-        let unpacked = Command::new("bzip2").arg("-dc").arg(packed).output().unwrap();
-        assert!(unpacked.status.success(), "{unpacked:?}");
-        Some(self.write(to, unpacked.stdout))
+    /// Puts a shipped database, unpacked, into the folder.
+    pub fn shipped(&self, name: &str, to: &str) -> PathBuf {
+        self.write(to, bluefin_test_support::data(&format!("miopen/{name}")))
     }
 
     /// A ROCm of this version, whose MIOpen has a build hash.

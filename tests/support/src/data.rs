@@ -1,19 +1,42 @@
-//! Real input files, which are too large or not ours to be in the repository.
+//! Real input files; `tests/data/README.md` says what they are and where they come from.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The folder of real data: `BLUEFIN_TEST_DATA`, or `shared/data` beside the repository.
+use bzip2::read::MultiBzDecoder;
+
+/// A file of `tests/data`, packed as it may be there: `miopen/gfx906_60.db.bz2`.
 ///
-/// Prints a line that says SKIP and returns `None` when there is none; a test then returns early.
-pub fn data_dir() -> Option<PathBuf> {
-    let dir = match std::env::var_os("BLUEFIN_TEST_DATA") {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-    };
-    if dir.is_dir() {
-        return Some(dir);
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn data_path(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name);
+    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The content of a file of `tests/data`, which may be there only as `NAME.bz2`.
+///
+/// # Panics
+/// If it is not there or does not unpack.
+#[must_use]
+pub fn data(name: &str) -> Vec<u8> {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(format!("{name}.bz2"));
+    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if !packed.is_file() {
+        return read(&data_path(name));
     }
-    let test = std::thread::current().name().unwrap_or("this test").to_owned();
-    eprintln!("SKIP SKIP SKIP {test}: no real data in {}; set BLUEFIN_TEST_DATA to its folder", dir.display());
-    None
+    let mut bytes = Vec::new();
+    let unpacked = MultiBzDecoder::new(read(&packed).as_slice()).read_to_end(&mut bytes);
+    unpacked.unwrap_or_else(|error| panic!("{}: {error}", packed.display()));
+    bytes
+}
+
+/// The same as text.
+///
+/// # Panics
+/// If it is not there, does not unpack, or is no text.
+#[must_use]
+pub fn data_text(name: &str) -> String {
+    String::from_utf8(data(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

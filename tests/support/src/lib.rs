@@ -16,7 +16,7 @@ mod redis;
 mod vhost;
 mod wait;
 
-pub use data::data_dir;
+pub use data::{data, data_path, data_text};
 pub use port::free_port;
 pub use proxy::Proxy;
 pub use rabbit::{Rabbit, RabbitOptions};

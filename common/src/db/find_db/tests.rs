@@ -1,6 +1,4 @@
-use std::io::Read as _;
-
-use bluefin_test_support::data_dir;
+use bluefin_test_support::data;
 use proptest::prelude::*;
 
 use super::*;
@@ -142,16 +140,9 @@ fn algorithms_are_those_of_miopen() {
     assert!(is_algorithm("miopenTransposeBwdDataAlgoGEMM", &[Direction::BackwardData]));
 }
 
-fn shipped(name: &str) -> Option<Vec<u8>> {
-    let file = std::fs::File::open(data_dir()?.join("miopen").join(name)).unwrap();
-    let mut bytes = Vec::new();
-    bzip2::read::BzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    Some(bytes)
-}
-
 #[test]
 fn a_shipped_version_2_file_is_written_back_byte_for_byte() {
-    let Some(bytes) = shipped("gfx942130.HIP.fdb.txt.bz2") else { return };
+    let bytes = data("miopen/gfx942130.HIP.fdb.txt");
     let db = FindDb::parse("gfx942130.HIP.fdb.txt", &bytes).unwrap();
     assert_eq!((db.records.len(), db.legacy_lines), (9600, 0));
     assert_eq!(db.records.values().map(Vec::len).sum::<usize>(), 37_792);
@@ -161,7 +152,7 @@ fn a_shipped_version_2_file_is_written_back_byte_for_byte() {
 
 #[test]
 fn a_shipped_version_1_file_becomes_version_2() {
-    let Some(bytes) = shipped("gfx906_60.HIP.fdb.txt.bz2") else { return };
+    let bytes = data("miopen/gfx906_60.HIP.fdb.txt");
     let db = FindDb::parse("gfx906_60.HIP.fdb.txt", &bytes).unwrap();
     assert_eq!((db.records.len(), db.legacy_lines), (120_454, 120_454));
     assert_eq!(db.records.values().map(Vec::len).sum::<usize>(), 244_451);

@@ -1,8 +1,6 @@
-use std::path::Path;
-
 use bluefin_common::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
 use bluefin_common::db::perf_db::PerfDb;
-use bluefin_test_support::data_dir;
+use bluefin_test_support::data_path;
 
 use super::*;
 
@@ -197,14 +195,10 @@ fn no_name_of_a_rule_is_taken_twice() {
     assert!(Rule::ALL.iter().all(|rule| rule.name().parse() == Ok(*rule)));
 }
 
-fn shipped(names: &[&str]) -> Option<CheckReport> {
-    let dir: &Path = &data_dir()?.join("miopen");
-    Some(check_paths(names.iter().map(|name| dir.join(name)).collect()))
-}
-
 #[test]
 fn shipped_databases_are_as_miopen_wants_them() {
-    let Some(report) = shipped(&["gfx942130.HIP.fdb.txt.bz2", "gfx942130.db.bz2"]) else { return };
+    let shipped = ["miopen/gfx942130.HIP.fdb.txt.bz2", "miopen/gfx942130.db.bz2"];
+    let report = check_paths(shipped.map(data_path).into());
     let [find, perf] = report.files.as_slice() else { panic!("{report:?}") };
     assert_eq!((find.records, perf.records), (9600, 21_058));
     // Not one winner without its params.
