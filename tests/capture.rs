@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 const FIRST: &str = "MIOpen(HIP): Command [LogCmdFindConvolution] ./bin/MIOpenDriver conv -n 16 -c 64 -H 56 -W 56 -k 64 \
     -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F 1 -t 1";
 const SECOND: &str = "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver convfp16 -n 8 -c 64 -H 56 -W 56 -k 64 \
@@ -64,8 +66,7 @@ fn a_signal_reaches_the_application() {
     let mut child = capture(folder.path(), script).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut ready = [0; 6];
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
-    let kill = Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    assert!(kill.success());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
     let list = std::fs::read_to_string(folder.path().join("out/net.txt")).unwrap();
     assert!(list.contains("\nconvfp16 -n 8 "), "{list}");

@@ -13,6 +13,7 @@ use common::fleet::{Fleet, many_problems, noop_spec};
 use common::{Running, expect, files, write};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Problems of the session, three directions each and six jobs for each of those.
@@ -70,7 +71,7 @@ impl<'a> Immortal<'a> {
 
     fn kill(&mut self) {
         self.running = {
-            self.running.signal("KILL");
+            self.running.signal(Signal::KILL);
             self.fleet.worker(self.arguments)
         };
     }

@@ -15,6 +15,7 @@ use bluefin_exporter::{ExportRequest, export};
 use bluefin_test_support::{Redis, RedisOptions, Vhost, free_port, wait_until};
 use common::fleet::{Fleet, many_problems, noop_spec};
 use common::{expect, files, json, text, write};
+use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -56,7 +57,7 @@ fn tunes_a_small_network_whenever_the_workers_come() {
     assert_eq!(files(&fleet.export("net", "again")), out, "the same outcomes, the same bytes");
 
     for worker in [compile, eval] {
-        worker.signal("TERM");
+        worker.signal(Signal::TERM);
         assert_eq!(worker.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
     }
 }
@@ -125,7 +126,7 @@ fn an_evicted_and_a_tampered_artifact_are_compiled_again() {
         let status = fleet.bluefin(&["status", "--json"]).output().unwrap();
         json(&status)["queues"]["bluefin.compile.noop"].as_u64().unwrap_or(0) == 0
     });
-    compile.signal("TERM");
+    compile.signal(Signal::TERM);
     assert_eq!(compile.wait(Duration::from_secs(30)), Some(0));
     // One is changed, the others are gone.
     let keys = cli(&cache, &["KEYS", "bluefin:cas:*"]);

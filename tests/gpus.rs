@@ -9,6 +9,7 @@ use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
 use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
 use common::fleet::Fleet;
 use common::{Running, bluefin, expect, files, json};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -116,7 +117,7 @@ fn two_gpus_serve_a_fleet() {
     assert!(uses.iter().all(|uses| machine.hits(uses) > 0), "both had work");
     let out = files(&fleet.export("gpus", "out"));
     assert!(out.contains_key("winners.json"), "{:?}", out.keys());
-    eval.signal("TERM");
+    eval.signal(Signal::TERM);
     assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
 }
 
@@ -136,6 +137,6 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     wait_until(PATIENCE, "the quarantine", || fleet.logged().contains("is quarantined"));
     machine.set_faults(&[]);
     wait_until(PATIENCE, "the GPU to be served again", || served(&fleet) == 3);
-    eval.signal("TERM");
+    eval.signal(Signal::TERM);
     assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
 }

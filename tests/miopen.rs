@@ -13,6 +13,7 @@ use common::fleet::Fleet;
 use common::{Running, expect, files, json, text, write};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(1200);
 
@@ -62,7 +63,7 @@ fn campaign(problems: &str, kills: u32, random: &mut StdRng) -> BTreeMap<String,
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(random.random_range(500..2500)));
         let victim = random.random_range(0..workers.len());
-        workers[victim].1.signal("KILL");
+        workers[victim].1.signal(Signal::KILL);
         workers[victim].1 = fleet.worker(workers[victim].0);
     }
     // Nothing is left to be enqueued, and doing it again harms nobody.
@@ -71,7 +72,7 @@ fn campaign(problems: &str, kills: u32, random: &mut StdRng) -> BTreeMap<String,
         fleet.status("1").is_some_and(|status| status["complete"] == true)
     });
     for (_, worker) in workers {
-        worker.signal("TERM");
+        worker.signal(Signal::TERM);
         worker.wait(Duration::from_secs(60));
     }
 

@@ -11,6 +11,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::wire;
 use bluefin_test_support::wait_until;
 use common::{Running, bluefin, expect, files, json, text, write};
+use rustix::process::Signal;
 
 /// Two small convolutions, one direction each.
 const PROBLEMS: &str = "./bin/MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
@@ -55,7 +56,9 @@ fn continues_after_an_interrupt_and_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let whole = "conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0\n\
         conv -n 1 -c 32 -H 14 -W 14 -k 8 -y 1 -x 1 -F 0\nconv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 0\n";
-    for (round, (signal, code)) in [("INT", Some(130)), ("KILL", None), ("TERM", Some(130))].into_iter().enumerate() {
+    for (round, (signal, code)) in
+        [(Signal::INT, Some(130)), (Signal::KILL, None), (Signal::TERM, Some(130))].into_iter().enumerate()
+    {
         let said = folder.path().join(format!("said{round}"));
         let mut command = tune(folder.path(), whole);
         command.args(["--session", "it"]).stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
@@ -68,7 +71,7 @@ fn continues_after_an_interrupt_and_after_a_kill() {
         let ended = running.wait(Duration::from_secs(60));
         // A fast machine may have been done before the signal.
         let said = std::fs::read_to_string(&said).unwrap();
-        assert!(ended == code || ended == Some(0), "after {signal}: {ended:?}, {said}");
+        assert!(ended == code || ended == Some(0), "after {signal:?}: {ended:?}, {said}");
     }
     let last = expect(tune(folder.path(), whole).args(["--session", "it", "--json"]), 0);
     assert_eq!(json(&last)["problems"].as_array().unwrap().len(), 9);
@@ -84,7 +87,7 @@ fn what_an_interrupted_run_left_holds_up_no_other() {
     wait_until(Duration::from_secs(60), "the plan to be told", || {
         std::fs::read_to_string(&said).unwrap().contains("candidates in")
     });
-    running.signal("KILL");
+    running.signal(Signal::KILL);
     assert_eq!(running.wait(Duration::from_secs(60)), None);
     let output = expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0);
     assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 2);
@@ -148,7 +151,7 @@ fn parts_run_on_machines_of_their_own() {
     // No compiler can be found there; and it is killed once.
     let killed = Running::start(part(there.path(), "eval").env("PATH", "/nowhere").stderr(Stdio::null()));
     std::thread::sleep(Duration::from_millis(500));
-    killed.signal("KILL");
+    killed.signal(Signal::KILL);
     killed.wait(Duration::from_secs(10));
     let second = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
     assert!(text(&second.stderr).contains("evaluated in"), "{}", text(&second.stderr));

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use bluefin_test_support::wait_until;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// `bluefin` with an environment that names no fleet.
@@ -63,9 +64,8 @@ impl Running {
         Self(command.spawn().unwrap())
     }
 
-    pub fn signal(&self, signal: &str) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
     /// Waits for the end and returns the exit code; `None` for a signal.
