@@ -225,9 +225,7 @@ fn engine() -> &'static Engine {
             .set_fast_operators(false)
             .set_max_expr_depths(MAX_OPERATORS + 2 * MAX_DEPTH)
             .set_max_operations(10_000)
-            .set_max_string_size(2 * MAX_TEXT)
-            .set_max_array_size(1)
-            .set_max_map_size(1);
+            .set_max_string_size(2 * MAX_TEXT);
         engine
             .register_fn("-", |a: i64| a.checked_neg().ok_or_else(|| overflow("-")))
             .register_fn("-", |a: f64| -a)
