@@ -12,6 +12,7 @@ use bluefin_common::spec::{Bundle, KernelSpec};
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit, sandbox};
+use libtest_mimic::{Arguments, Trial};
 use tokio::sync::Semaphore;
 
 const TESTS: [(&str, fn()); 5] = [
@@ -25,7 +26,6 @@ const TESTS: [(&str, fn()); 5] = [
     ),
 ];
 
-/// Speaks just enough of the test runner's language: list, or run those that are named.
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     if args.first().is_some_and(|arg| arg == "sandbox-exec") {
@@ -33,20 +33,13 @@ fn main() -> ExitCode {
         eprintln!("{error}");
         return ExitCode::from(125);
     }
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let named: Vec<&OsString> = args.iter().filter(|arg| !arg.to_string_lossy().starts_with('-')).collect();
-    for (name, test) in TESTS {
-        if has("--list") {
-            if !has("--ignored") {
-                println!("{name}: test");
-            }
-        } else if named.is_empty() || named.iter().any(|arg| name.contains(&*arg.to_string_lossy()) || *arg == "terse")
-        {
+    let trial = |(name, test): (&str, fn())| {
+        Trial::test(name, move || {
             test();
-            println!("{name}: ok");
-        }
-    }
-    ExitCode::SUCCESS
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), TESTS.into_iter().map(trial).collect()).exit_code()
 }
 
 fn launcher() -> Vec<OsString> {

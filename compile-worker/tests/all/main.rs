@@ -1,0 +1,5 @@
+//! The compile worker from the outside, as one program; `sandbox` is another, since it has a `main` of its own.
+
+mod compile;
+mod emulation;
+mod worker;

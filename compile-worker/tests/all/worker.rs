@@ -1,0 +1,314 @@
+//! The worker loop, with a broker in memory and a store in memory.
+
+mod fleet;
+
+use std::time::{Duration, Instant};
+
+use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS};
+use bluefin_common::job::{CompileJob, EvalJob, Job, Stage, compile_queue, eval_queue};
+use bluefin_common::outcome::{Candidate, FailureKind, Outcome};
+use bluefin_common::store::{Planned, Store};
+use bluefin_common::target::Target;
+use bluefin_common::wire;
+
+use self::fleet::{PATIENCE, fleet, fleet_on, kinds, next};
+
+#[tokio::test]
+async fn a_job_becomes_an_eval_job_with_its_artifacts() {
+    let fleet = fleet(|_| {}).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let job = fleet.job(64, 4);
+    fleet.enqueue(&job).await;
+    let eval: EvalJob = next(&mut evals).await;
+    let (task, prepared) = eval.compiled.kernels().unwrap();
+    assert_eq!((&eval.job, prepared.len()), (&job, 4));
+    assert_eq!(task.buffers.len(), 2);
+    for prepared in prepared.iter().map(|prepared| prepared.as_ref().unwrap()).chain([&task.reference]) {
+        assert!(fleet.store.artifact(prepared.artifact).await.unwrap().is_some());
+        assert_eq!(prepared.launches.len(), 1);
+    }
+    // The same again, as after a crash before the acknowledgement: nothing is compiled.
+    fleet.enqueue(&job).await;
+    let again: EvalJob = next(&mut evals).await;
+    assert_eq!(again.compiled, eval.compiled);
+    assert_eq!(worker.stop().await.compiled().0, 5);
+    assert_eq!(fleet.broker.depth(&compile_queue("cc")).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_candidate_that_fails_does_not_fail_its_batch() {
+    let fleet = fleet(|bundle| {
+        let source = bundle.files.get_mut("stencil.c").unwrap();
+        *source = format!("#if defined(ROWS) && ROWS == 4\n#error four\n#endif\n{source}");
+    })
+    .await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let mut job = fleet.job(64, 30);
+    job.candidates.push(Candidate { solver: "StencilTiled".to_string(), params: vec![] });
+    fleet.enqueue(&job).await;
+    let eval: EvalJob = next(&mut evals).await;
+    for (candidate, prepared) in job.candidates.iter().zip(eval.compiled.kernels().unwrap().1) {
+        let failure = prepared.as_ref().err().map(|failure| (failure.kind, failure.detail.contains("four")));
+        let expected = match candidate.params.as_slice() {
+            [] => Some((FailureKind::InvalidLaunch, false)),
+            [.., rows] if rows.to_string() == "4" => Some((FailureKind::CompileError, true)),
+            _ => None,
+        };
+        assert_eq!(failure, expected, "{candidate}");
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_to_evaluate_is_an_outcome() {
+    // All candidates fail, then the reference.
+    for (broken, detail) in [
+        ("#ifdef ROWS\n#error no\n#endif\n", "error"),
+        ("#ifndef ROWS\n#error no\n#endif\n", "the reference StencilReference failed"),
+    ] {
+        let fleet = fleet(|bundle| {
+            let source = bundle.files.get_mut("stencil.c").unwrap();
+            *source = format!("{broken}{source}");
+        })
+        .await;
+        let worker = fleet.worker(|_| {});
+        let job = fleet.job(64, 3);
+        fleet.enqueue(&job).await;
+        let outcome = fleet.outcome(&job).await;
+        assert_eq!(kinds(&outcome), [FailureKind::CompileError; 3]);
+        assert!(outcome.candidates[2].result.as_ref().unwrap_err().detail.contains(detail));
+        // Its group has nothing left to do.
+        worker.stop().await;
+        assert!(fleet.store.progress(&fleet.session.name).await.unwrap().is_complete());
+        assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn poison_goes_to_the_dead_letters() {
+    let fleet = fleet(|_| {}).await;
+    let mut dead = fleet.consume(DEAD_QUEUE).await;
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let queue = compile_queue("cc");
+    fleet.broker.publish(&queue, "poison", vec![1, 2, 3].into()).await.unwrap();
+    let letter = tokio::time::timeout(PATIENCE, dead.next()).await.unwrap().unwrap();
+    assert_eq!(letter.body.as_ref(), [1, 2, 3]);
+    letter.ack().await.unwrap();
+    // A spec that nobody stored, and a job of another toolchain: no attempt will mend them.
+    let lost = Job { spec: bluefin_common::digest::Digest::of(b"lost"), ..fleet.job(64, 2) };
+    let foreign = Job { toolchain: "clang".to_string(), ..fleet.job(64, 2) };
+    for job in [&lost, &foreign] {
+        fleet.store.plan(&fleet.session.name, &[Planned::of(job)]).await.unwrap();
+        let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
+        fleet.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
+        assert_eq!(kinds(&fleet.outcome(job).await), [FailureKind::Dead; 2]);
+        assert_eq!(next::<CompileJob>(&mut dead).await.job, *job);
+    }
+    // A job of a session that is gone.
+    let orphan = Job { session: "gone".parse().unwrap(), spec: lost.spec, ..fleet.job(64, 2) };
+    let body = wire::encode(&CompileJob { job: orphan.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
+    fleet.broker.publish(&queue, "orphan", body.into()).await.unwrap();
+    assert_eq!(next::<CompileJob>(&mut dead).await.job, orphan);
+    // The worker still works.
+    let job = fleet.job(64, 1);
+    fleet.enqueue(&job).await;
+    assert_eq!(next::<EvalJob>(&mut evals).await.job, job);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_was_tried_too_often_is_given_up_with_an_outcome() {
+    let fleet = fleet(|_| {}).await;
+    let mut dead = fleet.consume(DEAD_QUEUE).await;
+    let job = fleet.job(64, 2);
+    fleet.enqueue(&job).await;
+    // Raise its attempt as a failing worker would, without waiting for the delays.
+    let mut consumer = fleet.consume(&compile_queue("cc")).await;
+    let delivery = consumer.next().await.unwrap();
+    delivery.settle.republish(MAX_ATTEMPTS + 1, Duration::ZERO).await.unwrap();
+    consumer.stop().await;
+    let worker = fleet.worker(|_| {});
+    assert_eq!(kinds(&fleet.outcome(&job).await), [FailureKind::Dead; 2]);
+    assert_eq!(next::<CompileJob>(&mut dead).await.job, job);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_uses_up_no_attempts() {
+    // A queue that is full is one that takes nothing now.
+    let fleet = fleet_on(EmbeddedBroker::with_max_depth(1), |_| {}).await;
+    let evals = eval_queue(&Target::Host, None);
+    fleet.broker.publish(&evals, "in the way", vec![0].into()).await.unwrap();
+    let worker = fleet.worker(|_| {});
+    let job = fleet.job(64, 1);
+    fleet.enqueue(&job).await;
+    let started = Instant::now();
+    while worker.metrics.compiled().0 < 2 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // For several attempts to publish.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(worker.settled("done") + worker.settled("retried"), 0.0);
+    let mut consumer = fleet.consume(&evals).await;
+    consumer.next().await.unwrap().ack().await.unwrap();
+    assert_eq!(next::<EvalJob>(&mut consumer).await.job, job);
+    while worker.settled("done") < 1.0 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(worker.settled("retried"), 0.0);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_with_an_outcome_is_skipped() {
+    let fleet = fleet(|_| {}).await;
+    let job = fleet.job(64, 2);
+    fleet.enqueue(&job).await;
+    fleet.store.put_outcome(&Outcome::dead(&job, "done elsewhere", 1)).await.unwrap();
+    let worker = fleet.worker(|_| {});
+    let started = Instant::now();
+    // Whoever stored it died before the group was settled.
+    while !fleet.store.progress(&fleet.session.name).await.unwrap().is_complete() {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(worker.stop().await.compiled().0, 0);
+    assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_of_another_compiler_is_refused_at_no_cost() {
+    let fleet = fleet(|_| {}).await;
+    fleet.store.pin(&fleet.session.name, "toolchain.cc", "cc 1.0; pdp11; native CPU none").await.unwrap();
+    let job = fleet.job(64, 2);
+    fleet.enqueue(&job).await;
+    let worker = fleet.worker(|_| {});
+    // Handed back: neither waiting nor in hand until its delay is over.
+    let started = Instant::now();
+    let mut consumer = fleet.consume(&compile_queue("cc")).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let metrics = worker.stop().await;
+    let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+    assert!(delivery.attempt == 1 && started.elapsed() < PATIENCE);
+    assert_eq!(metrics.compiled().0, 0);
+    assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_drain_hands_back_what_does_not_end_in_time() {
+    let fleet = fleet(|bundle| {
+        // Seconds of compiling: a table of 10^8 numbers.
+        let mut source = String::from("#define A0 1,\n");
+        for level in 1..=8 {
+            source.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
+        }
+        source.push_str("int x[] = { A8 };\n");
+        bundle.files.insert("stencil.c".to_string(), source);
+    })
+    .await;
+    let job = fleet.job(64, 2);
+    fleet.enqueue(&job).await;
+    let worker = fleet.worker(|config| config.grace = Duration::from_millis(100));
+    let started = Instant::now();
+    while fleet.broker.depth(&compile_queue("cc")).await.unwrap() > 0 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    worker.stop().await;
+    let mut consumer = fleet.consume(&compile_queue("cc")).await;
+    let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+    assert_eq!(delivery.attempt, 1);
+    assert_eq!(wire::decode::<CompileJob>(&delivery.body).unwrap().job, job);
+}
+
+#[tokio::test]
+async fn compiling_pauses_while_evaluation_is_behind() {
+    let fleet = fleet(|bundle| bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1)).await;
+    let worker = fleet.worker(|config| config.high_water = 10);
+    let enqueue = |from: i64, count: i64| {
+        let jobs: Vec<Job> = (from..from + count).map(|height| fleet.job(height, 1)).collect();
+        async {
+            for job in jobs {
+                fleet.enqueue(&job).await
+            }
+        }
+    };
+    let evals = eval_queue(&Target::Host, None);
+    let settled = || async {
+        (fleet.broker.depth(&compile_queue("noop")).await.unwrap(), fleet.broker.depth(&evals).await.unwrap())
+    };
+    enqueue(100, 20).await;
+    let started = Instant::now();
+    while settled().await.1 < 20 {
+        assert!(started.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // It looks every second.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    enqueue(200, 20).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (waiting, evaluating) = settled().await;
+    assert!(waiting >= 19 && evaluating <= 21, "paused: {waiting} {evaluating}");
+    let mut consumer = fleet.broker.consume(&evals, 100).await.unwrap();
+    for _ in 0..40 {
+        let _: EvalJob = next(&mut consumer).await;
+    }
+    worker.stop().await;
+}
+
+/// Slots that are busy while work waits are what a compile worker is for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_are_kept_busy() {
+    let fleet = fleet(|_| {}).await;
+    let jobs: Vec<Job> = (0..6).map(|index| Job { stage: Stage::Perf, ..fleet.job(64 + index, 30) }).collect();
+    for job in &jobs {
+        fleet.enqueue(job).await;
+    }
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let started = Instant::now();
+    for _ in &jobs {
+        let _: EvalJob = next(&mut evals).await;
+    }
+    let elapsed = started.elapsed();
+    let (count, busy) = worker.stop().await.compiled();
+    let share = busy.as_secs_f64() / (2.0 * elapsed.as_secs_f64());
+    println!("{count} compiles in {elapsed:?}, 2 slots busy {:.1} % of the time", 100.0 * share);
+    assert_eq!(count, 31, "no size is baked in, so all jobs share the reference and 30 candidates");
+    // Start, end and a machine that others use are in it.
+    assert!(share > 0.85, "{share}");
+}
+
+/// What is left when nothing is compiled: look-ups, the queue, the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pipeline_itself_is_fast() {
+    let fleet = fleet(|bundle| bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1)).await;
+    const JOBS: i64 = 300;
+    for height in 0..JOBS {
+        fleet.enqueue(&fleet.job(64 + height, 8)).await;
+    }
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let started = Instant::now();
+    for _ in 0..JOBS {
+        let _: EvalJob = next(&mut evals).await;
+    }
+    println!("{:.0} jobs of 8 candidates a second", JOBS as f64 / started.elapsed().as_secs_f64());
+    assert!(started.elapsed() < PATIENCE);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_configuration_without_slots_is_refused() {
+    let fleet = fleet(|_| {}).await;
+    let worker = fleet.worker(|config| config.slots = 0);
+    let error = worker.task.await.unwrap().expect_err("slots").to_string();
+    assert!(error.contains("slots: found 0"), "{error}");
+}

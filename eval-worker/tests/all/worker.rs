@@ -1,0 +1,357 @@
+//! The worker from delivery to outcome, with the embedded broker, a store in memory and a real child.
+
+use std::time::Duration;
+
+use bluefin_common::artifact::{Built, Prepared};
+use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS, MAX_REDELIVERIES};
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job, Stage};
+use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_common::wire;
+use bluefin_eval_worker::timing::PROTOCOL_VERSION;
+use bluefin_eval_worker::{Config, DeviceSpec, Error};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::setting::Setting;
+use crate::support::{RIGHT, Test, block_on, child, kernel};
+
+pub const TESTS: &[Test] = &[
+    ("a_job_becomes_an_outcome", a_job_becomes_an_outcome),
+    ("the_find_stage_keeps_its_kernels", the_find_stage_keeps_its_kernels),
+    ("a_job_that_is_done_is_skipped", a_job_that_is_done_is_skipped),
+    ("missing_artifacts_are_compiled_again", missing_artifacts_are_compiled_again),
+    ("a_cache_that_is_too_small_ends_with_an_outcome", a_cache_that_is_too_small_ends_with_an_outcome),
+    ("messages_that_are_no_jobs_are_dead", messages_that_are_no_jobs_are_dead),
+    ("a_job_that_kills_its_workers_ends_with_an_outcome", a_job_that_kills_its_workers_ends_with_an_outcome),
+    ("another_device_burns_no_job", another_device_burns_no_job),
+    ("a_drain_finishes_what_it_can", a_drain_finishes_what_it_can),
+    ("a_drain_hands_back_what_it_can_not_finish", a_drain_hands_back_what_it_can_not_finish),
+    ("a_device_that_is_gone_hands_its_jobs_back", a_device_that_is_gone_hands_its_jobs_back),
+    ("a_store_that_blinks_costs_no_measurement", a_store_that_blinks_costs_no_measurement),
+    ("the_device_that_does_nothing", the_device_that_does_nothing),
+];
+
+fn prepared_mut(eval_job: &mut EvalJob) -> &mut Vec<Result<Prepared, Failure>> {
+    let Compiled::Kernels { prepared, .. } = &mut eval_job.compiled else { panic!("not of kernels") };
+    prepared
+}
+
+fn a_job_becomes_an_outcome() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let refused = Failure::new(FailureKind::CompileError, "line 1: no");
+        let job = setting.job(1, Stage::Perf, 3);
+        let candidates = [Ok(kernel(RIGHT)), Err(refused.clone()), Ok(kernel("abort();"))];
+        let eval_job = setting.compiled(job.clone(), &candidates).await;
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        let outcome = setting.outcome(&job).await;
+        setting.settled("done", 1.0).await;
+
+        assert_eq!((outcome.job.clone(), outcome.protocol), (job.clone(), PROTOCOL_VERSION));
+        assert!(!outcome.device.is_empty());
+        let [timed, uncompiled, crashed] = outcome.candidates.as_slice() else { panic!("{outcome:?}") };
+        let median_ms = timed.result.as_ref().unwrap().median_ms;
+        assert_eq!(
+            timed.built.as_ref().and_then(Built::kernel),
+            eval_job.compiled.kernels().unwrap().1[0].as_ref().ok()
+        );
+        assert_eq!((&uncompiled.result, &uncompiled.built), (&Err(refused), &None));
+        assert_eq!(crashed.result.as_ref().unwrap_err().kind, FailureKind::Fault);
+
+        let session = &setting.session.name;
+        assert_eq!(setting.store.best_ms(session, job.group()).await.unwrap(), Some(median_ms));
+        assert!(setting.store.progress(session).await.unwrap().is_complete());
+        assert_eq!(setting.store.pins(session).await.unwrap()["device.host"], outcome.device);
+        assert_eq!(setting.broker.depth(&job.eval_queue()).await.unwrap(), 0);
+        assert_eq!(setting.metric("bluefin_candidates_total", &[("step", "eval")]), 3.0);
+        // The second finds out, before the outcome is stored, whether the device still works.
+        assert_eq!(setting.metric("bluefin_child_starts_total", &[]), 2.0);
+        assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "signal")]), 1.0);
+        assert!(setting.metric("bluefin_device_busy_seconds_total", &[]) > 0.0);
+        assert!(setting.metric("bluefin_device_candidate_seconds_total", &[]) > 0.0);
+        assert!(setting.metric("bluefin_child_seconds_total", &[("part", "time")]) > 0.0);
+        assert_eq!(setting.metric("bluefin_device_drift_ratio", &[("device", "host")]), 1.0);
+        setting.stop(worker).await;
+    });
+}
+
+fn the_find_stage_keeps_its_kernels() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf, Stage::Find]).await;
+        let candidates = [Ok(kernel(RIGHT)), Ok(kernel("abort();")), Ok(kernel(&format!("usleep(500); {RIGHT}")))];
+        let job = setting.job(1, Stage::Perf, 3);
+        setting.publish(&setting.compiled(job.clone(), &candidates).await).await;
+        let worker = setting.work(|_| {});
+        let perf = setting.outcome(&job).await;
+        assert!(perf.candidates[0].result.is_ok());
+
+        // The last perf outcome of the group publishes its find job.
+        let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
+        let delivery = compile.next().await.unwrap();
+        let find = wire::decode::<CompileJob>(&delivery.body).unwrap().job;
+        delivery.ack().await.unwrap();
+        assert_eq!(find.stage, Stage::Find);
+        let finalists: Vec<_> = find
+            .candidates
+            .iter()
+            .map(|finalist| candidates[job.candidates.iter().position(|c| c == finalist).unwrap()].clone())
+            .collect();
+        setting.publish(&setting.compiled(find.clone(), &finalists).await).await;
+        let outcome = setting.outcome(&find).await;
+        for candidate in &outcome.candidates {
+            let timing = candidate.result.as_ref().unwrap();
+            assert!(!timing.pruned && timing.samples_ms.len() >= 3);
+            let artifact = candidate.built.as_ref().and_then(Built::kernel).unwrap().artifact;
+            assert!(setting.store.blob(artifact.digest).await.unwrap().is_some(), "the exporter needs it");
+        }
+        setting.settled("done", 2.0).await;
+        assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}
+
+fn a_job_that_is_done_is_skipped() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 1);
+        let eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        let first = setting.outcome(&job).await;
+        setting.settled("done", 1.0).await;
+        setting.publish(&eval_job).await;
+        setting.settled("skipped", 1.0).await;
+        assert_eq!(setting.outcome(&job).await, first);
+        assert_eq!(setting.broker.depth(&job.eval_queue()).await.unwrap(), 0);
+        setting.stop(worker).await;
+    });
+}
+
+fn missing_artifacts_are_compiled_again() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 2);
+        let evicted = kernel(&format!("zero = 5; {RIGHT}"));
+        let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT)), Ok(kernel(RIGHT))]).await;
+        prepared_mut(&mut eval_job)[1] = Ok(evicted.prepared);
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        setting.settled("recompile", 1.0).await;
+        let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
+        let delivery = compile.next().await.unwrap();
+        let again: CompileJob = wire::decode(&delivery.body).unwrap();
+        assert_eq!(again, CompileJob { job: job.clone(), enqueued_ms: 77, recompiles: 1 });
+        assert!(!setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
+        // Compiled, it is evaluated.
+        setting.store.put_artifact(&evicted.code).await.unwrap();
+        setting.publish(&eval_job).await;
+        assert!(setting.outcome(&job).await.candidates.iter().all(|candidate| candidate.result.is_ok()));
+        setting.stop(worker).await;
+    });
+}
+
+fn a_cache_that_is_too_small_ends_with_an_outcome() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 1);
+        let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
+        prepared_mut(&mut eval_job)[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).prepared);
+        eval_job.recompiles = MAX_ATTEMPTS - 1;
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        setting.settled("recompile", 1.0).await;
+        // After its delay, not at once.
+        assert_eq!(setting.broker.depth(&job.compile_queue()).await.unwrap(), 0);
+        eval_job.recompiles = MAX_ATTEMPTS;
+        setting.publish(&eval_job).await;
+        let failure = setting.outcome(&job).await.candidates.remove(0).result.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Dead);
+        assert!(failure.detail.contains("the artifact cache is too small"), "{}", failure.detail);
+        setting.until("dead", async || (setting.broker.depth(DEAD_QUEUE).await.unwrap() == 1).then_some(())).await;
+        assert!(setting.store.progress(&job.session).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}
+
+fn messages_that_are_no_jobs_are_dead() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 2);
+        // One candidate too few.
+        let short = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
+        setting.publish(&short).await;
+        setting.broker.publish(&job.eval_queue(), "junk", b"junk".as_slice().into()).await.unwrap();
+        // Another schema version is for a worker of that version: it comes again later.
+        let mut newer = wire::encode(&short).unwrap();
+        newer[3] += 1;
+        setting.broker.publish(&job.eval_queue(), "newer", newer.into()).await.unwrap();
+        let worker = setting.work(|_| {});
+        setting.until("dead", async || (setting.broker.depth(DEAD_QUEUE).await.unwrap() == 2).then_some(())).await;
+        let outcome = setting.outcome(&job).await;
+        for candidate in outcome.candidates {
+            let failure = candidate.result.unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Dead);
+            assert_eq!(failure.detail, "prepared: found 1, expected one for each of 2 candidates");
+        }
+        setting.stop(worker).await;
+        assert_eq!(setting.broker.depth(DEAD_QUEUE).await.unwrap(), 2, "the newer message is not dead");
+    });
+}
+
+fn a_job_that_kills_its_workers_ends_with_an_outcome() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 1);
+        setting.publish(&setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await).await;
+        for _ in 0..MAX_REDELIVERIES {
+            let mut consumer = setting.broker.consume(&job.eval_queue(), 1).await.unwrap();
+            drop(consumer.next().await.unwrap());
+        }
+        let worker = setting.work(|_| {});
+        let outcome = setting.outcome(&job).await;
+        assert_eq!(outcome.candidates[0].result.as_ref().unwrap_err().kind, FailureKind::Dead);
+        setting.settled("dead", 1.0).await;
+        assert_eq!(setting.broker.depth(DEAD_QUEUE).await.unwrap(), 1);
+        assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}
+
+fn another_device_burns_no_job() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        setting.store.pin(&setting.session.name, "device.host", "some other CPU").await.unwrap();
+        let job = setting.job(1, Stage::Perf, 1);
+        setting.publish(&setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await).await;
+        let worker = setting.work(|_| {});
+        setting.settled("handed_back", 1.0).await;
+        assert_eq!(setting.metric("bluefin_version_refusals_total", &[("step", "eval")]), 1.0);
+        assert!(!setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
+        setting.stop(worker).await;
+        let mut consumer = setting.broker.consume(&job.eval_queue(), 1).await.unwrap();
+        let delivery = consumer.next().await.unwrap();
+        assert_eq!(delivery.attempt, 1, "at no cost of attempts");
+    });
+}
+
+/// Jobs that take half a second each, one of them on the device.
+async fn busy(setting: &mut Setting, change: impl FnOnce(&mut Config)) -> (Vec<Job>, JoinHandle<Result<(), Error>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("running");
+    let mut jobs = Vec::new();
+    for size in 0..3 {
+        let job = setting.job(size, Stage::Perf, 1);
+        let slow = kernel(&format!(
+            "FILE *f = fopen(\"{}\", \"w\"); if (f) fclose(f); usleep(150000); {RIGHT}",
+            file.display()
+        ));
+        setting.publish(&setting.compiled(job.clone(), &[Ok(slow)]).await).await;
+        jobs.push(job);
+    }
+    let worker = setting.work(change);
+    setting.until("a kernel runs", async || file.exists().then_some(())).await;
+    (jobs, worker)
+}
+
+async fn count_outcomes(setting: &Setting, jobs: &[Job]) -> usize {
+    let mut count = 0;
+    for job in jobs {
+        count += usize::from(setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
+    }
+    count
+}
+
+fn a_drain_finishes_what_it_can() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let (jobs, worker) = busy(&mut setting, |_| {}).await;
+        setting.stop(worker).await;
+        assert_eq!(count_outcomes(&setting, &jobs).await, 1, "the one on the device");
+        assert_eq!(setting.broker.depth(&jobs[0].eval_queue()).await.unwrap(), 2);
+    });
+}
+
+fn a_drain_hands_back_what_it_can_not_finish() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let (jobs, worker) = busy(&mut setting, |config| config.grace = Duration::from_millis(10)).await;
+        setting.stop(worker).await;
+        assert_eq!(count_outcomes(&setting, &jobs).await, 0);
+        assert_eq!(setting.broker.depth(&jobs[0].eval_queue()).await.unwrap(), 3);
+        // Another worker does it all.
+        setting.shutdown = CancellationToken::new();
+        let worker = setting.work(|_| {});
+        for job in &jobs {
+            assert!(setting.outcome(job).await.candidates[0].result.is_ok());
+        }
+        setting.stop(worker).await;
+    });
+}
+
+fn a_device_that_is_gone_hands_its_jobs_back() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("child");
+        std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
+        let job = setting.job(1, Stage::Perf, 2);
+        let unlinks = kernel(&format!("unlink(\"{}\"); abort();", program.display()));
+        setting.publish(&setting.compiled(job.clone(), &[Ok(unlinks), Ok(kernel(RIGHT))]).await).await;
+        let worker = setting.work(|config| {
+            let mut child = child();
+            child.command[0] = program.clone().into();
+            config.device = DeviceSpec::host(child);
+        });
+        let error = worker.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Device(_)), "{error}");
+        assert_eq!(count_outcomes(&setting, std::slice::from_ref(&job)).await, 0);
+        assert_eq!(setting.broker.depth(&job.eval_queue()).await.unwrap(), 1);
+    });
+}
+
+fn a_store_that_blinks_costs_no_measurement() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        setting.blinks = true;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("loads");
+        let counts = format!(
+            "static int counted; if (!counted++) {{ FILE *f = fopen(\"{}\", \"a\"); fputs(\"x\", f); fclose(f); }} {RIGHT}",
+            file.display()
+        );
+        let job = setting.job(1, Stage::Perf, 1);
+        setting.publish(&setting.compiled(job.clone(), &[Ok(kernel(&counts))]).await).await;
+        let worker = setting.work(|_| {});
+        assert!(setting.outcome(&job).await.candidates[0].result.is_ok());
+        setting.settled("done", 1.0).await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "x", "evaluated once");
+        assert_eq!(setting.metric("bluefin_jobs_total", &[("step", "eval"), ("result", "retried")]), 0.0);
+        assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}
+
+fn the_device_that_does_nothing() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let candidates = [Ok(kernel(RIGHT)), Err(Failure::new(FailureKind::CompileTimeout, "slow"))];
+        let compiled = setting.compiled(setting.job(0, Stage::Perf, 2), &candidates).await;
+        let mut jobs = Vec::new();
+        for size in 0..300 {
+            let eval_job = EvalJob { job: setting.job(size, Stage::Perf, 2), ..compiled.clone() };
+            setting.publish(&eval_job).await;
+            jobs.push(eval_job.job);
+        }
+        let worker = setting.work(|config| config.device = DeviceSpec::Noop(Target::Host));
+        setting.settled("done", 300.0).await;
+        assert_eq!(count_outcomes(&setting, &jobs).await, 300);
+        let outcome = setting.outcome(&jobs[7]).await;
+        assert!((1.0..2.0).contains(&outcome.candidates[0].result.as_ref().unwrap().median_ms));
+        assert_eq!(outcome.candidates[1].result.as_ref().unwrap_err().kind, FailureKind::CompileTimeout);
+        assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}

@@ -1,0 +1,6 @@
+//! The producer from the outside, as one program.
+
+mod driver_properties;
+mod library;
+mod miopen_commands;
+mod session;

@@ -1,0 +1,141 @@
+//! GPUs through HIP, from the loader to a fleet's outcomes, on machines that have none: see tests/hip-stand-in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
+use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::fleet::Fleet;
+use crate::common::{Running, bluefin, expect, files, json};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `bluefin devices` says of HIP: its GPUs, and why there are no others.
+fn devices(machine: &HipMachine, library: Option<&Path>) -> (Vec<Value>, Vec<String>) {
+    let mut command = bluefin();
+    // Where test runners let the loader find the stand-in, whatever library is named.
+    command.env_remove("LD_LIBRARY_PATH");
+    command.envs(machine.environment()).args(["devices", "--json"]);
+    command.envs(library.map(|library| ("BLUEFIN_HIP_LIBRARY", library)));
+    let output = command.output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let found = json(&output);
+    let gpus = found["gpus"].as_array().unwrap().iter();
+    let notes = found["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+    (
+        gpus.filter(|gpu| gpu["device"].as_str().unwrap().starts_with("hip:")).cloned().collect(),
+        notes.filter(|note| note.starts_with("hip:")).map(str::to_string).collect(),
+    )
+}
+
+#[test]
+fn each_reason_why_there_is_no_gpu_is_one_plain_line() {
+    let machine = HipMachine::new("gfx90a-104");
+    let path = |library: &Path| library.display().to_string();
+
+    let absent = machine.folder().join("libabsent.so");
+    let lacking = machine.library_without("hipModuleLaunchKernel");
+    let text = machine.folder().join("libtext.so");
+    std::fs::write(&text, "no library").unwrap();
+    for (library, reason) in [
+        (&absent, "cannot open shared object file"),
+        (&lacking, "lacks hipModuleLaunchKernel"),
+        (&text, "file too short"),
+    ] {
+        let (gpus, notes) = devices(&machine, Some(library));
+        let lines: Vec<&String> = notes.iter().filter(|note| note.contains(&path(library))).collect();
+        assert!(gpus.is_empty() && lines.len() == 1 && lines[0].contains(reason), "{reason}: {notes:?}");
+    }
+
+    for (fault, reason) in [
+        (Fault::call("hipInit", Effect::Error(Code::NOT_INITIALIZED)), "init: hipErrorNotInitialized"),
+        (Fault::call("hipGetDeviceCount", Effect::Error(Code::UNKNOWN)), "hipErrorUnknown"),
+        (Fault::lost(0), "hipErrorNoDevice"),
+    ] {
+        machine.set_faults(&[fault]);
+        let (gpus, notes) = devices(&machine, None);
+        let lines = notes.iter().filter(|note| note.contains(reason)).count();
+        assert!(gpus.is_empty() && lines == 1, "{reason}: {notes:?}");
+    }
+
+    let (gpus, notes) = devices(&HipMachine::new(""), None);
+    assert!(gpus.is_empty() && notes.iter().any(|note| note.contains("it finds no device")), "{notes:?}");
+}
+
+/// A virtual host, two Redis servers, a fleet around them, and a worker that compiles for the stand-in.
+fn fleet() -> (Fleet, Running, Vhost, Redis, Redis) {
+    let vhost = Vhost::fresh();
+    let redis = Redis::start(RedisOptions::DURABLE);
+    let cache = Redis::start(RedisOptions::cache(64 << 20));
+    let fleet = Fleet::new(vhost.url(), redis.url(), cache.url());
+    let clang = kernels().join("clang-for-stand-in").into_os_string();
+    let compile = fleet.worker_with(&["compile-worker", "--toolchain", "clang"], [("BLUEFIN_CLANG", clang)]);
+    (fleet, compile, vhost, redis, cache)
+}
+
+fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
+}
+
+/// Eight problems for a `gfx90a-104`.
+fn enqueue(fleet: &Fleet) {
+    let mut enqueue = fleet.bluefin(&["enqueue", "--session", "gpus", "--target", "gfx90a-104", "--budget", "4"]);
+    enqueue.arg("--kernel").arg(kernels().join("stand_in.toml"));
+    for problem in 1..=8 {
+        enqueue.arg("--size").arg(format!("n={}", problem * 10_000));
+    }
+    expect(&mut enqueue, 0);
+}
+
+fn eval_worker(fleet: &Fleet, machine: &HipMachine, arguments: &[&str]) -> Running {
+    let arguments = [&["eval-worker", "--sample-budget", "20ms"], arguments].concat();
+    fleet.worker_with(&arguments, machine.environment())
+}
+
+/// How often a GPU was taken into service.
+fn served(fleet: &Fleet) -> usize {
+    fleet.logged().lines().filter(|line| line.contains("evaluating") && line.contains("gfx90a-104")).count()
+}
+
+#[test]
+fn two_gpus_serve_a_fleet() {
+    let (fleet, _compile, _vhost, _redis, _cache) = fleet();
+    let machine = HipMachine::new("gfx90a-104,gfx90a-104");
+    // Nothing goes wrong, but it is counted.
+    let uses = [0, 1].map(|gpu| Fault::kernel("*", Effect::Slow(0.0)).on(gpu));
+    machine.set_faults(&uses);
+    let eval = eval_worker(&fleet, &machine, &[]);
+    wait_until(PATIENCE, "both GPUs to be served", || served(&fleet) == 2);
+    enqueue(&fleet);
+    fleet.wait_complete("gpus", PATIENCE);
+    let status = fleet.status("gpus").unwrap();
+    assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
+    assert!(uses.iter().all(|uses| machine.hits(uses) > 0), "both had work");
+    let out = files(&fleet.export("gpus", "out"));
+    assert!(out.contains_key("winners.json"), "{:?}", out.keys());
+    eval.signal(Signal::TERM);
+    assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
+}
+
+#[test]
+fn a_lost_gpu_costs_no_job_and_comes_back() {
+    let (fleet, _compile, _vhost, _redis, _cache) = fleet();
+    let machine = HipMachine::new("gfx90a-104,gfx90a-104");
+    let eval = eval_worker(&fleet, &machine, &["--reprobe", "300ms"]);
+    wait_until(PATIENCE, "both GPUs to be served", || served(&fleet) == 2);
+    let lost = Fault::lost(1);
+    machine.set_faults(std::slice::from_ref(&lost));
+    enqueue(&fleet);
+    fleet.wait_complete("gpus", PATIENCE);
+    let status = fleet.status("gpus").unwrap();
+    assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
+    assert!(machine.hits(&lost) > 0, "it was in use");
+    wait_until(PATIENCE, "the quarantine", || fleet.logged().contains("is quarantined"));
+    machine.set_faults(&[]);
+    wait_until(PATIENCE, "the GPU to be served again", || served(&fleet) == 3);
+    eval.signal(Signal::TERM);
+    assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
+}

@@ -1,0 +1,18 @@
+//! `bluefin` as its users meet it. One program, since linking one costs more than most of these tests.
+
+mod common;
+
+mod campaign;
+mod capture;
+mod chaos;
+mod command_line;
+mod db;
+mod devices;
+mod fleet;
+mod gpus;
+mod miopen;
+mod problems;
+mod release;
+mod run_plan;
+mod session;
+mod tune;

@@ -1,0 +1,124 @@
+use super::here::{FIND, Here, PERF};
+
+/// What doctor finds, as texts; and its exit code.
+fn findings(here: &Here, variables: &[(&str, &str)], arguments: &[&str]) -> (i32, Vec<String>) {
+    let all = [&["doctor", "--prefix", "rocm", "--target", "gfx90a-104", "--json"], arguments].concat();
+    let output = here.bluefin(&all).envs(variables.iter().copied()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    });
+    let told = report["told"].as_array().unwrap().iter().filter(|told| told["severity"] == "finding");
+    let texts = told.map(|told| format!("{}: {}", told["subject"].as_str().unwrap(), told["text"].as_str().unwrap()));
+    (output.status.code().unwrap(), texts.collect())
+}
+
+fn installed(rocm: &str, miopen: [u32; 3]) -> Here {
+    let here = Here::new();
+    here.rocm(rocm, miopen);
+    let find = here.write("db/gfx90a68.HIP.fdb.txt", FIND).display().to_string();
+    let perf = here.write("db/gfx90a68.db.txt", PERF).display().to_string();
+    here.ends(0, &["install", "--prefix", "rocm", &find, &perf]);
+    here
+}
+
+#[test]
+fn what_was_installed_is_found() {
+    for (rocm, miopen) in [("6.2.0", [3, 2, 0]), ("6.1.0", [3, 1, 0])] {
+        let here = installed(rocm, miopen);
+        assert_eq!(findings(&here, &[], &[]), (0, vec![]), "{rocm}");
+        let table = here.ends(0, &["doctor", "--prefix", "rocm", "--target", "gfx90a-104"]);
+        assert!(table.contains("gfx90a68.HIP.fdb.txt") && table.contains("system find db"), "{table}");
+    }
+}
+
+#[test]
+fn why_a_file_that_is_there_is_not_used() {
+    let db = |name: &str| format!("rocm/share/miopen/db/{name}");
+    for (name, content, reason) in [
+        ("gfx90a_104.HIP.fdb.txt", FIND, "expected gfx90a68"),
+        ("gfx90a_xnack68.HIP.fdb.txt", FIND, "this is gfx90a-104"),
+        ("gfx90a6e.HIP.fdb.txt", FIND, "compares endings so that no text ever matches; the exact name is gfx90a68"),
+        ("gfx90a68.HIP.fdb.txt.bz2", FIND, "packed by bzip2"),
+        ("gfx90a68.HIP.3_1_0_abc.ufdb.txt", FIND, "a user's database in the folder of the system's"),
+    ] {
+        let here = Here::new();
+        here.rocm("6.2.0", [3, 2, 0]);
+        here.write(&db(name), content);
+        here.write(&db("gfx90a68.db.txt"), PERF);
+        let (code, found) = findings(&here, &[], &[]);
+        assert_eq!(code, 1);
+        assert!(found.iter().any(|text| text.contains(name) && text.contains(reason)), "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn forms_contents_and_users() {
+    let told = |here: &Here, reason: &str| {
+        let (_, found) = findings(here, &[], &[]);
+        assert!(found.iter().any(|text| text.contains(reason)), "{reason}: {found:#?}");
+    };
+    // The SQLite form alone, for a MIOpen that reads the text.
+    let here = installed("6.2.0", [3, 2, 0]);
+    let db = |name: &str| here.path("rocm/share/miopen/db").join(name);
+    std::fs::remove_file(db("gfx90a68.db.txt")).unwrap();
+    told(&here, "gfx90a68.db: not used: SQLite, which MIOpen from 3.2");
+    std::fs::write(db("gfx90a68.db.txt"), "").unwrap();
+    told(&here, "is empty");
+    std::fs::write(db("gfx90a68.db.txt"), PERF).unwrap();
+
+    // A user's records, of this build and of another one.
+    let user = "home/.config/miopen";
+    here.write(&format!("{user}/gfx90a68.HIP.3_2_0_2d1fd997.ufdb.txt"), FIND.replace("0.05", "0.5"));
+    told(&here, "hides 1 records of the system's, 1 of which have a faster solver");
+    here.write(&format!("{user}/gfx90a68.HIP.3_1_0_abc.ufdb.txt"), FIND);
+    told(&here, "written by another build of MIOpen");
+
+    // For a MIOpen that reads SQLite.
+    let here = installed("6.1.0", [3, 1, 0]);
+    let db = |name: &str| here.path("rocm/share/miopen/db").join(name);
+    std::fs::write(db("gfx90a68.db"), "SQLite format 3\0").unwrap();
+    told(&here, "gfx90a68.db: ");
+    std::fs::remove_file(db("gfx90a68.db")).unwrap();
+    std::fs::write(db("gfx90a68.db.txt"), PERF).unwrap();
+    told(&here, "gfx90a68.db.txt: not used: text");
+}
+
+#[test]
+fn variables_that_change_what_is_read() {
+    let here = installed("6.2.0", [3, 2, 0]);
+    for (name, value, reason) in [
+        ("MIOPEN_FIND_MODE", "1", "never reads the system find db"),
+        ("MIOPEN_FIND_MODE", "normal", "never reads the system find db"),
+        ("MIOPEN_FIND_ENFORCE", "search", "forces the NORMAL find mode"),
+        ("MIOPEN_DEBUG_DISABLE_FIND_DB", "1", "no find db is read"),
+        ("MIOPEN_DISABLE_CACHE", "1", "no kernel db is read"),
+        ("MIOPEN_SYSTEM_DB_PATH", "/no/such/folder", "not a folder"),
+        ("MIOPEN_DEBUG_FIND_ONLY_SOLVER", "1", "only solver"),
+    ] {
+        let (code, found) = findings(&here, &[(name, value)], &[]);
+        assert!(
+            code == 1 && found.iter().any(|text| text.starts_with(name) && text.contains(reason)),
+            "{name}: {found:#?}"
+        );
+    }
+    for (name, value) in [("MIOPEN_FIND_MODE", "3"), ("MIOPEN_FIND_ENFORCE", "none"), ("MIOPEN_DISABLE_CACHE", "0")] {
+        assert_eq!(findings(&here, &[(name, value)], &[]), (0, vec![]), "{name}={value}");
+    }
+    let other = here.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let (code, found) = findings(&here, &[("MIOPEN_SYSTEM_DB_PATH", other.to_str().unwrap())], &[]);
+    assert!(code == 1 && found.iter().all(|text| text.contains("not there")), "{found:#?}");
+}
+
+#[test]
+fn what_is_missing_altogether() {
+    let here = Here::new();
+    let (code, found) = findings(&here, &[], &[]);
+    assert!(code == 1 && found[0].starts_with("rocm: not there"), "{found:#?}");
+    here.rocm("4.3.0", [2, 12, 0]);
+    let (_, found) = findings(&here, &[], &[]);
+    assert!(found[0].contains("found MIOpen 2.12.0.2d1fd997"), "{found:#?}");
+    here.rocm("6.2.0", [3, 2, 0]);
+    let (_, found) = findings(&here, &[], &["--redis", "redis://127.0.0.1:1/0"]);
+    assert!(found.iter().any(|text| text.starts_with("store: ")), "{found:#?}");
+}

@@ -1,0 +1,119 @@
+//! A campaign from a plan file, in one process and with nothing installed.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{bluefin, expect, files, json, text, write};
+
+/// `bluefin` in a folder of its own, with its state there.
+fn run(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = bluefin();
+    command.current_dir(folder).args(arguments);
+    command
+}
+
+const PLAN: &str = r#"
+[[import]]
+tag = "forward"
+files = ["forward.txt"]
+
+[[import]]
+tag = "weights"
+files = ["weights.txt"]
+batches = [2]
+
+[session]
+label = "a plan"
+target = "host"
+
+[enqueue]
+candidates = "2"
+
+[export]
+out = "out"
+files = ["find_db", "perf_db", "winners"]
+
+[check]
+allow = ["unknown-solver"]
+"#;
+
+#[test]
+fn a_plan_is_carried_out_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let plans = folder.path().join("plans");
+    std::fs::create_dir(&plans).unwrap();
+    write(&plans, "plan.toml", PLAN);
+    write(&plans, "forward.txt", "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    write(&plans, "weights.txt", "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 4\n");
+    let folder = folder.path();
+    let described = text(&expect(&mut run(folder, &["run", "plans/plan.toml", "--dry-run"]), 0).stdout);
+    let steps: Vec<&str> = described.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(steps, ["import", "import", "session", "enqueue", "wait", "export", "check"]);
+    assert!(!folder.join("bluefin.db").exists(), "a dry run does nothing");
+
+    let report = json(&expect(&mut run(folder, &["run", "plans/plan.toml", "--json"]), 0));
+    assert_eq!((&report["session"]["name"], &report["enqueue"]["problems"]), (&"1".into(), &2.into()));
+    assert_eq!(report["import"][1]["files"][0]["new"], 1);
+    assert_eq!(report["wait"]["unsettled_groups"], 0);
+    let first = files(&plans.join("out"));
+    assert_eq!(text(&first["host.HOST.fdb.txt"]).lines().count(), 2);
+
+    // The same again finds everything done, and writes the same.
+    let report = json(&expect(&mut run(folder, &["run", "plans/plan.toml", "--json"]), 0));
+    assert_eq!((&report["session"]["name"], &report["enqueue"]["enqueued"]), (&"1".into(), &0.into()));
+    assert_eq!(report["import"][1]["files"][0]["new"], 0);
+    assert_eq!(files(&plans.join("out")), first);
+
+    // One tag of it, under another name, by MITuna's name of the verb.
+    let export = [
+        "export_db",
+        "--state",
+        "bluefin.db",
+        "--session_id",
+        "1",
+        "-f",
+        "--config_tag",
+        "weights",
+        "--filename",
+        "w",
+        "--out",
+        "w",
+    ];
+    expect(&mut run(folder, &export), 0);
+    let only = files(&folder.join("w"));
+    assert_eq!(only.keys().collect::<Vec<_>>(), ["w.HOST.fdb.txt"]);
+    let line = text(&only["w.HOST.fdb.txt"]);
+    assert!(line.starts_with("8-8-8-1x1-8-8-8-2-") && line.contains("-W="), "{line}");
+    let output = expect(run(folder, &export).args(["--arch", "gfx90a"]), 2);
+    assert!(text(&output.stderr).contains("session 1 is for host"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn mistakes_are_found_before_anything_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (name, plan, code, reason) in [
+        ("twice.toml", format!("{PLAN}\n[check]\n"), 1, "duplicate key"),
+        ("unknown.toml", format!("{PLAN}\nalow = []\n"), 1, "unknown field `alow`"),
+        ("target.toml", PLAN.replace("\"host\"", "\"mars\""), 1, "target: found \"mars\""),
+        ("fin.toml", PLAN.replace("\"host\"", "\"host\"\ntuner = \"fin\""), 2, "MIOpen has no solvers for host"),
+    ] {
+        write(folder, name, &plan);
+        let output = expect(&mut run(folder, &["run", name]), code);
+        let message = text(&output.stderr);
+        assert!(message.contains(reason), "{name}: {message}");
+        assert!(code == 2 || message.contains(name) && message.contains("line "), "{message}");
+    }
+    assert!(!folder.join("bluefin.db").exists());
+    // MIOpen's solvers need machines that have MIOpen.
+    let plan = PLAN.replace("\"host\"", "\"gfx90a-104\"\ntuner = \"miopendriver\"");
+    write(folder, "fleet.toml", &plan);
+    write(folder, "forward.txt", "conv -F 1\n");
+    write(folder, "weights.txt", "conv -F 4\n");
+    let output = expect(&mut run(folder, &["run", "fleet.toml"]), 1);
+    assert!(
+        text(&output.stderr).contains("[enqueue]: MIOpen's solvers are tuned by a fleet"),
+        "{}",
+        text(&output.stderr)
+    );
+}

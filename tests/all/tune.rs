@@ -1,0 +1,256 @@
+//! `bluefin tune`: one process, nothing installed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bluefin_common::job::Stage;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::wire;
+use bluefin_test_support::wait_until;
+use rustix::process::Signal;
+
+use crate::common::{Running, bluefin, expect, files, json, text, write};
+
+/// Two small convolutions, one direction each.
+const PROBLEMS: &str = "./bin/MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
+    ./bin/MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 4\n";
+
+fn tune(folder: &Path, problems: &str) -> Command {
+    write(folder, "problems.txt", problems);
+    let mut command = bluefin();
+    command.current_dir(folder).args(["tune", "problems.txt", "--budget", "3", "--state", "state.db", "--out", "out"]);
+    command
+}
+
+#[test]
+fn tunes_and_does_nothing_the_second_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = expect(tune(folder.path(), PROBLEMS).arg("--json"), 0);
+    let result = json(&first);
+    let problems = result["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2);
+    for problem in problems {
+        assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
+        assert!(problem["tried"].as_u64().unwrap() >= 3, "{problem}");
+    }
+    let written = files(&folder.path().join("out"));
+    let names: Vec<&str> = written.keys().map(String::as_str).collect();
+    assert_eq!(names, ["host.HOST.fdb.txt", "host.db", "host.db.txt", "host.kdb", "winners.json"]);
+    let find_db = text(&written["host.HOST.fdb.txt"]);
+    let keys: Vec<&str> = find_db.lines().filter_map(|line| line.split('=').next()).collect();
+    assert_eq!(
+        keys,
+        ["16-14-14-3x3-24-14-14-1-1x1-1x1-1x1-0-NCHW-FP32-F", "24-14-14-1x1-16-14-14-1-0x0-1x1-1x1-0-NCHW-FP32-W"]
+    );
+
+    let second = expect(tune(folder.path(), PROBLEMS).arg("--json"), 0);
+    assert!(text(&second.stderr).contains("nothing to do"), "{}", text(&second.stderr));
+    assert_eq!(json(&second)["problems"], result["problems"]);
+    assert_eq!(files(&folder.path().join("out")), written);
+}
+
+#[test]
+fn continues_after_an_interrupt_and_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = "conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0\n\
+        conv -n 1 -c 32 -H 14 -W 14 -k 8 -y 1 -x 1 -F 0\nconv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 0\n";
+    for (round, (signal, code)) in
+        [(Signal::INT, Some(130)), (Signal::KILL, None), (Signal::TERM, Some(130))].into_iter().enumerate()
+    {
+        let said = folder.path().join(format!("said{round}"));
+        let mut command = tune(folder.path(), whole);
+        command.args(["--session", "it"]).stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
+        let running = Running::start(&mut command);
+        wait_until(Duration::from_secs(60), "the plan to be told", || {
+            std::fs::read_to_string(&said).unwrap().contains("candidates in")
+        });
+        std::thread::sleep(Duration::from_millis(700));
+        running.signal(signal);
+        let ended = running.wait(Duration::from_secs(60));
+        // A fast machine may have been done before the signal.
+        let said = std::fs::read_to_string(&said).unwrap();
+        assert!(ended == code || ended == Some(0), "after {signal:?}: {ended:?}, {said}");
+    }
+    let last = expect(tune(folder.path(), whole).args(["--session", "it", "--json"]), 0);
+    assert_eq!(json(&last)["problems"].as_array().unwrap().len(), 9);
+}
+
+#[test]
+fn what_an_interrupted_run_left_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = folder.path().join("said");
+    let mut other = tune(folder.path(), "conv -n 4 -c 32 -H 28 -W 28 -k 32 -y 3 -x 3 -p 1 -q 1 -F 0\n");
+    other.args(["--session", "it"]).stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
+    let running = Running::start(&mut other);
+    wait_until(Duration::from_secs(60), "the plan to be told", || {
+        std::fs::read_to_string(&said).unwrap().contains("candidates in")
+    });
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait(Duration::from_secs(60)), None);
+    let output = expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0);
+    assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 2);
+}
+
+/// As a run leaves it that is killed in its last play-offs: all else is done.
+#[test]
+fn interrupted_play_offs_are_played_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
+    let state = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
+    let outcomes: Vec<(i64, Vec<u8>)> = {
+        let mut select = state.prepare("SELECT rowid, outcome FROM outcomes").unwrap();
+        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    for (row, bytes) in outcomes {
+        let outcome: Outcome = wire::decode(&bytes).unwrap();
+        if outcome.job.stage == Stage::Find {
+            let id = outcome.job_id();
+            state.execute("INSERT INTO jobs (session, id, enqueued) VALUES ('it', ?1, 1)", [id.0]).unwrap();
+            state.execute("DELETE FROM outcomes WHERE rowid = ?1", [row]).unwrap();
+            state.execute("UPDATE groups SET open = 1, settled = 0 WHERE id = ?1", [outcome.job.group().0]).unwrap();
+        }
+    }
+    state.execute("UPDATE stats SET count = 0 WHERE kind = 'done' AND name = 'find'", []).unwrap();
+    drop(state);
+    let again = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
+    let count = |result: &serde_json::Value| result["problems"].as_array().unwrap().len();
+    assert_eq!((count(&again), count(&whole)), (2, 2));
+    assert!(again["problems"][1]["winner"]["median_ms"].as_f64().unwrap() > 0.0);
+}
+
+/// The state file is for any number of models.
+#[test]
+fn other_problems_are_compiled_into_the_same_state() {
+    let folder = tempfile::tempdir().unwrap();
+    for problems in [PROBLEMS, "conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1\n", PROBLEMS] {
+        expect(tune(folder.path(), problems).args(["--session", "it", "--stage", "compile"]), 0);
+    }
+    expect(bluefin().current_dir(folder.path()).args(["tune", "--stage", "eval", "--state", "state.db"]), 0);
+    let export = ["tune", "--stage", "export", "--state", "state.db", "--out", "out", "--json"];
+    let output = expect(bluefin().current_dir(folder.path()).args(export), 0);
+    assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn parts_run_on_machines_of_their_own() {
+    let (here, there, anywhere) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let part = |folder: &Path, part: &str| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "--state", "state.db", "--stage", part]);
+        command
+    };
+    expect(&mut part(there.path(), "eval"), 1);
+    let first = expect(tune(here.path(), PROBLEMS).args(["--stage", "compile"]), 0);
+    assert!(text(&first.stderr).contains("compiled in"), "{}", text(&first.stderr));
+    assert!(!here.path().join("out").exists(), "nothing is evaluated yet");
+
+    std::fs::copy(here.path().join("state.db"), there.path().join("state.db")).unwrap();
+    // No compiler can be found there; and it is killed once.
+    let killed = Running::start(part(there.path(), "eval").env("PATH", "/nowhere").stderr(Stdio::null()));
+    std::thread::sleep(Duration::from_millis(500));
+    killed.signal(Signal::KILL);
+    killed.wait(Duration::from_secs(10));
+    let second = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(text(&second.stderr).contains("evaluated in"), "{}", text(&second.stderr));
+    let nothing = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(text(&nothing.stderr).contains(" 0 compiled jobs"), "{}", text(&nothing.stderr));
+
+    std::fs::copy(there.path().join("state.db"), anywhere.path().join("state.db")).unwrap();
+    let third = expect(part(anywhere.path(), "export").args(["--json", "--out", "out"]), 0);
+    let problems = json(&third)["problems"].as_array().unwrap().clone();
+    assert!(problems.len() == 2 && problems.iter().all(|problem| problem["winner"].is_object()), "{problems:?}");
+    let names: Vec<String> = files(&anywhere.path().join("out")).into_keys().collect();
+    assert_eq!(names, ["host.HOST.fdb.txt", "host.db", "host.db.txt", "host.kdb", "winners.json"]);
+
+    // More is compiled where the compilers are, into the state that came back: only that is evaluated.
+    std::fs::copy(there.path().join("state.db"), here.path().join("state.db")).unwrap();
+    let session = text(&first.stderr).split("session ").nth(1).unwrap().split(' ').next().unwrap().to_string();
+    expect(part(here.path(), "compile").args(["problems.txt", "--session", &session, "--budget", "6"]), 0);
+    std::fs::copy(here.path().join("state.db"), there.path().join("state.db")).unwrap();
+    let more = expect(part(there.path(), "eval").env("PATH", "/nowhere"), 0);
+    assert!(!text(&more.stderr).contains(" 0 compiled jobs"), "{}", text(&more.stderr));
+
+    expect(part(there.path(), "eval").arg("problems.txt"), 2);
+    expect(part(there.path(), "export").args(["--session", "other"]), 1);
+}
+
+#[test]
+fn tunes_a_kernel_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    let output = expect(
+        bluefin()
+            .current_dir(folder.path())
+            .args([
+                "tune",
+                "--budget",
+                "3",
+                "--json",
+                "--size",
+                "height=200",
+                "--size",
+                "height=300,width=70",
+                "--kernel",
+            ])
+            .arg(example),
+        0,
+    );
+    let result = json(&output);
+    let problems = result["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2);
+    assert!(problems.iter().all(|problem| problem["winner"].is_object()), "{result}");
+}
+
+#[test]
+fn a_broken_kernel_fails_by_kind_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "broken.c", include_str!("../kernels/broken.c"));
+    let spec = write(folder.path(), "broken.toml", include_str!("../kernels/broken.toml"));
+    let output = expect(
+        bluefin().current_dir(folder.path()).args(["tune", "--budget", "all", "--json", "--kernel"]).arg(spec),
+        0,
+    );
+    let result = json(&output);
+    let problem = &result["problems"][0];
+    // Good, or Bad in the one way that is fine: they tie.
+    let winner = &problem["winner"];
+    assert!(winner["solver"] == "Good" || winner["params"]["HOW"] == "fine", "{problem}");
+    let failed = &problem["failed"];
+    for (kind, count) in [
+        ("compile_error", 1),
+        ("compile_timeout", 0),
+        ("wrong_result", 1),
+        ("output_not_written", 1),
+        ("fault", 3),
+        ("hang", 1),
+    ] {
+        assert_eq!(failed[kind].as_u64().unwrap_or(0), count, "{kind} in {failed}");
+    }
+}
+
+#[test]
+fn bad_input_is_named_and_ends_with_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["tune"], 2, "nothing to tune"),
+        (&["tune", "missing.txt"], 1, "missing.txt"),
+        (&["tune", "problems.txt", "--budget", "some"], 2, "expected quick (8)"),
+        (&["tune", "problems.txt", "--device", "cpu"], 2, "expected one of host"),
+        (&["tune", "problems.txt", "--direction", "Q"], 2, "--direction"),
+        (&["tune", "--kernel", "missing.toml"], 1, "missing.toml"),
+        (&["enqueue", "problems.txt", "--session", "a/b"], 2, "session name"),
+        (
+            &["enqueue", "problems.txt", "--session", "a", "--amqp", "amqp://u:p@h", "--redis", "redis://h:1"],
+            2,
+            "password",
+        ),
+    ];
+    write(folder.path(), "problems.txt", PROBLEMS);
+    for (arguments, code, expected) in cases {
+        let output = expect(bluefin().current_dir(folder.path()).args(arguments), code);
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(files(folder.path()).len(), 1, "nothing half-written");
+}

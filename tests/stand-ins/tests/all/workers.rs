@@ -1,0 +1,289 @@
+//! Both workers with MIOpen's tools: from enqueued jobs to outcomes.
+
+mod campaign;
+mod setting;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::campaign::decide;
+use bluefin_common::job::{Stage, compile_queue, eval_queue};
+use bluefin_common::miopen::{ANY_SOLVER, Tool};
+use bluefin_common::outcome::{FailureKind, Outcome};
+use bluefin_common::problem::Direction;
+use bluefin_common::session::{Budget, Tuner};
+use bluefin_common::store::Store;
+use bluefin_compile_worker::FinToolchain;
+use bluefin_eval_worker::MiopenDevice;
+
+use crate::workers::setting::{Setting, problem, target};
+
+const TUNED: &str = "ConvAsm1x1U";
+const PLAIN: &str = "ConvDirectNaiveConvFwd";
+const GEMM: &str = "GemmFwdRest";
+
+fn find<'a>(outcomes: &'a [Outcome], stage: Stage, solver: &str) -> &'a Outcome {
+    let wanted = |outcome: &&Outcome| outcome.job.stage == stage && outcome.job.candidates[0].solver == solver;
+    outcomes.iter().find(wanted).unwrap_or_else(|| panic!("no {} outcome of {solver}", stage.name()))
+}
+
+fn kinds(outcome: &Outcome) -> Vec<Result<(), FailureKind>> {
+    let kinds = outcome
+        .candidates
+        .iter()
+        .map(|candidate| candidate.result.as_ref().map(|_| ()).map_err(|failure| failure.kind));
+    kinds.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_perf_to_find() {
+    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    setting.compile_worker(&[]).await;
+    setting.eval_worker(Tool::Fin, &[]).await;
+    let conv = problem(4, Direction::Forward);
+    let jobs = [(Stage::Perf, TUNED), (Stage::Find, PLAIN), (Stage::Find, GEMM)];
+    setting.enqueue(&jobs.map(|(stage, solver)| setting.job(&conv, stage, solver))).await;
+    let outcomes = setting.finish().await;
+    assert_eq!(outcomes.len(), 4);
+    let tuned = find(&outcomes, Stage::Perf, TUNED);
+    let params = tuned.candidates[0].candidate.params_text();
+    assert!(!params.is_empty());
+    assert!(tuned.busy_ms > 0 && tuned.device == "gfx90a-104 through fin");
+    // The find stage ran with the tuned params, and what it ran with lasts.
+    let found = find(&outcomes, Stage::Find, TUNED);
+    assert_eq!(found.job.candidates[0].params_text(), params);
+    assert_eq!(found.candidates[0].candidate.params_text(), params);
+    let best = |outcome: &Outcome| outcome.candidates[0].result.as_ref().unwrap().median_ms;
+    assert_eq!(best(found), best(tuned), "the stand-in measures the same params alike");
+    for solver in [TUNED, PLAIN] {
+        let built = find(&outcomes, Stage::Find, solver).candidates[0].built.clone().unwrap();
+        let kernels = built.miopen().unwrap().kernels.clone();
+        assert!(!kernels.is_empty(), "{solver}");
+        for kernel in kernels {
+            let stream = setting.store.blob(kernel.blob.digest).await.unwrap().expect("the kernel lasts");
+            kernel.check(&stream).unwrap();
+        }
+    }
+    assert!(
+        find(&outcomes, Stage::Find, GEMM).candidates[0].built.as_ref().unwrap().miopen().unwrap().kernels.is_empty()
+    );
+    let decision = decide(&setting.session, &outcomes, |_| false).unwrap();
+    assert_eq!(decision.solvers.len(), 3);
+    let pins = setting.store.pins(&setting.session.name).await.unwrap();
+    assert!(pins["miopen.library"].contains("ROCm 6.3.0") && pins["miopen.library"].contains("solvers "), "{pins:?}");
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_failure_is_an_outcome_of_its_kind() {
+    use FailureKind::*;
+    // Faults, and what they come to: where the compile step fails, and where evaluation does.
+    let rows = [
+        ("crash/miopen_perf_compile", ToolCrash),
+        ("hang/miopen_perf_compile", Hang),
+        ("empty-output/miopen_perf_compile", NoResult),
+        ("uncompressed", Uncompressed),
+        ("md5-mismatch", CorruptArtifact),
+        ("no-kernels", MissingArtifact),
+        ("wrong-key/miopen_perf_compile", KeyMismatch),
+        ("crash/miopen_perf_eval", ToolCrash),
+        ("hang/miopen_perf_eval", Hang),
+        ("leak-environment/miopen_perf_eval", ToolCrash),
+        ("missing-reason", LoadError),
+        ("reson", InvalidTime),
+        ("out-of-memory/miopen_perf_eval", OutOfMemory),
+    ];
+    for (fault, kind) in rows {
+        let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+        setting.compile_worker(&[("STAND_IN_FAULTS", fault)]).await;
+        setting.eval_worker(Tool::Fin, &[("STAND_IN_FAULTS", fault)]).await;
+        let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
+        setting.enqueue(&[job]).await;
+        let outcomes = setting.finish().await;
+        assert_eq!(kinds(&outcomes[0]), [Err(kind)], "{fault}: {:?}", outcomes[0].candidates[0].result);
+        assert_eq!(setting.broker.depth(DEAD_QUEUE).await.unwrap(), 0);
+        setting.stop().await;
+    }
+}
+
+/// Tuning that fails leaves MIOpen's own params to the find stage; a solver that there is not is a failure.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_tuned_is_still_found() {
+    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    setting.compile_worker(&[]).await;
+    setting.eval_worker(Tool::Fin, &[("STAND_IN_FAULTS", "crash/miopen_perf_eval")]).await;
+    let conv = problem(4, Direction::Forward);
+    let jobs = [(Stage::Perf, TUNED), (Stage::Find, "ConvNoSuchSolver"), (Stage::Find, "ConvAsmBwdWrW1x1")];
+    setting.enqueue(&jobs.map(|(stage, solver)| setting.job(&conv, stage, solver))).await;
+    let outcomes = setting.finish().await;
+    assert_eq!(kinds(find(&outcomes, Stage::Find, TUNED)), [Ok(())]);
+    assert_eq!(kinds(find(&outcomes, Stage::Find, "ConvNoSuchSolver")), [Err(FailureKind::UnknownSolver)]);
+    assert_eq!(kinds(find(&outcomes, Stage::Find, "ConvAsmBwdWrW1x1")), [Err(FailureKind::NotApplicable)]);
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_end_what_runs_and_keep_the_rest_from_beginning() {
+    let budget = Budget { solver_ms: Some(700), problem_ms: Some(600), ..Budget::default() };
+    let mut setting = Setting::new(Tuner::Fin, |session| {
+        session.budget = budget;
+        session.stages = vec![Stage::Perf];
+    })
+    .await;
+    setting.compile_worker(&[]).await;
+    setting.eval_worker(Tool::Fin, &[("STAND_IN_FAULTS", "babble/miopen_perf_eval")]).await;
+    let conv = problem(4, Direction::Forward);
+    setting.enqueue(&[setting.job(&conv, Stage::Perf, TUNED)]).await;
+    let first = setting.finish().await;
+    let failure = first[0].candidates[0].result.as_ref().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Hang);
+    assert!(failure.detail.starts_with("budget solver_ms"), "{}", failure.detail);
+    assert!(first[0].busy_ms >= 700);
+    setting.enqueue(&[setting.job(&conv, Stage::Perf, "ConvOclDirectFwd")]).await;
+    let all = setting.finish().await;
+    let second = find(&all, Stage::Perf, "ConvOclDirectFwd");
+    assert_eq!((kinds(second), second.busy_ms), (vec![Err(FailureKind::BudgetSpent)], 0));
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_library_is_refused_at_no_cost() {
+    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    setting.compile_worker(&[]).await;
+    let pinned = "MIOpen of another build";
+    setting.store.pin(&setting.session.name, "miopen.library", pinned).await.unwrap();
+    let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
+    setting.enqueue(&[job]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let progress = setting.store.progress(&setting.session.name).await.unwrap();
+    assert_eq!((progress.done.len(), setting.broker.depth(DEAD_QUEUE).await.unwrap()), (0, 0));
+    assert_eq!(setting.broker.depth(&eval_queue(&target(), Some(Tool::Fin))).await.unwrap(), 0);
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_is_gone_ends_its_worker_and_no_job() {
+    let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+    setting.compile_worker(&[]).await;
+    // Seen when the worker starts, and gone with the first job.
+    let gone = setting.folder.path().join("eval");
+    let device = setting.device(Tool::Fin, &[]).await;
+    setting.tool("eval", env!("CARGO_BIN_EXE_fin"), &[("STAND_IN_GPU", "none")]);
+    assert!(gone.is_dir());
+    setting.eval_worker_on(device);
+    let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
+    setting.enqueue(&[job]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(setting.store.progress(&setting.session.name).await.unwrap().done.is_empty());
+    // Another machine takes it.
+    setting.eval_worker(Tool::Fin, &[]).await;
+    assert_eq!(kinds(&setting.finish().await[0]), [Ok(())]);
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evicted_kernel_is_compiled_again() {
+    let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+    setting.compile_worker(&[]).await;
+    let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
+    setting.enqueue(std::slice::from_ref(&job)).await;
+    // Stands in for a cache that dropped it: an eval job that names a kernel nobody has.
+    let queue = eval_queue(&target(), Some(Tool::Fin));
+    let mut consumer = setting.broker.consume(&queue, 1).await.unwrap();
+    let delivery = consumer.next().await.unwrap();
+    let mut eval: bluefin_common::job::EvalJob = bluefin_common::wire::decode(&delivery.body).unwrap();
+    let bluefin_common::job::Compiled::Fin { solutions } = &mut eval.compiled else { panic!() };
+    solutions[0].as_mut().unwrap().kernels[0].blob = bluefin_common::artifact::ArtifactRef::of(b"gone");
+    delivery.ack().await.unwrap();
+    consumer.stop().await;
+    drop(consumer);
+    let body = bluefin_common::wire::encode(&eval).unwrap();
+    setting.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
+    setting.eval_worker(Tool::Fin, &[]).await;
+    assert_eq!(kinds(&setting.finish().await[0]), [Ok(())]);
+    setting.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_can_not_do_the_work_are_not_taken() {
+    let setting = Setting::new(Tuner::Fin, |_| {}).await;
+    let gpu_build = setting.tool("a", env!("CARGO_BIN_EXE_fin"), &[]);
+    let error = FinToolchain::probe(&gpu_build, Vec::new()).await.unwrap_err().to_string();
+    assert!(error.contains("HIPNOGPU"), "{error}");
+    let none = Path::new("/nowhere");
+    let probe = async |variables: &[(&str, &str)]| {
+        let program = setting.tool("b", env!("CARGO_BIN_EXE_fin"), variables);
+        MiopenDevice::probe(Tool::Fin, &program, Vec::new(), &target(), None, none)
+            .await
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(probe(&[("STAND_IN_BACKEND", "HIPNOGPU")]).await.contains("backend"));
+    assert!(probe(&[("STAND_IN_GPU", "none")]).await.contains("no ROCm-capable device"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn miopendriver_finds_tunes_and_is_harvested() {
+    for (exhaustive, form) in [(false, "text"), (true, "sqlite")] {
+        let mut setting =
+            Setting::new(Tuner::MiopenDriver { exhaustive }, |session| session.stages = vec![Stage::Find]).await;
+        setting.eval_worker(Tool::MiopenDriver, &[("STAND_IN_PERF_DB", form)]).await;
+        let conv = problem(4, Direction::Forward);
+        setting.enqueue(&[setting.job(&conv, Stage::Find, ANY_SOLVER)]).await;
+        let outcomes = setting.finish().await;
+        let found: BTreeMap<&str, String> = outcomes[0]
+            .candidates
+            .iter()
+            .map(|found| (found.candidate.solver.as_str(), found.candidate.params_text()))
+            .collect();
+        assert!(found.len() > 3 && !found[TUNED].is_empty() && found[GEMM].is_empty(), "{found:?}");
+        let winner = &outcomes[0].candidates[0];
+        let built = winner.built.as_ref().unwrap().miopen().unwrap();
+        assert!(!built.kernels.is_empty() && built.algorithm.starts_with("miopenConvolutionFwdAlgo"));
+        for kernel in &built.kernels {
+            assert!(!kernel.options.contains("-mcpu") && !kernel.file.ends_with(".o"), "{kernel:?}");
+            kernel.check(&setting.store.blob(kernel.blob.digest).await.unwrap().unwrap()).unwrap();
+        }
+        assert_eq!(decide(&setting.session, &outcomes, |_| false).unwrap().solvers.len(), found.len());
+        assert_eq!(setting.broker.depth(&compile_queue("miopendriver")).await.unwrap(), 0);
+        setting.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn miopendriver_fails_by_kind() {
+    use FailureKind::*;
+    for (fault, kind) in [
+        ("crash", ToolCrash),
+        ("exit-code", ToolCrash),
+        ("hang", Hang),
+        ("empty-output", NoResult),
+        ("wrong-key", KeyMismatch),
+        ("out-of-memory", OutOfMemory),
+        ("leak-environment", ToolCrash),
+        ("zero-time", InvalidTime),
+    ] {
+        let mut setting =
+            Setting::new(Tuner::MiopenDriver { exhaustive: false }, |session| session.stages = vec![Stage::Find]).await;
+        setting.eval_worker(Tool::MiopenDriver, &[("STAND_IN_FAULTS", fault)]).await;
+        let mut job = setting.job(&problem(4, Direction::Forward), Stage::Find, TUNED);
+        job.candidates[0].solver = TUNED.to_string();
+        setting.enqueue(&[job]).await;
+        let outcomes = setting.finish().await;
+        assert_eq!(kinds(&outcomes[0]), [Err(kind)], "{fault}: {:?}", outcomes[0].candidates);
+        setting.stop().await;
+    }
+    // A solver that was asked for and does not apply.
+    let mut setting =
+        Setting::new(Tuner::MiopenDriver { exhaustive: false }, |session| session.stages = vec![Stage::Find]).await;
+    setting.eval_worker(Tool::MiopenDriver, &[]).await;
+    let mut job = setting.job(&problem(4, Direction::Forward), Stage::Find, TUNED);
+    job.candidates
+        .push(setting.job(&problem(4, Direction::Forward), Stage::Find, "ConvAsmBwdWrW1x1").candidates.remove(0));
+    setting.enqueue(&[job]).await;
+    assert_eq!(kinds(&setting.finish().await[0]), [Ok(()), Err(NoResult)]);
+    setting.stop().await;
+}
