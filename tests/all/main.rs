@@ -10,6 +10,7 @@ mod db;
 mod devices;
 mod fleet;
 mod gpus;
+mod limits;
 mod miopen;
 mod problems;
 mod release;

@@ -1,5 +1,6 @@
 //! The compile worker from the outside, as one program; `sandbox` is another, since it has a `main` of its own.
 
+mod check_kernels;
 mod compile;
 mod emulation;
 mod worker;

@@ -1,13 +1,11 @@
 //! Limits that others set on `bluefin`: batch systems, shells. None of it needs root.
 
-mod common;
-
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{bluefin, expect, files, json, text, write};
+use crate::common::{bluefin, expect, files, json, text, write};
 
 const PROBLEM: &str = "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n";
 
