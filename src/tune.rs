@@ -19,7 +19,6 @@ use bluefin_common::shutdown;
 use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Progress, Store};
 use bluefin_common::target::Target;
-use bluefin_compile_worker::carried::Kept;
 use bluefin_exporter::summary::summaries;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_producer::enqueue::Publish;
@@ -110,11 +109,9 @@ impl TuneArgs {
         let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
-        // Its queues ended with the run before this one, which may have been of other problems. What waits to be evaluated
-        // elsewhere is not forgotten.
-        if Kept::load(&*sqlite, &session.name).await?.jobs().next().is_none() {
-            sqlite.forget_unfinished(&session.name).await?;
-        }
+        // Its queues ended with the run before this one, which may have been of other problems: nobody here does what is left
+        // of those. What was compiled to be evaluated elsewhere is kept with its jobs, and planned again there.
+        sqlite.forget_unfinished(&session.name).await?;
         let admin = self.admin.start().await?;
         admin.readiness.ready();
         let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;

@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign;
-use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, compile_queue};
-use bluefin_common::session::SessionName;
+use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, JobId, compile_queue};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::wire;
@@ -93,13 +94,19 @@ impl Kept {
     }
 }
 
-/// Publishes every kept job that has no outcome for evaluation, and takes the next step of every group that has nothing
-/// else open. A group with an open job that was not kept is noted in `undone`. Returns how many were published. Call it
-/// before anybody evaluates.
+/// Publishes every kept job of `session` that has no outcome for evaluation, and takes the next step of every group that has
+/// nothing else open. A group with an open job that was not kept is noted in `undone`. Returns how many were published. Call
+/// it before anybody evaluates.
 ///
 /// # Errors
 /// If the store or the broker fails.
-pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker, undone: &Undone) -> Result<u64, Error> {
+pub async fn publish_kept(
+    kept: &Kept,
+    session: &Session,
+    store: &dyn Store,
+    broker: &dyn Broker,
+    undone: &Undone,
+) -> Result<u64, Error> {
     let mut published = 0;
     for (id, group) in &kept.0 {
         let Some(EvalJob { job: any, .. }) = group.first() else { continue };
@@ -121,7 +128,35 @@ pub async fn publish_kept(kept: &Kept, store: &dyn Store, broker: &dyn Broker, u
             campaign::advance(store, broker, any, open).await?;
         }
     }
+    for group in store.groups(&session.name).await? {
+        if !kept.0.contains_key(&group) {
+            settle_unkept(session, group, store, broker, undone).await?;
+        }
+    }
     Ok(published)
+}
+
+/// Of `group` nothing was kept: the compilers were stopped before they came to it, or all of it failed to compile.
+async fn settle_unkept(
+    session: &Session,
+    group: GroupId,
+    store: &dyn Store,
+    broker: &dyn Broker,
+    undone: &Undone,
+) -> Result<(), Error> {
+    if store.open_jobs(&session.name, group).await? > 0 {
+        undone.add(group);
+        return Ok(());
+    }
+    let outcomes = store.outcomes(&session.name, &[group]).await?;
+    let done: HashSet<JobId> = outcomes.iter().map(Outcome::job_id).collect();
+    if campaign::follow_ups(session, &outcomes).iter().any(|job| !done.contains(&job.id())) {
+        undone.add(group);
+    } else if let Some(outcome) = outcomes.first() {
+        // Whoever stored the last outcome may have died before the group was settled.
+        campaign::advance(store, broker, &outcome.job, 0).await?;
+    }
+    Ok(())
 }
 
 async fn publish(broker: &dyn Broker, job: &EvalJob) -> Result<(), Error> {

@@ -116,7 +116,7 @@ impl TuneArgs {
             broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;
         }
         let undone = Arc::new(Undone::default());
-        let published = carried::publish_kept(&kept, &*store, &*broker, &undone).await?;
+        let published = carried::publish_kept(&kept, &session, &*store, &*broker, &undone).await?;
         self.say(&format!("session {}: {published} compiled jobs to evaluate", session.name));
 
         let done = |progress: &Progress| progress.done.values().sum::<u64>();

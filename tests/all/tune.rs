@@ -6,7 +6,12 @@ use std::time::Duration;
 
 use bluefin_common::job::Stage;
 use bluefin_common::outcome::Outcome;
+use bluefin_common::session::SessionName;
+use bluefin_common::shelf;
+use bluefin_common::store::Store;
+use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::wire;
+use bluefin_compile_worker::carried::Kept;
 use bluefin_test_support::wait_until;
 use rustix::process::Signal;
 
@@ -228,6 +233,30 @@ fn a_broken_kernel_fails_by_kind_and_the_rest_goes_on() {
     ] {
         assert_eq!(failed[kind].as_u64().unwrap_or(0), count, "{kind} in {failed}");
     }
+}
+
+/// The compilers were stopped before they came to all problems: what is there is evaluated, and that is told.
+#[tokio::test]
+async fn what_was_never_compiled_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--stage", "compile"]), 0);
+    let session: SessionName = "it".parse().unwrap();
+    let store = SqliteStore::open(&folder.path().join("state.db")).await.unwrap();
+    let kept = Kept::load(&store, &session).await.unwrap();
+    let lost = kept.jobs().next().unwrap().job.group();
+    let keys: Vec<String> =
+        kept.jobs().filter(|kept| kept.job.group() == lost).map(|kept| kept.job.id().to_string()).collect();
+    store.remove_records(&shelf::compiled(&session), &keys).await.unwrap();
+    store.close().await;
+    let eval = ["tune", "--stage", "eval", "--state", "state.db"];
+    let output = expect(bluefin().current_dir(folder.path()).args(eval), 1);
+    assert!(text(&output.stderr).contains("1 problems have candidates that were never compiled"), "{output:?}");
+    // Another run in that state waits for neither of them.
+    let other = "conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1\n";
+    expect(tune(folder.path(), other).args(["--session", "it"]), 0);
+    // Compiled after all, it is evaluated.
+    expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--stage", "compile"]), 0);
+    expect(bluefin().current_dir(folder.path()).args(eval), 0);
 }
 
 #[test]
