@@ -8,10 +8,12 @@ mod algorithm;
 mod build;
 mod bundle;
 mod candidates;
+mod condition;
 mod error;
 mod expression;
 mod format;
 mod load;
+mod misfit;
 #[cfg(test)]
 mod mistake_tests;
 mod permutation;
@@ -30,7 +32,9 @@ use serde::{Deserialize, Serialize};
 pub use algorithm::Algorithm;
 pub use build::Build;
 pub use candidates::Candidates;
+pub use condition::Unmet;
 pub use error::SpecError;
+pub use misfit::Misfit;
 pub use place::Place;
 pub use scope::Scope;
 
@@ -39,6 +43,7 @@ use crate::digest::Digest;
 use crate::outcome::Candidate;
 use crate::problem::DataType;
 use crate::value::Value;
+use condition::Condition;
 use expression::Expression;
 
 /// A spec with everything that it needs, as it is held in the Store: workers fetch it by digest.
@@ -98,7 +103,7 @@ pub struct KernelSpec {
     pub solvers: Vec<Solver>,
     /// Index of the solver whose output is right.
     reference: usize,
-    applicable: Expression,
+    applicable: Condition,
     /// `applicable` uses derived values, so these come first.
     applicable_uses_lets: bool,
     lets: Vec<(String, Expression)>,
@@ -113,8 +118,8 @@ pub struct Solver {
     pub algorithm: Algorithm,
     /// The tuning space, in the order of the perf db; empty for a solver that is not tunable.
     pub params: Vec<Param>,
-    applicable: Expression,
-    constraints: Vec<Expression>,
+    applicable: Condition,
+    constraints: Vec<Condition>,
     /// By name; no name is a param's.
     defines: BTreeMap<String, Expression>,
     workspace: Expression,

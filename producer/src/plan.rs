@@ -9,13 +9,18 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{Job, Stage};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
-use bluefin_common::spec::{Bundle, KernelSpec, SpecError};
+use bluefin_common::spec::{Bundle, KernelSpec, Misfit, SpecError};
+use bluefin_common::target::Target;
 
 use crate::PlanError;
 
 /// Candidates of one job. Small enough that a job takes seconds and its progress shows; a larger budget adds jobs and
 /// leaves the existing ones as they are.
 pub const BATCH: usize = 8;
+
+/// Most specs, and most characters, of the reason why a problem has no candidate.
+const MAX_SPECS: usize = 3;
+const MAX_REASON: usize = 600;
 
 /// How many candidates of each tunable solver are tried for each problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +140,49 @@ pub fn plan_problem(
         groups.extend(group.filter(|group| !group.jobs.is_empty()));
     }
     Ok(groups)
+}
+
+/// Why [`plan_problem`] plans nothing for `problem`, in one line: what is in the way of the specs that are for problems like
+/// it, the nearest first. Specs that are for other architectures are told of where there is none for `target`.
+///
+/// # Errors
+/// If an expression of a spec fails for this problem.
+pub fn why_unsolved<'a>(
+    problem: &Problem,
+    target: &Target,
+    specs: impl IntoIterator<Item = &'a LoadedSpec>,
+) -> Result<String, PlanError> {
+    let mut misfits = Vec::new();
+    for LoadedSpec { spec, .. } in specs {
+        let misfit = spec
+            .misfit(problem, target)
+            .map_err(|source| PlanError::Problem { problem: problem.to_string(), source: source.into() })?;
+        misfits.extend(misfit.filter(|misfit| *misfit != Misfit::Problem).map(|misfit| (&spec.name, misfit)));
+    }
+    if misfits.iter().any(|(_, misfit)| !matches!(misfit, Misfit::Target { .. })) {
+        misfits.retain(|(_, misfit)| !matches!(misfit, Misfit::Target { .. }));
+    }
+    misfits.sort_by_key(|(_, misfit)| misfit.distance());
+    let told: Vec<String> = misfits.iter().take(MAX_SPECS).map(|(name, misfit)| format!("{name} {misfit}")).collect();
+    let mut reason = match problem {
+        _ if !told.is_empty() => told.join("; "),
+        Problem::Kernel(kernel) => {
+            let sizes: Vec<&str> = kernel.sizes.keys().map(String::as_str).collect();
+            format!("no kernel spec is named {} and has the sizes {}", kernel.kernel, sizes.join(" "))
+        }
+        Problem::Conv(_) => "no kernel spec is for convolutions".to_string(),
+        Problem::Gemm(_) => "no kernel spec is for matrix products".to_string(),
+        Problem::BatchNorm(_) => "no kernel spec is for batch norms".to_string(),
+    };
+    if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    match misfits.len().saturating_sub(MAX_SPECS) {
+        0 => {}
+        more => reason.push_str(&format!("; and {more} more specs do not apply")),
+    }
+    Ok(reason)
 }
 
 fn plan_group(

@@ -48,7 +48,7 @@ impl KernelSpec {
             fail(format!("unknown solver, expected one of {}", names.join(" ")))
         })?;
         let mut values = scope.values.clone();
-        if !solver.applicable.bool(&mut values)? {
+        if !solver.applicable.holds(&mut values)? {
             return Err(fail(format!("the solver is not applicable: `{}` is false", solver.applicable.text())));
         }
         solver.check_point(&candidate.params).map_err(&fail)?;
@@ -56,7 +56,7 @@ impl KernelSpec {
             push(&mut values, &param.name, value);
         }
         for constraint in &solver.constraints {
-            if !constraint.bool(&mut values)? {
+            if !constraint.holds(&mut values)? {
                 return Err(fail(format!("the constraint `{}` is false", constraint.text())));
             }
         }

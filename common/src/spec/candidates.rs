@@ -88,7 +88,7 @@ impl Solver {
             push(values, &param.name, value);
         }
         for constraint in &self.constraints {
-            if !constraint.bool(values)? {
+            if !constraint.holds(values)? {
                 return Ok(false);
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{MAX_FILES, file_names};
+use super::condition::Condition;
 use super::error::SpecError;
 use super::expression::{Expression, is_name};
 use super::format::{RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
@@ -58,12 +59,12 @@ impl Loader<'_> {
             )?;
         }
         let mut names = self.variables(raw, kind)?;
-        let early = Expression::parse(&raw.applicable.text(), self.places.at("applicable"), &names);
+        let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &names);
         let lets = self.lets(raw, &mut names)?;
         // An `applicable` that needs no derived value is checked before they are computed, so that it can guard them.
         let (applicable, applicable_uses_lets) = match early {
             Ok(applicable) => (applicable, false),
-            Err(_) => (self.expression(&raw.applicable, "applicable", &names)?, true),
+            Err(_) => (self.condition(&raw.applicable.text(), "applicable", &names)?, true),
         };
         let buffers = self.buffers(raw, &names)?;
         let tolerance = self.tolerance(raw)?;
@@ -202,17 +203,13 @@ impl Loader<'_> {
         let algorithm = raw.algorithm.parse();
         let algorithm = algorithm
             .map_err(|error| self.invalid(&format!("{field}.algorithm"), &raw.algorithm, format!("{error}")))?;
-        let applicable = self.expression(&raw.applicable, &format!("{field}.applicable"), names)?;
+        let applicable = self.condition(&raw.applicable.text(), &format!("{field}.applicable"), names)?;
         let mut names = names.clone();
         let params = self.params(raw, field, &mut names)?;
         self.list(&format!("{field}.constraints"), raw.constraints.len(), 0, MAX_LIST)?;
         let mut constraints = Vec::with_capacity(raw.constraints.len());
         for (index, text) in raw.constraints.iter().enumerate() {
-            constraints.push(Expression::parse(
-                text,
-                self.places.at(&format!("{field}.constraints[{index}]")),
-                &names,
-            )?);
+            constraints.push(self.condition(text, &format!("{field}.constraints[{index}]"), &names)?);
         }
         self.list(&format!("{field}.defines"), raw.defines.len(), 0, MAX_LIST)?;
         let mut defines = BTreeMap::new();
@@ -353,6 +350,10 @@ impl Loader<'_> {
 
     fn expression(&self, scalar: &Scalar, field: &str, names: &Names) -> Result<Expression, SpecError> {
         Expression::parse(&scalar.text(), self.places.at(field), names)
+    }
+
+    fn condition(&self, text: &str, field: &str, names: &Names) -> Result<Condition, SpecError> {
+        Condition::parse(text, self.places.at(field), names)
     }
 
     /// Makes `name` known to the expressions that follow.

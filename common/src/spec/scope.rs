@@ -22,6 +22,15 @@ pub struct Scope {
     pub(super) target: Target,
 }
 
+/// What of a spec does not fit a problem on a target.
+pub(super) enum Unfit {
+    /// It is for problems of another kind, or another kernel.
+    Problem,
+    Target,
+    /// `applicable` is false for these.
+    Inapplicable(Values),
+}
+
 impl Scope {
     /// The value of a variable or of a derived value.
     #[must_use]
@@ -48,6 +57,11 @@ impl KernelSpec {
     /// # Errors
     /// An expression that has no value, or not one of the right type.
     pub fn scope(&self, problem: &Problem, target: &Target) -> Result<Option<Scope>, SpecError> {
+        Ok(self.fit(problem, target)?.ok())
+    }
+
+    /// The same, with what it is that does not fit.
+    pub(super) fn fit(&self, problem: &Problem, target: &Target) -> Result<Result<Scope, Unfit>, SpecError> {
         let fits = match problem {
             Problem::Conv(_) => self.kind == Kind::Conv,
             Problem::Gemm(_) => self.kind == Kind::Gemm,
@@ -57,8 +71,11 @@ impl KernelSpec {
                 self.kind == Kind::Kernel && kernel.kernel == self.name && kernel.sizes.keys().eq(self.sizes.keys())
             }
         };
-        if !fits || !self.targets.iter().any(|arch| arch == target.arch()) {
-            return Ok(None);
+        if !fits {
+            return Ok(Err(Unfit::Problem));
+        }
+        if !self.targets.iter().any(|arch| arch == target.arch()) {
+            return Ok(Err(Unfit::Target));
         }
         let mut values = Values::new();
         for (name, value) in problem.variables() {
@@ -67,17 +84,17 @@ impl KernelSpec {
         push(&mut values, "target", &target.arch().into());
         push(&mut values, "wave", &target.wave().into());
         push(&mut values, "cus", &target.cus().into());
-        if !self.applicable_uses_lets && !self.applicable.bool(&mut values)? {
-            return Ok(None);
+        if !self.applicable_uses_lets && !self.applicable.holds(&mut values)? {
+            return Ok(Err(Unfit::Inapplicable(values)));
         }
         for (name, expression) in &self.lets {
             let value = expression.value(&mut values)?;
             push(&mut values, name, &value);
         }
-        if self.applicable_uses_lets && !self.applicable.bool(&mut values)? {
-            return Ok(None);
+        if self.applicable_uses_lets && !self.applicable.holds(&mut values)? {
+            return Ok(Err(Unfit::Inapplicable(values)));
         }
-        Ok(Some(Scope { values, target: target.clone() }))
+        Ok(Ok(Scope { values, target: target.clone() }))
     }
 
     /// The problem of a user's own kernel: its sizes with their defaults, `sizes` in their place where given.
@@ -118,7 +135,7 @@ impl KernelSpec {
         let mut values = scope.values.clone();
         let mut found = Vec::new();
         for solver in &self.solvers {
-            if solver.applicable.bool(&mut values)? {
+            if solver.applicable.holds(&mut values)? {
                 found.push(solver);
             }
         }

@@ -196,6 +196,25 @@ fn launches_stay_within_what_devices_take() {
 }
 
 #[test]
+fn what_does_not_fit_is_told() {
+    let alone = SPEC.replacen("name = \"Reference\"", "name = \"Reference\"\napplicable = \"n > 4 && m > 1\"", 1);
+    let spec = KernelSpec::load(&bundle(&alone)).unwrap();
+    let sized = |n: i64, m: i64| spec.problem(&[("n".to_string(), n), ("m".to_string(), m)].into()).unwrap();
+    let told = |problem: &Problem, target: &Target| {
+        spec.misfit(problem, target).unwrap().map(|misfit| (misfit.distance(), misfit.to_string()))
+    };
+    assert_eq!(told(&sized(5, 2), &target()), None);
+    let (_, solvers) = told(&sized(3, 0), &target()).unwrap();
+    assert_eq!(solvers, "has no solver: Reference needs n > 4 (n is 3), Tiled needs n >= 4 (n is 3)");
+    assert_eq!(told(&sized(5, 0), &target()), None, "Tiled applies");
+    let (_, other) = told(&sized(5, 2), &Target::Host).unwrap();
+    assert!(other.starts_with("is for gfx"), "{other}");
+    assert_eq!(told(&gemm(), &target()).unwrap().1, "is for other problems");
+    let (unmet, huge) = told(&sized(1 << 32, 2), &target()).unwrap();
+    assert!(unmet == 1 && huge.starts_with("needs ") && huge.ends_with("(total is 8589934592)"), "{huge}");
+}
+
+#[test]
 fn problems_that_do_not_fit_have_no_scope() {
     let spec = spec();
     let problem = spec.problem(&BTreeMap::new()).unwrap();
