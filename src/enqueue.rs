@@ -1,6 +1,7 @@
 //! `bluefin enqueue`: plans a session and puts what is missing into the queues.
 
 pub mod miopen;
+pub mod unsolved;
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::now_ms;
-use bluefin_common::job::Stage;
+use bluefin_common::job::{GroupId, Job, Stage};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Tuner};
 use bluefin_common::store::Store;
@@ -17,13 +18,14 @@ use bluefin_common::target::Target;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Enqueued, Enqueuer, Publish};
 use bluefin_producer::library::TagName;
-use bluefin_producer::plan::{Budget, plan_problem};
+use bluefin_producer::plan::{Budget, plan_problem, why_unsolved};
 use serde::Serialize;
 
 use crate::admin::{Admin, AdminArgs};
 use crate::input::{Input, InputArgs, nothing};
 use crate::ports::FleetArgs;
 use crate::{applicability, out};
+use unsolved::Unsolved;
 
 /// Problems planned at a time: what bounds the memory of a large plan.
 const PROBLEMS: usize = 64;
@@ -84,7 +86,10 @@ pub struct Plan {
     pub session: String,
     pub problems: u64,
     /// Problems that no solver applies to.
-    pub unsolved: Vec<String>,
+    pub unsolved: Vec<Unsolved>,
+    /// What is planned, in the order of the problems.
+    #[serde(skip)]
+    pub groups: Vec<GroupId>,
     /// Candidates planned, of those that are valid.
     pub candidates: u64,
     pub valid_candidates: u64,
@@ -199,7 +204,7 @@ impl EnqueueArgs {
             out::line(plan.sentence(self.input.budget))?;
         }
         plan.complain();
-        Ok(if plan.rejects.is_empty() && plan.unsolved.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -227,9 +232,11 @@ pub async fn enqueue(
             let groups = plan_problem(enqueuer.session(), problem, &input.specs, budget)?;
             plan.problems += 1;
             if groups.is_empty() {
-                plan.unsolved.push(problem.to_string());
+                let reason = why_unsolved(problem, &session.target, input.specs.iter().chain(&input.elsewhere))?;
+                plan.unsolved.push(Unsolved { problem: problem.to_string(), reason });
             }
             for group in groups {
+                plan.groups.extend(group.jobs.first().map(Job::group));
                 plan.candidates += group.chosen;
                 plan.valid_candidates += group.valid;
                 plan.jobs += group.jobs.len() as u64;
@@ -261,13 +268,27 @@ impl Plan {
         )
     }
 
+    /// Whether there is something to do, and nothing was left out.
+    pub fn is_fine(&self) -> bool {
+        self.jobs > 0 && self.unsolved.is_empty() && self.rejects.is_empty()
+    }
+
     /// Says what was not taken, on standard error.
     pub fn complain(&self) {
         for reject in &self.rejects {
             eprintln!("rejected: {reject}");
         }
-        for problem in &self.unsolved {
-            eprintln!("no solver applies: {problem}");
+        self.tell_unsolved();
+    }
+
+    /// Says what no solver applies to, on standard error.
+    pub fn tell_unsolved(&self) {
+        unsolved::tell("skipped, no solver applies", &self.unsolved);
+        if self.jobs == 0 {
+            eprintln!(
+                "nothing to do: {}",
+                if self.problems == 0 { "no problems" } else { "no solver applies to any problem" }
+            );
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::{DataType, Direction, Problem};
 use bluefin_common::spec::{Bundle, Kind};
 use bluefin_common::target::Target;
@@ -41,6 +40,8 @@ pub struct InputArgs {
 pub struct Input {
     pub problems: Vec<Problem>,
     pub specs: Vec<LoadedSpec>,
+    /// Specs for other targets.
+    pub elsewhere: Vec<LoadedSpec>,
     /// Lines that were not taken, as `file:line: reason`.
     pub rejects: Vec<String>,
 }
@@ -97,10 +98,11 @@ impl InputArgs {
             }
             specs.push(own);
         }
-        specs.retain(|spec| spec.spec.targets.iter().any(|arch| arch == target.arch()));
+        let is_here = |spec: &LoadedSpec| spec.spec.targets.iter().any(|arch| arch == target.arch());
+        let (specs, elsewhere) = specs.into_iter().partition(is_here);
         let mut seen = std::collections::HashSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
-        Ok(Input { problems, specs, rejects })
+        Ok(Input { problems, specs, elsewhere, rejects })
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.
@@ -109,23 +111,6 @@ impl InputArgs {
             return Ok(vec![BTreeMap::new()]);
         }
         self.size.iter().map(|text| parse_sizes(text)).collect()
-    }
-}
-
-impl Input {
-    /// The groups that a plan of this input has, in the order of the problems.
-    pub fn groups(&self, target: &Target) -> anyhow::Result<Vec<GroupId>> {
-        let mut groups = Vec::new();
-        for problem in &self.problems {
-            for spec in &self.specs {
-                if let Some(scope) = spec.spec.scope(problem, target)?
-                    && !spec.spec.solvers_for(&scope)?.is_empty()
-                {
-                    groups.push(group_id(problem, spec.digest));
-                }
-            }
-        }
-        Ok(groups)
     }
 }
 

@@ -127,6 +127,15 @@ fn steps(plan: &PlanFile, wanted: &Wanted) -> Vec<(&'static str, String)> {
 /// The workers of this process.
 type Local = (Compilers, LocalDevice);
 
+/// What was put into the queues.
+struct Enqueued {
+    /// All that was asked for.
+    fine: bool,
+    jobs: u64,
+    /// The workers that this process needs.
+    local: Option<Local>,
+}
+
 /// A plan that is being carried out.
 struct Campaign {
     plan: PlanFile,
@@ -161,7 +170,10 @@ impl Campaign {
         self.solvers(&session).await.context("[solvers]")?;
         fine &= self.applicability(&session).await.context("[applicability]")?;
         let shutdown = shutdown::on_signal()?;
-        let (planned, local) = self.enqueue(&session).await.context("[enqueue]")?;
+        let Enqueued { fine: planned, jobs, local } = self.enqueue(&session).await.context("[enqueue]")?;
+        if jobs == 0 {
+            return Ok(ExitCode::FAILURE);
+        }
         fine &= planned;
         if self.wait(&session, local, &shutdown).await.context("[wait]")? {
             eprintln!("stopped; the same command continues where this one ended");
@@ -242,8 +254,7 @@ impl Campaign {
         Ok(failed == 0)
     }
 
-    /// Returns whether all was planned, and the workers that this process needs.
-    async fn enqueue(&mut self, session: &Session) -> anyhow::Result<(bool, Option<Local>)> {
+    async fn enqueue(&mut self, session: &Session) -> anyhow::Result<Enqueued> {
         let step = &self.plan.enqueue;
         let metrics = Metrics::register(&self.admin.registry)?;
         let mut problems: Vec<Problem> = Vec::new();
@@ -271,7 +282,7 @@ impl Campaign {
             let planned = miopen::enqueue(&ways, session, &problems, &choice, &stages, "").await?;
             let fine = planned.complain() == ExitCode::SUCCESS;
             self.note("enqueue", planned.sentence(), &planned);
-            return Ok((fine, None));
+            return Ok(Enqueued { fine, jobs: planned.jobs, local: None });
         }
         let budget = step.candidates.as_ref().map_or(Budget::NORMAL, |budget| budget.0);
         let args = InputArgs { kernel: step.kernels.clone(), budget, ..InputArgs::default() };
@@ -288,9 +299,8 @@ impl Campaign {
         }
         let planned = enqueue::enqueue(store, broker, session, input, budget, publish, &metrics).await?;
         planned.complain();
-        let fine = planned.unsolved.is_empty();
         self.note("enqueue", planned.sentence(budget), &planned);
-        Ok((fine, local))
+        Ok(Enqueued { fine: planned.is_fine(), jobs: planned.jobs, local })
     }
 
     /// Returns whether it was interrupted.
@@ -310,10 +320,9 @@ impl Campaign {
             device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
         }
         let store = &*self.opened.store;
-        let interrupted = wait(store, session, running, Progress::is_complete, &stop, shutdown).await?;
+        let interrupted = wait(store, session, running, Progress::is_settled, &stop, shutdown).await?;
         let progress = store.progress(&session.name).await?;
-        let state = if progress.is_complete() { "complete" } else { "not complete" };
-        self.note("wait", state, &progress);
+        self.note("wait", progress.state(), &progress);
         Ok(interrupted)
     }
 

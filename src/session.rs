@@ -273,17 +273,9 @@ impl Shown {
         Ok(Self { complete: progress.is_complete(), session, pins, progress })
     }
 
-    fn state(&self) -> &'static str {
-        match (self.complete, self.progress.groups) {
-            (true, _) => "complete",
-            (false, 0) => "empty",
-            (false, _) => "open",
-        }
-    }
-
     fn print(&self) -> std::io::Result<()> {
         let Self { session, pins, progress, .. } = self;
-        out::line(format_args!("session {}: {}", session.name, self.state()))?;
+        out::line(format_args!("session {}: {}", session.name, progress.state()))?;
         out::line(format_args!("  label    {}", session.label))?;
         out::line(format_args!("  target   {}", session.target))?;
         out::line(format_args!("  tuner    {}", tuner_text(session.tuner)))?;
@@ -352,7 +344,7 @@ impl SessionVerb {
                     for one in &shown {
                         let Session { name, target, tuner, label, .. } = &one.session;
                         let tuner = tuner_text(*tuner);
-                        out::line(format_args!("{name}  {target}  {tuner}  {}  {label}", one.state()))?;
+                        out::line(format_args!("{name}  {target}  {tuner}  {}  {label}", one.progress.state()))?;
                     }
                 }
             }

@@ -148,7 +148,7 @@ impl Status {
                 candidates("timed").to_string(),
                 candidates("pruned").to_string(),
                 failed.to_string(),
-                if status.complete { "complete" } else { "open" }.to_string(),
+                progress.state().to_string(),
             ]);
         }
         text.push_str(&format!("{table}\n"));

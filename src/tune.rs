@@ -145,17 +145,20 @@ impl TuneArgs {
     ) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let Ports { store, broker } = ports;
-        let groups = input.groups(&session.target)?;
         let budget = self.input.budget;
         let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
         let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished, &metrics).await?;
-        for problem in &plan.unsolved {
-            eprintln!("skipped, no solver applies: {problem}");
-        }
         self.say(&skipped(&plan, &self.input));
-        let mut code = ExitCode::SUCCESS;
+        plan.tell_unsolved();
+        if plan.jobs == 0 {
+            // What is in --out is of problems that were tuned: it stays.
+            if self.json {
+                out::json(&serde_json::json!({ "plan": plan, "problems": [], "export": null }))?;
+            }
+            return Ok(ExitCode::FAILURE);
+        }
         // A play-off that was interrupted follows from outcomes alone, so that nothing may have been enqueued and much be left.
-        if plan.enqueued == 0 && store.progress(&session.name).await?.is_complete() {
+        if plan.enqueued == 0 && store.progress(&session.name).await?.is_settled() {
             self.say("nothing to do: everything was tuned before");
         } else {
             let stop = shutdown.child_token();
@@ -165,17 +168,13 @@ impl TuneArgs {
             let taken = device.cpus();
             compilers.spawn(ports, &admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
             let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
-            let complete = |progress: &Progress| progress.is_complete();
-            if wait(&**store, &session, running, complete, &stop, &shutdown).await? {
+            if wait(&**store, &session, running, Progress::is_settled, &stop, &shutdown).await? {
                 return Ok(interrupted());
             }
             self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }
-        let found = self.export(ports, &session, &groups, serde_json::json!({ "plan": plan })).await?;
-        if !found || !plan.unsolved.is_empty() || !plan.rejects.is_empty() {
-            code = ExitCode::FAILURE;
-        }
-        Ok(code)
+        let found = self.export(ports, &session, &plan.groups, serde_json::json!({ "plan": plan })).await?;
+        Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// Writes the databases and prints the winners. Returns whether every problem has one and nothing is missing.

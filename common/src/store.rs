@@ -134,10 +134,26 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is left to do.
+    /// Nothing is left to do: what waits for work to end waits for this. So it is where nothing was ever planned.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.unsettled_groups == 0
+    }
+
+    /// Something was planned, and nothing of it is left to do.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.groups > 0 && self.unsettled_groups == 0
+        self.groups > 0 && self.is_settled()
+    }
+
+    /// `complete`, `open`, or `empty` where nothing was ever planned.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (self.is_settled(), self.groups) {
+            (false, _) => "open",
+            (true, 0) => "empty",
+            (true, _) => "complete",
+        }
     }
 }
 

@@ -129,10 +129,24 @@ impl Choice {
     /// Whether a solver is chosen.
     #[must_use]
     pub fn takes(&self, solver: &Solver) -> bool {
-        (self.names.is_empty() || self.names.contains(&solver.name))
-            && self.algorithm.is_none_or(|wanted| algorithm(&solver.name) == wanted)
-            && (solver.tunable || !self.tunable)
-            && (solver.dynamic || !self.dynamic)
+        self.refusal(solver).is_none()
+    }
+
+    /// Why a solver is not chosen: what it is, or is not. `None`: it is.
+    #[must_use]
+    pub fn refusal(&self, solver: &Solver) -> Option<String> {
+        let own = algorithm(&solver.name);
+        if !self.names.is_empty() && !self.names.contains(&solver.name) {
+            Some("not named".to_string())
+        } else if self.algorithm.is_some_and(|wanted| own != wanted) {
+            Some(format!("algorithm {}", own.name()))
+        } else if self.tunable && !solver.tunable {
+            Some("not tunable".to_string())
+        } else if self.dynamic && !solver.dynamic {
+            Some("not dynamic".to_string())
+        } else {
+            None
+        }
     }
 
     /// Whether more than names is asked about, which only a snapshot can tell.

@@ -10,14 +10,18 @@ use bluefin_common::session::{Session, Tuner};
 use bluefin_common::spec::Algorithm;
 use bluefin_common::store::Store;
 use bluefin_producer::Metrics;
-use bluefin_producer::applicability;
+use bluefin_producer::applicability::{self, Applicable};
 use bluefin_producer::enqueue::{Enqueued, Enqueuer, Publish};
 use bluefin_producer::plan::miopen::{is_of_miopen, of_driver, of_fin};
 use bluefin_producer::solvers::{Choice, Snapshot, names, snapshot};
 use serde::Serialize;
 
+use super::unsolved::{self, Unsolved};
+
 /// Problems planned at a time.
 const PROBLEMS: usize = 256;
+/// Solvers that are told one by one.
+const MAX_SOLVERS: usize = 3;
 
 /// Which of MIOpen's solvers are tuned.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -76,9 +80,12 @@ pub struct MiopenPlan {
     pub session: String,
     pub problems: u64,
     /// Problems that MIOpen has no solvers for.
-    pub unsolved: Vec<String>,
+    pub unsolved: Vec<Unsolved>,
     /// Problems of whose solvers none was chosen.
     pub passed_over: u64,
+    /// The same, with why; told where it leaves nothing to do.
+    #[serde(skip)]
+    pub left_out: Vec<Unsolved>,
     /// Problems whose solvers are not known.
     pub unknown: Vec<String>,
     pub jobs: u64,
@@ -137,8 +144,13 @@ pub async fn enqueue(
         for (index, problem) in problems.iter().enumerate() {
             plan.problems += 1;
             let known = known.get(index).and_then(Option::as_ref);
-            if !is_of_miopen(problem) || known.is_some_and(|known| known.solvers.is_empty()) {
-                plan.unsolved.push(problem.to_string());
+            let left_out = |reason: String| Unsolved { problem: problem.to_string(), reason };
+            if !is_of_miopen(problem) {
+                plan.unsolved.push(left_out("MIOpen's tools tune convolutions and batch norms".to_string()));
+                continue;
+            }
+            if known.is_some_and(|known| known.solvers.is_empty()) {
+                plan.unsolved.push(left_out("fin named no solver that applies".to_string()));
                 continue;
             }
             let own = if driver {
@@ -149,7 +161,10 @@ pub async fn enqueue(
                 plan.unknown.push(problem.to_string());
                 continue;
             };
-            plan.passed_over += u64::from(own.is_empty());
+            if own.is_empty() {
+                plan.passed_over += 1;
+                plan.left_out.push(left_out(why_passed_over(known, choice, &solvers)));
+            }
             jobs.extend(own);
         }
         plan.jobs += jobs.len() as u64;
@@ -181,6 +196,27 @@ fn driver_jobs(
     if chosen.is_empty() { Vec::new() } else { vec![of_driver(session, problem, &chosen)] }
 }
 
+/// Why of the solvers that apply to a problem none is planned: what is known of each. Without `known` all may apply.
+fn why_passed_over(known: Option<&Applicable>, choice: &Choice, solvers: &Snapshot) -> String {
+    let names: Vec<&String> = known.map_or_else(|| solvers.keys().collect(), |known| known.solvers.iter().collect());
+    let reason = |name: &&String| match solvers.get(*name) {
+        None => format!("{name} (not in the session's list of solvers)"),
+        // Perf jobs are of those that are tunable.
+        Some(solver) => {
+            format!(
+                "{name} ({})",
+                choice.refusal(solver).unwrap_or_else(|| "not tunable, as --stage perf asks".to_string())
+            )
+        }
+    };
+    let mut told: Vec<String> = names.iter().take(MAX_SOLVERS).map(reason).collect();
+    match names.len().saturating_sub(MAX_SOLVERS) {
+        0 => {}
+        more => told.push(format!("{more} more")),
+    }
+    format!("none is chosen of {}", told.join(", "))
+}
+
 impl MiopenPlan {
     /// One line for people.
     pub fn sentence(&self) -> String {
@@ -199,13 +235,13 @@ impl MiopenPlan {
         for reject in &self.rejects {
             eprintln!("rejected: {reject}");
         }
-        for problem in &self.unsolved {
-            eprintln!("no solver applies: {problem}");
+        unsolved::tell("skipped, no solver applies", &self.unsolved);
+        unsolved::tell("not known which solvers apply", &self.unknown);
+        if self.jobs == 0 {
+            unsolved::tell("skipped", &self.left_out);
+            eprintln!("nothing to do: no solver was planned for any problem");
         }
-        for problem in &self.unknown {
-            eprintln!("not known which solvers apply: {problem}");
-        }
-        let fine = self.rejects.is_empty() && self.unsolved.is_empty() && self.unknown.is_empty();
+        let fine = self.jobs > 0 && self.rejects.is_empty() && self.unsolved.is_empty() && self.unknown.is_empty();
         if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -71,10 +71,11 @@ impl TuneArgs {
         let Ports { store, broker } = ports.clone();
         let plan =
             enqueue(&*store, &*broker, &session, input, self.input.budget, Publish::Unfinished, &metrics).await?;
-        for problem in &plan.unsolved {
-            eprintln!("skipped, no solver applies: {problem}");
-        }
         self.say(&skipped(&plan, &self.input));
+        plan.tell_unsolved();
+        if plan.jobs == 0 {
+            return Ok(ExitCode::FAILURE);
+        }
 
         let done = |progress: &Progress| progress.done.values().sum::<u64>();
         let before = done(&store.progress(&session.name).await?);
@@ -99,7 +100,7 @@ impl TuneArgs {
             self.state.display(),
             self.state.display()
         ));
-        Ok(ExitCode::SUCCESS)
+        Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     async fn evaluate(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {

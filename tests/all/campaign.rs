@@ -130,6 +130,11 @@ fn jobs_are_planned_once_and_as_they_are_chosen() {
     fails(2, "MIOpen has no Nope", &["-t", "net", "-s", "Nope"]);
     fails(2, "session 1 is for gfx90a-104", &["-t", "net", "--target", "gfx942-304"]);
 
+    // Nothing is left of what applies: that is told, and no job will ever be done.
+    fails(1, "ConvAsm1x1U (algorithm Direct), ", &["-t", "net", "-A", "FFT"]);
+    fails(1, "nothing to do", &["-t", "net", "-A", "FFT"]);
+    fails(1, "GemmFwdRest (not tunable)", &["-t", "net", "--tunable", "-s", "GemmFwdRest"]);
+
     // One perf job a problem; three find jobs of what is not tunable.
     assert_eq!(enqueue("1", &["--stage", "perf"]), [2, 2, 0]);
     assert_eq!(enqueue("1", &["-A", "Winograd"]), [1, 1, 0]);

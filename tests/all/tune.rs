@@ -235,6 +235,74 @@ fn a_broken_kernel_fails_by_kind_and_the_rest_goes_on() {
     }
 }
 
+/// No solver of the host's specs is for bfloat16 or int8, and none for channels-last.
+#[test]
+fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = "-n 2 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1";
+    let cases = [
+        (format!("convbfp16 {small} -F 1\n"), "conv-fwd-host needs in_type == \"FP32\" (in_type is BF16)"),
+        (format!("convint8 {small} -F 1\n"), "conv-fwd-host needs in_type == \"FP32\" (in_type is INT8)"),
+        (format!("conv {small} -F 2 -I NHWC -f NHWC -O NHWC\n"), "in_layout is NHWC"),
+        ("bnorm -n 2 -c 8 -H 8 -W 8 -F 1 -m 1\n".to_string(), "no kernel spec is for batch norms"),
+    ];
+    for (problem, reason) in &cases {
+        // A second time there is a session that holds nothing.
+        for _ in 0..2 {
+            let output = expect(tune(folder.path(), problem).arg("--json"), 1);
+            let said = text(&output.stderr);
+            assert!(said.contains("skipped, no solver applies: ") && said.contains(reason), "{said}");
+            assert!(said.contains("nothing to do: no solver applies to any problem"), "{said}");
+            let unsolved = &json(&output)["plan"]["unsolved"];
+            assert_eq!(unsolved.as_array().unwrap().len(), 1, "{unsolved}");
+            assert!(unsolved[0]["reason"].as_str().unwrap().contains(reason), "{unsolved}");
+        }
+        let output = expect(tune(folder.path(), problem).args(["--stage", "compile"]), 1);
+        assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
+        assert!(files(&folder.path().join("out")).is_empty(), "nothing was tuned");
+    }
+    let status = expect(bluefin().current_dir(folder.path()).args(["status", "--state", "state.db"]), 0);
+    assert!(text(&status.stdout).contains("empty"), "{}", text(&status.stdout));
+
+    // Beside one that is tuned, and many that are told in a few lines.
+    let mut mixed = format!("{}{}", cases[0].0, PROBLEMS);
+    mixed.extend((1..=30).map(|n| format!("convint8 -n {n} -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n")));
+    let output = expect(tune(folder.path(), &mixed).arg("--json"), 1);
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("skipped, no solver applies: conv").count(), 20, "{said}");
+    assert!(said.contains("skipped, no solver applies: 11 more problems"), "{said}");
+    let result = json(&output);
+    assert_eq!(result["plan"]["unsolved"].as_array().unwrap().len(), 31);
+    let problems = result["problems"].as_array().unwrap();
+    assert!(problems.len() == 2 && problems.iter().all(|problem| problem["winner"].is_object()), "{problems:?}");
+}
+
+/// A kernel of one's own that has no valid candidate, or is for another target.
+#[test]
+fn a_kernel_without_a_candidate_ends_at_once_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    std::fs::copy(examples.join("stencil.c"), folder.path().join("stencil.c")).unwrap();
+    let spec = std::fs::read_to_string(examples.join("stencil.toml")).unwrap();
+    let head = spec.split("[[solver]]").next().unwrap();
+    let solver = "[[solver]]\nname = \"StencilNone\"\nalgorithm = \"Direct\"\nconstraints = [\"A > 0\", \"A * width < 1\"]\n\
+        [[solver.param]]\nname = \"A\"\nvalues = [1, 2]\ndefault = 2\n[[solver.launch]]\nentry = \"stencil\"\narguments = [\"now\"]\n";
+    let reference = spec.lines().find(|line| line.starts_with("reference")).unwrap();
+    let none = format!("{}{solver}", head.replace(reference, "reference = \"StencilNone\""));
+    let elsewhere = spec.replace("\"host\"", "\"gfx90a\"").replace("\"cc\"", "\"noop\"");
+    let elsewhere = elsewhere.replace("entry = ", "grid = [1]\nblock = [64]\nentry = ");
+    for (text_of_spec, reason) in [
+        (none, "none of the 2 params of StencilNone is valid: the default needs A * width < 1 (A is 2, width is "),
+        (elsewhere, "stencil is for gfx90a"),
+    ] {
+        write(folder.path(), "own.toml", &text_of_spec);
+        let mut command = bluefin();
+        command.current_dir(folder.path()).args(["tune", "--kernel", "own.toml", "--state", "state.db"]);
+        let said = text(&expect(&mut command, 1).stderr);
+        assert!(said.contains(reason) && said.contains("nothing to do"), "{said}");
+    }
+}
+
 /// The compilers were stopped before they came to all problems: what is there is evaluated, and that is told.
 #[tokio::test]
 async fn what_was_never_compiled_is_not_waited_for() {

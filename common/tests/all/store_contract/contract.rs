@@ -283,8 +283,11 @@ pub async fn outcomes_are_in_order(backend: &impl Backend) {
 pub async fn groups_settle(backend: &impl Backend) {
     let (store, s) = (backend.store(), name("s"));
     let (first, second) = (job(&s, 1, 1), job(&s, 1, 2));
+    let empty = store.progress(&s).await.unwrap();
+    assert!(empty.is_settled() && !empty.is_complete() && empty.state() == "empty");
     store.plan(&s, &[Planned::of(&first)]).await.unwrap();
-    assert!(!store.progress(&s).await.unwrap().is_complete());
+    assert!(!store.progress(&s).await.unwrap().is_settled());
+    assert_eq!(store.progress(&s).await.unwrap().state(), "open");
     store.settle_group(&s, first.group()).await.unwrap();
     assert!(!store.progress(&s).await.unwrap().is_complete(), "a job is open");
     store.put_outcome(&outcome(&first)).await.unwrap();
@@ -292,6 +295,7 @@ pub async fn groups_settle(backend: &impl Backend) {
     for _ in 0..2 {
         store.settle_group(&s, first.group()).await.unwrap();
         assert!(store.progress(&s).await.unwrap().is_complete());
+        assert_eq!(store.progress(&s).await.unwrap().state(), "complete");
     }
     // A job that is planned again, done as it is, is no work.
     store.plan(&s, &[Planned::of(&first)]).await.unwrap();
