@@ -34,7 +34,7 @@ use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
 use crate::session::{BudgetArgs, NewArgs};
 use crate::solvers::DEFAULT_FIN;
-use crate::tune::wait;
+use crate::tune::{refused, wait};
 use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
 use crate::{applicability, enqueue, out, solvers};
 use plan::{ExportStep, ImportStep, Output, PlanFile, SessionStep};
@@ -312,15 +312,17 @@ impl Campaign {
     ) -> anyhow::Result<bool> {
         let stop = shutdown.child_token();
         let mut running = Running::new();
+        let pipeline = PipelineMetrics::register(&self.admin.registry)?;
+        // A fleet's workers are not of this process, and others may come.
+        let refused = refused(&pipeline, local.as_ref().is_some_and(|(_, device)| device.is_one()));
         if let Some((compilers, device)) = local {
             let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
-            let pipeline = PipelineMetrics::register(&self.admin.registry)?;
             let taken = device.cpus();
             compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
             device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
         }
         let store = &*self.opened.store;
-        let interrupted = wait(store, session, running, Progress::is_settled, &stop, shutdown).await?;
+        let interrupted = wait(store, session, running, (Progress::is_settled, refused), &stop, shutdown).await?;
         let progress = store.progress(&session.name).await?;
         self.note("wait", progress.state(), &progress);
         Ok(interrupted)

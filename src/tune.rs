@@ -13,7 +13,7 @@ use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Stage};
 use bluefin_common::limits;
-use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::metrics::{PipelineMetrics, Step};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
 use bluefin_common::store::sqlite::SqliteStore;
@@ -165,10 +165,10 @@ impl TuneArgs {
             let mut running = Running::new();
             let pipeline = PipelineMetrics::register(&admin.registry)?;
             let (compilers, device) = workers;
-            let taken = device.cpus();
+            let (taken, refused) = (device.cpus(), refused(&pipeline, device.is_one()));
             compilers.spawn(ports, &admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
             let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
-            if wait(&**store, &session, running, Progress::is_settled, &stop, &shutdown).await? {
+            if wait(&**store, &session, running, (Progress::is_settled, refused), &stop, &shutdown).await? {
                 return Ok(interrupted());
             }
             self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
@@ -212,13 +212,23 @@ fn interrupted() -> ExitCode {
     ExitCode::from(130)
 }
 
+/// Whether the session is pinned to another compiler or, where the device is the only `one`, another device than those of
+/// this process: what its workers hand back then nobody takes.
+pub fn refused(pipeline: &PipelineMetrics, one: bool) -> impl Fn() -> bool + use<> {
+    let pipeline = pipeline.clone();
+    move || pipeline.refusals(Step::Compile) > 0 || one && pipeline.refusals(Step::Eval) > 0
+}
+
 /// Shows how far the session is until it is `complete`, then stops the workers of this process, if there are any. Returns
 /// whether it was interrupted.
+///
+/// # Errors
+/// If a worker ends before, the store fails, or the workers `refused` the session.
 pub async fn wait(
     store: &dyn Store,
     session: &Session,
     mut running: Running,
-    complete: impl Fn(&Progress) -> bool,
+    (complete, refused): (impl Fn(&Progress) -> bool, impl Fn() -> bool),
     stop: &CancellationToken,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<bool> {
@@ -226,7 +236,7 @@ pub async fn wait(
     let ended = loop {
         let progress = store.progress(&session.name).await?;
         display.show(&progress);
-        if complete(&progress) {
+        if complete(&progress) || refused() {
             break None;
         }
         tokio::select! {
@@ -246,6 +256,11 @@ pub async fn wait(
     while let Some(result) = running.join_next().await {
         result??;
     }
+    anyhow::ensure!(
+        !refused(),
+        "session {}: it is pinned to another compiler or device; name another one with --session",
+        session.name
+    );
     Ok(interrupted)
 }
 

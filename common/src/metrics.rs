@@ -186,6 +186,12 @@ impl PipelineMetrics {
         self.version_refusals.with_label_values(&[step.name()]).inc();
     }
 
+    /// How often a job was refused so.
+    #[must_use]
+    pub fn refusals(&self, step: Step) -> u64 {
+        self.version_refusals.with_label_values(&[step.name()]).get()
+    }
+
     pub fn set_queue_depth(&self, queue: &str, depth: u64) {
         self.queue_depth.with_label_values(&[queue]).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }

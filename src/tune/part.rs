@@ -17,7 +17,7 @@ use bluefin_compile_worker::carried::{self, Kept, Undone};
 use bluefin_producer::enqueue::Publish;
 use tokio_util::sync::CancellationToken;
 
-use super::{Part, TuneArgs, can_write, interrupted, skipped, wait};
+use super::{Part, TuneArgs, can_write, interrupted, refused, skipped, wait};
 use crate::admin::Admin;
 use crate::enqueue::enqueue;
 use crate::progress::human;
@@ -83,13 +83,14 @@ impl TuneArgs {
         let kept = Arc::new(AtomicU64::new(0));
         let mut running = Running::new();
         let pipeline = PipelineMetrics::register(&admin.registry)?;
+        let refused = refused(&pipeline, false);
         compilers.spawn(ports, &admin.registry, pipeline, &[], stop.clone(), &mut running)?;
         let (queue, keeping, until) = (eval_queue(&session.target, None), kept.clone(), stop.clone());
         running.spawn(async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &until).await?) });
         // What was published above comes out compiled or as an outcome. Jobs of other problems may be open as well.
         let complete =
             |progress: &Progress| kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued;
-        if wait(&*ports.store, &session, running, complete, &stop, &shutdown).await? {
+        if wait(&*ports.store, &session, running, (complete, refused), &stop, &shutdown).await? {
             return Ok(interrupted());
         }
         let kept = kept.load(Ordering::Relaxed);
@@ -125,6 +126,7 @@ impl TuneArgs {
         let stop = shutdown.child_token();
         let mut running = Running::new();
         let pipeline = PipelineMetrics::register(&admin.registry)?;
+        let refused = refused(&pipeline, device.is_one());
         let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
         for toolchain in toolchains {
             let (broker, store, kept) = (broker.clone(), store.clone(), kept.clone());
@@ -134,7 +136,7 @@ impl TuneArgs {
         }
         // A group with a job that only the compilers can do is never settled, but what is here of it is evaluated.
         let complete = |progress: &Progress| progress.unsettled_groups <= undone.groups() && done(progress) >= enough;
-        if wait(&*store, &session, running, complete, &stop, &shutdown).await? {
+        if wait(&*store, &session, running, (complete, refused), &stop, &shutdown).await? {
             return Ok(interrupted());
         }
         self.say(&format!("evaluated in {}{utilisation}", human(started.elapsed())));

@@ -114,6 +114,11 @@ impl LocalDevice {
         Ok(Self { target: target.clone(), specs, identity: identities.join("\n"), cache })
     }
 
+    /// Whether there is but one: what it hands back no other takes.
+    pub fn is_one(&self) -> bool {
+        self.specs.len() == 1
+    }
+
     /// CPUs that its children run on.
     pub fn cpus(&self) -> Vec<u32> {
         let cpu = |spec: &DeviceSpec| match spec {

@@ -327,6 +327,20 @@ async fn what_was_never_compiled_is_not_waited_for() {
     expect(bluefin().current_dir(folder.path()).args(eval), 0);
 }
 
+/// Another compiler, or another device, than the one that the session is of: nobody else takes what is handed back.
+#[test]
+fn a_session_of_another_machine_is_not_waited_for() {
+    for key in ["toolchain.cc", "device.host"] {
+        let folder = tempfile::tempdir().unwrap();
+        expect(tune(folder.path(), "convint8 -n 2 -F 1\n").args(["--session", "it"]), 1);
+        let state = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
+        state.execute("INSERT INTO pins (session, key, value) VALUES ('it', ?1, 'another')", [key]).unwrap();
+        drop(state);
+        let said = text(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it"]), 1).stderr);
+        assert!(said.contains("session it: it is pinned to another compiler or device"), "{said}");
+    }
+}
+
 #[test]
 fn bad_input_is_named_and_ends_with_its_code() {
     let folder = tempfile::tempdir().unwrap();
