@@ -6,6 +6,7 @@ pub mod admin;
 pub mod artifact;
 pub mod broker;
 pub mod campaign;
+pub mod control_group;
 pub mod db;
 pub mod digest;
 pub mod file_system;
