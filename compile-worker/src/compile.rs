@@ -189,6 +189,7 @@ impl Compiler {
         let command = self.toolchain.command(&unit.arch, &unit.flags, &unit.defines, source, OUTPUT);
         match run(self.launcher.as_deref(), &self.limits, &command, folder.path()).await? {
             Ended::TimedOut => Ok(Err(timed_out(&self.limits))),
+            Ended::Killed { short_of } => Err(Error::Killed { short_of }),
             Ended::Exited { status, output } if !status.success() => {
                 Ok(Err(failure(status, &output, &self.limits, &self.limits.in_force())?))
             }

@@ -34,6 +34,14 @@ pub enum Error {
     /// A limit that others set on this process, and that ends with it: no other job will fare better here.
     #[error("compiling: {0}")]
     Limit(LimitMet),
+    /// The same, as the kernel says.
+    #[error("the kernel killed a compiler for want of memory, which is no candidate's fault: {short_of}")]
+    Killed { short_of: String },
+    /// That again and again.
+    #[error(
+        "{last}. So it was {times} times with no job done in between: allow more memory, or run fewer compilers at a time"
+    )]
+    TooLittleMemory { last: Box<Self>, times: usize },
     /// The job makes no sense, and will not the next time.
     #[error("{reason}")]
     Job { reason: String },
@@ -54,7 +62,7 @@ impl Error {
     #[must_use]
     pub fn ends_worker(&self) -> bool {
         match self {
-            Self::Limit(_) => true,
+            Self::Limit(_) | Self::TooLittleMemory { .. } => true,
             Self::Store(error) | Self::Advance(AdvanceError::Store(error)) => error.is_lost(),
             Self::Broker(_)
             | Self::Advance(_)
@@ -63,6 +71,7 @@ impl Error {
             | Self::BrokenCompiler { .. }
             | Self::Machine { .. }
             | Self::Exhausted { .. }
+            | Self::Killed { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
@@ -79,6 +88,8 @@ impl Error {
             | Self::Machine { .. }
             | Self::Exhausted { .. }
             | Self::Limit(_)
+            | Self::Killed { .. }
+            | Self::TooLittleMemory { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
@@ -93,11 +104,12 @@ impl Error {
             Self::Broker(BrokerError::Unroutable { .. }) => true,
             Self::Broker(error) => error.is_transient(),
             Self::Advance(error) => error.is_transient(),
-            Self::Machine { .. } | Self::Exhausted { .. } => true,
+            Self::Machine { .. } | Self::Exhausted { .. } | Self::Killed { .. } => true,
             Self::UnknownToolchain { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
             | Self::Limit(_)
+            | Self::TooLittleMemory { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }

@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::fin::FinCompiler;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::shortage::Shortage;
 use crate::specs::{Loaded, Specs};
 
 /// Candidates of one job that are looked up at a time; the slots bound how many compile.
@@ -104,6 +105,7 @@ pub(crate) struct Jobs {
     pub(crate) specs: Specs,
     pub(crate) gate: Gate,
     pub(crate) backlog: Backlog,
+    pub(crate) shortage: Shortage,
     /// Whether this worker's compiler is the one that a session is pinned to, by session and toolchain.
     pub(crate) pinned: Mutex<LruCache<(SessionName, &'static str), bool>>,
     /// Evaluation queues that are known to exist.

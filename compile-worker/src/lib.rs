@@ -21,6 +21,7 @@ mod metrics;
 mod process;
 pub mod sandbox;
 pub mod shim;
+mod shortage;
 mod specs;
 mod toolchain;
 mod worker;

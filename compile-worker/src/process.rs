@@ -1,10 +1,12 @@
 //! The outer side of the sandbox: runs one compiler, bounded in time and output, and kills it with all its children.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use bluefin_common::control_group::ControlGroup;
 use bluefin_common::limits;
 use rustix::process::{Pid, Resource, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -28,11 +30,19 @@ pub struct Limits {
     pub file_bytes: u64,
     /// CPUs that compilers may run on; all if empty.
     pub cpus: Vec<usize>,
+    /// What the files that tell of control groups are below: `/`.
+    pub root: PathBuf,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { time: Duration::from_secs(60), memory_bytes: 4 << 30, file_bytes: 64 << 20, cpus: Vec::new() }
+        Self {
+            time: Duration::from_secs(60),
+            memory_bytes: 4 << 30,
+            file_bytes: 64 << 20,
+            cpus: Vec::new(),
+            root: PathBuf::from("/"),
+        }
     }
 }
 
@@ -66,6 +76,10 @@ pub(crate) enum Ended {
         output: String,
     },
     TimedOut,
+    /// By the kernel, itself or a part of it, for want of memory: what there is too little of.
+    Killed {
+        short_of: String,
+    },
 }
 
 /// Runs `command` in `folder`, behind `launcher` if there is one: with no input, an environment that is the same on all
@@ -86,6 +100,8 @@ pub(crate) async fn run(
         return Err(Error::Job { reason: "no compiler to run".to_string() });
     };
     let machine = |source| Error::Machine { what: program.to_string_lossy().into_owned(), source };
+    let control_group = ControlGroup::of_this_process(&limits.root);
+    let kills = control_group.kills();
     let mut child = Command::new(program)
         .args(args)
         .current_dir(folder)
@@ -111,6 +127,12 @@ pub(crate) async fn run(
         Ok(Ok((status, output))) => {
             // Reaped: its number may belong to another group by now.
             group.disarm();
+            // A driver says so of its parts, and exits.
+            let killed =
+                status.signal() == Some(Signal::KILL.as_raw()) || !status.success() && output.contains("Killed");
+            if killed && control_group.killed_since(kills) {
+                return Ok(Ended::Killed { short_of: control_group.to_string() });
+            }
             Ok(Ended::Exited { status, output })
         }
         Ok(Err(source)) => Err(machine(source)),

@@ -23,6 +23,7 @@ use crate::gate::Gate;
 use crate::job::{Done, Jobs, SESSIONS, Server};
 use crate::metrics::Metrics;
 use crate::process::Limits;
+use crate::shortage::{PAUSE, Shortage};
 use crate::specs::Specs;
 use crate::toolchain::Toolchain;
 
@@ -102,7 +103,7 @@ impl Config {
 /// what is in flight within the grace period, and hands back the rest.
 ///
 /// # Errors
-/// A configuration that makes no sense; a queue that cannot be consumed.
+/// A configuration that makes no sense; a queue that cannot be consumed; too little memory for any compiler.
 pub async fn run(
     config: Config,
     broker: Arc<dyn Broker>,
@@ -112,6 +113,8 @@ pub async fn run(
 ) -> Result<(), Error> {
     config.check()?;
     metrics.set_slots(config.slots);
+    // Ends the gate and the other queues when one of them fails.
+    let stop = shutdown.child_token();
     let jobs = Arc::new(Jobs {
         broker: Arc::clone(&broker),
         store: Arc::clone(&store),
@@ -119,6 +122,7 @@ pub async fn run(
         specs: Specs::new(Arc::clone(&store)),
         gate: Gate::new(config.high_water),
         backlog: Backlog::default(),
+        shortage: Shortage::new(config.slots),
         pinned: Mutex::new(LruCache::new(SESSIONS)),
         declared: Mutex::default(),
     });
@@ -126,8 +130,6 @@ pub async fn run(
     let tasks = TaskTracker::new();
     // Ends what is in flight when the grace period is over.
     let abandon = CancellationToken::new();
-    // Ends the gate and the other queues when one of them fails.
-    let stop = shutdown.child_token();
     let end = End { reason: Arc::default(), stop: stop.clone(), abandon: abandon.clone() };
     let kernels = config.toolchains.iter().map(|toolchain| {
         Server::Kernels(Compiler::new(
@@ -267,7 +269,10 @@ async fn handle(jobs: &Jobs, server: &Server, end: &End, patience: Duration, del
     // Dropping the work kills its compilers.
     let result = end.abandon.run_until_cancelled(work).await;
     let (settled, outcome) = match result {
-        Some(Ok(Done::Passed)) => (Settled::Done, delivery.ack().await),
+        Some(Ok(Done::Passed)) => {
+            jobs.shortage.passed();
+            (Settled::Done, delivery.ack().await)
+        }
         Some(Ok(Done::Skipped)) => (Settled::Skipped, delivery.ack().await),
         Some(Ok(Done::NotMine)) => {
             jobs.metrics.pipeline.refused(Step::Compile);
@@ -277,6 +282,13 @@ async fn handle(jobs: &Jobs, server: &Server, end: &End, patience: Duration, del
         Some(Err(error)) if error.ends_worker() => {
             end.now(error);
             (Settled::HandedBack, delivery.hand_back(Duration::ZERO).await)
+        }
+        Some(Err(error @ Error::Killed { .. })) => {
+            tracing::warn!(job = id, %error, "handed back");
+            if let Some(reason) = jobs.shortage.met(error) {
+                end.now(reason);
+            }
+            (Settled::HandedBack, delivery.hand_back(PAUSE).await)
         }
         Some(Err(error)) if error.is_transient() => {
             tracing::warn!(job = id, attempt = delivery.attempt, %error, "again later");

@@ -13,6 +13,7 @@ use crate::timing::Limits;
 
 /// What evaluates.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each device")]
 pub enum DeviceSpec {
     /// A device, through a child process. `device`: as it is named in logs and metrics.
     Child { device: String, target: Target, child: ChildConfig },

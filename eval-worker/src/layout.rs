@@ -11,6 +11,8 @@ const ALIGNMENT: u64 = 256;
 const GUARD: u64 = 256;
 /// What guards hold: a large number in every float type, so that reading it shows as well.
 pub const CANARY: u8 = 0xC7;
+/// Bytes that are made at a time; whole elements of every type.
+const PIECE: usize = 1 << 20;
 
 /// Memory of one set of buffers: guard, buffer, guard, buffer, …, guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,17 +63,44 @@ impl Layout {
         starts.zip(self.offsets.iter().copied().chain([self.bytes]))
     }
 
-    /// Writes what a set holds before a launch: random inputs made from `seed`, poisoned outputs, guards. `memory` has
-    /// [`Self::bytes`] bytes.
-    pub fn fill(&self, buffers: &[Buffer], seed: u64, memory: &mut [u8]) {
-        memory.fill(CANARY);
+    /// What the buffers hold before a launch, random inputs made from `seed` and poisoned outputs, piece by piece:
+    /// `write(offset, bytes)`.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn fill<E>(
+        &self,
+        buffers: &[Buffer],
+        seed: u64,
+        mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut piece = Vec::new();
         for (index, (buffer, (start, end))) in (0..).zip(buffers.iter().zip(self.ranges())) {
-            let Some(bytes) = memory.get_mut(start as usize..end as usize) else { continue };
-            match buffer.role {
-                Role::Input => fill_random(buffer.data_type, &mut Random::new(seed_of(seed, index)), bytes),
-                Role::Output => fill_poison(buffer.data_type, bytes),
+            let mut random = Random::new(seed_of(seed, index));
+            for at in (start..end).step_by(PIECE) {
+                piece.resize(PIECE.min((end - at) as usize), 0);
+                match buffer.role {
+                    Role::Input => fill_random(buffer.data_type, &mut random, &mut piece),
+                    Role::Output => fill_poison(buffer.data_type, &mut piece),
+                }
+                write(at, &piece)?;
             }
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Layout {
+    /// A whole set before a launch.
+    pub fn filled(&self, buffers: &[Buffer], seed: u64) -> Vec<u8> {
+        let mut set = vec![CANARY; self.bytes as usize];
+        let write = |at: u64, bytes: &[u8]| {
+            set[at as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok::<(), Failure>(())
+        };
+        self.fill(buffers, seed, write).unwrap();
+        set
     }
 }
 
@@ -116,8 +145,7 @@ mod tests {
         assert!(layout.offsets.iter().all(|offset| offset.is_multiple_of(ALIGNMENT)));
         assert!(layout.guards().all(|(start, end)| end - start >= GUARD));
 
-        let mut memory = vec![0; layout.bytes as usize];
-        layout.fill(&buffers, 1, &mut memory);
+        let mut memory = layout.filled(&buffers, 1);
         for (start, end) in layout.guards() {
             assert_eq!(broken_guard(&memory[start as usize..end as usize]), None);
         }
@@ -130,10 +158,20 @@ mod tests {
     fn two_inputs_differ() {
         let buffers = [buffer(Role::Input, DataType::Fp32, 64), buffer(Role::Input, DataType::Fp32, 64)];
         let layout = Layout::of(&buffers).unwrap();
-        let mut memory = vec![0; layout.bytes as usize];
-        layout.fill(&buffers, 7, &mut memory);
+        let memory = layout.filled(&buffers, 7);
         let inputs: Vec<_> = layout.ranges().map(|(start, end)| &memory[start as usize..end as usize]).collect();
         assert_ne!(inputs[0], inputs[1]);
+    }
+
+    #[test]
+    fn pieces_are_of_one_sequence() {
+        let length = PIECE as u64 / 4 + 5;
+        let buffers = [buffer(Role::Output, DataType::Int8, 1), buffer(Role::Input, DataType::Fp32, length)];
+        let layout = Layout::of(&buffers).unwrap();
+        let (start, end) = layout.ranges().nth(1).unwrap();
+        let mut whole = vec![0; (end - start) as usize];
+        fill_random(DataType::Fp32, &mut Random::new(seed_of(3, 1)), &mut whole);
+        assert!(layout.filled(&buffers, 3)[start as usize..end as usize] == whole);
     }
 
     #[test]

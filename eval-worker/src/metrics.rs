@@ -13,7 +13,7 @@ use prometheus::{
 use crate::protocol::Spent;
 
 /// Why a child process was replaced.
-const CAUSES: [&str; 5] = ["signal", "exit", "hang", "garbled", "tainted"];
+const CAUSES: [&str; 6] = ["signal", "exit", "hang", "garbled", "tainted", "memory"];
 
 /// Metrics of an eval worker. Cheap to clone.
 #[derive(Clone)]
@@ -53,7 +53,10 @@ impl Metrics {
             )?,
             child_starts: IntCounter::new("bluefin_child_starts_total", "Child processes started.")?,
             child_losses: IntCounterVec::new(
-                Opts::new("bluefin_child_losses_total", "Child processes that a candidate or a reference took down."),
+                Opts::new(
+                    "bluefin_child_losses_total",
+                    "Child processes that were lost; but for memory, a candidate or a reference took them down.",
+                ),
                 &["cause"],
             )?,
             artifacts: IntCounterVec::new(

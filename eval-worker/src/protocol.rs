@@ -216,6 +216,9 @@ pub async fn receive(input: &mut (impl AsyncRead + Unpin)) -> Result<Option<Repl
     let bytes = length(head as usize)?;
     let mut frame = Vec::new();
     input.take(u64::from(bytes)).read_to_end(&mut frame).await?;
+    if frame.len() != bytes as usize {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
     Ok(Some(wire::decode(&frame)?))
 }
 
@@ -256,6 +259,9 @@ mod tests {
         let mut input = pipe.as_slice();
         assert_eq!(receive(&mut input).await.unwrap(), Some(reply));
         assert_eq!(receive(&mut input).await.unwrap(), None);
-        assert!(receive(&mut b"\x03\0\0\0abc".as_slice()).await.is_err());
+        assert!(matches!(receive(&mut b"\x03\0\0\0abc".as_slice()).await, Err(FrameError::Wire(_))));
+        // Whoever was killed in between ended, and did not talk nonsense.
+        let cut = receive(&mut b"\x04\0\0\0abc".as_slice()).await;
+        assert!(matches!(cut, Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof));
     }
 }

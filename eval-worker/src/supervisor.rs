@@ -4,6 +4,7 @@ mod process;
 mod translators;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::{Prepared, Task};
@@ -19,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::protocol::{Identity, Place, Reply, Request, Spent};
 use crate::timing::{Limits, MAX_PREPARATION, better};
 
-/// Tries to start a child, or to run a reference, before it is given up.
+/// Tries to start a child, to run a reference, or to go on where memory was short, before it is given up.
 const TRIES: u32 = 3;
 /// Between tries to start a child.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -40,6 +41,8 @@ pub struct ChildConfig {
     /// UUID of the device that it must have; empty if any will do.
     pub uuid: String,
     pub deadlines: Deadlines,
+    /// What the files that tell of control groups are below: `/`.
+    pub root: PathBuf,
 }
 
 impl ChildConfig {
@@ -54,6 +57,7 @@ impl ChildConfig {
             environment: Vec::new(),
             uuid: String::new(),
             deadlines,
+            root: PathBuf::from("/"),
         }
     }
 }
@@ -127,6 +131,11 @@ pub enum DeviceError {
     Changed { found: Box<Identity>, expected: Box<Identity> },
     #[error("device: gone, or not to be used any more: {reason}")]
     Lost { reason: String },
+    #[error(
+        "the kernel killed the device's child process for want of memory, which is no candidate's fault: {short_of}. Allow \
+         more memory, or run less beside it, such as fewer compilers"
+    )]
+    Killed { short_of: String },
 }
 
 /// A candidate that can be run.
@@ -234,8 +243,29 @@ impl DeviceWorker {
     /// If no child can be started any more. No candidate is to blame.
     pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Result<Timing, Failure>>, DeviceError> {
         let start = Instant::now();
-        let mut results: Vec<Option<Result<Timing, Failure>>> = vec![None; work.candidates.len()];
-        let mut incumbent_ms = work.incumbent_ms;
+        let mut results = vec![None; work.candidates.len()];
+        let mut tries = 0;
+        while let Err(error) = self.evaluate_open(work, &mut results).await {
+            tries += 1;
+            let DeviceError::Killed { short_of } = &error else { return Err(error) };
+            if tries >= TRIES {
+                return Err(error);
+            }
+            tracing::warn!(short_of, tries, "the kernel killed a child for want of memory; no result is made of that");
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.metrics.busy(work.stage, start.elapsed());
+        let missing = || Err(Failure::new(FailureKind::Dead, "not evaluated"));
+        Ok(results.into_iter().map(|result| result.unwrap_or_else(missing)).collect())
+    }
+
+    /// Evaluates the candidates that have no result yet.
+    async fn evaluate_open(
+        &mut self,
+        work: &Work<'_>,
+        results: &mut [Option<Result<Timing, Failure>>],
+    ) -> Result<(), DeviceError> {
+        let mut incumbent_ms = results.iter().flatten().fold(work.incumbent_ms, better);
         // Times that something was lost that is nobody's.
         let mut unexplained = 0;
         while let Some(next) = results.iter().position(Option::is_none) {
@@ -302,9 +332,7 @@ impl DeviceWorker {
             // Before the last candidate is blamed: a device that no longer works was not its doing, or not only.
             self.child = Some(self.start_child().await?);
         }
-        self.metrics.busy(work.stage, start.elapsed());
-        let missing = || Err(Failure::new(FailureKind::Dead, "not evaluated"));
-        Ok(results.into_iter().map(|result| result.unwrap_or_else(missing)).collect())
+        Ok(())
     }
 
     /// Lets the child evaluate the candidates at the indices `open`; whether it is not to be trusted any more after that.
@@ -393,9 +421,10 @@ impl DeviceWorker {
         let obituary = child.bury(lost).await;
         self.metrics.child_lost(obituary.cause);
         tracing::debug!(kind = obituary.failure.kind.name(), detail = obituary.failure.detail, "child lost");
-        match obituary.stuck {
-            Some(pid) => Err(DeviceError::Stuck { pid }),
-            None => Ok((obituary.candidate, obituary.failure)),
+        match (obituary.stuck, obituary.short_of) {
+            (Some(pid), _) => Err(DeviceError::Stuck { pid }),
+            (None, Some(short_of)) => Err(DeviceError::Killed { short_of }),
+            (None, None) => Ok((obituary.candidate, obituary.failure)),
         }
     }
 

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::scrub::scrub;
+use crate::control_group::ControlGroup;
 
 /// Bytes kept of what a tool prints; its end says why it died.
 const TAIL: usize = 16 << 10;
@@ -35,6 +36,8 @@ pub struct Watch {
     pub processor_counts: bool,
     /// Bytes of the file that it writes its answer to.
     pub output_bytes: u64,
+    /// What the files that tell of control groups are below: `/`.
+    pub root: PathBuf,
 }
 
 impl Default for Watch {
@@ -45,6 +48,7 @@ impl Default for Watch {
             silence: Duration::from_secs(900),
             processor_counts: true,
             output_bytes: 512 << 20,
+            root: PathBuf::from("/"),
         }
     }
 }
@@ -72,6 +76,8 @@ pub enum Ended {
     Silent,
     /// Killed: its answer grew too large.
     TooLarge,
+    /// Killed by the kernel for want of memory: what there is too little of.
+    Killed(String),
 }
 
 /// What is known of a run.
@@ -98,6 +104,8 @@ impl Ran {
 pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
     let started = Instant::now();
     let (program, args) = run.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let control_group = ControlGroup::of_this_process(&watch.root);
+    let kills = control_group.kills();
     let mut child = Command::new(program)
         .args(args)
         .current_dir(&run.folder)
@@ -128,6 +136,14 @@ pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
         child.wait().await?;
     }
     group.disarm();
+    let ended = match ended {
+        Ended::Exited(status)
+            if status.signal() == Some(Signal::KILL.as_raw()) && control_group.killed_since(kills) =>
+        {
+            Ended::Killed(control_group.to_string())
+        }
+        ended => ended,
+    };
     let _ = timeout(LAST_WORDS, async { while readers.join_next().await.is_some() {} }).await;
     let tail = printed.tail.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Ran { ended, tail: scrub(&String::from_utf8_lossy(&tail)), took: started.elapsed() })
@@ -303,6 +319,23 @@ mod tests {
         let ran = run(&shell("kill -ABRT $$"), &short()).await.unwrap();
         let Ended::Exited(status) = ran.ended else { panic!("{:?}", ran.ended) };
         assert!(describe(status).contains("SIGABRT"));
+    }
+
+    #[tokio::test]
+    async fn a_kill_that_was_counted_was_for_want_of_memory() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let counter = root.path().join("proc/vmstat");
+        std::fs::write(&counter, "oom_kill 6\n").unwrap();
+        let watch = Watch { root: root.path().to_path_buf(), ..short() };
+        let ran = run(&shell("kill -KILL $$"), &watch).await.unwrap();
+        assert!(matches!(ran.ended, Ended::Exited(_)), "{:?}", ran.ended);
+        let counted = shell(&format!("echo oom_kill 7 > {}; kill -KILL $$", counter.display()));
+        let ran = run(&counted, &watch).await.unwrap();
+        assert!(matches!(ran.ended, Ended::Killed(_)), "{:?}", ran.ended);
+        let other = shell(&format!("echo oom_kill 8 > {}; kill -SEGV $$", counter.display()));
+        let ran = run(&other, &watch).await.unwrap();
+        assert!(matches!(ran.ended, Ended::Exited(_)), "{:?}", ran.ended);
     }
 
     #[tokio::test]

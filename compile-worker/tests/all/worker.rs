@@ -11,8 +11,9 @@ use bluefin_common::outcome::{Candidate, FailureKind, Outcome};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
 use bluefin_common::wire;
+use bluefin_compile_worker::Error;
 
-use self::fleet::{PATIENCE, fleet, fleet_on, kinds, next};
+use self::fleet::{PATIENCE, fleet, fleet_on, kinds, next, settled};
 
 #[tokio::test]
 async fn a_job_becomes_an_eval_job_with_its_artifacts() {
@@ -162,6 +163,37 @@ async fn an_outage_uses_up_no_attempts() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(worker.settled("retried"), 0.0);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn compilers_that_the_kernel_kills_are_nobodys_failure() {
+    let root = tempfile::tempdir().unwrap();
+    let counter = root.path().join("proc/vmstat");
+    std::fs::create_dir(root.path().join("proc")).unwrap();
+    std::fs::write(&counter, "oom_kill 0\n").unwrap();
+    let fleet = fleet(|_| {}).await;
+    let job = fleet.job(64, 2);
+    fleet.enqueue(&job).await;
+    // Killed alone, and as the part of a compiler.
+    for end in ["kill -KILL $$", "echo 'fatal error: Killed signal terminated program cc1' >&2; exit 1"] {
+        let counts = format!("read name kills < {0}; echo $name $((kills + 1)) > {0}; {end}", counter.display());
+        let worker = fleet.worker(|config| {
+            config.slots = 1;
+            config.launcher = Some(["/bin/sh", "-c", &counts, "sh"].map(Into::into).to_vec());
+            config.limits.root = root.path().to_path_buf();
+        });
+        let (registry, task) = (worker.registry.clone(), worker.task);
+        let error = tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap().expect_err("it gets nothing done");
+        assert!(matches!(error, Error::TooLittleMemory { times: 4, .. }), "{error}");
+        assert_eq!(settled(&registry, "handed_back"), 4.0);
+        assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
+    }
+    // Where there is memory, the job is what it was.
+    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let worker = fleet.worker(|_| {});
+    let eval: EvalJob = next(&mut evals).await;
+    assert!(eval.compiled.kernels().unwrap().1.iter().all(Result::is_ok));
     worker.stop().await;
 }
 

@@ -68,9 +68,7 @@ impl<D: Device> Posed<D> {
         match &posed.sets.checker {
             Some(checker) => {
                 checker.pose(device)?;
-                for (start, end) in posed.layout.guards() {
-                    device.fill(&posed.sets.memory, posed.first() + start, CANARY, end - start)?;
-                }
+                posed.fill_guards(device)?;
             }
             None => posed.pose_from_host(device, seed)?,
         }
@@ -94,15 +92,14 @@ impl<D: Device> Posed<D> {
     }
 
     fn pose_from_host(&self, device: &D, seed: u64) -> Result<(), Failure> {
-        let bytes = self.layout.bytes;
-        let out_of_memory =
-            || Failure::new(FailureKind::OutOfMemory, format!("{bytes} bytes for the problem's buffers"));
-        let mut set = Vec::new();
-        let bytes = usize::try_from(bytes).map_err(|_| out_of_memory())?;
-        set.try_reserve_exact(bytes).map_err(|_| out_of_memory())?;
-        set.resize(bytes, 0);
-        self.layout.fill(&self.task.buffers, seed, &mut set);
-        Ok(device.write(&self.sets.memory, self.first(), &set)?)
+        self.fill_guards(device)?;
+        let write = |at, bytes: &[u8]| device.write(&self.sets.memory, self.first() + at, bytes);
+        Ok(self.layout.fill(&self.task.buffers, seed, write)?)
+    }
+
+    fn fill_guards(&self, device: &D) -> Result<(), DeviceError> {
+        let mut guards = self.layout.guards();
+        guards.try_for_each(|(start, end)| device.fill(&self.sets.memory, self.first() + start, CANARY, end - start))
     }
 
     /// Offset of the first copy.

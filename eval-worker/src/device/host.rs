@@ -10,10 +10,12 @@ mod memory;
 
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
 use bluefin_common::artifact::Launch;
+use bluefin_common::control_group::ControlGroup;
 use bluefin_common::outcome::DeviceState;
 
 use self::library::{Library, Shim};
@@ -30,6 +32,8 @@ const LINE: usize = 64;
 /// The CPU that this process runs on.
 pub struct HostDevice {
     description: Description,
+    /// Limits the memory.
+    group: ControlGroup,
     /// What a sweep fills the cache with, twice its size; made by the first sweep.
     filler: RefCell<Vec<u8>>,
 }
@@ -37,7 +41,11 @@ pub struct HostDevice {
 impl HostDevice {
     #[must_use]
     pub fn new() -> Self {
-        Self { description: cpu::describe(), filler: RefCell::default() }
+        Self {
+            description: cpu::describe(),
+            group: ControlGroup::of_this_process(Path::new("/")),
+            filler: RefCell::default(),
+        }
     }
 
     /// Evicts everything from the caches, where lines can not be evicted.
@@ -45,7 +53,13 @@ impl HostDevice {
         let wanted = self.description.caches.bytes.saturating_mul(2);
         let mut filler = self.filler.borrow_mut();
         if filler.is_empty() {
-            let refused = || DeviceError::OutOfMemory(format!("{wanted} bytes to sweep the cache with"));
+            let refused = || {
+                let refusal = memory::refusal(wanted, &self.group);
+                DeviceError::OutOfMemory(format!("to sweep the cache: {refusal}"))
+            };
+            if !memory::fits(wanted, &self.group) {
+                return Err(refused());
+            }
             let bytes = usize::try_from(wanted).map_err(|_| refused())?;
             filler.try_reserve_exact(bytes).map_err(|_| refused())?;
             filler.resize(bytes, 0);
@@ -115,7 +129,7 @@ impl Device for HostDevice {
     }
 
     fn allocate(&self, bytes: u64) -> Result<Memory, DeviceError> {
-        Memory::allocate(bytes)
+        Memory::allocate(bytes, &self.group)
     }
 
     fn write(&self, memory: &Memory, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {

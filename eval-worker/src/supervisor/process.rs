@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bluefin_common::control_group::ControlGroup;
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::{Failure, FailureKind, Timing};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -36,6 +37,10 @@ pub(super) struct ChildProcess {
     /// Reads what the child prints; aborted with it.
     printed: JoinSet<()>,
     activity: Option<Activity>,
+    /// The one that it shares with this process.
+    control_group: ControlGroup,
+    /// Kills for want of memory before its last request.
+    kills: Option<u64>,
     /// What came of candidates of the last request, by their index.
     pub(super) evaluated: Vec<(u32, Result<Timing, Failure>)>,
     /// Where its time went.
@@ -78,6 +83,8 @@ pub(super) struct Obituary {
     pub(super) failure: Failure,
     /// For the metrics.
     pub(super) cause: &'static str,
+    /// Whether the kernel killed it for want of memory, which is nobody's failure; what there is too little of.
+    pub(super) short_of: Option<String>,
     /// Its process id, if it could not be killed.
     pub(super) stuck: Option<u32>,
 }
@@ -118,6 +125,8 @@ impl ChildProcess {
             tail,
             printed,
             activity: None,
+            control_group: ControlGroup::of_this_process(&config.root),
+            kills: None,
             evaluated: Vec::new(),
             spent: Spent::default(),
             spin_ms: None,
@@ -135,6 +144,9 @@ impl ChildProcess {
                 let obituary = process.bury(lost).await;
                 Err(match obituary.stuck {
                     Some(pid) => DeviceError::Stuck { pid },
+                    None if obituary.short_of.is_some() => {
+                        DeviceError::Killed { short_of: obituary.short_of.unwrap_or_default() }
+                    }
                     None if hung => DeviceError::Silent { reason: obituary.failure.detail },
                     None => failed(obituary.failure.detail),
                 })
@@ -150,6 +162,7 @@ impl ChildProcess {
         Patience { silence, result: limit }: Patience,
     ) -> Result<Reply, Lost> {
         self.activity = None;
+        self.kills = self.control_group.kills();
         self.evaluated.clear();
         self.spent = Spent::default();
         self.spin_ms = None;
@@ -187,7 +200,11 @@ impl ChildProcess {
         self.group = None;
         let _ = timeout(LAST_WORDS, self.printed.join_next()).await;
 
+        // Counted before it is sent, so that whoever dies of it has been counted.
+        let killed = ended.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
+            && self.control_group.killed_since(self.kills);
         let (kind, cause, what) = match (&lost, ended) {
+            (Lost::Ended, _) if killed => (FailureKind::Fault, "memory", "killed for want of memory".to_string()),
             (Lost::Hung { deadline }, _) => {
                 (FailureKind::Hang, "hang", format!("killed after {:.1} s without a sign", deadline.as_secs_f64()))
             }
@@ -203,6 +220,7 @@ impl ChildProcess {
             (Lost::Ended, Some(status)) => (FailureKind::Fault, "exit", describe(status)),
             (Lost::Ended, None) => (FailureKind::Fault, "exit", "closed its pipe and was killed".to_string()),
         };
+        let short_of = killed.then(|| self.control_group.to_string());
         let mut detail = what;
         if let Some(activity) = self.activity {
             detail = format!("{detail} {}", activity.step);
@@ -214,7 +232,7 @@ impl ChildProcess {
         }
         drop(tail);
         let candidate = self.activity.and_then(|activity| activity.candidate);
-        Obituary { candidate, failure: Failure::new(kind, detail), cause, stuck: pid.filter(|_| !gone) }
+        Obituary { candidate, failure: Failure::new(kind, detail), cause, short_of, stuck: pid.filter(|_| !gone) }
     }
 
     /// Kills the whole process group.

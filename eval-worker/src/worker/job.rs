@@ -40,11 +40,14 @@ impl Worker {
                 return Ok(());
             }
         };
-        let stage = eval_job.job.stage;
+        let (stage, problem) = (eval_job.job.stage, eval_job.job.problem.clone());
         let (verdict, result) = match self.process(&delivery, eval_job).await {
             Ok(settled) => (Verdict::Ack(settled), Ok(())),
             Err(Stop::Settle(verdict)) => (verdict, Ok(())),
-            Err(Stop::Device(error)) => (Verdict::HandBack(Duration::ZERO), Err(error)),
+            Err(Stop::Device(error)) => {
+                tracing::warn!(message = delivery.message_id, %problem, "job handed back");
+                (Verdict::HandBack(Duration::ZERO), Err(error))
+            }
         };
         self.settle(delivery, stage, verdict).await;
         result

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Error, serve};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::supervisor::DeviceError;
 
 /// Evaluates jobs until `shutdown` is cancelled or the broker is closed, then drains: takes no new jobs, finishes the one
 /// on the device if the grace period allows, hands back the others.
@@ -38,7 +39,16 @@ pub async fn run(
         };
         metrics.set_quarantined(device, true);
         let (worker, reprobe_s) = (&config.worker, pause.as_secs_f64());
-        if probes == 0 {
+        if matches!(error, DeviceError::Killed { .. }) {
+            tracing::error!(
+                worker,
+                device,
+                %error,
+                reprobe_s,
+                "memory is short, and the device is quarantined: its jobs are handed back, and it is tried again every \
+                 reprobe_s seconds"
+            );
+        } else if probes == 0 {
             tracing::error!(
                 worker,
                 device,

@@ -10,7 +10,7 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_eval_worker::timing::PROTOCOL_VERSION;
-use bluefin_eval_worker::{Config, DeviceSpec, Error};
+use bluefin_eval_worker::{ChildConfig, Config, DeviceError, DeviceSpec, Error, Runnable};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +29,8 @@ pub const TESTS: &[Test] = &[
     ("a_drain_finishes_what_it_can", a_drain_finishes_what_it_can),
     ("a_drain_hands_back_what_it_can_not_finish", a_drain_hands_back_what_it_can_not_finish),
     ("a_device_that_is_gone_hands_its_jobs_back", a_device_that_is_gone_hands_its_jobs_back),
+    ("a_kill_for_want_of_memory_is_no_result", a_kill_for_want_of_memory_is_no_result),
+    ("a_job_that_never_has_the_memory_is_handed_back", a_job_that_never_has_the_memory_is_handed_back),
     ("a_store_that_blinks_costs_no_measurement", a_store_that_blinks_costs_no_measurement),
     ("the_device_that_does_nothing", the_device_that_does_nothing),
 ];
@@ -309,6 +311,76 @@ fn a_device_that_is_gone_hands_its_jobs_back() {
         assert!(matches!(error, Error::Device(_)), "{error}");
         assert_eq!(count_outcomes(&setting, std::slice::from_ref(&job)).await, 0);
         assert_eq!(setting.broker.depth(&job.eval_queue()).await.unwrap(), 1);
+    });
+}
+
+/// A control group of 1 MB that the kernel has killed nobody of, and a kernel that is killed the first `times` times that it
+/// runs, and counted there.
+fn tight(times: u32) -> (tempfile::TempDir, Runnable) {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    write("proc/self/cgroup", "0::/job\n");
+    write("proc/self/mountinfo", "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n");
+    write("groups/job/memory.max", "1000000\n");
+    write("groups/job/memory.current", "900000\n");
+    let events = write("groups/job/memory.events", "oom_kill 0\n");
+    let kernel = kernel(&format!(
+        "extern int kill(int, int); int kills = 0; FILE *f = fopen(\"{}\", \"r+\"); fscanf(f, \"oom_kill %d\", &kills);\n\
+         if (kills < {times}) {{ rewind(f); fprintf(f, \"oom_kill %d\\n\", kills + 1); fflush(f); kill(getpid(), 9); }}\n\
+         fclose(f); {RIGHT}",
+        events.display()
+    ));
+    (root, kernel)
+}
+
+fn a_kill_for_want_of_memory_is_no_result() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let (root, killed) = tight(2);
+        let job = setting.job(1, Stage::Perf, 3);
+        // The last one kills itself, and nobody counts that.
+        let candidates = [Ok(kernel(RIGHT)), Ok(killed), Ok(kernel("extern int kill(int, int); kill(getpid(), 9);"))];
+        setting.publish(&setting.compiled(job.clone(), &candidates).await).await;
+        let child = ChildConfig { root: root.path().to_path_buf(), ..child() };
+        let worker = setting.work(|config| config.device = DeviceSpec::host(child));
+        let outcome = setting.outcome(&job).await;
+        let kinds =
+            outcome.candidates.iter().map(|candidate| candidate.result.as_ref().err().map(|failure| failure.kind));
+        assert_eq!(kinds.collect::<Vec<_>>(), [None, None, Some(FailureKind::Fault)], "{outcome:?}");
+        assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "memory")]), 2.0);
+        assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "signal")]), 1.0);
+        setting.stop(worker).await;
+    });
+}
+
+fn a_job_that_never_has_the_memory_is_handed_back() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let (root, killed) = tight(u32::MAX >> 1);
+        let job = setting.job(1, Stage::Perf, 2);
+        // As a candidate, then as the reference.
+        for eval_job in [
+            setting.compiled(job.clone(), &[Ok(kernel(RIGHT)), Ok(killed.clone())]).await,
+            setting.compiled_with(&killed, job.clone(), &[Ok(kernel(RIGHT)), Ok(kernel(RIGHT))]).await,
+        ] {
+            setting.publish(&eval_job).await;
+            let child = ChildConfig { root: root.path().to_path_buf(), ..child() };
+            let worker = setting.work(|config| config.device = DeviceSpec::host(child));
+            let error = worker.await.unwrap().unwrap_err();
+            assert!(matches!(error, Error::Device(DeviceError::Killed { .. })), "{error}");
+            assert!(error.to_string().contains("may have 1000000 bytes"), "{error}");
+            assert_eq!(setting.metric("bluefin_child_losses_total", &[("cause", "memory")]), 3.0);
+            assert_eq!(count_outcomes(&setting, std::slice::from_ref(&job)).await, 0);
+            let mut consumer = setting.broker.consume(&job.eval_queue(), 1).await.unwrap();
+            let delivery = consumer.next().await.unwrap();
+            assert_eq!(delivery.attempt, 1, "at no cost of attempts");
+            delivery.ack().await.unwrap();
+        }
     });
 }
 

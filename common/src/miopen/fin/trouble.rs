@@ -44,6 +44,9 @@ impl Trouble {
         let failed = |kind, detail: String| Some(Self::Failed(Failure::new(kind, with_tail(detail, &ran.tail))));
         let status = match &ran.ended {
             Ended::Exited(status) => *status,
+            Ended::Killed(short_of) => {
+                return Some(Self::Machine(format!("the kernel killed it for want of memory: {short_of}")));
+            }
             Ended::OutOfTime => {
                 let detail = format!("killed after {} s, the time that it may take", watch.time.as_secs_f64());
                 return failed(FailureKind::Hang, detail);
@@ -123,6 +126,7 @@ mod tests {
         assert_eq!(kind(end(Ended::OutOfTime, "").unwrap()), FailureKind::Hang);
         assert_eq!(kind(end(Ended::Silent, "").unwrap()), FailureKind::Hang);
         assert_eq!(kind(end(Ended::TooLarge, "").unwrap()), FailureKind::MalformedOutput);
+        assert!(matches!(end(Ended::Killed("2 bytes".to_string()), ""), Some(Trouble::Machine(_))));
         assert_eq!(kind(abort("terminate called after throwing")), FailureKind::ToolCrash);
         assert_eq!(kind(abort(&"x".repeat(100_000))), FailureKind::ToolCrash);
         assert_eq!(kind(abort("hipMalloc: out of memory")), FailureKind::OutOfMemory);

@@ -42,11 +42,7 @@ pub struct Worker {
 impl Worker {
     /// Deliveries that were settled with `result`.
     pub fn settled(&self, result: &str) -> f64 {
-        let families = self.registry.gather();
-        let jobs = families.iter().find(|family| family.name() == "bluefin_jobs_total").unwrap();
-        let of_result = |labels: &[prometheus::proto::LabelPair]| labels.iter().any(|label| label.value() == result);
-        let found = jobs.get_metric().iter().filter(|metric| of_result(metric.get_label()));
-        found.map(|metric| metric.get_counter().get_value()).sum()
+        settled(&self.registry, result)
     }
 
     pub async fn stop(self) -> Metrics {
@@ -54,6 +50,15 @@ impl Worker {
         tokio::time::timeout(PATIENCE, self.task).await.expect("drains").unwrap().unwrap();
         self.metrics
     }
+}
+
+/// Deliveries that a worker settled with `result`.
+pub fn settled(registry: &prometheus::Registry, result: &str) -> f64 {
+    let families = registry.gather();
+    let jobs = families.iter().find(|family| family.name() == "bluefin_jobs_total").unwrap();
+    let of_result = |labels: &[prometheus::proto::LabelPair]| labels.iter().any(|label| label.value() == result);
+    let found = jobs.get_metric().iter().filter(|metric| of_result(metric.get_label()));
+    found.map(|metric| metric.get_counter().get_value()).sum()
 }
 
 pub async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {

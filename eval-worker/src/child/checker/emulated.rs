@@ -68,8 +68,7 @@ fn inputs_made_on_the_device_are_those_made_on_the_host() {
         for (seed, length) in [(0_u64, 1_u64), (7, 1001), (u64::MAX, 40_000)] {
             let buffers = [Buffer { name: "x".to_string(), data_type, length, role: Role::Input }];
             let layout = Layout::of(&buffers).unwrap();
-            let mut set = vec![0; layout.bytes as usize];
-            layout.fill(&buffers, seed, &mut set);
+            let set = layout.filled(&buffers, seed);
             let (start, end) = layout.ranges().next().unwrap();
             let output = Command::new(&program)
                 .args([number.to_string(), length.to_string(), seed.to_string(), data_type.size().to_string()])

@@ -5,7 +5,9 @@ use std::fs;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use bluefin_common::control_group::{ControlGroup, Room};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 use super::super::DeviceError;
 use super::eviction;
@@ -36,11 +38,10 @@ impl Drop for Mapping {
 }
 
 impl Memory {
-    /// Memory of `bytes` bytes, all zero.
-    pub(super) fn allocate(bytes: u64) -> Result<Self, DeviceError> {
-        let available = available().saturating_sub(RESERVE);
-        let refused = || DeviceError::out_of_memory(bytes, available);
-        if bytes > available {
+    /// Memory of `bytes` bytes, all zero, if the machine and `group` have that much.
+    pub(super) fn allocate(bytes: u64, group: &ControlGroup) -> Result<Self, DeviceError> {
+        let refused = || DeviceError::OutOfMemory(refusal(bytes, group));
+        if !fits(bytes, group) {
             return Err(refused());
         }
         let usable = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(refused)?;
@@ -54,7 +55,16 @@ impl Memory {
         // SAFETY: the range lies within the mapping, which nobody else knows yet.
         unsafe { mprotect(base.as_ptr().byte_add(page), usable, MprotectFlags::READ | MprotectFlags::WRITE) }
             .map_err(|_| refused())?;
-        Ok(Self(Rc::new(mapping)))
+        let memory = Self(Rc::new(mapping));
+        // Taken now, so that it is not available to whoever asks next.
+        // SAFETY: the range lies within the mapping; its bytes stay what they are.
+        let taken = unsafe { madvise(memory.start().cast(), usable, Advice::LinuxPopulateWrite) };
+        if taken == Err(Errno::INVAL) {
+            // A kernel before 5.14.
+            // SAFETY: as in `write`.
+            unsafe { ptr::write_bytes(memory.start(), 0, usable) };
+        }
+        Ok(memory)
     }
 
     /// The address of the first byte.
@@ -115,15 +125,27 @@ impl Memory {
     }
 }
 
-/// Bytes that can be allocated without anyone being killed for it.
-fn available() -> u64 {
-    let read = |path: &str| fs::read_to_string(path).ok();
-    let machine = read("/proc/meminfo").and_then(|text| available_of_machine(&text)).unwrap_or(u64::MAX);
-    let group = read("/sys/fs/cgroup/memory.max")
-        .and_then(|text| text.trim().parse().ok())
-        .zip(read("/sys/fs/cgroup/memory.current").and_then(|text| text.trim().parse().ok()))
-        .map_or(u64::MAX, |(limit, used): (u64, u64)| limit.saturating_sub(used));
-    machine.min(group)
+/// Whether `bytes` bytes can be allocated without anyone being killed for it.
+pub(super) fn fits(bytes: u64, group: &ControlGroup) -> bool {
+    let group = group.room().map_or(u64::MAX, |room| room.available);
+    bytes <= machine().min(group).saturating_sub(RESERVE)
+}
+
+/// Says that `bytes` bytes were wanted, what is available, and who limits it.
+pub(super) fn refusal(bytes: u64, group: &ControlGroup) -> String {
+    let machine = machine();
+    match group.room().filter(|room| room.available < machine) {
+        Some(Room { available, limit, file }) => {
+            let (available, file) = (available.saturating_sub(RESERVE), file.display());
+            format!("{bytes} bytes wanted, {available} available: the control group may have {limit}, {file}")
+        }
+        None => DeviceError::out_of_memory(bytes, machine.saturating_sub(RESERVE)).to_string(),
+    }
+}
+
+/// Bytes that the machine has left.
+fn machine() -> u64 {
+    fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_of_machine(&text)).unwrap_or(u64::MAX)
 }
 
 /// Bytes that the machine has.
@@ -143,17 +165,23 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn allocate(bytes: u64) -> Result<Memory, DeviceError> {
+        Memory::allocate(bytes, &ControlGroup::of_this_process(Path::new("/")))
+    }
 
     #[test]
     fn holds_what_was_written() {
-        let memory = Memory::allocate(100_000).unwrap();
+        let memory = allocate(100_000).unwrap();
         memory.write(99_997, b"fin").unwrap();
         let mut bytes = [1; 4];
         memory.read(99_996, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0fin");
         assert!(memory.address().is_multiple_of(256));
-        let other = Memory::allocate(8).unwrap();
+        let other = allocate(8).unwrap();
         other.fill(2, 7, 3).unwrap();
         Memory::copy((&memory, 99_997), (&other, 3), 3).unwrap();
         let mut bytes = [1; 8];
@@ -163,19 +191,51 @@ mod tests {
 
     #[test]
     fn nothing_beyond_its_end() {
-        let memory = Memory::allocate(10).unwrap();
+        let memory = allocate(10).unwrap();
         assert!(memory.write(8, b"fin").is_err());
         assert!(memory.read(u64::MAX, &mut [0]).is_err());
         assert!(memory.fill(1, 0, 1 << 40).is_err());
-        assert!(Memory::copy((&memory, 0), (&Memory::allocate(1).unwrap(), 0), 1 << 20).is_err());
+        assert!(Memory::copy((&memory, 0), (&allocate(1).unwrap(), 0), 1 << 20).is_err());
     }
 
     #[test]
     fn more_than_there_is_is_refused() {
         for bytes in [1 << 45, u64::MAX] {
-            let Err(error) = Memory::allocate(bytes) else { panic!("{bytes}") };
+            let Err(error) = allocate(bytes) else { panic!("{bytes}") };
             assert!(error.to_string().starts_with(&format!("{bytes} bytes wanted")), "{error}");
         }
+    }
+
+    #[test]
+    fn more_than_the_control_group_has_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/self/cgroup", "0::/job/step\n");
+        write("proc/self/mountinfo", "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n");
+        write("groups/job/memory.max", &(100 << 20).to_string());
+        write("groups/job/memory.current", &(26 << 20).to_string());
+        write("groups/job/step/memory.max", "max\n");
+        let group = ControlGroup::of_this_process(root.path());
+        assert!(Memory::allocate(10 << 20, &group).is_ok());
+        let Err(error) = Memory::allocate((10 << 20) + 1, &group) else { panic!("10 MiB are left") };
+        let expected = "10485761 bytes wanted, 10485760 available: the control group may have 104857600, ";
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn what_was_allocated_is_gone_at_once() {
+        let resident = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            field(&status, "VmRSS:").unwrap()
+        };
+        let before = resident();
+        let memory = allocate(256 << 20).unwrap();
+        assert!(resident() >= before + (192 << 20), "not when it is touched");
+        drop(memory);
     }
 
     #[test]
