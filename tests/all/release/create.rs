@@ -63,8 +63,7 @@ fn a_release_from_a_folder_to_a_folder() {
 #[test]
 fn killed_at_any_moment_there_is_no_release_or_a_whole_one() {
     let here = Here::new();
-    here.shipped("gfx942130.HIP.fdb.txt", "db/gfx942130.HIP.fdb.txt");
-    here.shipped("gfx942130.db", "db/gfx942130.db");
+    here.shipped_part();
     let create = |name: &str| {
         let arguments = ["release", "create", name, "--from", "db", "--target", "gfx942-304", "--channel", "c"];
         let mut command = here.bluefin(&[&arguments[..], &["--state", "state.db"]].concat());

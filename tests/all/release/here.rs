@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use bluefin_common::db::perf_db::PerfDb;
+
 pub const FIND: &str =
     "64-56-56-1x1-64-56-56-16-0x0-1x1-1x1-0-NCHW-FP32-F=ConvAsm1x1U:0.05,0,miopenConvolutionFwdAlgoDirect\n";
 pub const PERF: &str = "2x64x56x56x1x1x1x1x64x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm1x1U:1,16,1,64,2,1,1,4\n";
@@ -61,6 +63,18 @@ impl Here {
     /// Puts a shipped database, unpacked, into the folder.
     pub fn shipped(&self, name: &str, to: &str) -> PathBuf {
         self.write(to, bluefin_test_support::data(&format!("miopen/{name}")))
+    }
+
+    /// Puts every fourth record of what MIOpen ships for gfx942 into `db`: what is done dozens of times takes a part of it.
+    pub fn shipped_part(&self) -> [PathBuf; 2] {
+        let find = bluefin_test_support::data_text("miopen/gfx942130.HIP.fdb.txt");
+        let lines: String = find.lines().step_by(4).map(|line| format!("{line}\n")).collect();
+        let find = self.write("db/gfx942130.HIP.fdb.txt", lines);
+        let mut db = PerfDb::parse_sqlite("shipped", &bluefin_test_support::data("miopen/gfx942130.db")).unwrap();
+        db.records = db.records.into_iter().step_by(4).collect();
+        let perf = self.path("db/gfx942130.db");
+        db.write_sqlite(&perf).unwrap();
+        [find, perf]
     }
 
     /// A ROCm of this version, whose MIOpen has a build hash.

@@ -70,8 +70,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn killed_at_any_moment_every_file_is_old_or_new() {
     let here = Here::new();
-    let find = here.shipped("gfx942130.HIP.fdb.txt", "db/gfx942130.HIP.fdb.txt");
-    let perf = here.shipped("gfx942130.db", "db/gfx942130.db");
+    let [find, perf] = here.shipped_part();
     here.rocm("6.2.0", [3, 2, 0]);
     let folder = here.path("rocm/share/miopen/db");
     let old: Vec<(String, Vec<u8>)> = ["gfx942130.HIP.fdb.txt", "gfx942130.db.txt"]
