@@ -72,7 +72,7 @@ impl Here {
         let find = self.write("db/gfx942130.HIP.fdb.txt", lines);
         let mut db = PerfDb::parse_sqlite("shipped", &bluefin_test_support::data("miopen/gfx942130.db")).unwrap();
         db.records = db.records.into_iter().step_by(4).collect();
-        let perf = self.path("db/gfx942130.db");
+        let perf = self.write("db/gfx942130.db", "");
         db.write_sqlite(&perf).unwrap();
         [find, perf]
     }
