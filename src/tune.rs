@@ -257,7 +257,7 @@ pub async fn wait(
         result??;
     }
     anyhow::ensure!(
-        !refused(),
+        interrupted || !refused(),
         "session {}: it is pinned to another compiler or device; name another one with --session",
         session.name
     );

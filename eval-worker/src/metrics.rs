@@ -13,7 +13,7 @@ use prometheus::{
 use crate::protocol::Spent;
 
 /// Why a child process was replaced.
-const CAUSES: [&str; 6] = ["signal", "exit", "hang", "garbled", "tainted", "memory"];
+const CAUSES: [&str; 7] = ["signal", "exit", "hang", "overrun", "garbled", "tainted", "memory"];
 
 /// Metrics of an eval worker. Cheap to clone.
 #[derive(Clone)]

@@ -268,6 +268,7 @@ impl DeviceWorker {
         let mut incumbent_ms = results.iter().flatten().fold(work.incumbent_ms, better);
         // Times that something was lost that is nobody's.
         let mut unexplained = 0;
+        let mut overruns = 0;
         while let Some(next) = results.iter().position(Option::is_none) {
             let open: Vec<usize> =
                 (next..results.len()).filter(|index| matches!(results.get(*index), Some(None))).collect();
@@ -314,7 +315,8 @@ impl DeviceWorker {
             // Whoever has a result was done with: the next one had not said yet that it is its turn.
             let culprit = culprit.filter(|culprit| matches!(results.get(*culprit), Some(None)));
             unexplained += u32::from(culprit.is_none());
-            if culprit.is_none() && overran && unexplained > 1 {
+            overruns += u32::from(culprit.is_none() && overran);
+            if culprit.is_none() && overruns > 1 {
                 // One after the other would take as long again each.
                 results
                     .iter_mut()

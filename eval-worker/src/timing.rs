@@ -12,7 +12,7 @@
 //! | one launch of each candidate is not timed, and is what is checked | the child | MIOpen issue 1993: first launches take 100 times as long |
 //! | three probes, the last two at once; the end if the fastest is 1.5 times the incumbent, 2 times below 50 µs | [`measure`] | MIOpen issues 1536, 2833, 3294: one probe rejects good candidates, short kernels need more tolerance |
 //! | the end after one probe of 10 times the incumbent | [`measure`] | OpenTuner's limit on the time of a trial |
-//! | cold caches: buffers rotate, or what a launch uses is evicted outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
+//! | cold caches: buffers rotate, or their copies are evicted outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
 //! | samples are queued on the device before the first is waited for, as many as take 50 ms | [`measure`], [`play_off`] | Triton's `do_bench`: the host's launch is no part of a time, and no pause lets the clock fall |
 //! | kernels below 20 µs in batches of 1 ms, others in batches of at least 0.3 ms | [`measure`] | rocMLIR issue 2119 |
 //! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
@@ -157,7 +157,7 @@ pub enum Cache {
     Cold,
     /// What the launch before it left there.
     Warm,
-    /// None of its data, by copies of the buffers alone, also where the device could evict what a launch uses. To compare with.
+    /// None of its data, by rotating through copies where they fit, also where the device could evict them. To compare with.
     Rotated,
 }
 

@@ -99,7 +99,8 @@ impl StateLock {
             let free = match &before {
                 // Made by this very call, which only one of all machines can.
                 None if made => true,
-                Some(before) => flocked && before.is_of_kernel(&holder),
+                // One of another boot, on a disk of this machine's own, is gone with that.
+                Some(before) => flocked && (!on.is_network() || before.is_of_kernel(&holder)),
                 None => false,
             };
             if !free {
