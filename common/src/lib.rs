@@ -8,6 +8,7 @@ pub mod broker;
 pub mod campaign;
 pub mod control_group;
 pub mod db;
+pub mod delivery;
 pub mod digest;
 pub mod file_system;
 pub mod files;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign;
+use bluefin_common::delivery;
 use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, JobId, compile_queue};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, SessionName};
@@ -34,15 +35,11 @@ pub async fn keep(
     let mut consumer = broker.consume(queue, PREFETCH).await?;
     let mut seen = HashSet::new();
     while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
-        match wire::decode::<EvalJob>(&delivery.body) {
-            Ok(job) => {
-                keep_one(store, &job, &delivery.body).await?;
-                delivery.ack().await?;
-                if seen.insert(job.job.id()) {
-                    kept.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-            Err(error) => delivery.dead(&error.to_string()).await?,
+        let Some((job, delivery)) = delivery::open::<EvalJob>(delivery, None).await else { continue };
+        keep_one(store, &job, &delivery.body).await?;
+        delivery.ack().await?;
+        if seen.insert(job.job.id()) {
+            kept.fetch_add(1, Ordering::Relaxed);
         }
     }
     consumer.stop().await;
@@ -203,13 +200,8 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let mut consumer = broker.consume(&compile_queue(toolchain), PREFETCH).await?;
     while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
-        let CompileJob { job, enqueued_ms, recompiles } = match wire::decode(&delivery.body) {
-            Ok(job) => job,
-            Err(error) => {
-                delivery.dead(&error.to_string()).await?;
-                continue;
-            }
-        };
+        let Some((compile_job, delivery)) = delivery::open(delivery, None).await else { continue };
+        let CompileJob { job, enqueued_ms, recompiles } = compile_job;
         if store.has_outcome(&job.session, job.group(), job.id()).await? {
             let open = store.open_jobs(&job.session, job.group()).await?;
             campaign::advance(store, broker, &job, open).await?;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, Delivery};
+use bluefin_common::delivery;
 use bluefin_common::job::{CompileJob, compile_queue};
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::store::Store;
-use bluefin_common::wire;
 use lru::LruCache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
@@ -249,15 +249,9 @@ impl Queue {
 /// Does one delivery and settles it, whatever comes of it.
 async fn handle(jobs: &Jobs, server: &Server, end: &End, patience: Duration, delivery: Delivery) {
     let _in_flight = jobs.metrics.pipeline.in_flight(Step::Compile);
+    let opened = delivery::open::<CompileJob>(delivery, Some(&jobs.metrics.pipeline)).await;
+    let Some((compile_job, delivery)) = opened else { return };
     let id = delivery.message_id.clone();
-    let compile_job: CompileJob = match wire::decode(&delivery.body) {
-        Ok(compile_job) => compile_job,
-        Err(error) => {
-            tracing::error!(message = id, %error, "not a compile job; to the dead letters");
-            jobs.metrics.pipeline.undecodable();
-            return log_unsettled(&id, delivery.dead(&error.to_string()).await);
-        }
-    };
     let stage = compile_job.job.stage;
     let given_up = delivery.exhausted();
     let work = async {

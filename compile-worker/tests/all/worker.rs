@@ -95,6 +95,10 @@ async fn poison_goes_to_the_dead_letters() {
     let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
     let worker = fleet.worker(|_| {});
     let queue = compile_queue("cc");
+    // A job of another version of bluefin is for a worker of that version: it comes again later.
+    let mut newer = wire::encode(&CompileJob { job: fleet.job(64, 3), enqueued_ms: 1, recompiles: 0 }).unwrap();
+    newer[3] += 1;
+    fleet.broker.publish(&queue, "newer", newer.into()).await.unwrap();
     fleet.broker.publish(&queue, "poison", vec![1, 2, 3].into()).await.unwrap();
     let letter = tokio::time::timeout(PATIENCE, dead.next()).await.unwrap().unwrap();
     assert_eq!(letter.body.as_ref(), [1, 2, 3]);
@@ -118,6 +122,7 @@ async fn poison_goes_to_the_dead_letters() {
     let job = fleet.job(64, 1);
     fleet.enqueue(&job).await;
     assert_eq!(next::<EvalJob>(&mut evals).await.job, job);
+    assert_eq!(fleet.broker.depth(DEAD_QUEUE).await.unwrap(), 0, "the newer message is not dead");
     worker.stop().await;
 }
 

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use bluefin_common::artifact::{Built, Prepared, Task};
 use bluefin_common::broker::Delivery;
 use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::delivery;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{EvalJob, Job, Stage};
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, FailureKind, Outcome, Timing};
 use bluefin_common::store::Store;
-use bluefin_common::wire::{self, WireError};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
@@ -23,8 +23,6 @@ use crate::timing::PROTOCOL_VERSION;
 
 /// Before a job that is not this worker's is offered again.
 const NOT_MINE: Duration = Duration::from_secs(5);
-/// The same for a message of another version of bluefin: until the fleet is upgraded.
-const OTHER_VERSION: Duration = Duration::from_secs(25);
 
 impl Worker {
     /// Takes a job through all steps and settles it.
@@ -33,13 +31,8 @@ impl Worker {
     /// If the device is gone; the job is handed back.
     pub(super) async fn handle(&self, delivery: Delivery) -> Result<(), DeviceError> {
         let _in_flight = self.metrics.pipeline.in_flight(Step::Eval);
-        let eval_job: EvalJob = match wire::decode(&delivery.body) {
-            Ok(eval_job) => eval_job,
-            Err(error) => {
-                self.refuse(delivery, &error).await;
-                return Ok(());
-            }
-        };
+        let opened = delivery::open::<EvalJob>(delivery, Some(&self.metrics.pipeline)).await;
+        let Some((eval_job, delivery)) = opened else { return Ok(()) };
         let (stage, problem) = (eval_job.job.stage, eval_job.job.problem.clone());
         let (verdict, result) = match self.process(&delivery, eval_job).await {
             Ok(settled) => (Verdict::Ack(settled), Ok(())),
@@ -51,20 +44,6 @@ impl Worker {
         };
         self.settle(delivery, stage, verdict).await;
         result
-    }
-
-    /// Settles a message that is no job.
-    async fn refuse(&self, delivery: Delivery, error: &WireError) {
-        tracing::error!(message = delivery.message_id, %error, "message refused");
-        let result = if let WireError::Version { .. } = error {
-            delivery.hand_back(OTHER_VERSION).await
-        } else {
-            self.metrics.pipeline.undecodable();
-            delivery.dead(&error.to_string()).await
-        };
-        if let Err(error) = result {
-            tracing::warn!(%error, "delivery not settled");
-        }
     }
 
     async fn process(&self, delivery: &Delivery, eval_job: EvalJob) -> Result<Settled, Stop> {
