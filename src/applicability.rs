@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use bluefin_common::miopen::fin::Fin;
+use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::{SessionName, Tuner};
+use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
+use bluefin_miopen::fin::Fin;
 use bluefin_producer::applicability::{self, Plan, Updated};
 use bluefin_producer::library::{Library, TagName};
 use clap::Subcommand;
@@ -109,7 +110,7 @@ impl UpdateArgs {
     /// Asks fin, and keeps what it says.
     pub async fn update(&self, store: &dyn Store) -> anyhow::Result<Updated> {
         let session = miopen_session(store, &self.session).await?;
-        if session.tuner != Tuner::Fin {
+        if session.method != Method::FIN {
             bail!("session {}: MIOpenDriver finds out itself which solvers apply", self.session);
         }
         let problems = problems(store, self.tag.as_ref()).await?;
@@ -124,7 +125,7 @@ impl UpdateArgs {
     }
 }
 
-fn failure((problem, failure): &(Problem, bluefin_common::outcome::Failure)) -> serde_json::Value {
+fn failure((problem, failure): &(Problem, bluefin_common::failure::Failure)) -> serde_json::Value {
     json!({ "problem": problem.canonical(), "kind": failure.kind.name(), "detail": failure.detail })
 }
 

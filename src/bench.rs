@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store as _;
-use bluefin_common::store::sqlite::SqliteStore;
 use clap::Subcommand;
 
 use crate::out;

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::Problem;
-use bluefin_exporter::coverage::{Coverage, Databases, Presence};
+use bluefin_common::target::Target;
+use bluefin_exporter::coverage::{Coverage, Databases, OwnSolvers, Presence};
+use bluefin_miopen::db::kernel_db::KernelName;
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
+use bluefin_spec::{Bundle, KernelSpec};
 use comfy_table::{Table, presets};
 
 use crate::out;
@@ -83,7 +87,9 @@ impl CoverageArgs {
         if !databases.has_find_db() {
             return Err(crate::usage("--db: found no find db, expected one such as gfx90a68.HIP.fdb.txt"));
         }
-        let mut coverage = databases.coverage(&problems);
+        // Only a kernel db is asked for what bluefin built.
+        let own = databases.has_kernel_db().then(OwnKernels::load);
+        let mut coverage = databases.coverage(&problems, own.as_ref().map(|own| own as &dyn OwnSolvers));
         if self.missing {
             coverage.rows.retain(|row| !row.covered);
         }
@@ -97,6 +103,35 @@ impl CoverageArgs {
         }
         let short = self.threshold.is_some_and(|threshold| coverage.weighted.percent < threshold);
         Ok(if short { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// The kernels that bluefin ships.
+struct OwnKernels(Vec<KernelSpec>);
+
+impl OwnKernels {
+    fn load() -> Self {
+        Self(Bundle::shipped().iter().filter_map(|bundle| KernelSpec::load(bundle).ok()).collect())
+    }
+}
+
+impl OwnSolvers for OwnKernels {
+    fn is_tunable(&self, solver: &str) -> bool {
+        self.0.iter().any(|spec| spec.solver(solver).is_some_and(|solver| solver.is_tunable()))
+    }
+
+    fn kernels(&self, solver: &str, params: Option<&str>, problem: &Problem, target: &Target) -> Vec<KernelName> {
+        let name = |spec: &KernelSpec| {
+            let known = spec.solver(solver)?;
+            let params = match params {
+                Some(text) => known.parse_params(text)?,
+                None => known.default_candidate().params,
+            };
+            let scope = spec.scope(problem, target).ok()??;
+            let build = spec.build(&Candidate { solver: solver.to_string(), params }, &scope).ok()?;
+            Some(KernelName::of(&spec.source, &build.options(), target))
+        };
+        self.0.iter().filter_map(name).collect()
     }
 }
 

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
-use bluefin_eval_worker::{ChildConfig, DeviceSpec};
+use bluefin_eval_worker::{ChildConfig, DeviceChild};
 use comfy_table::{Table, presets};
 
-use crate::workers::self_command;
-use crate::{out, workers};
+use crate::{itself, out};
 
 /// Show the devices of this machine, and why others are not used
 #[derive(clap::Args)]
@@ -49,27 +48,24 @@ pub async fn child_of(text: &str) -> anyhow::Result<ChildConfig> {
     let [device] = selected.as_slice() else {
         return Err(crate::usage(format!("--device {text}: found {} devices, expected one", selected.len())));
     };
-    let mut children = inventory.children(&[*device], &workers::child()?);
+    let mut children = inventory.children(&[*device], &itself::child()?);
     children.pop().context("a device without a child")
 }
 
 /// The command that asks a driver.
 fn list_command() -> anyhow::Result<Vec<OsString>> {
-    let mut command = self_command("eval-child")?;
+    let mut command = itself::command("eval-child")?;
     command.push("--list".into());
     Ok(command)
 }
 
 /// How each of `devices` is served.
-pub fn serve(inventory: &Inventory, devices: &[&DeviceInfo], child: &ChildConfig) -> anyhow::Result<Vec<DeviceSpec>> {
-    let spec = |(device, child): (&&DeviceInfo, ChildConfig)| {
-        Ok(DeviceSpec::Child {
-            device: device.device.clone(),
-            target: device.parse_target().map_err(anyhow::Error::msg)?,
-            child,
-        })
+pub fn serve(inventory: &Inventory, devices: &[&DeviceInfo], child: &ChildConfig) -> anyhow::Result<Vec<DeviceChild>> {
+    let served = |(device, child): (&&DeviceInfo, ChildConfig)| {
+        let target = device.parse_target().map_err(anyhow::Error::msg)?;
+        Ok(DeviceChild { device: device.device.clone(), target, child })
     };
-    devices.iter().zip(inventory.children(devices, child)).map(spec).collect()
+    devices.iter().zip(inventory.children(devices, child)).map(served).collect()
 }
 
 fn table(inventory: &Inventory) -> Table {

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::kfd;
+use bluefin_common::method::Method;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::Toolchain;
+use bluefin_compile_worker::{Programs, toolchain};
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
 use comfy_table::{Table, presets};
@@ -87,11 +88,13 @@ impl DoctorArgs {
             }
         }
         let mut compilers = 0;
-        for name in ["cc", "clang"] {
-            match Toolchain::probe(name) {
-                Ok(toolchain) => {
+        let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
+        for compiler in toolchain::shipped().iter().filter(|known| known.by_default && of_kernels(known.name)) {
+            let name = compiler.name;
+            match compiler.probe(&Programs::default()).await {
+                Ok(found) => {
                     compilers += 1;
-                    report.note(format!("compiler {name}"), toolchain.identity().to_string());
+                    report.note(format!("compiler {name}"), found.identity().to_string());
                 }
                 Err(error) => report.note(format!("compiler {name}"), format!("not usable: {error}")),
             }

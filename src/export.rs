@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_exporter::{ExportReport, ExportRequest, Metrics, export};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, chosen, export, formats};
 use bluefin_producer::library::{Library, TagName};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use crate::admin::AdminArgs;
 use crate::out;
@@ -18,7 +20,8 @@ use crate::ports::FleetArgs;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin export --session nightly --find-db --perf-db --kernel-db --out db\n  \
     bluefin export --session 1 -f -t resnet50\n  \
-    bluefin export --state bluefin.db --session tune-host --find-db --out db\n\n\
+    bluefin export --state bluefin.db --session tune-host --find-db --out db\n  \
+    bluefin export --session nightly --format find-db,winners\n\n\
     Without any of the format flags all are written. The same outcomes give the same bytes.")]
 pub struct ExportArgs {
     /// The session to export
@@ -36,18 +39,8 @@ pub struct ExportArgs {
     /// Base name of the files [default: the one that MIOpen looks for, such as gfx90a68]
     #[arg(long, value_name = "NAME", value_parser = parse_filename)]
     filename: Option<String>,
-    /// The find db (text): best solvers of each convolution
-    #[arg(short, long)]
-    find_db: bool,
-    /// The perf db (sqlite and text): best params of each tunable solver
-    #[arg(short, long)]
-    perf_db: bool,
-    /// The kernel db (sqlite): code objects of the winners
-    #[arg(short, long)]
-    kernel_db: bool,
-    /// winners.json: every problem with its winner, also GEMMs and your own kernels
-    #[arg(short, long)]
-    winners: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
     /// Solvers kept for each find-db key, fastest first: a number, or all
     #[arg(long, default_value = "4", value_parser = parse_top)]
     top: Top,
@@ -64,6 +57,51 @@ pub struct ExportArgs {
     admin: AdminArgs,
     #[command(flatten)]
     fleet: FleetArgs,
+}
+
+/// `--format NAME,...`, and the flags of formats that have one. None: all formats.
+struct FormatArgs(Vec<FormatName>);
+
+impl clap::Args for FormatArgs {
+    fn augment_args(command: Command) -> Command {
+        let all = formats();
+        let names: Vec<_> = all.iter().map(|format| format.name()).collect();
+        let named = Arg::new("format")
+            .long("format")
+            .value_name("NAME,...")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(ValueParser::new(str::parse::<FormatName>))
+            .help(format!("What to write, any of {}", names.join(", ")));
+        all.iter().fold(command.arg(named), |command, format| match format.flag() {
+            Some(flag) => {
+                let (name, about) = (format.name(), format.about());
+                command.arg(Arg::new(name).long(name).short(flag).action(ArgAction::SetTrue).help(about))
+            }
+            None => command,
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FormatArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut names: Vec<_> = matches.get_many::<FormatName>("format").into_iter().flatten().copied().collect();
+        for format in formats().iter().filter(|format| format.flag().is_some()) {
+            if matches.get_flag(format.name()) {
+                names.extend(format.name().parse::<FormatName>());
+            }
+        }
+        Ok(Self(names))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// How many entries of a find-db key are kept. `None`: all.
@@ -103,12 +141,8 @@ impl ExportArgs {
     }
 
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let any = self.find_db || self.perf_db || self.kernel_db || self.winners;
         let request = ExportRequest {
-            find_db: self.find_db || !any,
-            perf_db: self.perf_db || !any,
-            kernel_db: self.kernel_db || !any,
-            winners: self.winners || !any,
+            formats: chosen(&self.formats.0),
             top: self.top.0,
             out: self.out.clone(),
             only: None,

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use bluefin_common::problem::{DataType, Direction, Problem};
-use bluefin_common::spec::{Bundle, Kind};
 use bluefin_common::target::Target;
 use bluefin_producer::input::{Overrides, read_file};
-use bluefin_producer::plan::{Budget, LoadedSpec};
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_spec::{Bundle, Kind};
 
 /// What is to be tuned.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -32,16 +33,14 @@ pub struct InputArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub data_type: Option<DataType>,
     /// Candidates for each tunable solver and problem: quick (8), normal (16), thorough (64), all, or a number
-    #[arg(long, default_value_t = Budget::NORMAL)]
-    pub budget: Budget,
+    #[arg(long, default_value_t = CandidateBudget::NORMAL)]
+    pub budget: CandidateBudget,
 }
 
 /// Problems, and the specs that may solve them.
 pub struct Input {
     pub problems: Vec<Problem>,
-    pub specs: Vec<LoadedSpec>,
-    /// Specs for other targets.
-    pub elsewhere: Vec<LoadedSpec>,
+    pub specs: Specs,
     /// Lines that were not taken, as `file:line: reason`.
     pub rejects: Vec<String>,
 }
@@ -73,7 +72,7 @@ impl InputArgs {
         Ok((problems, rejects))
     }
 
-    /// `problems` and those of the user's own kernels, each once, with the specs that may solve them.
+    /// `problems` and those of the user's own kernels, with the specs that may solve them.
     pub fn with_specs(
         &self,
         target: &Target,
@@ -98,11 +97,7 @@ impl InputArgs {
             }
             specs.push(own);
         }
-        let is_here = |spec: &LoadedSpec| spec.spec.targets.iter().any(|arch| arch == target.arch());
-        let (specs, elsewhere) = specs.into_iter().partition(is_here);
-        let mut seen = std::collections::HashSet::new();
-        problems.retain(|problem| seen.insert(problem.clone()));
-        Ok(Input { problems, specs, elsewhere, rejects })
+        Ok(Input { problems, specs: Specs::for_target(specs, target), rejects })
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.

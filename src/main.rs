@@ -4,6 +4,7 @@
 mod admin;
 mod applicability;
 mod bench;
+mod campaign;
 mod capture;
 mod coverage;
 mod db;
@@ -11,8 +12,10 @@ mod devices;
 mod doctor;
 mod enqueue;
 mod export;
+mod forgotten;
 mod input;
 mod install;
+mod itself;
 mod logging;
 mod out;
 mod ports;
@@ -33,6 +36,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_common::limits::{self, LimitMet};
+use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 
@@ -125,6 +129,10 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || error.downcast_ref::<PlanError>().is_some_and(PlanError::is_usage)
+}
+
 /// The error and its causes, each once: the messages of most errors end with their cause already.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -158,7 +166,7 @@ fn main() -> ExitCode {
         Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", with_limits(message(&error), &error));
-            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_adapters::redis::RedisStore;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::broker::amqp::AmqpBroker;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_common::store::redis::RedisStore;
-use bluefin_common::store::sqlite::SqliteStore;
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
 const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -104,10 +104,10 @@ impl StoreArgs {
 }
 
 impl Opened {
-    /// Before jobs of `session` are run in this process: what had its queues before ended with them.
+    /// Before jobs of `session` are run in this process: see [`crate::forgotten`].
     pub async fn forget_unfinished(&self, session: &SessionName) -> anyhow::Result<()> {
         match &self.file {
-            Some(file) => Ok(file.forget_unfinished(session).await?),
+            Some(file) => crate::forgotten::forget(file, session).await,
             None => Ok(()),
         }
     }

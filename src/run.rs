@@ -8,36 +8,36 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
-use bluefin_common::broker::embedded::EmbeddedBroker;
-use bluefin_common::db::solvers::Solvers;
-use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::method::EvaluatedBy;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, Tuner};
+use bluefin_common::session::Session;
 use bluefin_common::shutdown;
-use bluefin_common::store::Progress;
 use bluefin_exporter::db::check::{CheckRequest, check};
-use bluefin_exporter::{ExportReport, ExportRequest, export};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, chosen, export};
+use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::solver::spelling;
 use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::Publish;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::Library;
-use bluefin_producer::plan::Budget;
+use bluefin_producer::plan::{Asked, CandidateBudget, Planner, Planners};
 use bluefin_producer::session::{Wanted, make};
 use bluefin_producer::solvers::{Choice, snapshot};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, AdminArgs};
-use crate::enqueue::miopen;
-use crate::input::InputArgs;
+use crate::campaign::{Campaign, End};
+use crate::enqueue::complain;
+use crate::input::{Input, InputArgs};
 use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
-use crate::session::{BudgetArgs, NewArgs};
+use crate::session::{BudgetArgs, NewArgs, tuner_text};
 use crate::solvers::DEFAULT_FIN;
-use crate::tune::{refused, wait};
-use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
-use crate::{applicability, enqueue, out, solvers};
-use plan::{ExportStep, ImportStep, Output, PlanFile, SessionStep};
+use crate::workers::{Compilers, LocalDevice, Ports, cache};
+use crate::{applicability, out, solvers};
+use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
 
 /// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check
 #[derive(clap::Args)]
@@ -73,8 +73,9 @@ impl RunArgs {
         let broker: Arc<dyn Broker> =
             if fleet { self.store.fleet.broker().await? } else { Arc::new(EmbeddedBroker::new()) };
         admin.readiness.ready();
-        let campaign = Campaign { plan, wanted, opened, broker, fleet, json: self.json, admin, report: Map::new() };
-        campaign.run().await
+        let carried_out =
+            CarriedOut { plan, wanted, opened, broker, fleet, json: self.json, admin, report: Map::new() };
+        carried_out.run().await
     }
 
     /// The steps as they would be done.
@@ -103,7 +104,8 @@ fn steps(plan: &PlanFile, wanted: &Wanted) -> Vec<(&'static str, String)> {
     let name =
         if wanted.named { session.name.to_string() } else { "the next number, or the one that is the same".into() };
     let stages: Vec<&str> = session.stages.iter().map(|stage| stage.name()).collect();
-    steps.push(("session", format!("{name}: {}, {:?}, stages {}", session.target, session.tuner, stages.join(","))));
+    steps
+        .push(("session", format!("{name}: {}, {}, stages {}", session.target, tuner_text(session), stages.join(","))));
     let fin = |fin: &Option<PathBuf>| fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()).display().to_string();
     if let Some(step) = &plan.solvers {
         let from = step.from.as_ref().map(|path| path.display().to_string());
@@ -137,7 +139,7 @@ struct Enqueued {
 }
 
 /// A plan that is being carried out.
-struct Campaign {
+struct CarriedOut {
     plan: PlanFile,
     wanted: Wanted,
     opened: Opened,
@@ -149,7 +151,7 @@ struct Campaign {
     report: Map<String, Value>,
 }
 
-impl Campaign {
+impl CarriedOut {
     async fn run(mut self) -> anyhow::Result<ExitCode> {
         let result = self.steps().await;
         self.broker.close().await;
@@ -175,9 +177,8 @@ impl Campaign {
             return Ok(ExitCode::FAILURE);
         }
         fine &= planned;
-        if self.wait(&session, local, &shutdown).await.context("[wait]")? {
-            eprintln!("stopped; the same command continues where this one ended");
-            return Ok(ExitCode::from(130));
+        if let Some(code) = self.wait(&session, local, &shutdown).await.context("[wait]")?.interrupted() {
+            return Ok(code);
         }
         if let Some(step) = &self.plan.export {
             let exported = export(&*self.opened.store, &session.name, &request(step)).await.context("[export]")?;
@@ -255,77 +256,74 @@ impl Campaign {
     }
 
     async fn enqueue(&mut self, session: &Session) -> anyhow::Result<Enqueued> {
-        let step = &self.plan.enqueue;
+        let planners = Planners::shipped();
+        let planner = planners.get(session.method)?;
+        anyhow::ensure!(
+            self.fleet || session.method.evaluated_by == EvaluatedBy::Device,
+            "{} are tuned by a fleet: set BLUEFIN_AMQP_URL and BLUEFIN_REDIS_URL",
+            planner.tunes()
+        );
         let metrics = Metrics::register(&self.admin.registry)?;
+        let (problems, asked) = self.asked(planner, session).await?;
+        let local = if self.fleet {
+            None
+        } else {
+            let compilers = Compilers::probe(&asked.specs.toolchains(), self.plan.wait.compile_slots).await?;
+            Some((compilers, LocalDevice::find(&session.target.to_string(), cache(false)).await?))
+        };
+        if !self.fleet {
+            self.opened.forget_unfinished(&session.name).await?;
+        }
+        let (store, broker) = (self.opened.store.clone(), self.broker.clone());
+        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
+        let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
+        let planning = planners.begin(&*store, session, &asked).await?;
+        let planned = enqueue(&ways, session, &*planning, problems).await?;
+        complain(&planned);
+        self.note("enqueue", planned.sentence(), &planned);
+        Ok(Enqueued { fine: planned.is_fine(), jobs: planned.jobs, local })
+    }
+
+    /// The problems of the plan, and what it asks of them.
+    async fn asked(&self, planner: &dyn Planner, session: &Session) -> anyhow::Result<(Vec<Problem>, Asked)> {
+        let step = &self.plan.enqueue;
         let mut problems: Vec<Problem> = Vec::new();
         for tag in self.plan.tags() {
             problems.extend(applicability::problems(&*self.opened.store, Some(&tag)).await?);
         }
         problems.sort_unstable();
         problems.dedup();
-        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
-        let (store, broker) = (&*self.opened.store, &*self.broker);
-        if session.tuner != Tuner::Kernels {
-            anyhow::ensure!(
-                self.fleet,
-                "MIOpen's solvers are tuned by a fleet: set BLUEFIN_AMQP_URL and BLUEFIN_REDIS_URL"
-            );
+        if !planner.takes_specs() {
             let choice = Choice {
-                names: step.solvers.iter().map(|name| bluefin_common::miopen::solver::spelling(name)).collect(),
+                names: step.solvers.iter().map(|name| spelling(name)).collect(),
                 algorithm: step.algorithm.as_ref().map(|algorithm| algorithm.0),
                 tunable: step.tunable,
                 dynamic: step.dynamic_only,
             };
-            let own: Vec<_> = step.stages.iter().map(|stage| stage.0.0).collect();
-            let stages = if own.is_empty() { session.stages.clone() } else { own };
-            let ways = miopen::Ways { store, broker, metrics: &metrics, publish };
-            let planned = miopen::enqueue(&ways, session, &problems, &choice, &stages, "").await?;
-            let fine = planned.complain() == ExitCode::SUCCESS;
-            self.note("enqueue", planned.sentence(), &planned);
-            return Ok(Enqueued { fine, jobs: planned.jobs, local: None });
+            let stages = step.stages.iter().map(|stage| stage.0.0).collect();
+            return Ok((problems, Asked { choice, stages, ..Asked::default() }));
         }
-        let budget = step.candidates.as_ref().map_or(Budget::NORMAL, |budget| budget.0);
+        let budget = step.candidates.as_ref().map_or(CandidateBudget::NORMAL, |budget| budget.0);
         let args = InputArgs { kernel: step.kernels.clone(), budget, ..InputArgs::default() };
-        let input = args.with_specs(&session.target, problems, Vec::new())?;
-        let slots = self.plan.wait.compile_slots;
-        let local = if self.fleet {
-            None
-        } else {
-            let compilers = Compilers::probe(&input.specs, slots)?;
-            Some((compilers, LocalDevice::find(&session.target.to_string(), cache(false)).await?))
-        };
-        if !self.fleet {
-            self.opened.forget_unfinished(&session.name).await?;
-        }
-        let planned = enqueue::enqueue(store, broker, session, input, budget, publish, &metrics).await?;
-        planned.complain();
-        self.note("enqueue", planned.sentence(budget), &planned);
-        Ok(Enqueued { fine: planned.is_fine(), jobs: planned.jobs, local })
+        let Input { problems, specs, .. } = args.with_specs(&session.target, problems, Vec::new())?;
+        Ok((problems, Asked { specs, budget, ..Asked::default() }))
     }
 
-    /// Returns whether it was interrupted.
     async fn wait(
         &mut self,
         session: &Session,
         local: Option<Local>,
         shutdown: &CancellationToken,
-    ) -> anyhow::Result<bool> {
-        let stop = shutdown.child_token();
-        let mut running = Running::new();
-        let pipeline = PipelineMetrics::register(&self.admin.registry)?;
-        // A fleet's workers are not of this process, and others may come.
-        let refused = refused(&pipeline, local.as_ref().is_some_and(|(_, device)| device.is_one()));
+    ) -> anyhow::Result<End> {
+        let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
+        let mut campaign = Campaign::new(&ports, session, &self.admin.registry, shutdown)?;
         if let Some((compilers, device)) = local {
-            let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
-            let taken = device.cpus();
-            compilers.spawn(&ports, &self.admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
-            device.spawn(&ports, &self.admin.registry, pipeline, stop.clone(), &mut running)?;
+            campaign.work(compilers, device)?;
         }
-        let store = &*self.opened.store;
-        let interrupted = wait(store, session, running, (Progress::is_settled, refused), &stop, shutdown).await?;
-        let progress = store.progress(&session.name).await?;
+        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+        let progress = self.opened.store.progress(&session.name).await?;
         self.note("wait", progress.state(), &progress);
-        Ok(interrupted)
+        Ok(end)
     }
 
     /// Returns whether all is well with the files.
@@ -351,12 +349,9 @@ impl Campaign {
 }
 
 fn request(step: &ExportStep) -> ExportRequest {
-    let wants = |output| step.files.is_empty() || step.files.iter().any(|named| named.0 == output);
+    let names: Vec<FormatName> = step.files.iter().map(|named| named.0).collect();
     ExportRequest {
-        find_db: wants(Output::FindDb),
-        perf_db: wants(Output::PerfDb),
-        kernel_db: wants(Output::KernelDb),
-        winners: wants(Output::Winners),
+        formats: chosen(&names),
         top: (step.top > 0).then_some(step.top),
         ..ExportRequest::all(step.out.clone())
     }
@@ -388,7 +383,7 @@ impl SessionStep {
             target: Some(self.target.0.clone()),
             arch: None,
             num_cu: None,
-            tuner: self.tuner.map(|tuner| tuner.0),
+            tuner: self.tuner.as_ref().map(|tuner| tuner.0.0),
             exhaustive: self.exhaustive,
             stage: self.stages.iter().map(|stage| stage.0.0).collect(),
             rocm_v: self.rocm_v.clone(),

@@ -6,21 +6,23 @@ mod known;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use bluefin_common::artifact::{ArtifactRef, Buffer, Prepared, Role, Task, Tolerance};
-use bluefin_common::job::Stage;
+use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, Launch};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::outcome::Timing;
 use bluefin_common::problem::DataType;
+use bluefin_common::session::Stage;
+use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 use bluefin_eval_worker::inventory::DeviceInfo;
 use bluefin_eval_worker::timing::Limits;
-use bluefin_eval_worker::{DeviceSpec, DeviceWorker, Metrics, Runnable, Work};
+use bluefin_eval_worker::{DeviceChild, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
 use comfy_table::{Table, presets};
 use prometheus::Registry;
 use serde::Serialize;
 
 use self::known::Kernels;
-use crate::{devices, out, workers};
+use crate::{devices, itself, out};
 
 /// Rounds of a kernel against itself.
 const TIES: usize = 10;
@@ -78,10 +80,10 @@ impl SelftestArgs {
             None => "gpu,host",
         };
         let selected = inventory.select(chosen).map_err(|error| crate::usage(format!("--device: {error}")))?;
-        let specs = devices::serve(&inventory, &selected, &workers::child()?)?;
+        let served = devices::serve(&inventory, &selected, &itself::child()?)?;
         let mut reports = Vec::new();
-        for (device, spec) in selected.into_iter().zip(specs) {
-            let checks = test(spec).await?;
+        for (device, served) in selected.into_iter().zip(served) {
+            let checks = test(served).await?;
             reports.push(Report { device, checks });
         }
         if self.json {
@@ -116,9 +118,7 @@ impl Report<'_> {
 }
 
 /// All checks of one device.
-async fn test(spec: DeviceSpec) -> anyhow::Result<Vec<Check>> {
-    let target = spec.target();
-    let DeviceSpec::Child { child, .. } = spec else { return Ok(Vec::new()) };
+async fn test(DeviceChild { target, child, .. }: DeviceChild) -> anyhow::Result<Vec<Check>> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
     let mut checks = Vec::new();
@@ -207,7 +207,7 @@ fn refused(arch: &str) -> [(&'static str, FailureKind, Runnable); 3] {
     other[18] = 224;
     other[48] = if arch == "gfx900" { 0x2f } else { 0x2c };
     let mut greedy = runnable(b"never loaded".as_slice().into());
-    greedy.prepared.workspace = TOO_MUCH;
+    greedy.built.workspace = TOO_MUCH;
     [
         ("code that is none", FailureKind::LoadError, runnable(b"this is no code object".as_slice().into())),
         ("code for another device", FailureKind::WrongTarget, runnable(other.into())),
@@ -216,25 +216,17 @@ fn refused(arch: &str) -> [(&'static str, FailureKind, Runnable); 3] {
 }
 
 fn runnable(code: Bytes) -> Runnable {
-    let launch = bluefin_common::artifact::Launch {
-        entry: "selftest".to_string(),
-        grid: [1; 3],
-        block: [1; 3],
-        shared: 0,
-        arguments: Vec::new(),
-    };
-    Runnable {
-        prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 },
-        code,
-        image: None,
-    }
+    let launch =
+        Launch { entry: "selftest".to_string(), grid: [1; 3], block: [1; 3], shared: 0, arguments: Vec::new() };
+    let object = CodeObject::plain(ArtifactRef::of(&code), "", "");
+    Runnable { built: Built { objects: vec![object], launches: vec![launch], workspace: 0 }, code, image: None }
 }
 
 /// A problem of one output, which `reference` is to solve.
 fn task(reference: &Runnable) -> Task {
     Task {
         buffers: vec![Buffer { name: "y".to_string(), data_type: DataType::Fp32, length: 1024, role: Role::Output }],
-        reference: reference.prepared.clone(),
+        reference: reference.built.clone(),
         tolerance: Tolerance { absolute: 0.0, relative: 0.0 },
     }
 }

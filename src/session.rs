@@ -5,11 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
-use bluefin_common::job::Stage;
-use bluefin_common::session::{Budget, Pins, Session, SessionName, Tuner};
+use bluefin_common::method::Method;
+use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
 use bluefin_common::store::{Progress, Store};
 use bluefin_common::target::Target;
+use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
+use bluefin_producer::plan::Planners;
 use bluefin_producer::session::{Wanted, make};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
@@ -67,8 +70,8 @@ pub struct NewArgs {
     #[arg(short, long, alias = "num_cu", requires = "arch")]
     pub num_cu: Option<u32>,
     /// Whose solvers are tuned [default: fin for gfx targets, kernels for others]
-    #[arg(long, value_enum)]
-    pub tuner: Option<TunerName>,
+    #[arg(long, value_parser = tuners())]
+    pub tuner: Option<Method>,
     /// With --tuner miopendriver: tune everything again, not only what MIOpen's perf db lacks
     #[arg(long)]
     pub exhaustive: bool,
@@ -126,15 +129,10 @@ pub struct BudgetArgs {
     pub tuning_iterations: Option<u64>,
 }
 
-/// Whose solvers are tuned, and through what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TunerName {
-    /// Kernel specs: those that bluefin ships and your own
-    Kernels,
-    /// MIOpen's solvers, through fin
-    Fin,
-    /// MIOpen's solvers, through MIOpenDriver
-    Miopendriver,
+/// Names of methods, each with what it tunes.
+fn tuners() -> impl TypedValueParser<Value = Method> {
+    let names = Method::all().into_iter().map(|method| PossibleValue::new(method.name).help(method.about));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Method>())
 }
 
 /// What `MIOPEN_DEBUG_CONV_...` can switch off.
@@ -174,7 +172,11 @@ impl NewArgs {
             (None, Some(arch), Some(cus)) => format!("{arch}-{cus}").parse()?,
             _ => return Err(crate::usage("no target: pass --target gfx90a-104, or --arch gfx90a and --num-cu 104")),
         };
-        let tuner = self.tuner(&target)?;
+        // MIOpen's solvers where there are any.
+        let default = if target.backend() == "HIP" { Method::FIN } else { Method::KERNELS };
+        let method = self.tuner.unwrap_or(default);
+        let planners = Planners::shipped();
+        let planner = planners.get(method)?;
         let mut environment = BTreeMap::new();
         for algorithm in &self.blacklist {
             let name = algorithm.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string());
@@ -183,11 +185,12 @@ impl NewArgs {
         if let Some(mode) = self.find_mode {
             environment.insert("MIOPEN_FIND_MODE".to_string(), mode.to_string());
         }
-        if tuner == Tuner::Kernels && !environment.is_empty() {
-            return Err(crate::usage(
-                "--find-mode and --blacklist are for MIOpen's solvers: --tuner fin or miopendriver",
-            ));
+        if self.exhaustive {
+            environment.insert(FIND_ENFORCE.to_string(), EVERYTHING.to_string());
         }
+        let mut stages = if self.stage.is_empty() { planner.stages().to_vec() } else { self.stage.clone() };
+        stages.sort();
+        stages.dedup();
         let notes = [
             ("rocm", &self.rocm_v),
             ("miopen", &self.miopen_v),
@@ -200,45 +203,15 @@ impl NewArgs {
             name,
             target,
             label: self.label.clone(),
-            stages: self.stages(tuner)?,
+            stages,
             created_ms: now_ms(),
-            tuner,
+            method,
             budget: self.budget.budget(),
             environment,
+            search: None,
         };
+        planner.check(&session)?;
         Ok(Wanted { session, named: self.name.is_some(), pins })
-    }
-
-    fn tuner(&self, target: &Target) -> anyhow::Result<Tuner> {
-        let amd = target.backend() == "HIP";
-        let default = if amd { TunerName::Fin } else { TunerName::Kernels };
-        let name = self.tuner.unwrap_or(default);
-        if name != TunerName::Kernels && !amd {
-            return Err(crate::usage(format!("--tuner: MIOpen has no solvers for {target}, expected a gfx target")));
-        }
-        if self.exhaustive && name != TunerName::Miopendriver {
-            return Err(crate::usage("--exhaustive is for --tuner miopendriver"));
-        }
-        Ok(match name {
-            TunerName::Kernels => Tuner::Kernels,
-            TunerName::Fin => Tuner::Fin,
-            TunerName::Miopendriver => Tuner::MiopenDriver { exhaustive: self.exhaustive },
-        })
-    }
-
-    fn stages(&self, tuner: Tuner) -> anyhow::Result<Vec<Stage>> {
-        let driver = matches!(tuner, Tuner::MiopenDriver { .. });
-        let default: &[Stage] = if driver { &[Stage::Find] } else { &Stage::ALL };
-        let mut stages = if self.stage.is_empty() { default.to_vec() } else { self.stage.clone() };
-        stages.sort();
-        stages.dedup();
-        if driver && stages != [Stage::Find] {
-            return Err(crate::usage("--stage: MIOpenDriver tunes and finds at once, expected find"));
-        }
-        if tuner == Tuner::Kernels && !stages.contains(&Stage::Perf) {
-            return Err(crate::usage("--stage find needs perf: its candidates are the best of the perf stage"));
-        }
-        Ok(stages)
     }
 }
 
@@ -278,8 +251,9 @@ impl Shown {
         out::line(format_args!("session {}: {}", session.name, progress.state()))?;
         out::line(format_args!("  label    {}", session.label))?;
         out::line(format_args!("  target   {}", session.target))?;
-        out::line(format_args!("  tuner    {}", tuner_text(session.tuner)))?;
-        for (name, value) in &session.environment {
+        out::line(format_args!("  tuner    {}", tuner_text(session)))?;
+        let said = is_exhaustive(session).then_some(FIND_ENFORCE);
+        for (name, value) in session.environment.iter().filter(|(name, _)| Some(name.as_str()) != said) {
             out::line(format_args!("  with     {name}={value}"))?;
         }
         for (name, limit) in limits(&session.budget) {
@@ -305,13 +279,14 @@ impl Shown {
     }
 }
 
-fn tuner_text(tuner: Tuner) -> &'static str {
-    match tuner {
-        Tuner::Kernels => "kernels",
-        Tuner::Fin => "fin",
-        Tuner::MiopenDriver { exhaustive: false } => "miopendriver",
-        Tuner::MiopenDriver { exhaustive: true } => "miopendriver, exhaustive",
-    }
+pub fn tuner_text(session: &Session) -> String {
+    let more = if is_exhaustive(session) { ", exhaustive" } else { "" };
+    format!("{}{more}", session.method)
+}
+
+/// Whether MIOpen is to tune everything again.
+fn is_exhaustive(session: &Session) -> bool {
+    session.environment.get(FIND_ENFORCE).is_some_and(|value| value == EVERYTHING)
 }
 
 fn limits(budget: &Budget) -> Vec<(&'static str, String)> {
@@ -342,8 +317,8 @@ impl SessionVerb {
                     out::json(&shown)?;
                 } else {
                     for one in &shown {
-                        let Session { name, target, tuner, label, .. } = &one.session;
-                        let tuner = tuner_text(*tuner);
+                        let Session { name, target, label, .. } = &one.session;
+                        let tuner = tuner_text(&one.session);
                         out::line(format_args!("{name}  {target}  {tuner}  {}  {label}", one.progress.state()))?;
                     }
                 }

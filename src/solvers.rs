@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use bluefin_common::miopen::fin::Fin;
-use bluefin_common::session::{Session, SessionName, Tuner};
+use bluefin_common::method::Method;
+use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
+use bluefin_miopen::fin::Fin;
 use bluefin_producer::input::read_bytes;
+use bluefin_producer::plan::Planners;
 use bluefin_producer::solvers::{self, algorithm, from_document};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
@@ -106,8 +108,9 @@ pub async fn miopen_session(store: &dyn Store, name: &SessionName) -> anyhow::Re
     let Some(session) = store.session(name).await? else {
         bail!("session {name}: there is none of that name; make it with bluefin session new --name {name}");
     };
-    if session.tuner == Tuner::Kernels {
-        bail!("session {name}: it tunes kernel specs, which have no list of solvers");
+    if ![Method::FIN, Method::MIOPENDRIVER].contains(&session.method) {
+        let tunes = Planners::shipped().get(session.method)?.tunes();
+        bail!("session {name}: it tunes {tunes}, which have no list of solvers");
     }
     Ok(session)
 }

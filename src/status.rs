@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::job::{compile_queue, eval_queue};
-use bluefin_common::miopen::Tool;
+use bluefin_common::method::Method;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Progress, Store};
+use bluefin_compile_worker::toolchain;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
@@ -110,12 +111,14 @@ impl StatusArgs {
 }
 
 async fn queue_depths(broker: &dyn Broker, sessions: &[SessionStatus]) -> anyhow::Result<BTreeMap<String, u64>> {
-    let mut names: Vec<String> = ["cc", "clang"].into_iter().map(compile_queue).collect();
+    // Of those that nobody asks for by name.
+    let usual: Vec<&str> = toolchain::shipped().iter().filter(|one| one.by_default).map(|one| one.name).collect();
+    let of_method = |method: Method| method.toolchains.iter().copied().filter(|name| usual.contains(name));
+    let methods = sessions.iter().map(|status| status.session.method).chain([Method::default()]);
+    let mut names: Vec<String> = methods.flat_map(of_method).map(compile_queue).collect();
     let pins = sessions.iter().flat_map(|status| status.pins.keys());
     names.extend(pins.filter_map(|pin| pin.strip_prefix("toolchain.")).map(compile_queue));
-    let tools = sessions.iter().filter_map(|status| status.session.tuner.tool());
-    names.extend(tools.filter(|tool| *tool == Tool::Fin).map(|tool| compile_queue(tool.name())));
-    names.extend(sessions.iter().map(|status| eval_queue(&status.session.target, status.session.tuner.tool())));
+    names.extend(sessions.iter().map(|status| eval_queue(&status.session.target, status.session.method)));
     names.push(DEAD_QUEUE.to_string());
     let mut depths = BTreeMap::new();
     for name in names {

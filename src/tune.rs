@@ -1,39 +1,33 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
 mod part;
+mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
-use bluefin_common::digest::Digest;
-use bluefin_common::job::{GroupId, Stage};
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::GroupId;
 use bluefin_common::limits;
-use bluefin_common::metrics::{PipelineMetrics, Step};
-use bluefin_common::session::{Session, SessionName};
-use bluefin_common::shutdown;
-use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_common::store::{Progress, Store};
+use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::summaries;
 use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::enqueue::Publish;
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
+use bluefin_producer::plan::{Asked, Plan, Planners, Space};
 use clap::ValueEnum;
-use tokio_util::sync::CancellationToken;
 
-use crate::admin::{Admin, AdminArgs};
-use crate::enqueue::{Plan, enqueue};
-use crate::input::InputArgs;
-use crate::progress::{Display, human};
-use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, Running, cache};
-use crate::{export as export_verb, out, report};
-
-/// Between two looks at how far the session is.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+use crate::admin::AdminArgs;
+use crate::input::{Input, InputArgs};
+use crate::progress::human;
+use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, cache};
+use crate::{export as export_verb, forgotten, out, report};
+use site::Site;
 
 /// Tune problems on this machine, with nothing installed, and write the databases
 #[derive(clap::Args)]
@@ -103,21 +97,9 @@ impl TuneArgs {
         }
         // Before an hour of tuning, not after it.
         can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
-        let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
-        let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
-        let shutdown = shutdown::on_signal()?;
-        let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
-        let versions = format!("{}\n{}", compilers.versions(), device.versions());
-        let session = self.session(&device.target, &versions)?;
-        // Its queues ended with the run before this one, which may have been of other problems: nobody here does what is left
-        // of those. What was compiled to be evaluated elsewhere is kept with its jobs, and planned again there.
-        sqlite.forget_unfinished(&session.name).await?;
-        let admin = self.admin.start().await?;
-        admin.readiness.ready();
-        let result = self.tune(&ports, session, input, (compilers, device), &admin, shutdown).await;
-        admin.stop().await;
-        ports.broker.close().await;
-        sqlite.close().await;
+        let site = Site::open(&self.state, &self.admin).await?;
+        let result = self.tune(&site, input, device).await;
+        site.close().await;
         result
     }
 
@@ -127,29 +109,21 @@ impl TuneArgs {
             Some(name) => name.clone(),
             // Results of another compiler or CPU are another session, so that nothing stale is taken for tuned.
             None => {
-                let versions = Digest::of_parts("bluefin 2026 versions", [versions.as_bytes()]);
+                let versions = Digest::of_parts(digest::VERSIONS, [versions.as_bytes()]);
                 format!("tune-{target}-{}", &versions.short()[..8]).parse()?
             }
         };
         Ok(Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()))
     }
 
-    async fn tune(
-        &self,
-        ports: &Ports,
-        session: Session,
-        input: crate::input::Input,
-        workers: (Compilers, LocalDevice),
-        admin: &Admin,
-        shutdown: CancellationToken,
-    ) -> anyhow::Result<ExitCode> {
+    async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
+        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?;
+        let versions = format!("{}\n{}", compilers.versions(), device.versions());
+        let session = self.session(&device.target, &versions)?;
+        forgotten::forget(&site.sqlite, &session.name).await?;
         let started = Instant::now();
-        let Ports { store, broker } = ports;
-        let budget = self.input.budget;
-        let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
-        let plan = enqueue(&**store, &**broker, &session, input, budget, Publish::Unfinished, &metrics).await?;
-        self.say(&skipped(&plan, &self.input));
-        plan.tell_unsolved();
+        let plan = self.plan(site, &session, input).await?;
+        forgotten::replan(&site.sqlite, &session.name, &plan.groups).await?;
         if plan.jobs == 0 {
             // What is in --out is of problems that were tuned: it stays.
             if self.json {
@@ -158,34 +132,45 @@ impl TuneArgs {
             return Ok(ExitCode::FAILURE);
         }
         // A play-off that was interrupted follows from outcomes alone, so that nothing may have been enqueued and much be left.
-        if plan.enqueued == 0 && store.progress(&session.name).await?.is_settled() {
+        if plan.enqueued == 0 && site.sqlite.progress(&session.name).await?.is_settled() {
             self.say("nothing to do: everything was tuned before");
         } else {
-            let stop = shutdown.child_token();
-            let mut running = Running::new();
-            let pipeline = PipelineMetrics::register(&admin.registry)?;
-            let (compilers, device) = workers;
-            let (taken, refused) = (device.cpus(), refused(&pipeline, device.is_one()));
-            compilers.spawn(ports, &admin.registry, pipeline.clone(), &taken, stop.clone(), &mut running)?;
-            let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
-            if wait(&**store, &session, running, (Progress::is_settled, refused), &stop, &shutdown).await? {
-                return Ok(interrupted());
+            let mut campaign = site.campaign(&session)?;
+            let utilisation = campaign.work(compilers, device)?;
+            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+            if let Some(code) = end.interrupted() {
+                return Ok(code);
             }
             self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }
-        let found = self.export(ports, &session, &plan.groups, serde_json::json!({ "plan": plan })).await?;
+        let found = self.export(site, &session, &plan.groups, serde_json::json!({ "plan": plan })).await?;
         Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Plans the session and enqueues what is missing; says what is left out.
+    async fn plan(&self, site: &Site, session: &Session, input: Input) -> anyhow::Result<Plan> {
+        let Input { problems, specs, rejects } = input;
+        let Ports { store, broker } = &site.ports;
+        let metrics = Metrics::register(&site.admin.registry)?;
+        let planners = Planners::shipped();
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        let planning = planners.begin(&**store, session, &asked).await?;
+        let ways = Ways { store: &**store, broker: &**broker, metrics: &metrics, publish: Publish::Unfinished };
+        let plan = Plan { rejects, ..enqueue(&ways, session, &*planning, problems).await? };
+        self.say(&skipped(&plan, &self.input));
+        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+        Ok(plan)
     }
 
     /// Writes the databases and prints the winners. Returns whether every problem has one and nothing is missing.
     async fn export(
         &self,
-        ports: &Ports,
+        site: &Site,
         session: &Session,
         groups: &[GroupId],
         mut result: serde_json::Value,
     ) -> anyhow::Result<bool> {
-        let store = &*ports.store;
+        let store = &*site.sqlite;
         let request = ExportRequest::all(self.out.clone());
         let exported = export(store, &session.name, &request).await?;
         let summaries = summaries(store, session, groups).await?;
@@ -207,63 +192,6 @@ impl TuneArgs {
     }
 }
 
-fn interrupted() -> ExitCode {
-    eprintln!("stopped; the same command continues where this one ended");
-    ExitCode::from(130)
-}
-
-/// Whether the session is pinned to another compiler or, where the device is the only `one`, another device than those of
-/// this process: what its workers hand back then nobody takes.
-pub fn refused(pipeline: &PipelineMetrics, one: bool) -> impl Fn() -> bool + use<> {
-    let pipeline = pipeline.clone();
-    move || pipeline.refusals(Step::Compile) > 0 || one && pipeline.refusals(Step::Eval) > 0
-}
-
-/// Shows how far the session is until it is `complete`, then stops the workers of this process, if there are any. Returns
-/// whether it was interrupted.
-///
-/// # Errors
-/// If a worker ends before, the store fails, or the workers `refused` the session.
-pub async fn wait(
-    store: &dyn Store,
-    session: &Session,
-    mut running: Running,
-    (complete, refused): (impl Fn(&Progress) -> bool, impl Fn() -> bool),
-    stop: &CancellationToken,
-    shutdown: &CancellationToken,
-) -> anyhow::Result<bool> {
-    let mut display = Display::start(false);
-    let ended = loop {
-        let progress = store.progress(&session.name).await?;
-        display.show(&progress);
-        if complete(&progress) || refused() {
-            break None;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            () = shutdown.cancelled() => break None,
-            Some(result) = running.join_next() => break Some(result),
-        }
-    };
-    display.finish();
-    let interrupted = shutdown.is_cancelled();
-    stop.cancel();
-    if let Some(result) = ended {
-        result??;
-        // An interrupt ends the workers as well, and one may be gone before it is noticed here.
-        anyhow::ensure!(interrupted, "a worker ended before the session was complete");
-    }
-    while let Some(result) = running.join_next().await {
-        result??;
-    }
-    anyhow::ensure!(
-        interrupted || !refused(),
-        "session {}: it is pinned to another compiler or device; name another one with --session",
-        session.name
-    );
-    Ok(interrupted)
-}
-
 /// Makes `folder` if need be, and a file in it that is gone at once.
 fn can_write(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
@@ -274,12 +202,13 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
 
 /// What the budget leaves out.
 fn skipped(plan: &Plan, input: &InputArgs) -> String {
-    let left = plan.valid_candidates.saturating_sub(plan.candidates);
-    let mut text = format!("{} problems, {} candidates in {} jobs", plan.problems, plan.candidates, plan.jobs);
+    let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
+    let left = valid_candidates.saturating_sub(candidates);
+    let mut text = format!("{} problems, {candidates} candidates in {} jobs", plan.problems, plan.jobs);
     if left > 0 {
         text.push_str(&format!(
-            "; budget {} skips {left} of {} valid candidates (--budget thorough or all tries more)",
-            input.budget, plan.valid_candidates
+            "; budget {} skips {left} of {valid_candidates} valid candidates (--budget thorough or all tries more)",
+            input.budget
         ));
     }
     if plan.done > 0 {

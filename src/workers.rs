@@ -1,5 +1,6 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
+mod evaluators;
 mod local;
 mod miopen;
 
@@ -8,26 +9,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use bluefin_common::job::{compile_queue, eval_queue};
+use bluefin_common::job::compile_queue;
 use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::{FinToolchain, Toolchain, sandbox};
+use bluefin_compile_worker::sandbox;
+use bluefin_compile_worker::toolchain::{self, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::Cache;
-use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceSpec, inventory};
+use bluefin_eval_worker::{Evaluator, inventory};
 use humantime::parse_duration;
 
 use crate::admin::AdminArgs;
-use crate::devices;
 use crate::ports::FleetArgs;
+use crate::{devices, itself};
 
 use miopen::{FinArgs, MiopenArgs};
 
-pub use local::{Compilers, LocalDevice, OPEN_FILES, Ports, Running};
+pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
 
 /// Exit code of an eval worker none of whose devices worked at the end.
 const ALL_QUARANTINED: u8 = 3;
@@ -37,8 +38,7 @@ const ALL_QUARANTINED: u8 = 3;
 #[command(after_help = "Example:\n  bluefin compile-worker --admin-addr 0.0.0.0:9101\n\n\
     SIGTERM drains: what is under way is finished within the grace period, the rest goes back to its queue.")]
 pub struct CompileWorkerArgs {
-    /// Toolchains to serve: cc (C for the CPU), clang (GPUs), fin (MIOpen's own kernels) [default: those found on this machine]
-    #[arg(long, value_name = "cc,clang,fin", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help = toolchain_help())]
     toolchain: Vec<String>,
     #[command(flatten)]
     fin: FinArgs,
@@ -70,9 +70,7 @@ pub struct CompileWorkerArgs {
     SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue.\n\
     A device that stops working is quarantined and tried again; the others go on. Exit code 3: all were quarantined at the end.")]
 pub struct EvalWorkerArgs {
-    /// Devices to evaluate on: host (the CPU), gpu (all), or indices, UUIDs or targets as `bluefin devices` shows them; or
-    /// miopen, miopen:<target>, for a GPU through MIOpen's own tools [default: all GPUs, host if there is none]
-    #[arg(long, value_name = "DEVICE,...")]
+    #[arg(long, value_name = "DEVICE,...", help = device_help())]
     device: Option<String>,
     /// How often a quarantined device is tried again
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
@@ -101,6 +99,20 @@ pub struct EvalWorkerArgs {
     admin: AdminArgs,
     #[command(flatten)]
     fleet: FleetArgs,
+}
+
+fn toolchain_help() -> String {
+    let told = toolchain::shipped().iter().filter(|shipped| shipped.by_default);
+    let told: Vec<String> = told.map(|shipped| format!("{} ({})", shipped.name, shipped.about)).collect();
+    format!("Toolchains to serve: {} [default: those found on this machine]", told.join(", "))
+}
+
+fn device_help() -> String {
+    format!(
+        "Devices to evaluate on: host (the CPU), gpu (all), or indices, UUIDs or targets as `bluefin devices` shows them; or \
+         {} [default: all GPUs, host if there is none]",
+        evaluators::help()
+    )
 }
 
 /// What `--warm` asks for.
@@ -150,20 +162,18 @@ impl EvalChildArgs {
 impl CompileWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
-        let (toolchains, fin) = self.toolchains().await?;
+        let toolchains = self.toolchains().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = compile_worker::Metrics::register(&admin.registry, pipeline.clone())?;
         let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let names = toolchains.iter().map(Toolchain::name).chain(fin.iter().map(|_| "fin"));
-        let queues = names.map(compile_queue).collect();
+        let queues = toolchains.iter().map(|toolchain| compile_queue(toolchain.name())).collect();
         admin.watch(pipeline, broker.clone(), store.clone(), queues);
 
-        let mut config =
-            compile_worker::Config::new(worker_name(self.name), toolchains, self.slots.unwrap_or_else(cpus));
-        config.fin = fin;
-        config.launcher = Some(self_command("sandbox-exec")?);
+        let slots = self.slots.unwrap_or_else(itself::cpus);
+        let mut config = compile_worker::Config::new(worker_name(self.name), toolchains, slots);
+        config.launcher = Some(itself::command("sandbox-exec")?);
         config.limits.time = self.compile_timeout;
         config.high_water = self.high_water;
         config.grace = self.grace;
@@ -175,57 +185,47 @@ impl CompileWorkerArgs {
     }
 
     /// The named toolchains, or all that work here.
-    async fn toolchains(&self) -> anyhow::Result<(Vec<Toolchain>, Option<FinToolchain>)> {
-        if !self.toolchain.is_empty() {
-            let (fin, kernels): (Vec<&String>, _) = self.toolchain.iter().partition(|name| *name == "fin");
-            let kernels = kernels.into_iter().map(|name| Ok(Toolchain::probe(name)?)).collect::<anyhow::Result<_>>()?;
-            let fin = if fin.is_empty() { None } else { Some(self.fin.toolchain().await?) };
-            return Ok((kernels, fin));
+    async fn toolchains(&self) -> anyhow::Result<Vec<Arc<dyn Toolchain>>> {
+        let programs = self.fin.programs()?;
+        if self.toolchain.is_empty() {
+            return Ok(toolchain::probe_all(&programs).await?);
         }
-        let mut found = Vec::new();
-        for name in ["cc", "clang"] {
-            match Toolchain::probe(name) {
-                Ok(toolchain) => found.push(toolchain),
-                Err(error) => tracing::warn!(%error, "toolchain {name} is not served"),
-            }
+        let mut named = Vec::with_capacity(self.toolchain.len());
+        for name in &self.toolchain {
+            named.push(toolchain::probe(name, &programs).await?);
         }
-        let fin = self.fin.toolchain_if_here().await?;
-        anyhow::ensure!(!found.is_empty() || fin.is_some(), "no toolchain works on this machine");
-        Ok((found, fin))
+        Ok(named)
     }
 }
 
 impl EvalWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
-        let devices = self.devices().await?;
+        let (evaluators, in_turn) = self.evaluators().await?;
         let shutdown = shutdown::on_signal()?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = eval_worker::Metrics::register(&admin.registry, pipeline.clone())?;
         let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let mut queues: Vec<String> =
-            devices.iter().map(|device| eval_queue(&device.target(), device.tool())).collect();
+        let mut queues: Vec<String> = evaluators.iter().map(|evaluator| evaluator.queue()).collect();
         queues.sort_unstable();
         queues.dedup();
         admin.watch(pipeline, broker.clone(), store.clone(), queues);
 
         let name = worker_name(self.name);
-        // MIOpen's tools share one GPU.
         let turn = Arc::default();
-        let config = |device| {
-            let shares = matches!(device, DeviceSpec::Miopen(_));
-            let mut config = eval_worker::Config::new(name.clone(), device);
+        let config = |evaluator| {
+            let mut config = eval_worker::Config::new(name.clone(), evaluator);
             config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
             config.limits.cache = cache(self.warm);
             config.grace = self.grace;
             config.reprobe = Some(self.reprobe);
-            if shares {
+            if in_turn {
                 config.turn = Arc::clone(&turn);
             }
             config
         };
-        let configs = devices.into_iter().map(config).collect();
+        let configs = evaluators.into_iter().map(config).collect();
         let result = eval_worker::run_all(configs, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;
         admin.stop().await;
@@ -235,14 +235,10 @@ impl EvalWorkerArgs {
         }
     }
 
-    /// What was named, or all GPUs, or the host.
-    async fn devices(&self) -> anyhow::Result<Vec<DeviceSpec>> {
-        let parse = |target: &str| target.parse().map_err(|error| crate::usage(format!("--device: {error}")));
-        match self.device.as_deref().map(|text| text.split_once(':').unwrap_or((text, ""))) {
-            Some(("noop", target)) => return Ok(vec![DeviceSpec::Noop(parse(target)?)]),
-            Some(("miopen", "")) => return self.miopen.devices(None).await,
-            Some(("miopen", target)) => return self.miopen.devices(Some(&parse(target)?)).await,
-            _ => {}
+    /// What was named, or all GPUs, or the host; and whether they share one device.
+    async fn evaluators(&self) -> anyhow::Result<(Vec<Arc<dyn Evaluator>>, bool)> {
+        if let Some(found) = evaluators::named(self.device.as_deref().unwrap_or_default(), &self.miopen) {
+            return Ok((found.await?, true));
         }
         let inventory = devices::inventory().await?;
         let chosen = match self.device.as_deref() {
@@ -254,22 +250,12 @@ impl EvalWorkerArgs {
             None => "gpu",
         };
         let selected = inventory.select(chosen).map_err(|error| crate::usage(format!("--device: {error}")))?;
-        let mut child = child()?;
+        let mut child = itself::child()?;
         child.cpu = self.cpu;
         child.deadlines.step = self.deadline;
-        devices::serve(&inventory, &selected, &child)
+        let devices = devices::serve(&inventory, &selected, &child)?;
+        Ok((devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Evaluator>).collect(), false))
     }
-}
-
-/// A child of a device, which is yet to be named: this program again.
-pub fn child() -> anyhow::Result<ChildConfig> {
-    Ok(ChildConfig::new(self_command("eval-child")?, Deadlines::default()))
-}
-
-/// A command line that runs `verb` of this program.
-pub fn self_command(verb: &str) -> anyhow::Result<Vec<OsString>> {
-    let program = std::env::current_exe().context("the path of this program")?;
-    Ok(vec![program.into(), verb.into()])
 }
 
 fn worker_name(given: Option<String>) -> String {
@@ -277,8 +263,4 @@ fn worker_name(given: Option<String>) -> String {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         format!("{}-{}", host.trim(), std::process::id())
     })
-}
-
-pub fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

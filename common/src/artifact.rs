@@ -1,17 +1,20 @@
-//! What a compile yields, and what an eval worker needs to run and judge it.
+//! What a compile yields.
+
+pub(crate) mod previous;
 
 use serde::{Deserialize, Serialize};
 
+use self::previous::CompileRecordV1;
 use crate::digest::Digest;
-use crate::miopen::Solution;
-use crate::problem::DataType;
+use crate::failure::Attempt;
+use crate::wire::{Body, Message, WireError};
 
 /// Names an artifact by content. Both fields are checked before every use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ArtifactRef {
-    /// BLAKE3 of the code object's bytes.
+    /// BLAKE3 of the bytes in the Store.
     pub digest: Digest,
-    /// Its size in bytes.
+    /// Their number.
     pub size: u64,
 }
 
@@ -22,52 +25,56 @@ impl ArtifactRef {
     }
 }
 
-/// A candidate ready to run: its code object and how to launch it for one problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Prepared {
-    pub artifact: ArtifactRef,
-    /// Run in order on one stream; together they compute the problem.
+/// What a candidate was built into: all that it takes to run it for one problem.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// What is loaded on a device is one; a tool may need several, or none where it links what it runs.
+    pub objects: Vec<CodeObject>,
+    /// Run in order on one stream, they compute the problem; none where a tool launches by itself.
     pub launches: Vec<Launch>,
     /// Scratch memory in bytes.
     pub workspace: u64,
 }
 
-/// What a candidate was built into.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Built {
-    /// A kernel of a spec.
-    Kernel(Prepared),
-    /// A solver of MIOpen's.
-    Miopen(Solution),
+impl Built {
+    /// The artifact, where there is exactly one.
+    #[must_use]
+    pub fn artifact(&self) -> Option<ArtifactRef> {
+        match self.objects.as_slice() {
+            [object] => Some(object.artifact),
+            _ => None,
+        }
+    }
 }
 
-impl Built {
-    /// Scratch memory in bytes.
-    #[must_use]
-    pub fn workspace(&self) -> u64 {
-        match self {
-            Self::Kernel(prepared) => prepared.workspace,
-            Self::Miopen(solution) => solution.workspace,
-        }
-    }
+/// A code object, and what a kernel db calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CodeObject {
+    /// The bytes in the Store: the code object, or what it is packed in.
+    pub artifact: ArtifactRef,
+    /// Source file, without `.o`: `conv1x1u_stride2.s`.
+    pub file: String,
+    /// Compiler options that tell it from others of that file, without `-mcpu`; the blank in front of the first one counts.
+    pub options: String,
+    /// Where the bytes in the Store are a bzip2 stream: what is in it.
+    pub packed: Option<Packed>,
+}
 
-    /// The kernel of a spec, if it is one.
+impl CodeObject {
+    /// One that is in the Store as it was compiled.
     #[must_use]
-    pub fn kernel(&self) -> Option<&Prepared> {
-        match self {
-            Self::Kernel(prepared) => Some(prepared),
-            Self::Miopen(_) => None,
-        }
+    pub fn plain(artifact: ArtifactRef, file: impl Into<String>, options: impl Into<String>) -> Self {
+        Self { artifact, file: file.into(), options: options.into(), packed: None }
     }
+}
 
-    /// The solution of MIOpen's, if it is one.
-    #[must_use]
-    pub fn miopen(&self) -> Option<&Solution> {
-        match self {
-            Self::Kernel(_) => None,
-            Self::Miopen(solution) => Some(solution),
-        }
-    }
+/// The code object in a bzip2 stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Packed {
+    /// Lowercase hex MD5.
+    pub md5: String,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// One kernel launch.
@@ -87,7 +94,7 @@ pub struct Launch {
 /// One kernel argument.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Argument {
-    /// Index into [`Task::buffers`].
+    /// Index into [`Task::buffers`](crate::task::Task::buffers).
     Buffer(u16),
     Workspace,
     I32(i32),
@@ -96,48 +103,21 @@ pub enum Argument {
     F64(f64),
 }
 
-/// What is the same for all candidates of a problem: its buffers and the answer.
+/// What the compile cache knows of one set of compiler inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
-    pub buffers: Vec<Buffer>,
-    /// The solver whose output is right, compiled.
-    pub reference: Prepared,
-    /// `|got - want| <= absolute + relative * |want|`, for each element of each output.
-    pub tolerance: Tolerance,
+pub struct CompileRecord {
+    /// What it is built into as far as the inputs tell, or why it is not. Only failures that would repeat are kept.
+    pub result: Attempt<Built>,
+    /// What the compiler took, in milliseconds.
+    pub compile_ms: u32,
 }
 
-/// One tensor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Buffer {
-    pub name: String,
-    pub data_type: DataType,
-    /// Elements.
-    pub length: u64,
-    pub role: Role,
-}
+impl Message for CompileRecord {
+    const KIND: u8 = 6;
+    const VERSION: u8 = 2;
+    const NAME: &'static str = "compile record";
 
-impl Buffer {
-    /// Bytes.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.length.saturating_mul(self.data_type.size() as u64)
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 1).then(|| Ok(body.read::<Self, CompileRecordV1>()?.into()))
     }
-}
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Filled with random values, only read.
-    Input,
-    /// Poisoned before the check, written by the kernel, compared with the reference.
-    Output,
-}
-
-/// How far an output may be from the reference.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tolerance {
-    pub absolute: f64,
-    pub relative: f64,
 }

@@ -1,13 +1,10 @@
-//! The broker port: how jobs travel. Two ways: [`embedded`] (one process) and [`amqp`] (RabbitMQ).
+//! The broker port: how jobs travel. RabbitMQ and an in-process queue are in `bluefin-adapters`.
 //!
-//! What every implementation promises (the contract suite in `tests/` tries both):
+//! What every implementation promises (the contract suite there tries both):
 //! - [`Broker::publish`] returns once the message is safe, or with an error: then it may or may not have arrived.
 //! - A delivery is settled exactly once, by its owner; a delivery that is dropped or whose worker dies comes again, with
 //!   [`Delivery::redeliveries`] raised.
 //! - What a settlement causes (the message in another queue) is safe before the delivery is acknowledged.
-
-pub mod amqp;
-pub mod embedded;
 
 use std::time::Duration;
 

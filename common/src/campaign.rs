@@ -1,28 +1,23 @@
-//! What follows from the outcomes of a group: the find jobs that end it, and that nothing is left to do.
+//! What follows from the outcomes of a group: the next round of a search, the find jobs that end it, and that nothing is left
+//! to do.
 //!
 //! A group is one problem with one kernel spec. Its perf jobs may end anywhere, in any order; whoever stores the last
 //! outcome calls [`advance`], and so does whoever meets a job that is done already, so a crash in between loses nothing.
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::artifact::Built;
 use crate::broker::{Broker, BrokerError, MAX_ATTEMPTS, retry_delay};
-use crate::job::{CompileJob, Compiled, EvalJob, Job, JobId, Stage};
-use crate::miopen::Tool;
-use crate::outcome::{Candidate, CandidateOutcome, Outcome, Timing};
-use crate::session::{Session, SessionName, Tuner};
+use crate::candidate::Candidate;
+use crate::decision::{description, follow_ups};
+use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
+use crate::outcome::Outcome;
+use crate::session::{Session, SessionName, Stage};
 use crate::store::{Planned, Store, StoreError};
+use crate::task::{Task, TaskRef};
 use crate::wire::{self, WireError};
-
-/// Candidates that a play-off is filled up to: enough for the perf stage to be wrong by some places, and each costs a sample
-/// in every round.
-const FINALISTS: usize = 8;
-
-/// How many times as long as the fastest of the perf stage a candidate may take there and still be the fastest: samples that
-/// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
-const CLOSE: f64 = 1.1;
 
 /// Why a group could not be advanced.
 #[derive(Debug, thiserror::Error)]
@@ -66,12 +61,40 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     }
     let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
     let group = job.group();
-    if !session.stages.contains(&Stage::Find) {
+    if session.search.is_none() && !session.stages.contains(&Stage::Find) {
         store.settle_group(&session.name, group).await?;
         return Ok(());
     }
     let outcomes = store.outcomes(&session.name, &[group]).await?;
-    let mut next = follow_ups(&session, &outcomes);
+    // Once there is a find job the search is over.
+    if session.search.is_some() && outcomes.iter().all(|outcome| outcome.job.stage == Stage::Perf) {
+        return ask_for_round(broker, job).await;
+    }
+    conclude(store, broker, &session, group, &outcomes).await
+}
+
+/// Asks a compile worker to plan what the session's search tries next in the group of `job`: only one knows the tuning space.
+/// Nothing says that it was asked, so whoever meets a finished job of the group asks again; who answers finds nothing to do
+/// where jobs are open.
+async fn ask_for_round(broker: &dyn Broker, job: &Job) -> Result<(), AdvanceError> {
+    let job = Job { stage: Stage::Perf, candidates: Vec::new(), ..job.clone() };
+    let (queue, id) = (job.compile_queue(), job.id().to_string());
+    let asked = CompileJob { job, enqueued_ms: now_ms(), recompiles: 0, work: CompileWork::NextRound };
+    Ok(broker.publish(&queue, &id, wire::encode(&asked)?.into()).await?)
+}
+
+/// What follows when the perf stage of a group is over, which has these outcomes and no open job: its find jobs, or its end.
+///
+/// # Errors
+/// If the store or the broker fails; call again later.
+pub async fn conclude(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    session: &Session,
+    group: GroupId,
+    outcomes: &[Outcome],
+) -> Result<(), AdvanceError> {
+    let mut next = follow_ups(session, outcomes);
     let done: HashSet<JobId> =
         outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find).map(Outcome::job_id).collect();
     next.retain(|job| !done.contains(&job.id()));
@@ -81,35 +104,92 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     for job in next {
         // Published before it is planned: planned and not published, it would keep its group open, and whoever repeats this
         // after a crash would wait for it. Published twice, it is skipped the second time.
-        publish(store, broker, &job, now_ms()).await?;
+        publish(store, broker, &job, outcomes, now_ms()).await?;
     }
     Ok(())
 }
 
-/// The queue that a new job goes to first, and what goes there: its compilation, or its evaluation where MIOpenDriver does
-/// both.
+/// Publishes `job` to the queue that it goes to first, given what its group has come to, then records that it is planned and
+/// in its queue.
+///
+/// # Errors
+/// If the store or the broker fails; the job may then be in its queue and not be recorded.
+pub async fn publish(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    job: &Job,
+    outcomes: &[Outcome],
+    enqueued_ms: u64,
+) -> Result<(), AdvanceError> {
+    let id = job.id();
+    let compiled = match compiled_before(job, outcomes, enqueued_ms) {
+        Some(eval_job) if is_there(store, &eval_job).await? => Some(eval_job),
+        _ => None,
+    };
+    match compiled {
+        Some(eval_job) => {
+            let queue = job.eval_queue();
+            let body = wire::encode(&eval_job)?;
+            // Whoever evaluates has made it, but this may be where none has come to yet.
+            broker.declare(&queue).await?;
+            broker.publish(&queue, &id.to_string(), body.into()).await?;
+        }
+        None => {
+            let (queue, body) = first_message(job, enqueued_ms)?;
+            broker.publish(&queue, &id.to_string(), body.into()).await?;
+        }
+    }
+    store.plan(&job.session, &[Planned::of(job)]).await?;
+    store.enqueued(&job.session, &[id]).await?;
+    Ok(())
+}
+
+/// The queue that a planned job goes to first, and what goes there: its compilation, or its evaluation where that does both.
 ///
 /// # Errors
 /// If it is too large.
 pub fn first_message(job: &Job, enqueued_ms: u64) -> Result<(String, Vec<u8>), WireError> {
-    if Tool::of_toolchain(&job.toolchain) == Some(Tool::MiopenDriver) {
-        let job = EvalJob { job: job.clone(), enqueued_ms, recompiles: 0, compiled: Compiled::Driver };
-        return Ok((job.job.eval_queue(), wire::encode(&job)?));
+    if job.method.toolchains.is_empty() {
+        let eval_job = EvalJob::uncompiled(job.clone(), enqueued_ms);
+        return Ok((job.eval_queue(), wire::encode(&eval_job)?));
     }
-    Ok((job.compile_queue(), wire::encode(&CompileJob { job: job.clone(), enqueued_ms, recompiles: 0 })?))
+    let compile_job = CompileJob { job: job.clone(), enqueued_ms, recompiles: 0, work: CompileWork::Candidates };
+    Ok((job.compile_queue(), wire::encode(&compile_job)?))
 }
 
-/// Publishes `job`, then records that it is planned and in its queue.
-///
-/// # Errors
-/// If the store or the broker fails; the job may then be in its queue and not be recorded.
-pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued_ms: u64) -> Result<(), AdvanceError> {
-    let id = job.id();
-    let (queue, body) = first_message(job, enqueued_ms)?;
-    broker.publish(&queue, &id.to_string(), body.into()).await?;
-    store.plan(&job.session, &[Planned::of(job)]).await?;
-    store.enqueued(&job.session, &[id]).await?;
-    Ok(())
+/// Whether everything that `eval_job` was compiled into is in the store now. What goes to the device without it would only come
+/// back.
+async fn is_there(store: &dyn Store, eval_job: &EvalJob) -> Result<bool, StoreError> {
+    let Some(digest) = eval_job.task.digest() else { return Ok(false) };
+    let Some(task) = store.blob(digest).await?.and_then(|bytes| wire::decode::<Task>(&bytes).ok()) else {
+        return Ok(false);
+    };
+    let built = eval_job.built.iter().flatten().chain([&task.reference]);
+    for object in built.flat_map(|built| &built.objects) {
+        if !store.has_artifact(object.artifact).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `job`, of whose candidates `outcomes` of its group say what they were compiled into: all have run, checked by one task. An
+/// artifact that goes meanwhile sends it back to be compiled.
+fn compiled_before(job: &Job, outcomes: &[Outcome], enqueued_ms: u64) -> Option<EvalJob> {
+    let task = outcomes.iter().find_map(|outcome| outcome.task)?;
+    // The release before did not say by which.
+    let of_it = |outcome: &&Outcome| outcome.task.is_none_or(|own| own == task);
+    let ran = outcomes.iter().filter(of_it).flat_map(|outcome| &outcome.candidates);
+    let built = |wanted: &Candidate| -> Option<Built> {
+        let mut ran = ran.clone().filter(|ran| ran.candidate == *wanted && ran.result.is_ok());
+        ran.find_map(|ran| ran.built.clone())
+    };
+    let built = job.candidates.iter().map(|candidate| Some(Ok(built(candidate)?))).collect::<Option<Vec<_>>>()?;
+    let mut description = description(outcomes);
+    description.solvers.retain(|solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name));
+    // Outcomes come in no particular order.
+    description.solvers.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(EvalJob { job: job.clone(), enqueued_ms, recompiles: 0, task: TaskRef::Blob(task), description, built })
 }
 
 /// Sends a job whose artifacts are gone back to be compiled: at once the first time, after the delays of a retry then.
@@ -119,6 +199,9 @@ pub async fn publish(store: &dyn Store, broker: &dyn Broker, job: &Job, enqueued
 /// If the broker fails; call again later.
 pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result<(), String>, AdvanceError> {
     let EvalJob { job, enqueued_ms, recompiles, .. } = eval_job;
+    if job.method.toolchains.is_empty() {
+        return Ok(Err(format!("method {}: nothing compiles its jobs, so none can be compiled again", job.method)));
+    }
     if *recompiles >= MAX_ATTEMPTS {
         return Ok(Err(format!(
             "compiled {} times in a row, and each time its artifacts were gone before they could be evaluated: the artifact \
@@ -127,224 +210,9 @@ pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result
         )));
     }
     let delay = if *recompiles == 0 { Duration::ZERO } else { retry_delay(*recompiles) };
-    let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: *enqueued_ms, recompiles: recompiles + 1 })?;
+    let (enqueued_ms, recompiles) = (*enqueued_ms, recompiles + 1);
+    let again = CompileJob { job: job.clone(), enqueued_ms, recompiles, work: CompileWork::Candidates };
+    let body = wire::encode(&again)?;
     broker.publish_after(delay, &job.compile_queue(), &job.id().to_string(), body.into()).await?;
     Ok(Ok(()))
-}
-
-/// The find jobs that follow from the outcomes of all perf jobs of a group.
-///
-/// Of kernel specs: one job of the best candidate of every solver that has one, and of what may be faster, so that they are
-/// timed against each other: the play-off. Of MIOpen's solvers, which its tools time one by one: a job for each solver that
-/// was tuned, with its best params, or with MIOpen's own where tuning failed.
-#[must_use]
-pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
-    if !session.stages.contains(&Stage::Find) {
-        return Vec::new();
-    }
-    let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
-    match session.tuner {
-        Tuner::Kernels => {
-            let candidates: Vec<_> = finalists(outcomes).into_iter().cloned().collect();
-            let job = tuned.next().filter(|_| !candidates.is_empty());
-            job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
-        }
-        Tuner::Fin => {
-            let best = best_of_each_solver(outcomes);
-            let params = |asked: &Candidate| {
-                let best = best.get(asked.solver.as_str());
-                best.map_or_else(|| asked.clone(), |best| best.outcome.candidate.clone())
-            };
-            let find = |job: &Job| Job {
-                stage: Stage::Find,
-                candidates: job.candidates.iter().map(params).collect(),
-                ..job.clone()
-            };
-            tuned.map(find).collect()
-        }
-        Tuner::MiopenDriver { .. } => Vec::new(),
-    }
-}
-
-/// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
-/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. Ordered by name: the job does
-/// not depend on which of them was the fastest.
-fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
-    let mut solvers = HashSet::new();
-    let (best, others): (Vec<_>, Vec<_>) =
-        in_order(outcomes, Stage::Perf).into_iter().partition(|timed| solvers.insert(timed.solver()));
-    let close_ms = best.first().map_or(0.0, |fastest| CLOSE * fastest.timing.median_ms);
-    let close = others.iter().filter(|timed| !timed.timing.pruned && timed.timing.median_ms <= close_ms);
-    let mut finalists: BTreeSet<_> = best.iter().map(|timed| &timed.outcome.candidate).collect();
-    for timed in close {
-        if finalists.len() >= FINALISTS {
-            break;
-        }
-        // Not always one more: a larger budget may have timed it twice.
-        finalists.insert(&timed.outcome.candidate);
-    }
-    finalists
-}
-
-/// A candidate that has a time.
-#[derive(Clone, Copy, Debug)]
-pub struct Timed<'a> {
-    pub outcome: &'a CandidateOutcome,
-    pub timing: &'a Timing,
-}
-
-impl<'a> Timed<'a> {
-    /// Name of its solver.
-    #[must_use]
-    pub fn solver(&self) -> &'a str {
-        &self.outcome.candidate.solver
-    }
-
-    /// Workspace in bytes.
-    #[must_use]
-    pub fn workspace(&self) -> u64 {
-        self.outcome.built.as_ref().map_or(0, Built::workspace)
-    }
-
-    /// Half of the interval in which the true median lies with little doubt: 2.5 standard errors of the median, and at
-    /// least 0.3 percent: medians of one kernel under two names are up to twice that apart.
-    fn half_width_ms(&self) -> f64 {
-        let samples = self.timing.samples_ms.len().max(1) as f64;
-        let median_ms = self.timing.median_ms;
-        (2.5 * 1.2533 * self.timing.spread_ms / samples.sqrt()).max(0.003 * median_ms)
-    }
-
-    /// Whether the two can not be told apart: their intervals overlap.
-    #[must_use]
-    pub fn ties_with(&self, other: &Timed<'_>) -> bool {
-        let distance = (self.timing.median_ms - other.timing.median_ms).abs();
-        distance <= self.half_width_ms() + other.half_width_ms()
-    }
-
-    /// Total order for equal times: less workspace, then name of the solver, then params.
-    fn preference(&self) -> (u64, &Candidate) {
-        (self.workspace(), &self.outcome.candidate)
-    }
-}
-
-/// The candidates of `outcomes` that were timed to the end, fastest first; equal times by workspace and name.
-#[must_use]
-pub fn ranked(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
-    let mut timed = in_order(outcomes, stage);
-    timed.retain(|timed| !timed.timing.pruned);
-    timed
-}
-
-/// All candidates with a time, fastest first; those that were only probed last.
-fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
-    let mut timed: Vec<_> = outcomes
-        .iter()
-        .filter(|outcome| outcome.job.stage == stage)
-        .flat_map(|outcome| &outcome.candidates)
-        .filter_map(|outcome| {
-            let timing = outcome.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0)?;
-            Some(Timed { outcome, timing })
-        })
-        .collect();
-    timed.sort_by(|a, b| {
-        let pruned = a.timing.pruned.cmp(&b.timing.pruned);
-        pruned
-            .then_with(|| a.timing.median_ms.total_cmp(&b.timing.median_ms))
-            .then_with(|| a.preference().cmp(&b.preference()))
-    });
-    timed
-}
-
-/// The fastest candidate of each solver in the perf stage, by solver name. A solver that is far slower than the best of its
-/// group has only probes; the best of those then stands for it, since its params are wanted all the same.
-#[must_use]
-pub fn best_of_each_solver(outcomes: &[Outcome]) -> BTreeMap<&str, Timed<'_>> {
-    let mut best = BTreeMap::new();
-    for timed in in_order(outcomes, Stage::Perf) {
-        best.entry(timed.solver()).or_insert(timed);
-    }
-    best
-}
-
-/// The end of a group: who won.
-#[derive(Clone, Debug)]
-pub struct Decision<'a> {
-    /// Each solver once, fastest first: the winner for its own, and for any other the fastest of its params as the play-off
-    /// timed them. So what a database says of a solver's time, of its params and of the winner is of one candidate.
-    pub solvers: Vec<Timed<'a>>,
-    /// Index into `solvers`.
-    pub winner: usize,
-    /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
-    /// the winner was then chosen by default params, less workspace, then name, so that it is the same every time.
-    pub ties: usize,
-}
-
-impl Decision<'_> {
-    #[must_use]
-    pub fn winner(&self) -> Option<&Timed<'_>> {
-        self.solvers.get(self.winner)
-    }
-}
-
-/// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
-/// only. `None` while that stage has not ended or if nothing ran. Among ties one that `is_default`, a solver's usual params, comes
-/// first: what can not be told apart from it is no reason to leave it.
-#[must_use]
-pub fn decide<'a>(
-    session: &Session,
-    outcomes: &'a [Outcome],
-    is_default: impl Fn(&Candidate) -> bool,
-) -> Option<Decision<'a>> {
-    let mut timed = match session.tuner {
-        Tuner::Kernels if session.stages.contains(&Stage::Find) => {
-            let id = follow_ups(session, outcomes).first()?.id();
-            let find =
-                outcomes.iter().position(|outcome| outcome.job.stage == Stage::Find && outcome.job.id() == id)?;
-            ranked(outcomes.get(find..=find)?, Stage::Find)
-        }
-        Tuner::Kernels => fastest_of_each_solver(outcomes),
-        Tuner::Fin | Tuner::MiopenDriver { .. } => return decide_for_miopen(session, outcomes),
-    };
-    let fastest = *timed.first()?;
-    let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
-    let is_other = |timed: &Timed<'_>| !is_default(&timed.outcome.candidate);
-    let best =
-        *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
-    let mut others = HashSet::from([best.solver()]);
-    timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
-    let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;
-    Some(Decision { ties: tied.len() - 1, winner, solvers: timed })
-}
-
-/// The best of each solver in the perf stage that was measured to the end, fastest first.
-fn fastest_of_each_solver(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
-    let mut best: Vec<_> = best_of_each_solver(outcomes).into_values().collect();
-    best.retain(|timed| !timed.timing.pruned);
-    best.sort_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
-    best
-}
-
-/// MIOpen takes the fastest of its find db, whatever the distance to the next: so that one has to be the winner.
-fn decide_for_miopen<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
-    let mut solvers = if session.stages.contains(&Stage::Find) {
-        let following: HashSet<JobId> = follow_ups(session, outcomes).iter().map(Job::id).collect();
-        let tuned = best_of_each_solver(outcomes);
-        let counts = |outcome: &Outcome| {
-            let candidates = &outcome.job.candidates;
-            // One of params that were the best before more was tuned does not count any more.
-            following.contains(&outcome.job_id()) || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
-        };
-        let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find && counts(outcome));
-        finals.flat_map(|outcome| ranked(std::slice::from_ref(outcome), Stage::Find)).collect()
-    } else {
-        fastest_of_each_solver(outcomes)
-    };
-    solvers.sort_by(|a: &Timed<'_>, b| {
-        // As its find db holds them.
-        let time = |timed: &Timed<'_>| timed.timing.median_ms as f32;
-        time(a).total_cmp(&time(b)).then_with(|| a.solver().cmp(b.solver()))
-    });
-    let fastest = *solvers.first()?;
-    let ties = solvers.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
-    Some(Decision { solvers, winner: 0, ties })
 }

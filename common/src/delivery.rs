@@ -1,13 +1,33 @@
-//! What every worker does with a delivery before it knows the job in it.
+//! The life of a delivery, the same in every worker: it is [opened](open), is found [done or not](begin), is this worker's or
+//! [pinned](pin) to another, is done with [patience](Patience) while store or broker are away, and is [settled](settle).
+
+mod patience;
+pub mod pin;
 
 use std::time::Duration;
 
-use crate::broker::Delivery;
-use crate::metrics::PipelineMetrics;
-use crate::wire::{self, Message, WireError};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::{Broker, Delivery};
+use crate::campaign::{self, AdvanceError};
+use crate::job::Job;
+use crate::metrics::{PipelineMetrics, Settled, Step};
+use crate::session::Stage;
+use crate::store::Store;
+use crate::wire::{self, Message};
+
+pub use patience::{GivenUp, Passing, Patience};
 
 /// Before a message of another version of bluefin is offered again: until the fleet is upgraded.
-const OTHER_VERSION: Duration = Duration::from_secs(25);
+pub const OTHER_VERSION: Duration = Duration::from_secs(25);
+/// Before a job that is not this worker's is offered again.
+pub const NOT_MINE: Duration = Duration::from_secs(5);
+/// Before a job is offered again whose worker has lost its store: longer than that takes to end.
+const LOST: Duration = Duration::from_secs(5);
+/// What handing back takes at most, once the grace period of a drain is over.
+const LAST_CALL: Duration = Duration::from_secs(5);
 
 /// The message in `delivery`, which is then the caller's to settle. One of another version of bluefin is handed back at no cost,
 /// for a worker of that version; what no version wrote goes to the dead letters. Both are logged, and come to `None`.
@@ -17,7 +37,7 @@ pub async fn open<M: Message>(delivery: Delivery, metrics: Option<&PipelineMetri
         Err(error) => error,
     };
     let (message, queue) = (delivery.message_id.clone(), delivery.queue.clone());
-    let settled = if let WireError::Version { .. } = error {
+    let settled = if error.is_of_another_version() {
         tracing::error!(message, queue, %error, "handed back to workers of that version");
         delivery.hand_back(OTHER_VERSION).await
     } else {
@@ -31,4 +51,94 @@ pub async fn open<M: Message>(delivery: Delivery, metrics: Option<&PipelineMetri
         tracing::warn!(message, %error, "delivery not settled; it comes again");
     }
     None
+}
+
+/// Whether there is anything to do for `job`. If it has an outcome, its group takes its next step: whoever stored that may have
+/// died before.
+///
+/// # Errors
+/// If the store or the broker fails.
+pub async fn begin(store: &dyn Store, broker: &dyn Broker, job: &Job) -> Result<bool, AdvanceError> {
+    if !store.has_outcome(&job.session, job.group(), job.id()).await? {
+        return Ok(true);
+    }
+    let open = store.open_jobs(&job.session, job.group()).await?;
+    campaign::advance(store, broker, job, open).await?;
+    Ok(false)
+}
+
+/// What is to become of a delivery.
+#[derive(Debug)]
+pub enum Verdict {
+    /// What it caused is durable.
+    Ack(Settled),
+    /// Not this worker's, or not now.
+    HandBack(Duration),
+    /// It failed for a reason outside the job.
+    Retry(String),
+    /// Given up; an outcome says so.
+    Dead(String),
+}
+
+impl From<GivenUp> for Verdict {
+    fn from(given_up: GivenUp) -> Self {
+        match given_up {
+            GivenUp::Expired => Self::HandBack(Duration::ZERO),
+            GivenUp::Lost => Self::HandBack(LOST),
+            GivenUp::OtherVersion(_) => Self::HandBack(OTHER_VERSION),
+            GivenUp::Failed(reason) => Self::Retry(reason),
+        }
+    }
+}
+
+/// Settles a delivery of a job of `stage`. One that can not be settled comes again; what it caused is found to be done then.
+pub async fn settle(delivery: Delivery, (step, stage): (Step, Stage), verdict: Verdict, metrics: &PipelineMetrics) {
+    let message = delivery.message_id.clone();
+    let (settled, result) = match verdict {
+        Verdict::Ack(settled) => (settled, delivery.ack().await),
+        Verdict::HandBack(delay) => (Settled::HandedBack, delivery.hand_back(delay).await),
+        Verdict::Retry(reason) => {
+            tracing::warn!(message, attempt = delivery.attempt, reason, "job failed, to be tried again");
+            (Settled::Retried, delivery.retry().await)
+        }
+        Verdict::Dead(reason) => {
+            tracing::error!(message, reason, "job given up");
+            (Settled::Dead, delivery.dead(&reason).await)
+        }
+    };
+    match result {
+        Ok(()) => metrics.settled(step, stage, settled),
+        Err(error) => tracing::warn!(message, %error, "delivery not settled; it comes again"),
+    }
+}
+
+/// Waits for the tasks that have deliveries in hand: for `grace` in peace; then `expired` is cancelled, upon which they hand
+/// back what they have. What each came to is given to `ended`, and the first error is returned.
+///
+/// # Errors
+/// As `ended` says.
+pub async fn drain<T: 'static, E>(
+    tasks: &mut JoinSet<T>,
+    grace: Duration,
+    expired: &CancellationToken,
+    ended: impl Fn(Result<T, tokio::task::JoinError>) -> Result<(), E>,
+) -> Result<(), E> {
+    let rest = async {
+        let mut result = Ok(());
+        while let Some(done) = tasks.join_next().await {
+            result = result.and(ended(done));
+        }
+        result
+    };
+    tokio::pin!(rest);
+    if let Ok(result) = timeout(grace, &mut rest).await {
+        return result;
+    }
+    tracing::warn!("grace period is over; handing back what is in flight");
+    expired.cancel();
+    timeout(LAST_CALL, &mut rest).await.unwrap_or_else(|_| {
+        // Their deliveries are dropped with them, so the broker gives them to others.
+        tracing::warn!("not all was handed back in time; the broker delivers it again");
+        Ok(())
+    })
 }

@@ -8,6 +8,29 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+// What keeps digests of different things apart. The year is a salt, no date: it never changes. Whatever follows it changes
+// when the things that are digested do, and with it every identity that is made of them.
+
+/// Of a [`Job`](crate::job::Job).
+pub const JOB: &str = "bluefin 2026 job";
+/// Of a group of jobs.
+pub const GROUP: &str = "bluefin 2026 group";
+/// Of the canonical form of a [`Problem`](crate::problem::Problem).
+pub const PROBLEM: &str = "bluefin 2026 problem canonical form 1";
+/// Of all inputs of a compiler. Raised whenever equal inputs would give another artifact: a flag of a toolchain's command
+/// line, the shim.
+pub const COMPILE: &str = "bluefin 2026 compile 2";
+/// Of a list of MIOpen's solvers.
+pub const MIOPEN_SOLVERS: &str = "bluefin 2026 miopen solvers";
+/// Of the name of a solver: the order in which its candidates are tried.
+pub const CANDIDATE_ORDER: &str = "bluefin 2026 candidate order";
+/// Of a candidate: the time that the device has for it which does nothing.
+pub const NOOP: &str = "bluefin 2026 noop";
+/// Of the manifest of a release.
+pub const RELEASE: &str = "bluefin 2026 release manifest 1";
+/// Of the versions that shape the results of a session of `tune`.
+pub const VERSIONS: &str = "bluefin 2026 versions";
+
 /// A BLAKE3-256 digest. Prints as 64 lowercase hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);

@@ -1,43 +1,27 @@
 //! What travels on a queue: a [`CompileJob`], then the [`EvalJob`] that it becomes.
 
+pub(crate) mod previous;
+
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::{Prepared, Task};
-use crate::digest::Digest;
-use crate::miopen::{Solution, Tool};
-use crate::outcome::{Candidate, Failure};
+use self::previous::{CompileJobV1, EvalJobV2};
+use crate::artifact::Built;
+use crate::candidate::Candidate;
+use crate::description::Description;
+use crate::digest::{self, Digest};
+use crate::failure::Attempt;
+use crate::method::{EvaluatedBy, Method};
 use crate::problem::Problem;
-use crate::session::SessionName;
+use crate::session::{SessionName, Stage};
 use crate::target::Target;
+use crate::task::TaskRef;
+use crate::wire::{Body, Message, WireError};
 
 /// Identity of a job: the digest of what the job is. Two producers that plan the same work plan the same job.
 pub type JobId = Digest;
 
 /// Identity of a group: all jobs of one problem with one kernel spec. The winner is found within a group.
 pub type GroupId = Digest;
-
-/// A step of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Finds the best params of each solver.
-    Perf,
-    /// Times the best of every solver, and what may be faster, against each other, interleaved.
-    Find,
-}
-
-impl Stage {
-    /// All stages, in the order they run.
-    pub const ALL: [Self; 2] = [Self::Perf, Self::Find];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Perf => "perf",
-            Self::Find => "find",
-        }
-    }
-}
 
 /// A job, whatever step it is at: a batch of candidates of one problem. In the perf stage all are of one solver; in the
 /// find stage each solver sends its best, and some send more.
@@ -47,15 +31,17 @@ pub struct Job {
     pub stage: Stage,
     pub target: Target,
     pub problem: Problem,
-    /// Digest of the kernel spec's bundle, held in the Store; of nothing where MIOpen's solvers are tuned.
+    /// What kind of work it is.
+    pub method: Method,
+    /// Digest of the kernel spec's bundle, held in the Store; of nothing where there is no spec.
     pub spec: Digest,
-    /// Name of the toolchain that compiles it, or of the tool of MIOpen's that evaluates it; names the queues.
+    /// Name of the toolchain that compiles it, which names the queue; that of the method where nothing is compiled.
     pub toolchain: String,
     pub candidates: Vec<Candidate>,
 }
 
 impl Job {
-    /// Digest of what the job is.
+    /// Digest of what the job is. A toolchain is of one method, so that the method need not be part of it.
     #[must_use]
     pub fn id(&self) -> JobId {
         let problem = self.problem.canonical();
@@ -64,7 +50,7 @@ impl Job {
         let head =
             [self.session.as_str().as_bytes(), self.stage.name().as_bytes(), target.as_bytes(), problem.as_bytes()];
         let parts = head.into_iter().chain([self.spec.0.as_slice(), self.toolchain.as_bytes()]);
-        Digest::of_parts("bluefin 2026 job", parts.chain(candidates.iter().map(|c| c.as_bytes())))
+        Digest::of_parts(digest::JOB, parts.chain(candidates.iter().map(|c| c.as_bytes())))
     }
 
     /// The group that the job belongs to.
@@ -82,14 +68,14 @@ impl Job {
     /// The queue that its evaluation waits in.
     #[must_use]
     pub fn eval_queue(&self) -> String {
-        eval_queue(&self.target, Tool::of_toolchain(&self.toolchain))
+        eval_queue(&self.target, self.method)
     }
 }
 
 /// All jobs of `problem` with the kernel spec `spec`.
 #[must_use]
 pub fn group_id(problem: &Problem, spec: Digest) -> GroupId {
-    Digest::of_parts("bluefin 2026 group", [problem.canonical().as_bytes(), spec.0.as_slice()])
+    Digest::of_parts(digest::GROUP, [problem.canonical().as_bytes(), spec.0.as_slice()])
 }
 
 /// `bluefin.compile.<toolchain>`
@@ -98,24 +84,45 @@ pub fn compile_queue(toolchain: &str) -> String {
     format!("bluefin.compile.{toolchain}")
 }
 
-/// `bluefin.eval.<device class>`, and `bluefin.eval.<device class>.<tool>` for jobs that one of MIOpen's tools evaluates:
-/// a device serves all toolchains, but not every machine has MIOpen.
+/// `bluefin.eval.<device class>`, and `bluefin.eval.<device class>.<method>` for jobs that a tool evaluates: a device serves
+/// all toolchains, but not every machine has the tool.
 #[must_use]
-pub fn eval_queue(target: &Target, tool: Option<Tool>) -> String {
-    match tool {
-        Some(tool) => format!("bluefin.eval.{target}.{}", tool.name()),
-        None => format!("bluefin.eval.{target}"),
+pub fn eval_queue(target: &Target, method: Method) -> String {
+    match method.evaluated_by {
+        EvaluatedBy::Device => format!("bluefin.eval.{target}"),
+        EvaluatedBy::Tool => format!("bluefin.eval.{target}.{method}"),
     }
 }
 
 /// A job that waits for its artifacts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileJob {
+    /// Of a [`CompileWork::NextRound`], any job of the group, without candidates.
     pub job: Job,
     /// Milliseconds since the Unix epoch at which the producer enqueued it.
     pub enqueued_ms: u64,
     /// How often in a row it was compiled for nothing: its artifacts were gone before they could be evaluated.
     pub recompiles: u32,
+    pub work: CompileWork,
+}
+
+/// What a compile worker is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CompileWork {
+    /// To compile the candidates of the job.
+    Candidates,
+    /// To plan what the session's search tries next in the group of the job, whose outcomes so far are all in the Store.
+    NextRound,
+}
+
+impl Message for CompileJob {
+    const KIND: u8 = 1;
+    const VERSION: u8 = 2;
+    const NAME: &'static str = "compile job";
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 1).then(|| Ok(body.read::<Self, CompileJobV1>()?.into()))
+    }
 }
 
 /// A job whose candidates are compiled, or have failed to: everything an eval worker needs, with no kernel known to it.
@@ -125,27 +132,28 @@ pub struct EvalJob {
     pub enqueued_ms: u64,
     /// As in the [`CompileJob`] that it was.
     pub recompiles: u32,
-    pub compiled: Compiled,
+    pub task: TaskRef,
+    /// Passed on to the outcome.
+    pub description: Description,
+    /// One for each of `job.candidates`, in their order; none at all where nothing is compiled before.
+    pub built: Vec<Attempt<Built>>,
 }
 
-/// What the candidates of a job were compiled into. Each list has one entry for each of `job.candidates`, in their order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Compiled {
-    /// Kernels of a spec.
-    Kernels { task: Task, prepared: Vec<Result<Prepared, Failure>> },
-    /// What fin compiled.
-    Fin { solutions: Vec<Result<Solution, Failure>> },
-    /// Nothing: MIOpenDriver compiles where it runs.
-    Driver,
-}
-
-impl Compiled {
-    /// The task and the kernels, if it is kernels of a spec.
+impl EvalJob {
+    /// A job of a method that compiles where it evaluates.
     #[must_use]
-    pub fn kernels(&self) -> Option<(&Task, &[Result<Prepared, Failure>])> {
-        match self {
-            Self::Kernels { task, prepared } => Some((task, prepared)),
-            Self::Fin { .. } | Self::Driver => None,
-        }
+    pub fn uncompiled(job: Job, enqueued_ms: u64) -> Self {
+        let description = Description::of_tool(&job.method, Vec::new());
+        Self { job, enqueued_ms, recompiles: 0, task: TaskRef::None, description, built: Vec::new() }
+    }
+}
+
+impl Message for EvalJob {
+    const KIND: u8 = 2;
+    const VERSION: u8 = 3;
+    const NAME: &'static str = "eval job";
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 2).then(|| Ok(body.read::<Self, EvalJobV2>()?.into()))
     }
 }

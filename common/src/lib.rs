@@ -1,29 +1,34 @@
-//! The vocabulary that all roles of bluefin share: problems, targets, jobs, outcomes, kernel specs, the wire format, and
+//! The vocabulary that all roles of bluefin share: problems, targets, methods, jobs, outcomes, the wire format, and
 //! the two ports, [`broker`] and [`store`].
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod algorithm;
 pub mod artifact;
 pub mod broker;
 pub mod campaign;
+pub mod candidate;
 pub mod control_group;
-pub mod db;
+pub mod decision;
 pub mod delivery;
+pub mod description;
 pub mod digest;
+pub mod failure;
 pub mod file_system;
 pub mod files;
 pub mod job;
 pub mod kfd;
 pub mod limits;
+pub mod method;
 pub mod metrics;
-pub mod miopen;
 pub mod outcome;
 pub mod problem;
+pub mod process_group;
 pub mod session;
 pub mod shelf;
 pub mod shutdown;
-pub mod spec;
 pub mod store;
 pub mod target;
+pub mod task;
 pub mod value;
 pub mod wire;

@@ -6,8 +6,9 @@ use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-use crate::job::Stage;
-use crate::outcome::{CandidateOutcome, FailureKind, Outcome};
+use crate::failure::FailureKind;
+use crate::outcome::{CandidateOutcome, Outcome};
+use crate::session::Stage;
 
 /// Half of a pipeline: which worker a metric is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,189 +1,17 @@
-//! What came of a job: for each candidate a timing or a failure. A failure is data, never a lost job.
+//! What came of a job: for each candidate a timing or a failure.
 
-use std::fmt;
+mod previous;
 
 use serde::{Deserialize, Serialize};
 
+use self::previous::OutcomeV2;
 use crate::artifact::Built;
-use crate::job::{GroupId, Job, JobId};
-use crate::value::Value;
-
-/// (solver, params) of a job's problem.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Candidate {
-    pub solver: String,
-    /// In the order in which the spec declares them; empty for a solver that is not tunable.
-    pub params: Vec<Value>,
-}
-
-impl Candidate {
-    /// Params as MIOpen's perf db holds them: values in declaration order, separated by commas.
-    #[must_use]
-    pub fn params_text(&self) -> String {
-        self.params.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-    }
-}
-
-/// `solver:params`
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.solver, self.params_text())
-    }
-}
-
-/// Why a candidate has no time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// The compiler refused the source.
-    CompileError,
-    /// The compiler ran out of time.
-    CompileTimeout,
-    /// The compiler was killed by a limit on CPU time, memory or file size, or crashed.
-    CompileCrash,
-    /// The spec gives no valid launch for this candidate.
-    InvalidLaunch,
-    /// The code object could not be loaded, or a symbol is missing.
-    LoadError,
-    /// The device refused the launch.
-    LaunchFailure,
-    /// The output differs from the reference.
-    WrongResult,
-    /// Some of the output was not written, or is not a number where the reference is.
-    OutputNotWritten,
-    /// The kernel crashed its process or faulted the device.
-    Fault,
-    /// The kernel did not end in time.
-    Hang,
-    /// Not enough memory on the device.
-    OutOfMemory,
-    /// The job was given up after its last attempt; the detail says why.
-    Dead,
-    /// The device is gone, or stopped answering.
-    DeviceLost,
-    /// An output is not a number where the reference is one.
-    NotANumber,
-    /// The code object is for another architecture.
-    WrongTarget,
-    /// MIOpen: the solver does not apply to the problem, or is excluded.
-    NotApplicable,
-    /// MIOpen: it has no solver of this name.
-    UnknownSolver,
-    /// MIOpen: the solver or its invoker threw, or found no solution.
-    SolverError,
-    /// MIOpen: reported a time that is not positive.
-    InvalidTime,
-    /// MIOpen: the tool wrote no output, or none for this solver.
-    NoResult,
-    /// MIOpen: the output of the tool is not what its protocol says.
-    MalformedOutput,
-    /// MIOpen: the tool crashed or exited with an error.
-    ToolCrash,
-    /// MIOpen: the tool was built for another backend than the step needs.
-    WrongBackend,
-    /// MIOpen: it answered for another problem than it was asked about.
-    KeyMismatch,
-    /// MIOpen: a solver that needs kernels has none.
-    MissingArtifact,
-    /// MIOpen: a kernel does not match its size or checksum.
-    CorruptArtifact,
-    /// MIOpen: a kernel could not be compressed, so its database can not hold it.
-    Uncompressed,
-    /// The budget of its problem or session was spent before it was begun.
-    BudgetSpent,
-}
-
-impl FailureKind {
-    pub const ALL: [Self; 28] = [
-        Self::CompileError,
-        Self::CompileTimeout,
-        Self::CompileCrash,
-        Self::InvalidLaunch,
-        Self::LoadError,
-        Self::LaunchFailure,
-        Self::WrongResult,
-        Self::OutputNotWritten,
-        Self::Fault,
-        Self::Hang,
-        Self::OutOfMemory,
-        Self::Dead,
-        Self::DeviceLost,
-        Self::NotANumber,
-        Self::WrongTarget,
-        Self::NotApplicable,
-        Self::UnknownSolver,
-        Self::SolverError,
-        Self::InvalidTime,
-        Self::NoResult,
-        Self::MalformedOutput,
-        Self::ToolCrash,
-        Self::WrongBackend,
-        Self::KeyMismatch,
-        Self::MissingArtifact,
-        Self::CorruptArtifact,
-        Self::Uncompressed,
-        Self::BudgetSpent,
-    ];
-
-    /// Name in logs, metrics and JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CompileError => "compile_error",
-            Self::CompileTimeout => "compile_timeout",
-            Self::CompileCrash => "compile_crash",
-            Self::InvalidLaunch => "invalid_launch",
-            Self::LoadError => "load_error",
-            Self::LaunchFailure => "launch_failure",
-            Self::WrongResult => "wrong_result",
-            Self::OutputNotWritten => "output_not_written",
-            Self::Fault => "fault",
-            Self::Hang => "hang",
-            Self::OutOfMemory => "out_of_memory",
-            Self::Dead => "dead",
-            Self::DeviceLost => "device_lost",
-            Self::NotANumber => "not_a_number",
-            Self::WrongTarget => "wrong_target",
-            Self::NotApplicable => "not_applicable",
-            Self::UnknownSolver => "unknown_solver",
-            Self::SolverError => "solver_error",
-            Self::InvalidTime => "invalid_time",
-            Self::NoResult => "no_result",
-            Self::MalformedOutput => "malformed_output",
-            Self::ToolCrash => "tool_crash",
-            Self::WrongBackend => "wrong_backend",
-            Self::KeyMismatch => "key_mismatch",
-            Self::MissingArtifact => "missing_artifact",
-            Self::CorruptArtifact => "corrupt_artifact",
-            Self::Uncompressed => "uncompressed",
-            Self::BudgetSpent => "budget_spent",
-        }
-    }
-}
-
-/// A failure and what is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
-    pub kind: FailureKind,
-    /// For people: compiler diagnostics, the signal, the first wrong element. At most [`Failure::MAX_DETAIL`] bytes.
-    pub detail: String,
-}
-
-impl Failure {
-    /// Bytes kept of a detail; the beginning says what went wrong first.
-    pub const MAX_DETAIL: usize = 4096;
-
-    /// Cuts `detail` to [`Self::MAX_DETAIL`] at a character boundary.
-    #[must_use]
-    pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
-        let mut detail = detail.into();
-        if detail.len() > Self::MAX_DETAIL {
-            let cut = detail.floor_char_boundary(Self::MAX_DETAIL);
-            detail.truncate(cut);
-        }
-        Self { kind, detail }
-    }
-}
+use crate::candidate::Candidate;
+use crate::description::Description;
+use crate::digest::Digest;
+use crate::failure::{Attempt, Failure, FailureKind};
+use crate::job::{EvalJob, GroupId, Job, JobId};
+use crate::wire::{Body, Message, WireError};
 
 /// Times of one candidate. All in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -241,13 +69,16 @@ pub struct CandidateOutcome {
     pub candidate: Candidate,
     /// What ran; absent where it did not compile.
     pub built: Option<Built>,
-    pub result: Result<Timing, Failure>,
+    pub result: Attempt<Timing>,
 }
 
 /// What came of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub job: Job,
+    /// The blob that the candidates were checked by, where there is one.
+    pub task: Option<Digest>,
+    pub description: Description,
     /// One for each candidate of the job, in its order; their params are those that a tool of MIOpen's found. MIOpenDriver
     /// finds solvers too: one for each of those.
     pub candidates: Vec<CandidateOutcome>,
@@ -275,20 +106,51 @@ impl Outcome {
 
     /// The outcome of a job that never reached a device.
     #[must_use]
-    pub fn undone(job: &Job, candidates: Vec<CandidateOutcome>, finished_ms: u64) -> Self {
-        let (device, device_state) = (String::new(), DeviceState::default());
-        Self { job: job.clone(), candidates, device, device_state, protocol: 0, busy_ms: 0, finished_ms }
+    pub fn undone(job: &Job, description: Description, candidates: Vec<CandidateOutcome>, finished_ms: u64) -> Self {
+        Self {
+            job: job.clone(),
+            task: None,
+            description,
+            candidates,
+            device: String::new(),
+            device_state: DeviceState::default(),
+            protocol: 0,
+            busy_ms: 0,
+            finished_ms,
+        }
     }
 
     /// The outcome of a job that was given up: every candidate failed with [`FailureKind::Dead`] and `reason`.
     #[must_use]
     pub fn dead(job: &Job, reason: &str, finished_ms: u64) -> Self {
-        let result = Err(Failure::new(FailureKind::Dead, reason));
-        let candidates = job
-            .candidates
-            .iter()
-            .map(|candidate| CandidateOutcome { candidate: candidate.clone(), built: None, result: result.clone() })
-            .collect();
-        Self::undone(job, candidates, finished_ms)
+        let failure = Failure::new(FailureKind::Dead, reason);
+        Self::undone(job, Description::default(), CandidateOutcome::all_failed(job, &failure), finished_ms)
+    }
+
+    /// The outcome of a compiled job that was given up.
+    #[must_use]
+    pub fn dead_compiled(eval_job: &EvalJob, reason: &str, finished_ms: u64) -> Self {
+        let dead = Self::dead(&eval_job.job, reason, finished_ms);
+        Self { description: eval_job.description.clone(), ..dead }
+    }
+}
+
+impl CandidateOutcome {
+    /// The same failure for every candidate of `job`.
+    #[must_use]
+    pub fn all_failed(job: &Job, failure: &Failure) -> Vec<Self> {
+        let failed =
+            |candidate: &Candidate| Self { candidate: candidate.clone(), built: None, result: Err(failure.clone()) };
+        job.candidates.iter().map(failed).collect()
+    }
+}
+
+impl Message for Outcome {
+    const KIND: u8 = 3;
+    const VERSION: u8 = 3;
+    const NAME: &'static str = "outcome";
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 2).then(|| Ok(body.read::<Self, OutcomeV2>()?.into()))
     }
 }

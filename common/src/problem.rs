@@ -28,11 +28,8 @@ pub use kernel::KernelProblem;
 pub use layout::{Layout, LayoutLabel, UnknownLayout};
 pub use perf_db_key::{PerfDbKey, PerfKeyError};
 
-use crate::digest::Digest;
+use crate::digest::{self, Digest};
 use crate::value::Value;
-
-/// Keeps digests of problems apart from digests of anything else; changes when the canonical form does.
-const DIGEST_DOMAIN: &str = "bluefin 2026 problem canonical form 1";
 
 /// Why values do not make a problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +78,7 @@ impl Problem {
     /// Digest of the canonical form.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of_parts(DIGEST_DOMAIN, [self.canonical().as_bytes()])
+        Digest::of_parts(digest::PROBLEM, [self.canonical().as_bytes()])
     }
 
     /// What kernel specs know of the problem; the names are those of the spec format.

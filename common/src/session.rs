@@ -1,14 +1,40 @@
 //! A tuning campaign.
 
+mod previous;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::Stage;
-use crate::miopen::Tool;
+use self::previous::SessionV2;
+use crate::method::Method;
 use crate::target::Target;
+use crate::wire::{Body, Message, WireError};
+
+/// A step of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Finds the best params of each solver.
+    Perf,
+    /// Times the best of every solver, and what may be faster, against each other, interleaved.
+    Find,
+}
+
+impl Stage {
+    /// All stages, in the order they run.
+    pub const ALL: [Self; 2] = [Self::Perf, Self::Find];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf",
+            Self::Find => "find",
+        }
+    }
+}
 
 /// Name of a session: 1 to 64 of `A-Z a-z 0-9 . _ -`, because it becomes part of keys and file names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,10 +99,24 @@ pub struct Session {
     pub stages: Vec<Stage>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
-    pub tuner: Tuner,
+    /// Whose solvers it tunes, and how.
+    #[serde(rename = "tuner")]
+    pub method: Method,
     pub budget: Budget,
     /// Environment variables of MIOpen's tools, by name: find mode, algorithms that are switched off.
     pub environment: BTreeMap<String, String>,
+    /// How the next candidates follow from the outcomes of those before. `None`: all are planned at once, in a fixed order,
+    /// as many as the producer is told.
+    pub search: Option<SearchPlan>,
+}
+
+/// A search in rounds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchPlan {
+    /// Name of the strategy.
+    pub strategy: String,
+    /// Candidates of each solver that it may try for a problem.
+    pub candidates: u64,
 }
 
 impl Session {
@@ -89,36 +129,21 @@ impl Session {
             label: label.to_string(),
             stages: stages.to_vec(),
             created_ms,
-            tuner: Tuner::Kernels,
+            method: Method::KERNELS,
             budget: Budget::default(),
             environment: BTreeMap::new(),
+            search: None,
         }
     }
 }
 
-/// Whose solvers a session tunes, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tuner {
-    /// Kernel specs: those that bluefin ships and users' own.
-    #[default]
-    Kernels,
-    /// MIOpen's solvers, through fin.
-    Fin,
-    /// MIOpen's solvers, through MIOpenDriver: only what the perf db lacks (`MIOPEN_FIND_ENFORCE=3`), or everything again
-    /// (`4`).
-    MiopenDriver { exhaustive: bool },
-}
+impl Message for Session {
+    const KIND: u8 = 4;
+    const VERSION: u8 = 3;
+    const NAME: &'static str = "session";
 
-impl Tuner {
-    /// The tool of MIOpen's that it runs.
-    #[must_use]
-    pub fn tool(self) -> Option<Tool> {
-        match self {
-            Self::Kernels => None,
-            Self::Fin => Some(Tool::Fin),
-            Self::MiopenDriver { .. } => Some(Tool::MiopenDriver),
-        }
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 2).then(|| Ok(body.read::<Self, SessionV2>()?.into()))
     }
 }
 

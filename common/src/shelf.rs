@@ -7,6 +7,7 @@
 //! | `solvers:<session>` | name of a solver | what the library says of it | producer |
 //! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |
 //! | `compiled:<session>` | id of a job | the eval job, where it is carried instead of queued | compile worker |
+//! | `forgotten:<session>` | id of a job | its group, where a run in one process forgot it and others of the group were compiled | binary |
 //! | `releases` | name of a release | its manifest | exporter |
 //! | `channels` | `<channel>@<target>#<step>` | the release that the channel was moved to | exporter |
 //!
@@ -33,6 +34,12 @@ pub fn tagged(tag: &str) -> String {
 #[must_use]
 pub fn compiled(session: &SessionName) -> String {
     format!("compiled:{session}")
+}
+
+/// Jobs of `session` that were never compiled and are not planned any more, though others of their groups are compiled.
+#[must_use]
+pub fn forgotten(session: &SessionName) -> String {
+    format!("forgotten:{session}")
 }
 
 /// Solvers of the library that `session` is of.

@@ -1,29 +1,22 @@
-//! The store port: what lasts. Two ways: [`sqlite`] (one file) and [`redis`].
+//! The store port: what lasts. SQLite (one file) and Redis are in `bluefin-adapters`.
 //!
-//! What every implementation promises (the contract suite in `tests/` tries both):
+//! What every implementation promises (the contract suite there tries both):
 //! - What a call has returned `Ok` for survives a crash of this process and of the store.
 //! - Artifacts are a cache: they may be gone at any time, and are never wrong. Everything else lasts.
 //! - Outcomes are idempotent: the first one of a job stands.
 
-mod packed;
-pub mod redis;
-pub mod sqlite;
-mod tally;
-
-pub use packed::MAX_BLOB;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::ArtifactRef;
+use crate::artifact::{ArtifactRef, CompileRecord};
 use crate::digest::Digest;
-use crate::job::{GroupId, Job, JobId, Stage};
-use crate::outcome::{Failure, Outcome};
-use crate::session::{Pins, Session, SessionName};
-use crate::wire::{self, WireError};
+use crate::job::{GroupId, Job, JobId};
+use crate::outcome::Outcome;
+use crate::session::{Pins, Session, SessionName, Stage};
+use crate::wire::WireError;
 
 /// What goes wrong between bluefin and its store.
 #[derive(Debug, thiserror::Error)]
@@ -63,15 +56,6 @@ impl StoreError {
     }
 }
 
-/// What the compile cache knows of one set of compiler inputs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CompileRecord {
-    /// The artifact, or why there is none. Only failures that would repeat are kept.
-    pub result: Result<ArtifactRef, Failure>,
-    /// What the compiler took, in milliseconds.
-    pub compile_ms: u32,
-}
-
 /// A job as the store counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
@@ -86,6 +70,10 @@ impl Planned {
         Self { id: job.id(), group: job.group(), stage: job.stage }
     }
 }
+
+/// Jobs that are planned and have no outcome, by group. `None`: planned by the release before this one, which did not say of
+/// which group.
+pub type OpenJobs = HashMap<Option<GroupId>, Vec<JobId>>;
 
 /// Where a planned job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +172,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `keys` off `shelf`; those that are not there do no harm.
     async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError>;
 
-    // === blobs: kernel specs, kernels of winners. They last.
+    // === blobs: kernel specs, tasks, kernels of winners. They last.
 
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError>;
     /// Verified; `None` if there is none of that digest.
@@ -227,10 +215,4 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reconnections so far, for the metrics.
     fn reconnects(&self) -> u64;
-}
-
-/// The compile record in the cache under `key`. One that does not decode, as another version may have written it, is a
-/// miss: it is compiled again and replaced.
-fn cached_record(key: &str, stored: Option<&[u8]>) -> Option<CompileRecord> {
-    wire::decode(stored?).inspect_err(|error| tracing::warn!(key, %error, "compile record ignored")).ok()
 }

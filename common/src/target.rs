@@ -85,18 +85,24 @@ impl Target {
         }
     }
 
-    /// Base name of MIOpen's database files for this target: `gfx906_60`, `gfx90a68`, `gfx942130`.
-    ///
-    /// The CU count follows in decimal behind `_` up to 64, in lowercase hex without separator above (MIOpen
-    /// `handle.hpp`, `GetDbBasename`). Targets that MIOpen does not know follow the same rule; the CPU is `host`.
+    /// Base name of MIOpen's database files for this target: [`db_basename`]; the CPU is `host`.
     #[must_use]
     pub fn db_basename(&self) -> String {
         match self {
             Self::Host => "host".to_string(),
-            Self::Gpu { arch, cus } if *cus > 64 => format!("{arch}{cus:x}"),
-            Self::Gpu { arch, cus } => format!("{arch}_{cus}"),
+            Self::Gpu { arch, cus } => db_basename(arch, *cus),
         }
     }
+}
+
+/// Base name of MIOpen's database files for a device with `cus` compute units: `gfx906_60`, `gfx90a68`, `gfx942130`. Devices
+/// that MIOpen does not know follow the same rule.
+///
+/// The CU count follows in decimal behind `_` up to 64, in lowercase hex without separator above (MIOpen `handle.hpp`,
+/// `GetDbBasename`).
+#[must_use]
+pub fn db_basename(id: &str, cus: u32) -> String {
+    if cus > 64 { format!("{id}{cus:x}") } else { format!("{id}_{cus}") }
 }
 
 impl fmt::Display for Target {

@@ -3,12 +3,11 @@
 //! Layout: `b"BF"`, kind (u8), schema version (u8), codec (u8), body. A peer of another version gets a clear error, not
 //! garbage. This is the only module that names bincode, so that the codec can be replaced in one place.
 
+use bincode::error::DecodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::job::{CompileJob, EvalJob};
-use crate::outcome::Outcome;
-use crate::session::Session;
+use crate::method::UnknownMethod;
 
 const MAGIC: [u8; 2] = *b"BF";
 const HEADER: usize = 5;
@@ -26,24 +25,38 @@ pub trait Message: Serialize + DeserializeOwned {
     const VERSION: u8;
     /// For error messages.
     const NAME: &'static str;
+
+    /// Reads a body of an older `version`; `None` if that is not read any more. What the release before this one wrote is:
+    /// whoever changes a shape moves the old one to `previous.rs` beside it, with golden bytes in the tests, and takes out what
+    /// is two releases old.
+    fn of_previous(_version: u8, _body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        None
+    }
 }
 
-macro_rules! message {
-    ($type:ty, $kind:literal, $version:literal, $name:literal) => {
-        impl Message for $type {
-            const KIND: u8 = $kind;
-            const VERSION: u8 = $version;
-            const NAME: &'static str = $name;
-        }
-    };
+/// The bytes behind the envelope's head.
+pub struct Body<'a> {
+    rest: &'a [u8],
+    /// Bytes of the whole, for positions in errors.
+    length: usize,
 }
-message!(CompileJob, 1, 1, "compile job");
-message!(EvalJob, 2, 2, "eval job");
-message!(Outcome, 3, 2, "outcome");
-message!(Session, 4, 2, "session");
-message!(crate::spec::Bundle, 5, 1, "kernel spec");
-message!(crate::store::CompileRecord, 6, 1, "compile record");
-message!(crate::miopen::solver::Solver, 8, 1, "solver");
+
+impl Body<'_> {
+    /// Reads a `T`, which is an `M` of some version.
+    ///
+    /// # Errors
+    /// The position at which it stops making sense.
+    pub fn read<M: Message, T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
+        let expected = M::NAME;
+        bincode::serde::decode_from_std_read(&mut self.rest, config()).map_err(|error| match error {
+            // A method is but a name, so that a new one changes no shape.
+            DecodeError::OtherString(reason) if reason.starts_with(UnknownMethod::BEGINS) => {
+                WireError::Method { expected, reason }
+            }
+            error => WireError::Body { expected, position: self.length - self.rest.len(), reason: error.to_string() },
+        })
+    }
+}
 
 /// Bytes that are no value of the expected kind.
 #[derive(Debug, thiserror::Error)]
@@ -56,12 +69,22 @@ pub enum WireError {
     Kind { expected: &'static str, found: u8, want: u8 },
     #[error("{expected}: found schema version {found}, expected {want}; written by another version of bluefin")]
     Version { expected: &'static str, found: u8, want: u8 },
+    #[error("{expected}: {reason}; written by another version of bluefin")]
+    Method { expected: &'static str, reason: String },
     #[error("{expected}: found codec {found}, expected {CODEC_BINCODE}")]
     Codec { expected: &'static str, found: u8 },
     #[error("{expected}: byte {position}: {reason}")]
     Body { expected: &'static str, position: usize, reason: String },
     #[error("{expected}: {extra} bytes after its end")]
     Trailing { expected: &'static str, extra: usize },
+}
+
+impl WireError {
+    /// Whether it is a value of another version of bluefin, which is no damage.
+    #[must_use]
+    pub fn is_of_another_version(&self) -> bool {
+        matches!(self, Self::Version { .. } | Self::Method { .. })
+    }
 }
 
 fn config() -> impl bincode::config::Config {
@@ -103,20 +126,20 @@ pub fn decode<T: Message>(bytes: &[u8]) -> Result<T, WireError> {
     if kind != T::KIND {
         return Err(WireError::Kind { expected, found: kind, want: T::KIND });
     }
-    if version != T::VERSION {
-        return Err(WireError::Version { expected, found: version, want: T::VERSION });
-    }
     if codec != CODEC_BINCODE {
         return Err(WireError::Codec { expected, found: codec });
     }
-    let mut reader = body;
-    let value = bincode::serde::decode_from_std_read(&mut reader, config()).map_err(|error| WireError::Body {
-        expected,
-        position: bytes.len() - reader.len(),
-        reason: error.to_string(),
-    })?;
-    if !reader.is_empty() {
-        return Err(WireError::Trailing { expected, extra: reader.len() });
+    let mut body = Body { rest: body, length: bytes.len() };
+    let value = match version {
+        current if current == T::VERSION => body.read::<T, T>()?,
+        older => T::of_previous(older, &mut body).ok_or(WireError::Version {
+            expected,
+            found: version,
+            want: T::VERSION,
+        })??,
+    };
+    if !body.rest.is_empty() {
+        return Err(WireError::Trailing { expected, extra: body.rest.len() });
     }
     Ok(value)
 }

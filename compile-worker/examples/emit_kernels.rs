@@ -17,18 +17,18 @@ use std::io::BufRead as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::Argument;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::Candidate;
 use bluefin_common::problem::{ConvProblem, ConvShape, Direction, GemmProblem, Problem};
-use bluefin_common::spec::{Bundle, KernelSpec, Scope, Solver};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit};
+use bluefin_compile_worker::toolchain::probe;
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop};
+use bluefin_spec::{Bundle, KernelSpec, Scope, Solver};
 use futures_util::future::try_join_all;
 use serde_json::{Value as Json, json};
-use tokio::sync::Semaphore;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -99,7 +99,8 @@ impl Wanted {
 }
 
 struct Emitter {
-    compiler: Compiler,
+    compiler: Arc<dyn Compiler>,
+    workshop: Workshop,
     store: Arc<SqliteStore>,
     folder: PathBuf,
 }
@@ -114,22 +115,21 @@ impl Emitter {
         point: &Candidate,
     ) -> Result<Result<Json, Json>, Error> {
         let build = spec.build(point, scope)?;
-        let toolchain = self.compiler.toolchain();
-        let arch = scope.target().arch();
-        let unit = Unit::new(toolchain, arch, bundle.clone(), spec, build.defines, &build.launches);
-        let artifact = match self.compiler.compile(&unit).await? {
-            Ok(artifact) => artifact,
+        let unit = Unit::new(&*self.compiler, scope.target().arch(), bundle.clone(), spec, build);
+        let built = match self.workshop.compile(&*self.compiler, &unit).await? {
+            Ok(built) => built,
             Err(failure) => {
                 eprintln!("{point}: {}", failure.detail);
                 return Ok(Err(json!({ "candidate": point.to_string(), "detail": failure.detail })));
             }
         };
-        let file = format!("{}.bin", unit.key(toolchain).short());
+        let file = format!("{}.bin", unit.key(&*self.compiler).short());
+        let artifact = built.artifact().ok_or("not one artifact")?;
         let bytes = self.store.artifact(artifact).await?.ok_or("artifact gone")?;
         std::fs::write(self.folder.join(&file), bytes)?;
-        let launches: Vec<Json> = build.launches.iter().map(launch).collect();
+        let launches: Vec<Json> = built.launches.iter().map(launch).collect();
         Ok(Ok(
-            json!({ "candidate": point.to_string(), "file": file, "workspace": build.workspace, "launches": launches }),
+            json!({ "candidate": point.to_string(), "file": file, "workspace": built.workspace, "launches": launches }),
         ))
     }
 
@@ -160,7 +160,7 @@ impl Emitter {
                     Err(words) => refused.push(words),
                 }
             }
-            let buffer = |b: &bluefin_common::artifact::Buffer| json!({ "name": b.name, "type": b.data_type.to_string(), "length": b.length, "role": format!("{:?}", b.role).to_lowercase() });
+            let buffer = |b: &bluefin_common::task::Buffer| json!({ "name": b.name, "type": b.data_type.to_string(), "length": b.length, "role": format!("{:?}", b.role).to_lowercase() });
             return Ok(json!({
                 "problem": problem.label(),
                 "flops": problem.flops(),
@@ -198,9 +198,11 @@ async fn main() -> Result<(), Error> {
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
     let store = Arc::new(SqliteStore::in_memory()?);
-    let slots = Arc::new(Semaphore::new(std::thread::available_parallelism()?.get()));
-    let compiler = Compiler::new(Toolchain::probe("clang")?, store.clone(), slots, Limits::default(), None, metrics);
-    let emitter = Emitter { compiler, store, folder };
+    let slots = std::thread::available_parallelism()?.get();
+    let workshop = Workshop::new(store.clone(), slots, Limits::default(), None, metrics);
+    let clang = probe("clang", &Programs::default()).await?;
+    let compiler = clang.compiler().ok_or("clang does not compile kernel specs")?;
+    let emitter = Emitter { compiler, workshop, store, folder };
     let mut problems = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;

@@ -37,7 +37,7 @@ impl Backlog {
 }
 
 /// A candidate, or a delivery whose candidates are not known yet.
-pub(crate) struct Waiting(Backlog);
+pub struct Waiting(Backlog);
 
 impl Drop for Waiting {
     fn drop(&mut self) {

@@ -1,18 +1,19 @@
 //! Compiled jobs that travel in a store instead of a queue: where compilers are, [`keep`] puts them on a shelf; where the
-//! device is and no compiler, [`publish_kept`] and [`serve`] take them from there.
+//! device is and no compiler, [`Carried`] takes them from there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign;
+use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::decision::follow_ups;
 use bluefin_common::delivery;
-use bluefin_common::job::{CompileJob, Compiled, EvalJob, GroupId, Job, JobId, compile_queue};
-use bluefin_common::outcome::Outcome;
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, GroupId, JobId, compile_queue};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{OpenJobs, Planned, Store};
+use bluefin_common::task::TaskRef;
 use bluefin_common::wire;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +37,8 @@ pub async fn keep(
     let mut seen = HashSet::new();
     while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
         let Some((job, delivery)) = delivery::open::<EvalJob>(delivery, None).await else { continue };
-        keep_one(store, &job, &delivery.body).await?;
+        let record = (job.job.id().to_string(), delivery.body.to_vec());
+        store.put_records(&shelf::compiled(&job.job.session), &[record]).await?;
         delivery.ack().await?;
         if seen.insert(job.job.id()) {
             kept.fetch_add(1, Ordering::Relaxed);
@@ -71,151 +73,172 @@ impl Kept {
         self.0.values().flatten()
     }
 
-    /// `job`, compiled: as it was kept, or put together from jobs of its group that hold its candidates. `None` if one of
-    /// them was never compiled.
-    #[must_use]
-    pub fn find(&self, job: &Job) -> Option<Compiled> {
-        let group = self.0.get(&job.group())?;
-        let id = job.id();
-        if let Some(kept) = group.iter().find(|kept| kept.job.id() == id) {
-            return Some(kept.compiled.clone());
-        }
-        let (task, _) = group.first()?.compiled.kernels()?;
-        let prepared = job.candidates.iter().map(|candidate| {
-            group.iter().find_map(|kept| {
-                let index = kept.job.candidates.iter().position(|known| known == candidate)?;
-                kept.compiled.kernels()?.1.get(index).cloned()
-            })
-        });
-        Some(Compiled::Kernels { task: task.clone(), prepared: prepared.collect::<Option<_>>()? })
+    fn of(&self, group: GroupId) -> &[EvalJob] {
+        self.0.get(&group).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// Publishes every kept job of `session` that has no outcome for evaluation, and takes the next step of every group that has
-/// nothing else open. A group with an open job that was not kept is noted in `undone`. Returns how many were published. Call
-/// it before anybody evaluates.
-///
-/// # Errors
-/// If the store or the broker fails.
-pub async fn publish_kept(
-    kept: &Kept,
-    session: &Session,
-    store: &dyn Store,
-    broker: &dyn Broker,
-    undone: &Undone,
-) -> Result<u64, Error> {
-    let mut published = 0;
-    for (id, group) in &kept.0 {
-        let Some(EvalJob { job: any, .. }) = group.first() else { continue };
-        let mut waiting = 0;
-        for kept in group {
-            let job = &kept.job;
-            if !store.has_outcome(&job.session, *id, job.id()).await? {
-                // A run of other problems may have forgotten it.
-                store.plan(&job.session, &[Planned::of(job)]).await?;
-                publish(broker, kept).await?;
-                waiting += 1;
-            }
-        }
-        published += waiting;
-        let open = store.open_jobs(&any.session, *id).await?;
-        if open > waiting {
-            undone.add(*id);
-        } else if open == 0 {
-            campaign::advance(store, broker, any, open).await?;
-        }
-    }
-    for group in store.groups(&session.name).await? {
-        if !kept.0.contains_key(&group) {
-            settle_unkept(session, group, store, broker, undone).await?;
-        }
-    }
-    Ok(published)
-}
-
-/// Of `group` nothing was kept: the compilers were stopped before they came to it, or all of it failed to compile.
-async fn settle_unkept(
-    session: &Session,
-    group: GroupId,
-    store: &dyn Store,
-    broker: &dyn Broker,
-    undone: &Undone,
-) -> Result<(), Error> {
-    if store.open_jobs(&session.name, group).await? > 0 {
-        undone.add(group);
-        return Ok(());
-    }
-    let outcomes = store.outcomes(&session.name, &[group]).await?;
-    let done: HashSet<JobId> = outcomes.iter().map(Outcome::job_id).collect();
-    if campaign::follow_ups(session, &outcomes).iter().any(|job| !done.contains(&job.id())) {
-        undone.add(group);
-    } else if let Some(outcome) = outcomes.first() {
-        // Whoever stored the last outcome may have died before the group was settled.
-        campaign::advance(store, broker, &outcome.job, 0).await?;
-    }
-    Ok(())
-}
-
-async fn publish(broker: &dyn Broker, job: &EvalJob) -> Result<(), Error> {
-    Ok(broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), encode(job)?.into()).await?)
-}
-
-async fn keep_one(store: &dyn Store, job: &EvalJob, encoded: &[u8]) -> Result<(), Error> {
-    let record = (job.job.id().to_string(), encoded.to_vec());
-    Ok(store.put_records(&shelf::compiled(&job.job.session), &[record]).await?)
-}
-
-fn encode(job: &EvalJob) -> Result<Vec<u8>, Error> {
-    wire::encode(job).map_err(|error| Error::Job { reason: error.to_string() })
-}
-
-/// Groups with a job that only a machine with compilers can do.
+/// Jobs that only a machine with compilers can do, and their groups.
 #[derive(Debug, Default)]
-pub struct Undone(Mutex<HashSet<GroupId>>);
+pub struct Undone(Mutex<Left>);
+
+#[derive(Debug, Default)]
+struct Left {
+    groups: HashSet<GroupId>,
+    jobs: HashSet<JobId>,
+}
 
 impl Undone {
-    fn add(&self, group: GroupId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+    fn add(&self, group: GroupId, jobs: impl IntoIterator<Item = JobId>) {
+        let mut left = self.left();
+        left.groups.insert(group);
+        left.jobs.extend(jobs);
     }
 
-    /// How many there are.
+    /// How many groups there are.
     #[must_use]
     pub fn groups(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+        self.left().groups.len() as u64
+    }
+
+    /// Whether nothing can be done here but to leave it: `unsettled` and `open` are the groups with work left and the jobs
+    /// without an outcome.
+    #[must_use]
+    pub fn are_all(&self, unsettled: &HashSet<GroupId>, open: &OpenJobs) -> bool {
+        let left = self.left();
+        // Of jobs whose group is not known, the group is among those that are left.
+        let mut grouped = open.iter().filter(|(group, _)| group.is_some()).flat_map(|(_, jobs)| jobs);
+        unsettled.is_subset(&left.groups) && grouped.all(|job| left.jobs.contains(job))
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Answers compile jobs of `toolchain` from what was kept, until `stop`. A job that was never compiled, or whose artifacts
-/// are gone, is not done, and its group is noted in `undone`.
-///
-/// # Errors
-/// If the store or the broker fails.
-pub async fn serve(
-    broker: &dyn Broker,
-    store: &dyn Store,
-    toolchain: &str,
-    kept: &Kept,
-    undone: &Undone,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let mut consumer = broker.consume(&compile_queue(toolchain), PREFETCH).await?;
-    while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
-        let Some((compile_job, delivery)) = delivery::open(delivery, None).await else { continue };
-        let CompileJob { job, enqueued_ms, recompiles } = compile_job;
-        if store.has_outcome(&job.session, job.group(), job.id()).await? {
-            let open = store.open_jobs(&job.session, job.group()).await?;
-            campaign::advance(store, broker, &job, open).await?;
-        } else if let Some(compiled) = kept.find(&job).filter(|_| recompiles == 0) {
-            let eval_job = EvalJob { job, enqueued_ms, recompiles, compiled };
-            // Kept first: whoever dies now finds it there again.
-            keep_one(store, &eval_job, &encode(&eval_job)?).await?;
-            publish(broker, &eval_job).await?;
-        } else {
-            tracing::warn!(job = %job.id().short(), problem = %job.problem, "not compiled; left for the compile stage");
-            undone.add(job.group());
+/// A session that was carried to where its device is.
+#[derive(Clone, Copy)]
+pub struct Carried<'a> {
+    pub store: &'a dyn Store,
+    pub broker: &'a dyn Broker,
+    pub session: &'a Session,
+    pub undone: &'a Undone,
+}
+
+impl Carried<'_> {
+    /// Publishes for evaluation what has no outcome yet: every kept job, and every find job that was planned before; then takes
+    /// the next step of every group that has nothing open. `open` are the planned jobs of the session without an outcome. A
+    /// group with one of them that was never compiled is noted as undone. Returns how many were published. Call it before
+    /// anybody evaluates.
+    ///
+    /// # Errors
+    /// If the store or the broker fails.
+    pub async fn publish(&self, kept: &Kept, open: &OpenJobs) -> Result<u64, Error> {
+        let known = self.store.groups(&self.session.name).await?;
+        let groups: BTreeSet<GroupId> = kept.0.keys().chain(&known).copied().collect();
+        let ungrouped: HashSet<JobId> = open.get(&None).into_iter().flatten().copied().collect();
+        let mut published = 0;
+        for group in groups {
+            let open = open.get(&Some(group)).into_iter().flatten().copied().collect();
+            published += self.publish_group(group, kept.of(group), open, &ungrouped).await?;
         }
-        delivery.ack().await?;
+        Ok(published)
     }
-    consumer.stop().await;
-    Ok(())
+
+    /// `others` are the open jobs of the group, and `ungrouped` those that the release before planned, of whatever group.
+    async fn publish_group(
+        &self,
+        group: GroupId,
+        kept: &[EvalJob],
+        mut others: HashSet<JobId>,
+        ungrouped: &HashSet<JobId>,
+    ) -> Result<u64, Error> {
+        let (name, mut published) = (&self.session.name, 0);
+        let open = usize::try_from(self.store.open_jobs(name, group).await?).unwrap_or(usize::MAX);
+        let mut unnamed = open.saturating_sub(others.len());
+        let mut is_open = |id: JobId| {
+            let named = others.remove(&id);
+            let of_before = !named && unnamed > 0 && ungrouped.contains(&id);
+            unnamed -= usize::from(of_before);
+            named || of_before
+        };
+        for kept in kept {
+            let id = kept.job.id();
+            is_open(id);
+            if !self.store.has_outcome(name, group, id).await? {
+                // A run of other problems may have forgotten it.
+                self.store.plan(name, &[Planned::of(&kept.job)]).await?;
+                self.publish_kept(kept).await?;
+                published += 1;
+            }
+        }
+        let mut outcomes = self.store.outcomes(name, &[group]).await?;
+        if let (Some(kept), [first, ..]) = (kept.first(), outcomes.as_mut_slice()) {
+            // The release before did not say in an outcome what its candidates were checked by.
+            first.task = first.task.or(self.task_of(kept).await?.digest());
+        }
+        // Find jobs were never kept: their queue ended with the process that they were planned in.
+        for job in follow_ups(self.session, &outcomes) {
+            if is_open(job.id()) {
+                campaign::publish(self.store, self.broker, &job, &outcomes, now_ms()).await?;
+                published += 1;
+            }
+        }
+        if !others.is_empty() || unnamed > 0 {
+            self.undone.add(group, others);
+        } else if published == 0 {
+            // Whoever stored the last outcome may have died before the group took its next step.
+            if self.session.search.is_some() || outcomes.is_empty() {
+                let any = kept.first().map(|kept| &kept.job).or(outcomes.first().map(|outcome| &outcome.job));
+                if let Some(any) = any {
+                    campaign::advance(self.store, self.broker, any, 0).await?;
+                }
+            } else {
+                campaign::conclude(self.store, self.broker, self.session, group, &outcomes).await?;
+            }
+        }
+        Ok(published)
+    }
+
+    /// The task of a kept job. The release before kept it within the job; it becomes a blob, which a play-off can name.
+    async fn task_of(&self, kept: &EvalJob) -> Result<TaskRef, Error> {
+        let TaskRef::Inline(task) = &kept.task else { return Ok(kept.task.clone()) };
+        let (digest, bytes) = task.encode().map_err(|error| unsendable(&error))?;
+        self.store.put_blob(&bytes).await?;
+        Ok(TaskRef::Blob(digest))
+    }
+
+    async fn publish_kept(&self, kept: &EvalJob) -> Result<(), Error> {
+        let job = EvalJob { task: self.task_of(kept).await?, ..kept.clone() };
+        let body = wire::encode(&job).map_err(|error| unsendable(&error))?;
+        Ok(self.broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), body.into()).await?)
+    }
+
+    /// Takes the compile jobs of `toolchain`, until `stop`: those whose artifacts are gone, and rounds of a search. None of them
+    /// can be done here, and their groups are noted as undone.
+    ///
+    /// # Errors
+    /// If the store or the broker fails.
+    pub async fn serve(&self, toolchain: &str, stop: &CancellationToken) -> Result<(), Error> {
+        let mut consumer = self.broker.consume(&compile_queue(toolchain), PREFETCH).await?;
+        while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
+            let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, None).await else { continue };
+            let CompileJob { job, work, .. } = compile_job;
+            let undone = match work {
+                CompileWork::Candidates => delivery::begin(self.store, self.broker, &job).await?,
+                CompileWork::NextRound => true,
+            };
+            if undone {
+                tracing::warn!(job = %job.id().short(), problem = %job.problem, "not compiled; left for the compile stage");
+                self.undone.add(job.group(), [job.id()]);
+            }
+            delivery.ack().await?;
+        }
+        consumer.stop().await;
+        Ok(())
+    }
+}
+
+fn unsendable(error: &wire::WireError) -> Error {
+    Error::Job { reason: error.to_string() }
 }

@@ -3,8 +3,8 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::limits::LimitMet;
-use bluefin_common::outcome::{Failure, FailureKind};
 use rustix::process::Signal;
 
 use crate::error::Error;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use bluefin_common::broker::BrokerError;
 use bluefin_common::campaign::AdvanceError;
+use bluefin_common::delivery::Passing;
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::store::StoreError;
 
@@ -17,8 +18,13 @@ pub enum Error {
     Broker(#[from] BrokerError),
     #[error(transparent)]
     Advance(#[from] AdvanceError),
-    #[error("toolchain {name}: unknown, expected cc, clang, fin or noop")]
-    UnknownToolchain { name: String },
+    #[error("toolchain {name}: unknown, expected {expected}")]
+    UnknownToolchain { name: String, expected: String },
+    #[error("no toolchain works on this machine")]
+    NoToolchain,
+    /// A program that few machines have.
+    #[error("{reason}")]
+    NoTool { reason: String },
     #[error(
         "toolchain {toolchain}: no compiler found (looked for {looked_for}): install {install}, or name one in {variable}"
     )]
@@ -67,6 +73,8 @@ impl Error {
             Self::Broker(_)
             | Self::Advance(_)
             | Self::UnknownToolchain { .. }
+            | Self::NoToolchain
+            | Self::NoTool { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
             | Self::Machine { .. }
@@ -83,6 +91,8 @@ impl Error {
         match self {
             Self::Store(_) | Self::Broker(_) | Self::Advance(_) => self.is_transient(),
             Self::UnknownToolchain { .. }
+            | Self::NoToolchain
+            | Self::NoTool { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
             | Self::Machine { .. }
@@ -93,6 +103,17 @@ impl Error {
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
+    }
+
+    /// Whether something in the store is of a newer release, so that the job is for a worker of that.
+    #[must_use]
+    pub fn is_of_another_version(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::Corrupt { source, .. })
+                | Self::Advance(AdvanceError::Store(StoreError::Corrupt { source, .. }))
+                if source.is_of_another_version()
+        )
     }
 
     /// Whether the same job may succeed later.
@@ -106,6 +127,8 @@ impl Error {
             Self::Advance(error) => error.is_transient(),
             Self::Machine { .. } | Self::Exhausted { .. } | Self::Killed { .. } => true,
             Self::UnknownToolchain { .. }
+            | Self::NoToolchain
+            | Self::NoTool { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
             | Self::Limit(_)
@@ -113,5 +136,16 @@ impl Error {
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
+    }
+}
+
+/// An outage is waited for with the job in hand; whatever else may pass is left to another attempt.
+impl Passing for Error {
+    fn is_transient(&self) -> bool {
+        self.is_outage()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.ends_worker()
     }
 }

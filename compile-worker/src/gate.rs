@@ -129,9 +129,9 @@ fn decide(was_open: bool, depth: u64, high_water: u64, fullness: Fullness) -> bo
 
 #[cfg(test)]
 mod tests {
-    use bluefin_common::broker::embedded::EmbeddedBroker;
+    use bluefin_adapters::embedded::EmbeddedBroker;
+    use bluefin_adapters::sqlite::SqliteStore;
     use bluefin_common::metrics::PipelineMetrics;
-    use bluefin_common::store::sqlite::SqliteStore;
     use prometheus::Registry;
 
     use super::*;

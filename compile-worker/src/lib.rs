@@ -1,5 +1,6 @@
 //! The compile worker: takes compile jobs, looks each candidate up in the cache, compiles what is missing in a sandbox,
-//! and passes the job on as an eval job.
+//! and passes the job on as an eval job. What compiles is a [`toolchain`]. As it knows the tuning spaces, it also plans the
+//! rounds of a search.
 //!
 //! # What a host artifact exports
 //!
@@ -11,25 +12,27 @@
 
 mod backlog;
 pub mod carried;
-mod compile;
 mod diagnose;
 mod error;
-mod fin;
 mod gate;
 mod job;
 mod metrics;
 mod process;
+mod round;
 pub mod sandbox;
 pub mod shim;
 mod shortage;
 mod specs;
-mod toolchain;
+pub mod toolchain;
+mod unit;
 mod worker;
+mod workshop;
 
-pub use compile::{Compiler, Unit};
+pub use backlog::Waiting;
 pub use error::Error;
-pub use fin::FinToolchain;
 pub use metrics::Metrics;
 pub use process::Limits;
-pub use toolchain::Toolchain;
+pub use toolchain::{Compiler, Programs, Toolchain};
+pub use unit::{Input, Unit};
 pub use worker::{Config, run};
+pub use workshop::{Made, Slot, Workshop};

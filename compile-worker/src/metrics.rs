@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use bluefin_common::failure::FailureKind;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::FailureKind;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
 /// What a look into the cache found.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::limits;
-use rustix::process::{Pid, Resource, Signal, kill_process_group};
+use bluefin_common::process_group::ProcessGroup;
+use rustix::process::{Resource, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -114,7 +115,7 @@ pub(crate) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(machine)?;
-    let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let mut group = ProcessGroup::of(child.id());
     let stderr = child.stderr.take();
     let work = async {
         let output = match stderr {
@@ -166,22 +167,4 @@ async fn read_start(mut from: impl AsyncRead + Unpin) -> std::io::Result<String>
         kept.extend_from_slice(chunk.get(..count.min(room)).unwrap_or_default());
     }
     Ok(String::from_utf8_lossy(&kept).into_owned())
-}
-
-/// A process group that is killed when this is dropped, also if its future is.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // It may have ended by itself in the meantime.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
 }

@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bluefin_common::digest::Digest;
-use bluefin_common::spec::{Bundle, KernelSpec};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Store, StoreError};
 use bluefin_common::wire;
+use bluefin_spec::{Bundle, KernelSpec};
 use lru::LruCache;
 
 use crate::error::Error;
@@ -38,7 +38,12 @@ impl Specs {
         }
         let bytes = self.store.blob(digest).await?;
         let bytes = bytes.ok_or_else(|| Error::Job { reason: format!("kernel spec {digest}: not in the store") })?;
-        let bundle: Bundle = wire::decode(&bytes).map_err(|error| Error::Job { reason: error.to_string() })?;
+        let bundle: Bundle = wire::decode(&bytes).map_err(|error| {
+            if error.is_of_another_version() {
+                return Error::Store(StoreError::Corrupt { key: format!("kernel spec {digest}"), source: error });
+            }
+            Error::Job { reason: error.to_string() }
+        })?;
         let spec = KernelSpec::load(&bundle).map_err(|error| Error::Job { reason: error.to_string() })?;
         let loaded = Arc::new(Loaded { spec, bundle: Arc::new(bundle) });
         self.kept().put(digest, Arc::clone(&loaded));

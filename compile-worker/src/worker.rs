@@ -5,45 +5,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, Delivery};
-use bluefin_common::delivery;
+use bluefin_common::delivery::pin::Pinned;
+use bluefin_common::delivery::{self, GivenUp, NOT_MINE, OTHER_VERSION, Patience, Verdict};
 use bluefin_common::job::{CompileJob, compile_queue};
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::store::Store;
-use lru::LruCache;
+use bluefin_spec::search::Strategies;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::backlog::Backlog;
-use crate::compile::Compiler;
 use crate::error::Error;
-use crate::fin::{FinCompiler, FinToolchain};
 use crate::gate::Gate;
-use crate::job::{Done, Jobs, SESSIONS, Server};
+use crate::job::{Done, Jobs};
 use crate::metrics::Metrics;
 use crate::process::Limits;
 use crate::shortage::{PAUSE, Shortage};
-use crate::specs::Specs;
 use crate::toolchain::Toolchain;
-
-/// How long a job of a session that is pinned to another compiler stays away.
-const NOT_MINE: Duration = Duration::from_secs(5);
-/// Between two attempts while broker or store is away.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After the grace period: for handing back what is still in flight.
-const HAND_BACK: Duration = Duration::from_secs(5);
+use crate::workshop::Workshop;
 
 /// What a compile worker is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Its name in logs.
     pub name: String,
-    /// One queue is served for each.
-    pub toolchains: Vec<Toolchain>,
-    /// The one that compiles MIOpen's own kernels; its queue is served too.
-    pub fin: Option<FinToolchain>,
+    /// The queue of each is served.
+    pub toolchains: Vec<Arc<dyn Toolchain>>,
+    /// Those that sessions may name.
+    pub strategies: Strategies,
     /// Compilers that run at a time, for all toolchains together.
     pub slots: usize,
     /// Deliveries of one queue that are in this worker's hands at a time, at most.
@@ -65,14 +54,14 @@ pub struct Config {
 
 impl Config {
     /// A worker for `toolchains` with `slots` compilers at a time, and defaults for the rest. Where nothing is compiled
-    /// (`noop`) many jobs are in flight, as each only waits for broker and store.
+    /// many jobs are in flight, as each only waits for broker and store.
     #[must_use]
-    pub fn new(name: impl Into<String>, toolchains: Vec<Toolchain>, slots: usize) -> Self {
-        let idle = !toolchains.is_empty() && toolchains.iter().all(Toolchain::is_noop);
+    pub fn new(name: impl Into<String>, toolchains: Vec<Arc<dyn Toolchain>>, slots: usize) -> Self {
+        let idle = !toolchains.is_empty() && toolchains.iter().all(|toolchain| toolchain.only_waits());
         Self {
             name: name.into(),
             toolchains,
-            fin: None,
+            strategies: Strategies::default(),
             slots: if idle { slots.max(1024) } else { slots },
             prefetch: if idle { 256 } else { 64 },
             backlog: if idle { 4096 } else { 2 * slots },
@@ -86,7 +75,7 @@ impl Config {
 
     fn check(&self) -> Result<(), Error> {
         let fail = |field, found: String, expected| Err(Error::Config { field, found, expected });
-        if self.toolchains.is_empty() && self.fin.is_none() {
+        if self.toolchains.is_empty() {
             return fail("toolchains", "none".to_string(), "at least one");
         }
         if self.slots == 0 || self.slots > Semaphore::MAX_PERMITS {
@@ -113,67 +102,30 @@ pub async fn run(
 ) -> Result<(), Error> {
     config.check()?;
     metrics.set_slots(config.slots);
-    // Ends the gate and the other queues when one of them fails.
-    let stop = shutdown.child_token();
+    let (limits, launcher) = (config.limits.clone(), config.launcher.clone());
     let jobs = Arc::new(Jobs {
         broker: Arc::clone(&broker),
-        store: Arc::clone(&store),
+        workshop: Workshop::new(Arc::clone(&store), config.slots, limits, launcher, metrics.clone()),
         metrics: metrics.clone(),
-        specs: Specs::new(Arc::clone(&store)),
         gate: Gate::new(config.high_water),
-        backlog: Backlog::default(),
         shortage: Shortage::new(config.slots),
-        pinned: Mutex::new(LruCache::new(SESSIONS)),
+        pinned: Pinned::default(),
         declared: Mutex::default(),
+        strategies: config.strategies.clone(),
     });
-    let slots = Arc::new(Semaphore::new(config.slots));
-    let tasks = TaskTracker::new();
-    // Ends what is in flight when the grace period is over.
-    let abandon = CancellationToken::new();
-    let end = End { reason: Arc::default(), stop: stop.clone(), abandon: abandon.clone() };
-    let kernels = config.toolchains.iter().map(|toolchain| {
-        Server::Kernels(Compiler::new(
-            toolchain.clone(),
-            Arc::clone(&store),
-            Arc::clone(&slots),
-            config.limits.clone(),
-            config.launcher.clone(),
-            metrics.clone(),
-        ))
+    let end = End {
+        reason: Arc::default(),
+        // Ends the gate and the other queues when one of them fails.
+        stop: shutdown.child_token(),
+        abandon: CancellationToken::new(),
+    };
+    let serve = config.toolchains.iter().map(|toolchain| {
+        let patience = Patience { limit: config.patience, expired: end.abandon.clone() };
+        let queue = Queue { jobs: Arc::clone(&jobs), toolchain: Arc::clone(toolchain), patience, end: end.clone() };
+        Arc::new(queue).run(&config)
     });
-    let fin = config.fin.iter().map(|toolchain| {
-        // Each of its processes compiles on several cores by itself.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (store, slots) = (Arc::clone(&store), Arc::clone(&slots));
-        let parallel = (cores / config.slots).max(1);
-        Server::Fin(FinCompiler::new(toolchain.clone(), store, slots, parallel, metrics.clone()))
-    });
-    let serve = kernels.chain(fin).map(|server| {
-        let queue = Queue {
-            jobs: Arc::clone(&jobs),
-            server: Arc::new(server),
-            tasks: tasks.clone(),
-            end: end.clone(),
-            patience: config.patience,
-        };
-        let (config, stop) = (&config, &stop);
-        async move {
-            let result = queue.serve(config, stop).await;
-            stop.cancel();
-            result
-        }
-    });
-    let gate = jobs.gate.run(&*broker, &*store, &metrics, &stop);
+    let gate = jobs.gate.run(&*broker, &*store, &metrics, &end.stop);
     let (results, ()) = tokio::join!(futures_util::future::join_all(serve), gate);
-    tasks.close();
-    if timeout(config.grace, tasks.wait()).await.is_err() {
-        tracing::warn!(in_flight = tasks.len(), "grace period is over; handing back what is in flight");
-        abandon.cancel();
-        if timeout(HAND_BACK, tasks.wait()).await.is_err() {
-            // Their deliveries are dropped with them, so the broker gives them to others.
-            tracing::warn!(in_flight = tasks.len(), "not handed back in time");
-        }
-    }
     match end.reason().take() {
         Some(error) => Err(error),
         None => results.into_iter().collect(),
@@ -185,6 +137,7 @@ pub async fn run(
 struct End {
     reason: Arc<Mutex<Option<Error>>>,
     stop: CancellationToken,
+    /// Ends what is in flight, as when the grace period is over.
     abandon: CancellationToken,
 }
 
@@ -204,130 +157,136 @@ impl End {
 /// One compile queue.
 struct Queue {
     jobs: Arc<Jobs>,
-    server: Arc<Server>,
-    tasks: TaskTracker,
+    toolchain: Arc<dyn Toolchain>,
+    patience: Patience,
     end: End,
-    patience: Duration,
 }
 
 impl Queue {
-    async fn serve(&self, config: &Config, stop: &CancellationToken) -> Result<(), Error> {
-        let name = compile_queue(self.server.toolchain());
+    /// Serves it until it is to stop, then drains.
+    async fn run(self: Arc<Self>, config: &Config) -> Result<(), Error> {
+        let mut tasks = JoinSet::new();
+        let served = self.serve(config, &mut tasks).await;
+        // Of all queues, whatever ended this one.
+        self.end.stop.cancel();
+        served.and(delivery::drain(&mut tasks, config.grace, &self.end.abandon, ended).await)
+    }
+
+    async fn serve(self: &Arc<Self>, config: &Config, tasks: &mut JoinSet<()>) -> Result<(), Error> {
+        let name = compile_queue(self.toolchain.name());
         let mut consumer = self.jobs.broker.consume(&name, config.prefetch).await?;
         tracing::info!(
             worker = config.name,
             queue = name,
-            compiler = self.server.identity(),
+            compiler = self.toolchain.identity(),
             slots = config.slots,
             "serving"
         );
         let in_flight = Arc::new(Semaphore::new(usize::from(config.prefetch)));
+        let stop = &self.end.stop;
         loop {
+            while let Some(done) = tasks.try_join_next() {
+                ended(done)?;
+            }
             let room = async {
                 self.jobs.gate.passed().await;
-                self.server.roomy().await;
-                self.jobs.backlog.below(config.backlog).await;
+                self.toolchain.roomy().await;
+                self.jobs.workshop.backlog().below(config.backlog).await;
                 // Never closed, so there is always a permit in the end.
                 Arc::clone(&in_flight).acquire_owned().await.ok()
             };
             let Some(permit) = stop.run_until_cancelled(room).await else { break };
             let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await else { break };
             // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
-            let waiting = self.jobs.backlog.add();
-            let (jobs, server, end) = (Arc::clone(&self.jobs), Arc::clone(&self.server), self.end.clone());
-            let patience = self.patience;
-            self.tasks.spawn(async move {
-                handle(&jobs, &server, &end, patience, delivery).await;
+            let waiting = self.jobs.workshop.waiting();
+            let queue = Arc::clone(self);
+            tasks.spawn(async move {
+                queue.handle(delivery).await;
                 drop((waiting, permit));
             });
         }
         consumer.stop().await;
         Ok(())
     }
-}
 
-/// Does one delivery and settles it, whatever comes of it.
-async fn handle(jobs: &Jobs, server: &Server, end: &End, patience: Duration, delivery: Delivery) {
-    let _in_flight = jobs.metrics.pipeline.in_flight(Step::Compile);
-    let opened = delivery::open::<CompileJob>(delivery, Some(&jobs.metrics.pipeline)).await;
-    let Some((compile_job, delivery)) = opened else { return };
-    let id = delivery.message_id.clone();
-    let stage = compile_job.job.stage;
-    let given_up = delivery.exhausted();
-    let work = async {
-        match &given_up {
-            Some(reason) => Err(Error::Job { reason: reason.clone() }),
-            None => process(jobs, server, &compile_job, patience).await,
-        }
-    };
-    // Dropping the work kills its compilers.
-    let result = end.abandon.run_until_cancelled(work).await;
-    let (settled, outcome) = match result {
-        Some(Ok(Done::Passed)) => {
-            jobs.shortage.passed();
-            (Settled::Done, delivery.ack().await)
-        }
-        Some(Ok(Done::Skipped)) => (Settled::Skipped, delivery.ack().await),
-        Some(Ok(Done::NotMine)) => {
-            jobs.metrics.pipeline.refused(Step::Compile);
-            (Settled::HandedBack, delivery.hand_back(NOT_MINE).await)
-        }
-        None => (Settled::HandedBack, delivery.hand_back(Duration::ZERO).await),
-        Some(Err(error)) if error.ends_worker() => {
-            end.now(error);
-            (Settled::HandedBack, delivery.hand_back(Duration::ZERO).await)
-        }
-        Some(Err(error @ Error::Killed { .. })) => {
-            tracing::warn!(job = id, %error, "handed back");
-            if let Some(reason) = jobs.shortage.met(error) {
-                end.now(reason);
-            }
-            (Settled::HandedBack, delivery.hand_back(PAUSE).await)
-        }
-        Some(Err(error)) if error.is_transient() => {
-            tracing::warn!(job = id, attempt = delivery.attempt, %error, "again later");
-            (Settled::Retried, delivery.retry().await)
-        }
-        Some(Err(error)) => {
-            let reason = error.to_string();
-            tracing::error!(job = id, reason, "given up");
-            // The outcome first: a session must not wait for a job that is among the dead letters.
-            match jobs.give_up(&compile_job.job, &reason).await {
-                Ok(()) => (Settled::Dead, delivery.dead(&reason).await),
-                Err(error) if error.is_transient() => {
-                    tracing::warn!(job = id, %error, "giving up again later");
-                    (Settled::Retried, delivery.retry().await)
-                }
-                // Its session is gone, so nobody waits for its outcome.
-                Err(error) => (Settled::Dead, delivery.dead(&format!("{reason}; no outcome: {error}")).await),
-            }
-        }
-    };
-    jobs.metrics.pipeline.settled(Step::Compile, stage, settled);
-    log_unsettled(&id, outcome);
-}
+    /// Does one delivery and settles it, whatever comes of it.
+    async fn handle(&self, delivery: Delivery) {
+        let pipeline = &self.jobs.metrics.pipeline;
+        let _in_flight = pipeline.in_flight(Step::Compile);
+        let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, Some(pipeline)).await else {
+            return;
+        };
+        let verdict = self.process(&compile_job, delivery.exhausted()).await;
+        delivery::settle(delivery, (Step::Compile, compile_job.job.stage), verdict, pipeline).await;
+    }
 
-/// Does a job, again and again while broker or store is away: an outage must not use up the attempts of all jobs.
-async fn process(jobs: &Jobs, server: &Server, compile_job: &CompileJob, patience: Duration) -> Result<Done, Error> {
-    let give_up_at = Instant::now() + patience;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match jobs.process(server, compile_job).await {
-            Err(error) if error.is_outage() && Instant::now() + pause < give_up_at => {
-                if pause == FIRST_PAUSE {
-                    tracing::warn!(%error, "waiting for it to come back");
-                }
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+    /// Does a job, again and again while broker or store is away: an outage must not use up the attempts of all jobs.
+    /// Dropping the work kills its compilers.
+    async fn process(&self, compile_job: &CompileJob, exhausted: Option<String>) -> Verdict {
+        let work = || self.jobs.process(&*self.toolchain, compile_job, exhausted.as_deref());
+        match self.patience.with_error("compile job", work).await {
+            Ok(Done::Passed) => {
+                self.jobs.shortage.passed();
+                Verdict::Ack(Settled::Done)
             }
-            result => return result,
+            Ok(Done::Skipped) => Verdict::Ack(Settled::Skipped),
+            Ok(Done::NotMine) => {
+                self.jobs.metrics.pipeline.refused(Step::Compile);
+                Verdict::HandBack(NOT_MINE)
+            }
+            Ok(Done::Newer) => Verdict::HandBack(OTHER_VERSION),
+            Err((GivenUp::Failed(_) | GivenUp::Lost, Some(error))) => self.failed(compile_job, error).await,
+            Err((given_up, _)) => given_up.into(),
+        }
+    }
+
+    /// What becomes of a job that came to `error`.
+    async fn failed(&self, compile_job: &CompileJob, error: Error) -> Verdict {
+        let job = compile_job.job.id();
+        if error.ends_worker() {
+            self.end.now(error);
+            return Verdict::HandBack(Duration::ZERO);
+        }
+        if error.is_of_another_version() {
+            tracing::error!(%job, %error, "handed back to workers of that version");
+            return Verdict::HandBack(OTHER_VERSION);
+        }
+        match error {
+            Error::Killed { .. } => {
+                tracing::warn!(%job, %error, "handed back");
+                if let Some(reason) = self.jobs.shortage.met(error) {
+                    self.end.now(reason);
+                }
+                Verdict::HandBack(PAUSE)
+            }
+            error if error.is_transient() => Verdict::Retry(error.to_string()),
+            error => self.give_up(compile_job, error.to_string()).await,
+        }
+    }
+
+    /// The outcome first: a session must not wait for a job that is among the dead letters.
+    async fn give_up(&self, compile_job: &CompileJob, reason: String) -> Verdict {
+        match self.jobs.give_up(compile_job, &reason).await {
+            Ok(()) => Verdict::Dead(reason),
+            Err(error) if error.ends_worker() => {
+                self.end.now(error);
+                Verdict::HandBack(Duration::ZERO)
+            }
+            Err(error) if error.is_of_another_version() => {
+                tracing::error!(%error, reason, "given up by workers of that version");
+                Verdict::HandBack(OTHER_VERSION)
+            }
+            Err(error) if error.is_transient() => Verdict::Retry(format!("giving up: {error}")),
+            // Its session is gone, so nobody waits for its outcome.
+            Err(error) => Verdict::Dead(format!("{reason}; no outcome: {error}")),
         }
     }
 }
 
-/// A delivery that could not be settled comes again; what it caused is idempotent.
-fn log_unsettled(id: &str, result: Result<(), bluefin_common::broker::BrokerError>) {
-    if let Err(error) = result {
-        tracing::warn!(job = id, %error, "delivery not settled; it comes again");
+/// A task that fell over loses its delivery, which comes again and is counted.
+fn ended(done: Result<(), JoinError>) -> Result<(), Error> {
+    if let Err(error) = done {
+        tracing::error!(%error, "a job was lost by its task");
     }
+    Ok(())
 }

@@ -6,14 +6,14 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::failure::{Attempt, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Failure, FailureKind};
-use bluefin_common::spec::{Bundle, KernelSpec};
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit, sandbox};
+use bluefin_compile_worker::toolchain::{Programs, probe};
+use bluefin_compile_worker::{Limits, Metrics, Unit, Workshop, sandbox};
+use bluefin_spec::{Bundle, KernelSpec};
 use libtest_mimic::{Arguments, Trial};
-use tokio::sync::Semaphore;
 
 const TESTS: [(&str, fn()); 5] = [
     ("a_compile_within_limits_succeeds", a_compile_within_limits_succeeds),
@@ -47,7 +47,7 @@ fn launcher() -> Vec<OsString> {
 }
 
 /// Compiles `source`, in place of the stencil's.
-fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Result<Result<u64, Failure>, String> {
+fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Result<Attempt<u64>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
@@ -58,17 +58,17 @@ fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Res
         let problem = spec.problem(&spec.sizes).unwrap();
         let scope = spec.scope(&problem, &Target::Host).unwrap().unwrap();
         let build = spec.build(&spec.reference(), &scope).unwrap();
-        let toolchain = Toolchain::probe("cc").unwrap();
-        let unit = Unit::new(&toolchain, "host", Arc::new(bundle), &spec, build.defines, &build.launches);
+        let compiler = probe("cc", &Programs::default()).await.unwrap().compiler().unwrap();
+        let unit = Unit::new(&*compiler, "host", Arc::new(bundle), &spec, build);
         let registry = prometheus::Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
         let store = Arc::new(SqliteStore::in_memory().unwrap());
-        let compiler = Compiler::new(toolchain, store, Arc::new(Semaphore::new(1)), limits, Some(launcher), metrics);
-        let made = compiler.compile(&unit).await.map_err(|error| {
+        let workshop = Workshop::new(store, 1, limits, Some(launcher), metrics);
+        let built = workshop.compile(&*compiler, &unit).await.map_err(|error| {
             assert!(error.is_transient(), "{error}");
             error.to_string()
         })?;
-        Ok(made.map(|artifact| artifact.size))
+        Ok(built.map(|built| built.artifact().unwrap().size))
     })
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use bluefin_common::artifact::Tolerance;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::DataType;
+use bluefin_common::task::Tolerance;
 
 use crate::elements::{is_poison, to_f64};
 

@@ -3,69 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::miopen::Tool;
-use bluefin_common::target::Target;
 use tokio::sync::Mutex;
 
-use crate::miopen::MiopenDevice;
-use crate::supervisor::ChildConfig;
+use crate::evaluator::Evaluator;
 use crate::timing::Limits;
 
-/// What evaluates.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each device")]
-pub enum DeviceSpec {
-    /// A device, through a child process. `device`: as it is named in logs and metrics.
-    Child { device: String, target: Target, child: ChildConfig },
-    /// Nothing: a candidate's time follows from its name. All else is as it always is: for measuring and testing the
-    /// pipeline.
-    Noop(Target),
-    /// A GPU through one of MIOpen's tools, for the jobs of that tool.
-    Miopen(Box<MiopenDevice>),
-}
-
-impl DeviceSpec {
-    /// The CPU.
-    #[must_use]
-    pub fn host(child: ChildConfig) -> Self {
-        Self::Child { device: "host".to_string(), target: Target::Host, child }
-    }
-
-    /// The name of the device.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Child { device, .. } => device,
-            Self::Noop(_) => "noop",
-            Self::Miopen(device) => device.tool().name(),
-        }
-    }
-
-    /// What it runs code for.
-    #[must_use]
-    pub fn target(&self) -> Target {
-        match self {
-            Self::Child { target, .. } | Self::Noop(target) => target.clone(),
-            Self::Miopen(device) => device.target().clone(),
-        }
-    }
-
-    /// The tool of MIOpen's whose jobs it is for, if it is for such.
-    #[must_use]
-    pub fn tool(&self) -> Option<Tool> {
-        match self {
-            Self::Child { .. } | Self::Noop(_) => None,
-            Self::Miopen(device) => Some(device.tool()),
-        }
-    }
-}
-
-/// An eval worker: one device, one queue.
-#[derive(Clone, Debug)]
+/// An eval worker: one evaluator, one queue.
+#[derive(Clone)]
 pub struct Config {
     /// For logs.
     pub worker: String,
-    pub device: DeviceSpec,
+    pub evaluator: Arc<dyn Evaluator>,
     /// Jobs held at a time: one on the device, the others on their way to it or to the store.
     pub prefetch: u16,
     pub limits: Limits,
@@ -84,17 +32,11 @@ pub struct Config {
 impl Config {
     /// The usual values.
     #[must_use]
-    pub fn new(worker: impl Into<String>, device: DeviceSpec) -> Self {
-        let prefetch = match device {
-            DeviceSpec::Child { .. } => 4,
-            DeviceSpec::Noop(_) => 128,
-            // One on the GPU, one with its kernels on their way.
-            DeviceSpec::Miopen(_) => 2,
-        };
+    pub fn new(worker: impl Into<String>, evaluator: Arc<dyn Evaluator>) -> Self {
         Self {
             worker: worker.into(),
-            device,
-            prefetch,
+            prefetch: evaluator.prefetch(),
+            evaluator,
             limits: Limits::default(),
             artifact_cache_bytes: 256 << 20,
             patience: Duration::from_secs(300),

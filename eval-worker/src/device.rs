@@ -5,9 +5,11 @@ mod bindings;
 pub mod gpu;
 pub mod host;
 mod image;
+pub mod info;
 
 use bluefin_common::artifact::Launch;
-use bluefin_common::outcome::{DeviceState, Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::outcome::DeviceState;
 use bluefin_common::target::Target;
 
 use crate::timing::{Caches, Sample};

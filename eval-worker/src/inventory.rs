@@ -8,7 +8,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use bluefin_common::target::Target;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -18,43 +18,12 @@ use crate::device::host::HostDevice;
 use crate::supervisor::ChildConfig;
 
 pub use self::placement::allowed_cpus;
+pub use crate::device::info::{DeviceInfo, Listing};
 
 /// How long a driver may take to tell what it has: with many GPUs it needs seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes read of an answer.
 const ANSWER: usize = 1 << 20;
-
-/// A device as it is found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceInfo {
-    /// `cuda:0`, `hip:1`, `host`: interface and number.
-    pub device: String,
-    /// Model.
-    pub name: String,
-    pub target: String,
-    pub memory_bytes: u64,
-    /// Version of the kernel's driver; empty where it does not tell.
-    pub driver: String,
-    /// Version of the library that it is driven through.
-    pub runtime: String,
-    /// Highest clock of the compute units.
-    pub clock_mhz: Option<u32>,
-    pub memory_clock_mhz: Option<u32>,
-    /// Compute and memory partition, for GPUs that have them.
-    pub partition: Option<String>,
-    /// Empty where the device has none.
-    pub uuid: String,
-    /// PCI address.
-    pub pci: String,
-}
-
-/// What one interface finds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listing {
-    pub devices: Vec<DeviceInfo>,
-    /// What was tried and is not used, and why.
-    pub notes: Vec<String>,
-}
 
 /// All devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -189,7 +158,7 @@ impl Inventory {
         devices.iter().zip(cpus).map(place).collect()
     }
 
-    /// The same without a place.
+    /// How to start the child of `device`: `child` with that one device to see.
     fn child_of(&self, device: &DeviceInfo, mut child: ChildConfig) -> ChildConfig {
         let (interface, number) = device.device.split_once(':').unwrap_or((&device.device, "0"));
         let name = if interface == "host" { "host".to_string() } else { format!("{interface}:0") };

@@ -1,7 +1,7 @@
 //! Where the buffers of a problem lie in one piece of memory, with guards between them that show an over-run.
 
-use bluefin_common::artifact::{Buffer, Role};
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::task::{Buffer, Role};
 
 use crate::elements::{Random, fill_poison, fill_random, is_supported};
 

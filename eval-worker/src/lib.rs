@@ -1,5 +1,5 @@
-//! The eval worker: consumes eval jobs, checks and times their candidates in one child process per device, and stores the
-//! outcome.
+//! The eval worker: consumes eval jobs, has their candidates checked and timed by an [`Evaluator`], and stores the outcome. On
+//! a device that is one child process per device.
 #![deny(unsafe_code)]
 
 mod check;
@@ -7,19 +7,27 @@ pub mod child;
 mod config;
 mod device;
 mod elements;
+mod evaluator;
 pub mod inventory;
 mod layout;
 mod metrics;
-mod miopen;
 mod protocol;
 mod supervisor;
 pub mod timing;
 mod worker;
 
-pub use config::{Config, DeviceSpec};
+pub use config::Config;
+pub use evaluator::artifacts::Artifact;
+pub use evaluator::assignment::Assignment;
+pub use evaluator::device::DeviceChild;
+pub use evaluator::miopen::MiopenDevice;
+pub use evaluator::noop::Noop;
+pub use evaluator::probe::{Probe, ProbeError};
+pub use evaluator::stop::Stop;
+pub use evaluator::{Evaluated, Evaluator, Running};
 pub use metrics::Metrics;
-pub use miopen::{MiopenDevice, ProbeError};
 pub use protocol::Identity;
 pub use protocol::Spent;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Translators, Work};
-pub use worker::{Error, run, run_all};
+pub use worker::Error;
+pub use worker::quarantine::{run, run_all};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::session::Stage;
 use prometheus::{
     Counter, CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,

@@ -6,8 +6,10 @@ use std::io::{self, Read, Write};
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use bluefin_common::artifact::{Prepared, Task};
-use bluefin_common::outcome::{DeviceState, Failure, Timing};
+use bluefin_common::artifact::Built;
+use bluefin_common::failure::Attempt;
+use bluefin_common::outcome::{DeviceState, Timing};
+use bluefin_common::task::Task;
 use bluefin_common::wire::{self, Message, WireError};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -21,16 +23,16 @@ pub const MAX_FRAME: usize = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// The first request.
-    Start { place: Place },
+    Start { cpus: Cpus },
     /// Compiles code into what the device loads at once. One frame follows: the code.
     Translate,
     /// Makes `task` the current one. One frame follows: the reference's artifact.
     Prepare { task: Task, seed: u64, limits: Limits },
     /// Checks and times candidates of the current task one after the other. Their artifacts follow, a frame each.
-    Evaluate { candidates: Vec<Prepared>, incumbent_ms: Option<f64>, limits: Limits },
+    Evaluate { candidates: Vec<Built>, incumbent_ms: Option<f64>, limits: Limits },
     /// Checks candidates of the current task and times them against each other. Their artifacts follow, a frame each.
     /// `careful`: one sample at a time, so that it is known whose failure it was if there is one.
-    PlayOff { candidates: Vec<Prepared>, seed: u64, careful: bool, limits: Limits },
+    PlayOff { candidates: Vec<Built>, seed: u64, careful: bool, limits: Limits },
 }
 
 /// From the child to its worker.
@@ -46,13 +48,13 @@ pub enum Reply {
     /// child down.
     Evaluated {
         candidate: u32,
-        result: Result<Timing, Failure>,
+        result: Attempt<Timing>,
         spent: Spent,
         /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
         spin_ms: Option<f64>,
     },
     /// To [`Request::Prepare`]. `tainted` as in [`Reply::Done`].
-    Prepared { result: Result<(), Failure>, tainted: bool, spent: Spent },
+    Prepared { result: Attempt<()>, tainted: bool, spent: Spent },
     /// The end of [`Request::Evaluate`] and [`Request::PlayOff`]. Candidates without a result were not reached, or were timed
     /// together when that failed.
     Done {
@@ -67,7 +69,7 @@ pub enum Reply {
 
 /// Which CPUs a child runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum Cpus {
     /// This one, or the last one allowed: samples are best taken on one CPU.
     One(Option<u32>),
     /// All but those, which are others' to take samples on.
@@ -118,20 +120,20 @@ pub struct Identity {
 /// What a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    pub step: Step,
+    pub phase: Phase,
     /// Index of the candidate within its request; `None`: several of them.
     pub candidate: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
+pub enum Phase {
     Load,
     Check,
     Time,
 }
 
 /// For failure details: "while it was loaded".
-impl fmt::Display for Step {
+impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "while it was loaded",
@@ -143,7 +145,7 @@ impl fmt::Display for Step {
 
 impl Message for Request {
     const KIND: u8 = 32;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "request to a device's child process";
 }
 
@@ -245,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_ends_agree() {
-        let request = Request::Start { place: Place::One(Some(3)) };
+        let request = Request::Start { cpus: Cpus::One(Some(3)) };
         let mut pipe = Vec::new();
         send(&mut pipe, &request, &[b"code"]).await.unwrap();
         let mut input = pipe.as_slice();
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(wire::decode::<Request>(&message).unwrap(), request);
         assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"code");
 
-        let reply = Reply::Working(Activity { step: Step::Check, candidate: Some(7) });
+        let reply = Reply::Working(Activity { phase: Phase::Check, candidate: Some(7) });
         let mut pipe = Vec::new();
         write_frame(&mut pipe, &wire::encode(&reply).unwrap()).unwrap();
         let mut input = pipe.as_slice();

@@ -1,148 +1,38 @@
 //! The parent's side of a device: a child that runs candidates, and a new one whenever a candidate takes it down.
 
+mod config;
+mod error;
 mod process;
 mod translators;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use bluefin_common::artifact::{Prepared, Task};
+use bluefin_common::artifact::Built;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::outcome::{DeviceState, Timing};
+use bluefin_common::session::Stage;
+use bluefin_common::task::Task;
 use bluefin_common::wire;
 use bytes::Bytes;
 
-use self::process::{ChildProcess, Lost, Patience};
+use self::config::TRIES;
+pub use self::config::{ChildConfig, Deadlines};
+pub use self::error::DeviceError;
+use self::process::{ChildProcess, Lost};
 pub use self::translators::Translators;
 use crate::metrics::Metrics;
-use crate::protocol::{Identity, Place, Reply, Request, Spent};
-use crate::timing::{Limits, MAX_PREPARATION, better};
+use crate::protocol::{Cpus, Identity, Reply, Request, Spent};
+use crate::timing::{Limits, better};
 
-/// Tries to start a child, to run a reference, or to go on where memory was short, before it is given up.
-const TRIES: u32 = 3;
 /// Between tries to start a child.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How to start a child, and how long to wait for it.
-#[derive(Clone, Debug)]
-pub struct ChildConfig {
-    /// Program and arguments: something that calls [`crate::child::main`].
-    pub command: Vec<OsString>,
-    /// The CPU that it runs on; the last one allowed by default.
-    pub cpu: Option<u32>,
-    /// CPUs that children of this machine run on: all others are for translators.
-    pub taken_cpus: Vec<u32>,
-    /// Processes that compile code ahead; none for a device that loads what compile workers make at once.
-    pub translators: usize,
-    /// Variables of the child's environment that are set, or removed: which devices it sees.
-    pub environment: Vec<(&'static str, Option<String>)>,
-    /// UUID of the device that it must have; empty if any will do.
-    pub uuid: String,
-    pub deadlines: Deadlines,
-    /// What the files that tell of control groups are below: `/`.
-    pub root: PathBuf,
-}
-
-impl ChildConfig {
-    /// A child that needs nothing said.
-    #[must_use]
-    pub fn new(command: Vec<OsString>, deadlines: Deadlines) -> Self {
-        Self {
-            command,
-            cpu: None,
-            taken_cpus: Vec::new(),
-            translators: 0,
-            environment: Vec::new(),
-            uuid: String::new(),
-            deadlines,
-            root: PathBuf::from("/"),
-        }
-    }
-}
-
-/// Times that a candidate may take as long as it may be silent: to be loaded, to run, to run again where something is wrong, and
-/// for the six samples that are taken whatever the budget.
-const STEPS: u32 = 9;
-
-/// How long a child may be silent. How long it may take for a result follows from that and from the timing protocol.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadlines {
-    /// After it was started.
-    pub start: Duration,
-    /// While it makes inputs and runs the reference, which may be slow.
-    pub reference: Duration,
-    /// While it loads a candidate, or between two of its launches.
-    pub step: Duration,
-    /// The same as a multiple of the best known time, if that is longer.
-    pub step_of_incumbent: f64,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self {
-            start: Duration::from_secs(20),
-            reference: Duration::from_secs(120),
-            step: Duration::from_secs(10),
-            step_of_incumbent: 20.0,
-        }
-    }
-}
-
-impl Deadlines {
-    fn step(&self, incumbent_ms: Option<f64>) -> Duration {
-        let of_incumbent = incumbent_ms.unwrap_or_default() * self.step_of_incumbent / 1000.0;
-        Duration::try_from_secs_f64(of_incumbent).map_or(self.step, |of_incumbent| self.step.max(of_incumbent))
-    }
-
-    fn of_start(&self) -> Patience {
-        Patience { silence: self.start, result: self.start }
-    }
-
-    fn of_translation(&self) -> Patience {
-        Patience { silence: self.reference, result: self.reference }
-    }
-
-    /// Inputs are made, then the reference runs.
-    fn of_reference(&self) -> Patience {
-        Patience { silence: self.reference, result: self.reference * 2 }
-    }
-
-    /// Of one candidate, or of `together` candidates whose results come at the same time.
-    fn of_candidates(&self, together: usize, incumbent_ms: Option<f64>, limits: &Limits) -> Patience {
-        let silence = self.step(incumbent_ms);
-        let budget = Duration::try_from_secs_f64(limits.sample_budget_ms / 1000.0).unwrap_or_default();
-        let one = silence.saturating_mul(STEPS).saturating_add(budget).saturating_add(MAX_PREPARATION);
-        Patience { silence, result: one.saturating_mul(u32::try_from(together).unwrap_or(u32::MAX)) }
-    }
-}
-
-/// The device can not be used at all, whatever the candidate.
-#[derive(Debug, thiserror::Error)]
-pub enum DeviceError {
-    #[error("child process {command:?}: {reason}")]
-    Start { command: OsString, reason: String },
-    #[error("the device does not answer: its child was {reason}")]
-    Silent { reason: String },
-    #[error("process {pid} can not be killed: it waits in the kernel for a device that does not answer")]
-    Stuck { pid: u32 },
-    #[error("device: found {found:?}, expected {expected:?}")]
-    Changed { found: Box<Identity>, expected: Box<Identity> },
-    #[error("device: gone, or not to be used any more: {reason}")]
-    Lost { reason: String },
-    #[error(
-        "the kernel killed the device's child process for want of memory, which is no candidate's fault: {short_of}. Allow \
-         more memory, or run less beside it, such as fewer compilers"
-    )]
-    Killed { short_of: String },
-}
 
 /// A candidate that can be run.
 #[derive(Clone, Debug)]
 pub struct Runnable {
-    pub prepared: Prepared,
-    /// Its artifact.
+    pub built: Built,
+    /// Its one code object.
     pub code: Bytes,
     /// What is loaded in its place, if it was translated.
     pub image: Option<Bytes>,
@@ -241,7 +131,7 @@ impl DeviceWorker {
     ///
     /// # Errors
     /// If no child can be started any more. No candidate is to blame.
-    pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Result<Timing, Failure>>, DeviceError> {
+    pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Attempt<Timing>>, DeviceError> {
         let start = Instant::now();
         let mut results = vec![None; work.candidates.len()];
         let mut tries = 0;
@@ -263,7 +153,7 @@ impl DeviceWorker {
     async fn evaluate_open(
         &mut self,
         work: &Work<'_>,
-        results: &mut [Option<Result<Timing, Failure>>],
+        results: &mut [Option<Attempt<Timing>>],
     ) -> Result<(), DeviceError> {
         let mut incumbent_ms = results.iter().flatten().fold(work.incumbent_ms, better);
         // Times that something was lost that is nobody's.
@@ -349,14 +239,14 @@ impl DeviceWorker {
         let candidates: Vec<&Runnable> = open.iter().filter_map(|index| work.candidates.get(*index)).collect();
         let codes: Vec<&[u8]> = candidates.iter().map(|candidate| candidate.loaded().as_ref()).collect();
         let limits = work.limits;
-        let candidates = candidates.iter().map(|candidate| candidate.prepared.clone()).collect();
+        let candidates = candidates.iter().map(|candidate| candidate.built.clone()).collect();
         let request = match work.stage {
             Stage::Perf => Request::Evaluate { candidates, incumbent_ms, limits },
             Stage::Find => Request::PlayOff { candidates, seed: work.seed, careful, limits },
         };
         let together = if work.stage == Stage::Find { open.len() } else { 1 };
-        let patience = self.config.deadlines.of_candidates(together, incumbent_ms, &limits);
-        match child.ask(&request, &codes, patience).await? {
+        let wait = self.config.deadlines.of_candidates(together, incumbent_ms, &limits);
+        match child.ask(&request, &codes, wait).await? {
             Reply::Done { tainted, state, spent } => {
                 child.spent += spent;
                 self.state = state;
@@ -383,8 +273,8 @@ impl DeviceWorker {
                 return Ok(Ok(child));
             }
             child.task = None;
-            let patience = self.config.deadlines.of_reference();
-            let reply = child.ask(&request, &[work.reference.as_ref()], patience).await;
+            let wait = self.config.deadlines.of_reference();
+            let reply = child.ask(&request, &[work.reference.as_ref()], wait).await;
             if let Ok(Reply::Prepared { spent, .. }) = &reply {
                 self.account(*spent);
             }
@@ -435,7 +325,7 @@ impl DeviceWorker {
         loop {
             tries += 1;
             self.metrics.child_started();
-            match ChildProcess::start(&self.config, Place::One(self.config.cpu)).await {
+            match ChildProcess::start(&self.config, Cpus::One(self.config.cpu)).await {
                 Ok(child) if !self.config.uuid.is_empty() && child.device.uuid != self.config.uuid => {
                     let expected = Identity { uuid: self.config.uuid.clone(), ..child.device.clone() };
                     return Err(DeviceError::Changed {
@@ -461,28 +351,4 @@ impl DeviceWorker {
 
 fn of_reference(failure: &Failure) -> Failure {
     Failure::new(failure.kind, format!("the reference failed: {}", failure.detail))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deadlines_grow_with_the_incumbent() {
-        let deadlines = Deadlines::default();
-        assert_eq!(deadlines.step(None), Duration::from_secs(10));
-        assert_eq!(deadlines.step(Some(1.0)), Duration::from_secs(10));
-        assert_eq!(deadlines.step(Some(2000.0)), Duration::from_secs(40));
-        assert_eq!(deadlines.step(Some(f64::NAN)), Duration::from_secs(10));
-    }
-
-    #[test]
-    fn a_candidate_has_a_limit_that_follows_from_the_protocol() {
-        let deadlines = Deadlines { step: Duration::from_secs(1), ..Deadlines::default() };
-        let limits = Limits { sample_budget_ms: 500.0, ..Limits::default() };
-        let seconds = |together, limits| deadlines.of_candidates(together, None, &limits).result.as_secs_f64();
-        assert_eq!([1, 4].map(|together| seconds(together, limits)), [12.5, 50.0]);
-        assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 12.0);
-        assert!(seconds(usize::MAX, limits) > 1e6);
-    }
 }

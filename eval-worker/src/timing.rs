@@ -35,13 +35,14 @@ mod warm_up;
 
 use std::time::Duration;
 
-use bluefin_common::outcome::{Failure, Timing};
+use bluefin_common::failure::Attempt;
+use bluefin_common::outcome::Timing;
 use serde::{Deserialize, Serialize};
 
 pub use clock::ClockWatch;
 pub use cooling::{Caches, Cooling};
 pub use measure::{measure, measure_by};
-pub use play_off::play_off;
+pub use play_off::{Rounds, play_off};
 pub use recorded::Recorded;
 pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
@@ -71,7 +72,7 @@ pub struct StopRule {
     pub probes: usize,
     /// Probes slower than this many times the incumbent end a candidate.
     pub prune: f64,
-    /// The same for kernels below 0.05 ms, whose probes are noisier.
+    /// What takes the place of `prune` for kernels below 0.05 ms, whose probes are noisier.
     pub prune_short: f64,
     /// A first probe slower than this many times the incumbent needs no second.
     pub hopeless: f64,
@@ -139,7 +140,7 @@ pub trait Sampler {
 
 /// The better of the best time so far and that of `result`, where it was measured to the end; milliseconds.
 #[must_use]
-pub fn better(best_ms: Option<f64>, result: &Result<Timing, Failure>) -> Option<f64> {
+pub fn better(best_ms: Option<f64>, result: &Attempt<Timing>) -> Option<f64> {
     match result {
         Ok(timing) if !timing.pruned => Some(best_ms.map_or(timing.median_ms, |best| best.min(timing.median_ms))),
         _ => best_ms,

@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use bluefin_common::db::find_db::{FindDb, FindEntry};
-use bluefin_common::db::kernel_db::{KernelName, KernelReader};
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::db::solvers::Solvers;
-use bluefin_common::outcome::Candidate;
 use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
-use bluefin_common::spec::{Bundle, KernelSpec};
 use bluefin_common::target::Target;
+use bluefin_miopen::db::find_db::{FindDb, FindEntry};
+use bluefin_miopen::db::kernel_db::{KernelName, KernelReader};
+use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::solvers::Solvers;
 use serde::Serialize;
 
 use crate::db::name::DbKind;
@@ -22,8 +20,17 @@ pub struct Databases {
     find: Vec<FindDb>,
     perf: Vec<PerfDb>,
     kernels: Option<HashSet<KernelName>>,
-    specs: Vec<KernelSpec>,
     target: Option<Target>,
+}
+
+/// What is known of solvers that are not MIOpen's own.
+pub trait OwnSolvers {
+    /// Whether `solver` is one of them that has params to choose.
+    fn is_tunable(&self, solver: &str) -> bool;
+
+    /// What the code objects of `solver` are called that would do for `problem` on `target`; none where it is not one of them, or
+    /// not for this problem. `params` are those that a perf db holds; `None`: the default ones.
+    fn kernels(&self, solver: &str, params: Option<&str>, problem: &Problem, target: &Target) -> Vec<KernelName>;
 }
 
 /// Whether something that a problem needs is there.
@@ -124,16 +131,20 @@ impl Databases {
         !self.find.is_empty()
     }
 
-    /// Says what they have of `problems`, each with how often it is asked for.
+    /// Whether one of them tells which code objects there are.
     #[must_use]
-    pub fn coverage(mut self, problems: &[(Problem, u64)]) -> Coverage {
-        if self.kernels.is_some() {
-            self.specs = Bundle::shipped().iter().filter_map(|bundle| KernelSpec::load(bundle).ok()).collect();
-        }
+    pub fn has_kernel_db(&self) -> bool {
+        self.kernels.is_some()
+    }
+
+    /// Says what they have of `problems`, each with how often it is asked for. `own` is asked for solvers that MIOpen may not
+    /// know.
+    #[must_use]
+    pub fn coverage(&self, problems: &[(Problem, u64)], own: Option<&dyn OwnSolvers>) -> Coverage {
         let mut rows = Vec::new();
         let mut not_convolutions = 0;
         for (problem, count) in problems {
-            match self.row(problem, *count) {
+            match self.row(problem, *count, own) {
                 Some(row) => rows.push(row),
                 None => not_convolutions += 1,
             }
@@ -151,7 +162,7 @@ impl Databases {
         }
     }
 
-    fn row(&self, problem: &Problem, count: u64) -> Option<Row> {
+    fn row(&self, problem: &Problem, count: u64, own: Option<&dyn OwnSolvers>) -> Option<Row> {
         let Problem::Conv(conv) = problem else { return None };
         let key = FindDbKey::from(conv);
         let text = key.to_string();
@@ -159,16 +170,17 @@ impl Databases {
         let winner = entries.and_then(|entries| fastest(entries));
         let perf_key = PerfDbKey::from(&key);
         let params = winner.and_then(|winner| self.params(&perf_key, &winner.solver));
+        let is_tunable =
+            |solver: &str| Solvers::shipped().is_tunable(solver) || own.is_some_and(|own| own.is_tunable(solver));
         let params_presence = match winner {
             None => Presence::Unknown,
             Some(_) if params.is_some() => Presence::Present,
-            Some(winner) if !Solvers::shipped().is_tunable(&winner.solver) && !self.is_ours(&winner.solver) => {
-                Presence::NotNeeded
-            }
+            Some(winner) if !is_tunable(&winner.solver) => Presence::NotNeeded,
             Some(_) if self.perf.is_empty() => Presence::Unknown,
             Some(_) => Presence::Missing,
         };
-        let kernel = winner.map_or(Presence::Unknown, |winner| self.kernel(problem, &winner.solver, params));
+        let names = |winner: &FindEntry| Some(own?.kernels(&winner.solver, params, problem, self.target.as_ref()?));
+        let kernel = self.kernel(&winner.and_then(names).unwrap_or_default());
         let find = if winner.is_some() { Presence::Present } else { Presence::Missing };
         let missing = [find, params_presence, kernel].contains(&Presence::Missing);
         Some(Row {
@@ -189,32 +201,14 @@ impl Databases {
         self.perf.iter().find_map(|db| db.records.get(key)?.get(solver)).map(|params| &**params)
     }
 
-    /// Whether it is a tunable solver of a kernel that bluefin ships.
-    fn is_ours(&self, solver: &str) -> bool {
-        self.specs.iter().any(|spec| spec.solver(solver).is_some_and(|solver| solver.is_tunable()))
-    }
-
-    /// Whether the winner's code object is there, as far as bluefin built it.
-    fn kernel(&self, problem: &Problem, solver: &str, params: Option<&str>) -> Presence {
-        let (Some(kernels), Some(target)) = (&self.kernels, &self.target) else { return Presence::Unknown };
-        let names = self.specs.iter().filter_map(|spec| {
-            let known = spec.solver(solver)?;
-            let params = match params {
-                Some(text) => known.parse_params(text)?,
-                None => known.default_candidate().params,
-            };
-            let scope = spec.scope(problem, target).ok()??;
-            let build = spec.build(&Candidate { solver: solver.to_string(), params }, &scope).ok()?;
-            Some(KernelName::new(&spec.source, &build.defines, target))
-        });
-        let mut presence = Presence::Unknown;
-        for name in names {
-            if kernels.contains(&name) {
-                return Presence::Present;
-            }
-            presence = Presence::Missing;
+    /// Whether one of the code objects is there that would do.
+    fn kernel(&self, names: &[KernelName]) -> Presence {
+        match &self.kernels {
+            None => Presence::Unknown,
+            Some(_) if names.is_empty() => Presence::Unknown,
+            Some(kernels) if names.iter().any(|name| kernels.contains(name)) => Presence::Present,
+            Some(_) => Presence::Missing,
         }
-        presence
     }
 }
 

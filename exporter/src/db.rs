@@ -6,6 +6,7 @@ pub mod diff;
 mod error;
 mod merge;
 pub mod name;
+pub(crate) mod policy;
 pub mod query;
 mod source;
 mod sources;
@@ -13,7 +14,8 @@ mod write;
 
 pub use convert::{ConvertReport, convert};
 pub use error::DbError;
-pub use merge::{MergeReport, MergeRequest, Policy, merge};
+pub use merge::{MergeReport, MergeRequest, merge};
+pub use policy::Policy;
 pub use source::{Content, Source};
 pub use write::{Destination, LeftOut, Written};
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::{Refused, WriteError};
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
-use bluefin_common::spec::SpecError;
 use bluefin_common::store::StoreError;
 use bluefin_common::wire::WireError;
+use bluefin_miopen::db::{Refused, WriteError};
+use bluefin_spec::SpecError;
 
 /// Why an export wrote nothing.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +33,6 @@ pub enum ExportError {
     File(#[from] FileError),
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("{}: {source}", path.display())]
-    Json { path: PathBuf, source: serde_json::Error },
     #[error("part of the export ended early: {reason}")]
     Task { reason: String },
 }
@@ -51,7 +49,6 @@ impl ExportError {
             | Self::SpecBytes { .. }
             | Self::Spec { .. }
             | Self::Refused(_)
-            | Self::Json { .. }
             | Self::Task { .. } => false,
         }
     }

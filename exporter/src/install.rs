@@ -8,10 +8,10 @@ pub use version::{MiopenVersion, PerfForm, RocmVersion, Versions, system_folder}
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::kernel_db::{KernelHead, KernelReader};
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::db::{ReadError, WriteError};
 use bluefin_common::files::FileError;
+use bluefin_miopen::db::kernel_db::{KernelHead, KernelReader};
+use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::{ReadError, WriteError};
 use tempfile::TempDir;
 
 use crate::db::name::{DbKind, Device, Form};

@@ -1,7 +1,8 @@
 //! The exporter: folds outcomes into the databases that MIOpen reads, and into `winners.json`; reads such files back.
 //!
-//! [`export`](export()) is the whole of it: stream the outcomes, fold them into [`Records`](fold::Records) (pure), write
-//! every file beside its place, then put all in place. The formats are those of [`bluefin_common::db`].
+//! [`export`](export()) is the whole of it: stream the outcomes, fold them into the records of every [`Format`](format::Format)
+//! that is asked for (pure), write every file beside its place, then put all in place. The formats of MIOpen's databases are
+//! those of [`bluefin_miopen::db`].
 #![forbid(unsafe_code)]
 
 pub mod coverage;
@@ -10,17 +11,18 @@ pub mod doctor;
 mod error;
 mod export;
 pub mod fold;
+pub mod format;
+mod formats;
 pub mod install;
-mod kernels;
-mod library;
 mod metrics;
+mod output;
+mod previous;
 pub mod release;
-mod specs;
 mod stream;
 pub mod summary;
-mod winners;
 
 pub use error::ExportError;
-pub use export::{ExportReport, ExportRequest, ExportedFile, export};
-pub use library::Library;
+pub use export::{ExportReport, ExportRequest, export};
+pub use formats::{FormatName, UnknownFormat, chosen, formats};
 pub use metrics::Metrics;
+pub use output::{ExportedFile, Output};

@@ -16,14 +16,11 @@ pub use databases::Databases;
 pub use error::ReleaseError;
 pub use merge::{Contribution, Merged, Policy, merge};
 
-use bluefin_common::digest::Digest;
+use bluefin_common::digest::{self, Digest};
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_common::wire::Message;
 use serde::{Deserialize, Serialize};
-
-/// Keeps digests of manifests apart from digests of anything else; changes when their form does.
-const DIGEST_DOMAIN: &str = "bluefin 2026 release manifest 1";
 
 /// Name of a release or a channel. The rule is that of session names.
 pub type ReleaseName = SessionName;
@@ -76,7 +73,7 @@ impl Manifest {
     pub fn digest(&self) -> Digest {
         // It serializes without maps and floats: there is one way to write it, and none to fail.
         let bytes = serde_json::to_vec(self).unwrap_or_default();
-        Digest::of_parts(DIGEST_DOMAIN, [bytes.as_slice()])
+        Digest::of_parts(digest::RELEASE, [bytes.as_slice()])
     }
 
     /// Whether both say the same, though at another time.

@@ -1,19 +1,19 @@
 //! Outcomes streamed group by group, so that memory stays bounded however large a session is: the next slice is fetched
 //! while those before it are folded on other threads.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use bluefin_common::job::GroupId;
-use bluefin_common::miopen::Tool;
 use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use tokio::task::JoinHandle;
 
 use crate::error::ExportError;
-use crate::library::Library;
-use crate::specs::Specs;
+use crate::fold::{Fold, Group, Warnings};
+use crate::previous::Specs;
 
 /// Most groups fetched at a time.
 const MAX_GROUPS: usize = 500;
@@ -24,73 +24,84 @@ const CANDIDATES: usize = 20_000;
 /// Slices in the hands of the fold at a time.
 const IN_FLIGHT: usize = 3;
 
+/// What came of folding.
+#[derive(Debug)]
+pub(crate) struct Folded<F> {
+    pub records: F,
+    pub warnings: Warnings,
+    /// How many outcomes there are, of problems that were not asked for too.
+    pub outcomes: u64,
+}
+
 /// Outcomes of some groups, with what it takes to fold them.
-pub(crate) struct Slice {
+struct Slice<F> {
     session: Arc<Session>,
     specs: Specs,
     outcomes: Vec<Outcome>,
+    only: Option<Arc<HashSet<Problem>>>,
+    records: F,
 }
 
-/// One group.
-#[derive(Clone, Copy)]
-pub(crate) struct Group<'a> {
-    pub library: Library<'a>,
-    /// At least one.
-    pub outcomes: &'a [Outcome],
-}
-
-impl Slice {
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
-    }
-
-    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+impl<F: Fold> Slice<F> {
+    fn fold(mut self) -> (F, Warnings) {
+        let mut warnings = Warnings::new();
         // Cheaper than the group's digest, and the same.
-        let groups = self.outcomes.chunk_by(|a, b| a.job.spec == b.job.spec && a.job.problem == b.job.problem);
-        groups.filter_map(|outcomes| {
-            let job = &outcomes.first()?.job;
-            let library = match Tool::of_toolchain(&job.toolchain) {
-                Some(tool) => Library::Miopen(tool),
-                None => Library::Spec(self.specs.get(job.spec)?),
-            };
-            Some(Group { library, outcomes })
-        })
+        let groups = self.outcomes.chunk_by_mut(|a, b| a.job.spec == b.job.spec && a.job.problem == b.job.problem);
+        let is_asked_for = |outcomes: &&mut [Outcome]| match (&self.only, outcomes.first()) {
+            (Some(only), Some(outcome)) => only.contains(&outcome.job.problem),
+            (None, _) | (_, None) => true,
+        };
+        for outcomes in groups.filter(is_asked_for) {
+            self.specs.complete(&self.session, outcomes);
+            if let Some(group) = Group::new(&self.session, outcomes) {
+                self.records.add(&group, &mut warnings);
+            }
+        }
+        (self.records, warnings)
     }
 }
 
-/// Folds all outcomes of `groups`: `fold` runs on other threads, once for each slice; `take` gets what it returns, in the
-/// order of the groups. Returns the number of outcomes.
-pub(crate) async fn fold<T: Send + 'static>(
+/// Folds the outcomes of `groups`, all or `only` those of some problems, into records that begin as `empty` makes them: each
+/// slice on another thread, then all in the order of the groups.
+pub(crate) async fn fold<F: Fold>(
     store: &dyn Store,
     session: &Session,
     groups: &[GroupId],
-    fold: impl Fn(Slice) -> T + Clone + Send + 'static,
-    mut take: impl FnMut(T),
-) -> Result<u64, ExportError> {
+    only: Option<Arc<HashSet<Problem>>>,
+    empty: impl Fn() -> F,
+) -> Result<Folded<F>, ExportError> {
     let session = Arc::new(session.clone());
     let mut specs = Specs::default();
-    let mut folding: VecDeque<JoinHandle<T>> = VecDeque::new();
-    let (mut rest, mut size, mut total) = (groups, FIRST_GROUPS, 0);
+    let mut folded = Folded { records: empty(), warnings: Warnings::new(), outcomes: 0 };
+    let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
+    let (mut rest, mut size) = (groups, FIRST_GROUPS);
     while !rest.is_empty() {
         let (next, after) = rest.split_at(size.min(rest.len()));
         rest = after;
         let outcomes = store.outcomes(&session.name, next).await?;
         specs.load(store, &outcomes).await?;
-        total += outcomes.len() as u64;
+        folded.outcomes += outcomes.len() as u64;
         let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
         // Not at once to the largest size: small groups may be followed by large ones.
         size = (next.len() * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
-        let slice = Slice { session: session.clone(), specs: specs.clone(), outcomes };
-        let fold = fold.clone();
-        folding.push_back(tokio::task::spawn_blocking(move || fold(slice)));
+        let (session, specs, only) = (session.clone(), specs.clone(), only.clone());
+        let slice = Slice { session, specs, outcomes, only, records: empty() };
+        folding.push_back(tokio::task::spawn_blocking(move || slice.fold()));
         if folding.len() >= IN_FLIGHT
             && let Some(oldest) = folding.pop_front()
         {
-            take(oldest.await?);
+            folded.take(oldest.await?);
         }
     }
     for slice in folding {
-        take(slice.await?);
+        folded.take(slice.await?);
     }
-    Ok(total)
+    Ok(folded)
+}
+
+impl<F: Fold> Folded<F> {
+    fn take(&mut self, (records, warnings): (F, Warnings)) {
+        self.warnings.extend(warnings);
+        self.records.merge(records, &mut self.warnings);
+    }
 }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::campaign::{Decision, decide};
-use bluefin_common::job::{GroupId, Stage};
-use bluefin_common::outcome::{Candidate, Outcome};
-use bluefin_common::session::Session;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::Decision;
+use bluefin_common::job::GroupId;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::value::Value;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::error::ExportError;
-use crate::library::Library;
-use crate::stream::{self, Slice};
+use crate::fold::{Fold, Group, Warnings};
+use crate::stream;
 
 /// What came of one problem with one kernel spec.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,47 +70,45 @@ fn by_name<S: Serializer>(params: &[(String, Value)], serializer: S) -> Result<S
 
 /// Summarizes the outcomes of one group. `None` if there are none.
 #[must_use]
-pub fn summarize(session: &Session, library: Library<'_>, outcomes: &[Outcome]) -> Option<Summary> {
-    let decision = decide(session, outcomes, |candidate| library.is_default(candidate));
-    of_decision(decision.as_ref(), library, outcomes)
+pub fn summarize(session: &Session, outcomes: &[Outcome]) -> Option<Summary> {
+    Some(Summary::of(&Group::new(session, outcomes)?))
 }
 
-/// The same where the decision is known already.
-pub(crate) fn of_decision(
-    decision: Option<&Decision<'_>>,
-    library: Library<'_>,
-    outcomes: &[Outcome],
-) -> Option<Summary> {
-    let problem = &outcomes.first()?.job.problem;
-    let mut tried = 0;
-    let mut failed: BTreeMap<String, u64> = BTreeMap::new();
-    for outcome in outcomes {
-        if outcome.job.stage == Stage::Perf {
-            tried += outcome.candidates.len() as u64;
+impl Summary {
+    /// Summarizes a group.
+    #[must_use]
+    pub fn of(group: &Group<'_>) -> Self {
+        let mut tried = 0;
+        let mut failed: BTreeMap<String, u64> = BTreeMap::new();
+        for outcome in group.outcomes {
+            if outcome.job.stage == Stage::Perf {
+                tried += outcome.candidates.len() as u64;
+            }
+            for failure in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().err()) {
+                *failed.entry(failure.kind.name().to_string()).or_default() += 1;
+            }
         }
-        for failure in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().err()) {
-            *failed.entry(failure.kind.name().to_string()).or_default() += 1;
+        Self {
+            problem: group.problem.canonical(),
+            label: group.problem.label(),
+            spec: group.description.library.clone(),
+            winner: group.decision.as_ref().and_then(|decision| winner(group, decision)),
+            tried,
+            failed,
         }
     }
-    let winner = decision.and_then(|decision| winner(decision, library, outcomes));
-    Some(Summary {
-        problem: problem.canonical(),
-        label: problem.label(),
-        spec: library.name().to_string(),
-        winner,
-        tried,
-        failed,
-    })
 }
 
-fn winner(decision: &Decision<'_>, library: Library<'_>, outcomes: &[Outcome]) -> Option<Winner> {
+fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
     let winner = decision.winner()?;
     let candidate = &winner.outcome.candidate;
-    let problem = &outcomes.first()?.job.problem;
-    let solver = candidate.solver.as_str();
+    let solver = group.description.solver(&candidate.solver);
+    let name = |index: usize| solver.and_then(|solver| solver.params.get(index)).cloned();
     let params = candidate.params.iter().enumerate();
-    let params = params.map(|(index, value)| (library.param_name(solver, index), value.clone()));
-    let perf = PerfTimes(outcomes);
+    let params = params.map(|(index, value)| (name(index).unwrap_or_else(|| index.to_string()), value.clone()));
+    let default = solver.and_then(|solver| solver.default.clone());
+    let default = default.map(|params| Candidate { solver: candidate.solver.clone(), params });
+    let perf = PerfTimes(group.outcomes);
     let own = perf.of(candidate);
     let over = |other: Option<f64>| Some(other? / own?);
     Some(Winner {
@@ -118,11 +117,11 @@ fn winner(decision: &Decision<'_>, library: Library<'_>, outcomes: &[Outcome]) -
         median_ms: winner.timing.median_ms,
         spread_ms: winner.timing.spread_ms,
         workspace: winner.workspace(),
-        gflops: problem.flops() / (winner.timing.median_ms * 1e6),
+        gflops: group.problem.flops() / (winner.timing.median_ms * 1e6),
         ties: decision.ties,
-        speedup_over_default: over(library.default_candidate(solver).and_then(|default| perf.of(&default))),
+        speedup_over_default: over(default.and_then(|default| perf.of(&default))),
         speedup_over_worst: over(perf.worst()),
-        speedup_over_reference: over(library.reference().and_then(|reference| perf.of(&reference))),
+        speedup_over_reference: over(group.description.reference.as_ref().and_then(|reference| perf.of(reference))),
     })
 }
 
@@ -147,16 +146,25 @@ impl<'a> PerfTimes<'a> {
     }
 }
 
+/// Summaries in the order of their groups.
+#[derive(Default)]
+struct Summaries(Vec<Summary>);
+
+impl Fold for Summaries {
+    fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
+        self.0.push(Summary::of(group));
+    }
+
+    fn merge(&mut self, other: Self, _: &mut Warnings) {
+        self.0.extend(other.0);
+    }
+}
+
 /// Summaries of `groups`, in their order. A group without outcomes has none.
 ///
 /// # Errors
 /// If the store fails, or a kernel spec in it can not be used.
 pub async fn summaries(store: &dyn Store, session: &Session, groups: &[GroupId]) -> Result<Vec<Summary>, ExportError> {
-    let mut all = Vec::with_capacity(groups.len());
-    let fold = |slice: Slice| {
-        let summary = |group: stream::Group<'_>| summarize(slice.session(), group.library, group.outcomes);
-        slice.groups().filter_map(summary).collect::<Vec<_>>()
-    };
-    stream::fold(store, session, groups, fold, |part| all.extend(part)).await?;
+    let Summaries(all) = stream::fold(store, session, groups, None, Summaries::default).await?.records;
     Ok(all)
 }

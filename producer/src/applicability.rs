@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::miopen::fin::Fin;
-use bluefin_common::miopen::place::Place;
-use bluefin_common::miopen::process::Watch;
-use bluefin_common::outcome::Failure;
+use bluefin_common::failure::Failure;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
 use bluefin_common::store::Store;
 use bluefin_common::wire::{self, Message};
+use bluefin_miopen::fin::Fin;
+use bluefin_miopen::place::Place;
+use bluefin_miopen::process::Watch;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 

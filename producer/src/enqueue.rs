@@ -1,16 +1,21 @@
 //! Puts planned jobs into their queues, each once, and only those that are missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::decision::follow_ups;
 use bluefin_common::job::{GroupId, Job, JobId};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::{JobState, Planned, Store};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::PlanError;
+use crate::plan::{Plan, Planning};
+use crate::{Metrics, PlanError};
 
+/// Problems planned at a time: what bounds the memory of a large plan.
+const PROBLEMS: usize = 64;
 /// Jobs recorded in the store by one call.
 const CHUNK: usize = 500;
 /// Publishes under way at a time: what it takes to keep a quorum queue busy while each waits for its confirm.
@@ -36,6 +41,44 @@ pub enum Publish {
     Unfinished,
 }
 
+/// Where jobs go to, and which of them.
+pub struct Ways<'a> {
+    pub store: &'a dyn Store,
+    pub broker: &'a dyn Broker,
+    pub metrics: &'a Metrics,
+    pub publish: Publish,
+}
+
+/// Plans `problems`, each once, and enqueues what is missing. The session is made if there is none of its name.
+///
+/// # Errors
+/// If a session of that name is another one, if it is not known of any problem which solvers apply, or if the store or the
+/// broker fails; the same call continues where this one ended.
+pub async fn enqueue(
+    ways: &Ways<'_>,
+    session: &Session,
+    planning: &dyn Planning,
+    mut problems: Vec<Problem>,
+) -> Result<Plan, PlanError> {
+    let Ways { store, broker, metrics, publish } = *ways;
+    let mut seen = HashSet::new();
+    problems.retain(|problem| seen.insert(problem.clone()));
+    let mut plan = Plan::new(&session.name, planning.selects());
+    let mut enqueuer = Enqueuer::open(store, broker, session, publish).await?;
+    for chunk in problems.chunks(PROBLEMS) {
+        let planned = planning.plan(chunk).await?;
+        let jobs = chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect();
+        enqueuer.enqueue(jobs).await?;
+        metrics.planned(chunk.len() as u64, enqueuer.total());
+        tracing::info!(problems = plan.problems, of = problems.len(), jobs = plan.jobs, "enqueued");
+    }
+    if let Some(advice) = plan.advice() {
+        return Err(PlanError::Unready(advice.clone()));
+    }
+    plan.set_enqueued(enqueuer.total());
+    Ok(plan)
+}
+
 /// Enqueues the jobs of one session.
 pub struct Enqueuer<'a> {
     store: &'a dyn Store,
@@ -49,7 +92,7 @@ impl<'a> Enqueuer<'a> {
     /// Opens the session: creates it, or continues the one of that name.
     ///
     /// # Errors
-    /// If a session of that name exists for another target or other stages, or the store fails.
+    /// If a session of that name exists that tunes otherwise, for another target or in other stages, or the store fails.
     pub async fn open(
         store: &'a dyn Store,
         broker: &'a dyn Broker,
@@ -57,21 +100,15 @@ impl<'a> Enqueuer<'a> {
         publish: Publish,
     ) -> Result<Self, PlanError> {
         let stored = store.create_session(session).await?;
+        if stored.method != session.method {
+            return Err(PlanError::differs(&stored, "tuner", &stored.method, &session.method));
+        }
         if stored.target != session.target {
-            return Err(PlanError::SessionDiffers {
-                session: stored.name.to_string(),
-                what: "target",
-                stored: stored.target.to_string(),
-                asked: session.target.to_string(),
-            });
+            return Err(PlanError::differs(&stored, "target", &stored.target, &session.target));
         }
         if stored.stages != session.stages {
-            return Err(PlanError::SessionDiffers {
-                session: stored.name.to_string(),
-                what: "stages",
-                stored: format!("{:?}", stored.stages),
-                asked: format!("{:?}", session.stages),
-            });
+            let text = |session: &Session| format!("{:?}", session.stages);
+            return Err(PlanError::differs(&stored, "stages", text(&stored), text(session)));
         }
         Ok(Self { store, broker, session: stored, publish, total: Enqueued::default() })
     }
@@ -81,8 +118,8 @@ impl<'a> Enqueuer<'a> {
         &self.session
     }
 
-    /// Enqueues what is missing of `jobs`, which hold all perf jobs of each group they are of. Returns once all of it is
-    /// safe in its queue.
+    /// Enqueues what is missing of `jobs`, which hold all perf jobs of each group they are of, or all rounds of its search so
+    /// far. Returns once all of it is safe in its queue.
     ///
     /// # Errors
     /// If the store or the broker fails; the same call continues where this one ended.
@@ -133,13 +170,13 @@ impl<'a> Enqueuer<'a> {
         Ok(())
     }
 
-    /// The perf jobs of `group` are done: whatever died in between, its find job must follow.
+    /// The perf jobs of `group` are done: whatever died in between, what follows must follow.
     async fn resume(&mut self, group: GroupId, job: &Job) -> Result<(), PlanError> {
         let open = self.store.open_jobs(&self.session.name, group).await?;
         if open > 0 && self.publish == Publish::Unfinished {
             let outcomes = self.store.outcomes(&self.session.name, &[group]).await?;
-            for find in campaign::follow_ups(&self.session, &outcomes) {
-                campaign::publish(self.store, self.broker, &find, now_ms()).await?;
+            for find in follow_ups(&self.session, &outcomes) {
+                campaign::publish(self.store, self.broker, &find, &outcomes, now_ms()).await?;
                 self.total.published += 1;
             }
             return Ok(());

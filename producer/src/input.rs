@@ -13,8 +13,8 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::path::Path;
 
-use bluefin_common::db::perf_db;
 use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, KeyError, PerfDbKey, PerfKeyError, Problem};
+use bluefin_miopen::db::perf_db;
 
 pub use change::Overrides;
 pub use file::{InputError, MAX_FILE, read_bytes};

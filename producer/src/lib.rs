@@ -10,6 +10,7 @@ pub mod library;
 pub mod plan;
 pub mod session;
 pub mod solvers;
+pub mod specs;
 
 mod error;
 mod metrics;

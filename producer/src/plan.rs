@@ -1,120 +1,122 @@
-//! From problems to jobs: which specs apply, which candidates the budget allows, how they are batched.
+//! From problems to jobs. How that is done is a matter of the session's method: each has a [`Planner`], in a file of its own,
+//! and all stand in one list, [`Planners`].
 
-pub mod miopen;
+mod budget;
+pub mod fin;
+pub mod kernels;
+mod miopen;
+pub mod miopendriver;
+mod summary;
 
-use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 
-use bluefin_common::digest::Digest;
-use bluefin_common::job::{Job, Stage};
+use async_trait::async_trait;
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::Session;
-use bluefin_common::spec::{Bundle, KernelSpec, Misfit, SpecError};
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 
 use crate::PlanError;
+use crate::solvers::Choice;
+use crate::specs::Specs;
 
-/// Candidates of one job. Small enough that a job takes seconds and its progress shows; a larger budget adds jobs and
-/// leaves the existing ones as they are.
-pub const BATCH: usize = 8;
+pub use budget::{CandidateBudget, InvalidBudget};
+pub use summary::{ChosenSolvers, LeftOut, Plan, Space};
 
-/// Most specs, and most characters, of the reason why a problem has no candidate.
-const MAX_SPECS: usize = 3;
-const MAX_REASON: usize = 600;
-
-/// How many candidates of each tunable solver are tried for each problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// At most this many, the solver's default among them.
-    Candidates(usize),
-    /// The whole space.
-    All,
+/// What is asked of a plan beside the problems.
+#[derive(Default)]
+pub struct Asked {
+    /// What to tune for. `None`: whatever the session is for.
+    pub target: Option<Target>,
+    /// Stages to plan, in order; none: those of the session.
+    pub stages: Vec<Stage>,
+    /// For planners that take them, [`Planner::takes_specs`].
+    pub specs: Specs,
+    /// Candidates of tuning spaces. Sessions that search have a limit of their own.
+    pub budget: CandidateBudget,
+    /// Which of the solvers of a tool are tuned.
+    pub choice: Choice,
+    /// The problems, as they are named in advice on what to run: ` -t resnet50`.
+    pub hint: String,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self::NORMAL
+/// How problems and a session of one method become jobs.
+#[async_trait]
+pub trait Planner: Send + Sync {
+    /// The method of the sessions that it plans.
+    fn method(&self) -> Method;
+
+    /// What they tune, for people: `MIOpen's solvers`.
+    fn tunes(&self) -> &'static str;
+
+    /// Whether kernel specs are what it plans from.
+    fn takes_specs(&self) -> bool {
+        false
     }
-}
 
-impl Budget {
-    pub const QUICK: Self = Self::Candidates(8);
-    pub const NORMAL: Self = Self::Candidates(16);
-    pub const THOROUGH: Self = Self::Candidates(64);
-
-    fn limit(self) -> usize {
-        match self {
-            Self::Candidates(limit) => limit,
-            Self::All => usize::MAX,
-        }
+    /// The stages of a session whose maker names none.
+    fn stages(&self) -> &'static [Stage] {
+        &Stage::ALL
     }
-}
 
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::QUICK => f.write_str("quick"),
-            Self::NORMAL => f.write_str("normal"),
-            Self::THOROUGH => f.write_str("thorough"),
-            Self::Candidates(limit) => write!(f, "{limit}"),
-            Self::All => f.write_str("all"),
-        }
-    }
-}
-
-/// A text that is no budget.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "budget: found {found:?}, expected quick (8), normal (16), thorough (64), all, or a number of candidates per solver"
-)]
-pub struct InvalidBudget {
-    found: String,
-}
-
-impl FromStr for Budget {
-    type Err = InvalidBudget;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "quick" => Ok(Self::QUICK),
-            "normal" => Ok(Self::NORMAL),
-            "thorough" => Ok(Self::THOROUGH),
-            "all" => Ok(Self::All),
-            number => match number.parse() {
-                Ok(limit) if limit > 0 => Ok(Self::Candidates(limit)),
-                _ => Err(InvalidBudget { found: text.chars().take(80).collect() }),
-            },
-        }
-    }
-}
-
-/// A spec ready to plan with.
-pub struct LoadedSpec {
-    pub bundle: Bundle,
-    pub digest: Digest,
-    pub spec: KernelSpec,
-}
-
-impl LoadedSpec {
-    /// Loads and checks `bundle`.
+    /// Whether `session`, which is to be made, makes sense.
     ///
     /// # Errors
-    /// What is wrong with the spec, and where.
-    pub fn load(bundle: Bundle) -> Result<Self, PlanError> {
-        let spec = KernelSpec::load(&bundle)?;
-        Ok(Self { digest: bundle.digest()?, spec, bundle })
-    }
+    /// [`PlanError::Usage`], in words of the command line.
+    fn check(&self, session: &Session) -> Result<(), PlanError>;
 
-    /// The specs that bluefin ships.
+    /// Gets ready to plan problems of `session`, which need not be in the store yet: holds what is asked against it, and
+    /// looks at what is known. What its jobs name is in the store then.
     ///
     /// # Errors
-    /// Never for a released binary; a test loads them all.
-    pub fn shipped() -> Result<Vec<Self>, PlanError> {
-        Bundle::shipped().into_iter().map(Self::load).collect()
-    }
+    /// [`PlanError::Usage`] and [`PlanError::Unready`] where this can not be planned, or not yet; or the store fails.
+    async fn begin<'a>(
+        &'a self,
+        store: &'a dyn Store,
+        session: &Session,
+        asked: &'a Asked,
+    ) -> Result<Box<dyn Planning + 'a>, PlanError>;
 }
 
-/// The perf jobs of one problem with one spec.
+/// A [`Planner`] at work for a session.
+#[async_trait]
+pub trait Planning: Send + Sync {
+    /// What its plans are a selection of.
+    fn selects(&self) -> Selects;
+
+    /// What comes of each of `problems`, in their order.
+    ///
+    /// # Errors
+    /// If the store fails, or a problem can not be planned for a reason that is not its own.
+    async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError>;
+}
+
+/// What a plan is a selection of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selects {
+    /// Of candidates of tuning spaces. `within` says which for people: `at budget normal`.
+    Candidates { within: String },
+    /// Of solvers, see [`Choice`].
+    Solvers,
+}
+
+/// What comes of a problem.
+#[derive(Clone, Debug)]
+pub enum ProblemPlan {
+    /// Its jobs.
+    Jobs(Vec<PlannedGroup>),
+    /// There are none: no solver applies, and why, in one line.
+    Unsolved(String),
+    /// There are none: of the solvers that apply none was chosen, and why, in one line.
+    PassedOver(String),
+    /// It is not known whether there are any, and what to do about it.
+    Unknown(String),
+}
+
+/// The jobs of a group that can be planned now.
+#[derive(Clone, Debug)]
 pub struct PlannedGroup {
     pub jobs: Vec<Job>,
     /// Candidates in `jobs`.
@@ -123,104 +125,61 @@ pub struct PlannedGroup {
     pub valid: u64,
 }
 
-/// Plans the perf jobs of `problem` for every spec that applies to it. Empty: no solver applies.
-///
-/// # Errors
-/// If an expression of a spec fails for this problem.
-pub fn plan_problem(
-    session: &Session,
-    problem: &Problem,
-    specs: &[LoadedSpec],
-    budget: Budget,
-) -> Result<Vec<PlannedGroup>, PlanError> {
-    let mut groups = Vec::new();
-    for loaded in specs {
-        let group = plan_group(session, problem, loaded, budget)
-            .map_err(|source| PlanError::Problem { problem: problem.to_string(), source: source.into() })?;
-        groups.extend(group.filter(|group| !group.jobs.is_empty()));
+impl PlannedGroup {
+    /// Jobs whose candidates are all that there are.
+    #[must_use]
+    pub fn of(jobs: Vec<Job>) -> Self {
+        let chosen = jobs.iter().map(|job| job.candidates.len() as u64).sum();
+        Self { jobs, chosen, valid: chosen }
     }
-    Ok(groups)
 }
 
-/// Why [`plan_problem`] plans nothing for `problem`, in one line: what is in the way of the specs that are for problems like
-/// it, the nearest first. Specs that are for other architectures are told of where there is none for `target`.
-///
-/// # Errors
-/// If an expression of a spec fails for this problem.
-pub fn why_unsolved<'a>(
-    problem: &Problem,
-    target: &Target,
-    specs: impl IntoIterator<Item = &'a LoadedSpec>,
-) -> Result<String, PlanError> {
-    let mut misfits = Vec::new();
-    for LoadedSpec { spec, .. } in specs {
-        let misfit = spec
-            .misfit(problem, target)
-            .map_err(|source| PlanError::Problem { problem: problem.to_string(), source: source.into() })?;
-        misfits.extend(misfit.filter(|misfit| *misfit != Misfit::Problem).map(|misfit| (&spec.name, misfit)));
-    }
-    if misfits.iter().any(|(_, misfit)| !matches!(misfit, Misfit::Target { .. })) {
-        misfits.retain(|(_, misfit)| !matches!(misfit, Misfit::Target { .. }));
-    }
-    misfits.sort_by_key(|(_, misfit)| misfit.distance());
-    let told: Vec<String> = misfits.iter().take(MAX_SPECS).map(|(name, misfit)| format!("{name} {misfit}")).collect();
-    let mut reason = match problem {
-        _ if !told.is_empty() => told.join("; "),
-        Problem::Kernel(kernel) => {
-            let sizes: Vec<&str> = kernel.sizes.keys().map(String::as_str).collect();
-            format!("no kernel spec is named {} and has the sizes {}", kernel.kernel, sizes.join(" "))
-        }
-        Problem::Conv(_) => "no kernel spec is for convolutions".to_string(),
-        Problem::Gemm(_) => "no kernel spec is for matrix products".to_string(),
-        Problem::BatchNorm(_) => "no kernel spec is for batch norms".to_string(),
-    };
-    if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
-        reason.truncate(end);
-        reason.push('…');
-    }
-    match misfits.len().saturating_sub(MAX_SPECS) {
-        0 => {}
-        more => reason.push_str(&format!("; and {more} more specs do not apply")),
-    }
-    Ok(reason)
-}
+/// The planners that a process knows.
+#[derive(Clone)]
+pub struct Planners(Vec<Arc<dyn Planner>>);
 
-fn plan_group(
-    session: &Session,
-    problem: &Problem,
-    loaded: &LoadedSpec,
-    budget: Budget,
-) -> Result<Option<PlannedGroup>, SpecError> {
-    let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
-    let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
-    for solver in loaded.spec.solvers_for(&scope)? {
-        let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
-        group.valid += candidates.valid;
-        group.chosen += candidates.points.len() as u64;
-        group.jobs.extend(candidates.points.chunks(BATCH).map(|batch| Job {
-            session: session.name.clone(),
-            stage: Stage::Perf,
-            target: session.target.clone(),
-            problem: problem.clone(),
-            spec: loaded.digest,
-            toolchain: loaded.spec.toolchain.to_string(),
-            candidates: batch.to_vec(),
-        }));
+impl Planners {
+    /// Those that bluefin ships.
+    #[must_use]
+    pub fn shipped() -> Self {
+        Self(vec![
+            Arc::new(kernels::Kernels::default()),
+            Arc::new(fin::FinPlanner),
+            Arc::new(miopendriver::MiopenDriverPlanner),
+        ])
     }
-    Ok(Some(group))
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// These and one more, which takes the place of another one for its method.
+    #[must_use]
+    pub fn with(mut self, planner: Arc<dyn Planner>) -> Self {
+        self.0.retain(|known| known.method() != planner.method());
+        self.0.push(planner);
+        self
+    }
 
-    #[test]
-    fn budgets_parse_and_print() {
-        for text in ["quick", "normal", "thorough", "all", "5"] {
-            assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
+    /// The planner of `method`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn get(&self, method: Method) -> Result<&dyn Planner, PlanError> {
+        let found = self.0.iter().find(|planner| planner.method() == method);
+        found.map(|planner| &**planner).ok_or(PlanError::NoPlanner(method))
+    }
+
+    /// Gets ready to plan problems of `session`, or of the one of its name that is in the store.
+    ///
+    /// # Errors
+    /// See [`Planner::begin`].
+    pub async fn begin<'a>(
+        &'a self,
+        store: &'a dyn Store,
+        session: &Session,
+        asked: &'a Asked,
+    ) -> Result<Box<dyn Planning + 'a>, PlanError> {
+        let stored = store.session(&session.name).await?;
+        if let Some(stored) = stored.as_ref().filter(|stored| stored.method != session.method) {
+            return Err(PlanError::differs(stored, "tuner", &stored.method, &session.method));
         }
-        for text in ["", "0", "-1", "some"] {
-            assert!(text.parse::<Budget>().is_err());
-        }
+        self.get(session.method)?.begin(store, stored.as_ref().unwrap_or(session), asked).await
     }
 }

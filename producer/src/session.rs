@@ -76,9 +76,10 @@ fn difference(stored: &Session, asked: &Session) -> Option<(&'static str, String
             ("target", session.target.to_string()),
             ("label", session.label.clone()),
             ("stages", format!("{:?}", session.stages)),
-            ("tuner", format!("{:?}", session.tuner)),
+            ("tuner", session.method.to_string()),
             ("budget", format!("{:?}", session.budget)),
             ("environment", format!("{:?}", session.environment)),
+            ("search", format!("{:?}", session.search)),
         ]
     };
     let pairs = fields(stored).into_iter().zip(fields(asked));

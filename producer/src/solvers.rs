@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bluefin_common::db::solvers::Solvers;
-use bluefin_common::miopen::fin;
-use bluefin_common::miopen::solver::{Solver, solvers, spelling};
+use bluefin_common::algorithm::Algorithm;
 use bluefin_common::session::SessionName;
 use bluefin_common::shelf;
-use bluefin_common::spec::Algorithm;
 use bluefin_common::store::Store;
 use bluefin_common::wire;
+use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::fin;
+use bluefin_miopen::solver::{Solver, solvers, spelling};
 
 use crate::library::LibraryError;
 
@@ -126,6 +126,12 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Whether nothing is chosen, so that all are tuned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether a solver is chosen.
     #[must_use]
     pub fn takes(&self, solver: &Solver) -> bool {

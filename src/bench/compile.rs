@@ -4,25 +4,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
-use bluefin_common::job::{Job, Stage, eval_queue};
+use bluefin_common::job::{Job, eval_queue};
+use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::Session;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::Toolchain;
+use bluefin_compile_worker::{Programs, toolchain};
 use bluefin_producer::driver;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
-use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_producer::plan::kernels::plan_problem;
+use bluefin_producer::specs::LoadedSpec;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::Figure;
+use crate::itself;
 
 /// A layer of ResNet-50 that all host solvers take.
 const LAYER: &str = "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 0";
@@ -53,7 +57,7 @@ struct Run {
 }
 
 async fn stage(store: &Arc<dyn Store>, name: &str, candidates: usize) -> anyhow::Result<Run> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = itself::cpus();
     let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
     let session = Session::of_kernels(name.parse()?, Target::Host, "", &[Stage::Perf], now_ms());
     let jobs = jobs(store, &session, candidates).await?;
@@ -63,15 +67,15 @@ async fn stage(store: &Arc<dyn Store>, name: &str, candidates: usize) -> anyhow:
 
     let registry = Registry::new();
     let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-    let mut config = compile_worker::Config::new("bench", vec![Toolchain::probe("cc")?], cpus);
-    let program = std::env::current_exe().context("the path of this program")?;
-    config.launcher = Some(vec![program.into(), "sandbox-exec".into()]);
+    let toolchain = toolchain::probe("cc", &Programs::default()).await?;
+    let mut config = compile_worker::Config::new("bench", vec![toolchain], cpus);
+    config.launcher = Some(itself::command("sandbox-exec")?);
     let stop = CancellationToken::new();
     let before = children_cpu()?;
     let started = Instant::now();
     let mut workers = tokio::task::JoinSet::new();
     workers.spawn(compile_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
-    while broker.depth(&eval_queue(&Target::Host, None)).await? < count {
+    while broker.depth(&eval_queue(&Target::Host, Method::KERNELS)).await? < count {
         ensure!(workers.try_join_next().is_none(), "the worker ended");
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -96,7 +100,7 @@ async fn jobs(store: &Arc<dyn Store>, session: &Session, candidates: usize) -> a
     let problems: Vec<Problem> = driver::parse(LAYER, None)?;
     let mut jobs = Vec::new();
     for problem in &problems {
-        let each = Budget::Candidates(candidates.div_ceil(6).max(1));
+        let each = CandidateBudget::Candidates(candidates.div_ceil(6).max(1));
         jobs.extend(plan_problem(session, problem, &specs, each)?.into_iter().flat_map(|group| group.jobs));
     }
     Ok(jobs)

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_common::db::solvers::Solvers;
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, check};
 use bluefin_exporter::db::{Destination, Source};
+use bluefin_miopen::db::solvers::Solvers;
 
 use super::{Figure, peak_rss_mib};
 

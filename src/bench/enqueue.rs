@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use bluefin_common::broker::Broker;
-use bluefin_common::job::{CompileJob, Stage};
+use bluefin_common::job::{CompileJob, CompileWork};
+use bluefin_common::session::Stage;
 use bluefin_common::wire;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -53,7 +54,7 @@ pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<Vec<Figure>
     warm_up(broker, queue).await?;
     let session = session(&[Stage::Perf])?;
     let job = noop_jobs(&session, &noop_spec()?, 0, 1)?.remove(0);
-    let body = bytes_of(&CompileJob { job, enqueued_ms: 0, recompiles: 0 })?;
+    let body = bytes_of(&CompileJob { job, enqueued_ms: 0, recompiles: 0, work: CompileWork::Candidates })?;
     let started = Instant::now();
     stream::iter((0..count).map(|_| broker.publish(queue, "bare", body.clone())))
         .buffer_unordered(WINDOW)

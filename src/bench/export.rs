@@ -1,22 +1,29 @@
 //! An export of many outcomes.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
-use bluefin_common::campaign::{follow_ups, now_ms};
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
+use bluefin_common::campaign::now_ms;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::follow_ups;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{Job, Stage};
+use bluefin_common::job::Job;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_common::session::Session;
-use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
 use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_producer::plan::kernels::plan_problem;
+use bluefin_producer::specs::LoadedSpec;
+use bluefin_spec::KernelSpec;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Figure, peak_rss_mib};
@@ -45,7 +52,8 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
     };
     let session = fill(&*store, outcomes).await?;
     let filled = peak_rss_mib();
-    let request = ExportRequest { winners: false, ..ExportRequest::all(folder.join("out")) };
+    let mut request = ExportRequest::all(folder.join("out"));
+    request.formats.retain(|format| format.name() != "winners");
     let started = Instant::now();
     let report = export(&*store, &session.name, &request).await?;
     let took = started.elapsed();
@@ -76,18 +84,17 @@ async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
         store.put_blob(&code).await?;
         kernels.push(ArtifactRef::of(&code));
     }
-    let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), Budget::QUICK)?;
+    let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), CandidateBudget::QUICK)?;
     let template: Vec<Job> = planned.into_iter().flat_map(|group| group.jobs).collect();
     let groups = count / (template.len() as u64 + 1);
-    let (session_ref, template, kernels) = (&session, &template, &kernels);
+    let words = Words::of(&spec.spec, &template, &kernels)?;
+    let (session_ref, template, words) = (&session, &template, &words);
     stream::iter((0..groups).map(|index| async move {
         let problem = problem(index)?;
-        let perf: Vec<Outcome> = template
-            .iter()
-            .map(|job| outcome(Job { problem: problem.clone(), ..job.clone() }, index, kernels))
-            .collect();
+        let perf: Vec<Outcome> =
+            template.iter().map(|job| words.outcome(Job { problem: problem.clone(), ..job.clone() }, index)).collect();
         let find = follow_ups(session_ref, &perf).pop().context("a find job")?;
-        let find = outcome(find, index, kernels);
+        let find = words.outcome(find, index);
         for outcome in perf.iter().chain([&find]) {
             store.plan(&session_ref.name, &[Planned::of(&outcome.job)]).await?;
             store.put_outcome(outcome).await?;
@@ -116,28 +123,48 @@ fn problem(index: u64) -> anyhow::Result<Problem> {
     Ok(Problem::Conv(ConvProblem::new(shape)?))
 }
 
-/// Plausible times that follow from the index, with the samples that a real outcome has.
-fn outcome(job: Job, index: u64, kernels: &[ArtifactRef]) -> Outcome {
-    let candidates = job
-        .candidates
-        .iter()
-        .enumerate()
-        .map(|(position, candidate)| {
-            let mix = (index.wrapping_mul(2_654_435_761) ^ (position as u64).wrapping_mul(40_503)) % 1000;
-            let median_ms = 0.1 + mix as f64 / 1000.0;
+/// What workers say of the candidates of all jobs: none of it depends on the problem here.
+struct Words {
+    description: Description,
+    objects: HashMap<Candidate, CodeObject>,
+}
+
+impl Words {
+    fn of(spec: &KernelSpec, jobs: &[Job], kernels: &[ArtifactRef]) -> anyhow::Result<Self> {
+        let problem_of_all = problem(0)?;
+        let solvers = spec.solvers.iter().map(|solver| solver.info(&problem_of_all)).collect();
+        let description = Description { library: spec.name.clone(), reference: Some(spec.reference()), solvers };
+        let scope = spec.scope(&problem_of_all, &Target::Host)?.context("a problem of the spec")?;
+        let mut objects = HashMap::new();
+        for candidate in jobs.iter().flat_map(|job| &job.candidates) {
             // One kernel for each candidate, whatever the problem, as compilers make them.
             let name = Digest::of(candidate.to_string().as_bytes());
             let artifact = kernels[usize::from(name.0[0]) % kernels.len()];
+            let options = spec.build(candidate, &scope)?.options();
+            objects.insert(candidate.clone(), CodeObject::plain(artifact, &spec.source, options));
+        }
+        Ok(Self { description, objects })
+    }
+
+    /// Plausible times that follow from the index, with the samples that a real outcome has.
+    fn outcome(&self, job: Job, index: u64) -> Outcome {
+        let timed = |(position, candidate): (usize, &Candidate)| {
+            let mix = (index.wrapping_mul(2_654_435_761) ^ (position as u64).wrapping_mul(40_503)) % 1000;
+            let median_ms = 0.1 + mix as f64 / 1000.0;
+            let objects = self.objects.get(candidate).cloned().into_iter().collect();
             CandidateOutcome {
                 candidate: candidate.clone(),
-                built: Some(Built::Kernel(Prepared { artifact, launches: Vec::new(), workspace: 4096 })),
+                built: Some(Built { objects, launches: Vec::new(), workspace: 4096 }),
                 result: Ok(Timing {
                     spread_ms: median_ms / 100.0,
                     samples_ms: vec![median_ms as f32; 12],
                     ..Timing::single(median_ms)
                 }),
             }
-        })
-        .collect();
-    Outcome { device: "bench".to_string(), protocol: 1, ..Outcome::undone(&job, candidates, 0) }
+        };
+        let candidates = job.candidates.iter().enumerate().map(timed).collect();
+        let mut description = self.description.clone();
+        description.solvers.retain(|solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name));
+        Outcome { device: "bench".to_string(), protocol: 1, ..Outcome::undone(&job, description, candidates, 0) }
+    }
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use bluefin_common::campaign::now_ms;
-use bluefin_common::job::{Job, Stage};
-use bluefin_common::session::Session;
-use bluefin_common::spec::Bundle;
-use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use bluefin_common::job::Job;
+use bluefin_common::session::{Session, Stage};
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_producer::plan::kernels::plan_problem;
+use bluefin_producer::specs::LoadedSpec;
+use bluefin_spec::Bundle;
 
 /// A spec whose compilation and evaluation do nothing.
 pub fn noop_spec() -> anyhow::Result<LoadedSpec> {
@@ -27,7 +29,7 @@ pub fn noop_jobs(session: &Session, spec: &LoadedSpec, first: u64, count: u64) -
     for n in first..first + count {
         let sizes = BTreeMap::from([("n".to_string(), i64::try_from(n)? + 1)]);
         let problem = spec.spec.problem(&sizes)?;
-        let groups = plan_problem(session, &problem, std::slice::from_ref(spec), Budget::QUICK)?;
+        let groups = plan_problem(session, &problem, [spec], CandidateBudget::QUICK)?;
         jobs.extend(groups.into_iter().flat_map(|group| group.jobs));
     }
     Ok(jobs)

@@ -1,16 +1,16 @@
 //! No-op jobs through both hops, beside what broker and store allow at best.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use bluefin_common::job::Stage;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::session::SessionName;
+use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::store::Store;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::Toolchain;
+use bluefin_compile_worker::{Programs, toolchain};
 use bluefin_eval_worker as eval_worker;
-use bluefin_eval_worker::DeviceSpec;
+use bluefin_eval_worker::Noop;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
 use prometheus::Registry;
 use tokio::task::JoinSet;
@@ -50,9 +50,10 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
     let pipeline = PipelineMetrics::register(&registry)?;
     let compile_metrics = compile_worker::Metrics::register(&registry, pipeline.clone())?;
     let eval_metrics = eval_worker::Metrics::register(&registry, pipeline)?;
-    let mut compile = compile_worker::Config::new("bench", vec![Toolchain::probe("noop")?], 1);
+    let toolchain = toolchain::probe("noop", &Programs::default()).await?;
+    let mut compile = compile_worker::Config::new("bench", vec![toolchain], 1);
     compile.prefetch = slots;
-    let mut eval = eval_worker::Config::new("bench", DeviceSpec::Noop(session.target.clone()));
+    let mut eval = eval_worker::Config::new("bench", Arc::new(Noop { target: session.target.clone() }));
     eval.prefetch = slots;
     let mut workers = JoinSet::new();
     for worker in [0, 1] {

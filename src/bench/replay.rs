@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use bluefin_common::job::Stage;
 use bluefin_common::outcome::{Outcome, Timing};
-use bluefin_common::session::SessionName;
+use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::store::Store;
 use bluefin_eval_worker::timing::{ClockWatch, Limits, Recorded, StopRule, better, measure_by};
 use comfy_table::{Table, presets};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bluefin_common::db::solvers::Solvers;
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, Located, Rule, check};
+use bluefin_miopen::db::solvers::Solvers;
 
 use super::Bar;
 use crate::out;

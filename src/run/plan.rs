@@ -6,16 +6,18 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bluefin_common::algorithm::Algorithm;
+use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::session::SessionName;
-use bluefin_common::spec::Algorithm;
 use bluefin_common::target::Target;
+use bluefin_exporter::FormatName;
 use bluefin_producer::library::TagName;
-use bluefin_producer::plan::Budget;
+use bluefin_producer::plan::CandidateBudget;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::problems::{Operation, Precision};
-use crate::session::{Blacklisted, TunerName};
+use crate::session::Blacklisted;
 
 /// Largest plan.
 const MAX_BYTES: u64 = 1 << 20;
@@ -62,7 +64,7 @@ pub struct SessionStep {
     pub label: String,
     pub name: Option<Word<SessionName>>,
     pub target: Word<Target>,
-    pub tuner: Option<Named<TunerName>>,
+    pub tuner: Option<Word<TunerName>>,
     #[serde(default)]
     pub exhaustive: bool,
     #[serde(default)]
@@ -123,7 +125,7 @@ pub struct EnqueueStep {
     #[serde(default)]
     pub dynamic_only: bool,
     /// Candidates of kernel specs.
-    pub candidates: Option<Word<Budget>>,
+    pub candidates: Option<Word<CandidateBudget>>,
     /// Kernel specs of one's own.
     #[serde(default)]
     pub kernels: Vec<PathBuf>,
@@ -145,9 +147,9 @@ pub struct WaitStep {
 #[serde(deny_unknown_fields)]
 pub struct ExportStep {
     pub out: PathBuf,
-    /// `find_db`, `perf_db`, `kernel_db`, `winners`; all if there are none.
+    /// Names of formats, such as `find_db`; all if there are none.
     #[serde(default)]
-    pub files: Vec<Named<Output>>,
+    pub files: Vec<Word<FormatName>>,
     /// Solvers kept for each find-db key; 0 for all.
     #[serde(default = "four")]
     pub top: usize,
@@ -166,19 +168,21 @@ fn four() -> usize {
     4
 }
 
-/// A file that an export writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum Output {
-    FindDb,
-    PerfDb,
-    KernelDb,
-    Winners,
+/// A method by its name, however that is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunerName(pub Method);
+
+impl FromStr for TunerName {
+    type Err = UnknownMethod;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.to_ascii_lowercase().parse().map(Self)
+    }
 }
 
 /// A stage by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageName(pub bluefin_common::job::Stage);
+pub struct StageName(pub bluefin_common::session::Stage);
 
 impl FromStr for StageName {
     type Err = String;
@@ -299,7 +303,7 @@ mod tests {
             (
                 "[export]\nout = \"o\"\nfiles = [\"kernels\"]\n",
                 "line 9",
-                "expected find_db, perf_db, kernel_db, winners",
+                "expected one of kernel-db, find-db, perf-db, winners",
             ),
             ("[enqueue]\ntags = [\"a b\"]\n", "line 8", "tag: found \"a b\""),
             ("[session.budget]\nsolver = \"ten\"\n", "line 8", "\"ten\": "),

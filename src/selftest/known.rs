@@ -1,23 +1,26 @@
 //! The shipped kernels on small problems, compiled here: each candidate is checked against its spec's reference.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use bluefin_common::artifact::{Prepared, Task};
+use anyhow::Context as _;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::failure::Failure;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Candidate, Failure, Timing};
-use bluefin_common::spec::Scope;
+use bluefin_common::outcome::Timing;
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit};
+use bluefin_common::task::Task;
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop, toolchain};
 use bluefin_eval_worker::Runnable;
 use bluefin_producer::driver::parse;
-use bluefin_producer::plan::LoadedSpec;
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_spec::Scope;
 use bytes::Bytes;
 use prometheus::Registry;
-use tokio::sync::Semaphore;
 
-use crate::workers::{cpus, self_command};
+use crate::itself;
 
 /// Candidates of each solver.
 const CANDIDATES: usize = 2;
@@ -44,27 +47,27 @@ pub(super) struct Kernels {
 impl Kernels {
     /// Compiles for `target`; the inner error says why nothing can be compiled here.
     pub(super) async fn prepare(target: &Target) -> anyhow::Result<Result<Vec<Self>, String>> {
-        let name = if *target == Target::Host { "cc" } else { "clang" };
-        let toolchain = match Toolchain::probe(name) {
-            Ok(toolchain) => toolchain,
-            Err(error) => return Ok(Err(format!("nothing can be compiled here: {error}"))),
-        };
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory()?);
+        let specs = Specs::for_target(LoadedSpec::shipped()?, target);
+        let mut compilers: HashMap<&str, Arc<dyn Compiler>> = HashMap::new();
+        for name in specs.toolchains() {
+            match toolchain::probe(name, &Programs::default()).await {
+                Ok(toolchain) => compilers.extend(toolchain.compiler().map(|compiler| (name, compiler))),
+                Err(error) => return Ok(Err(format!("nothing can be compiled here: {error}"))),
+            }
+        }
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-        let slots = Arc::new(Semaphore::new(cpus()));
-        let launcher = Some(self_command("sandbox-exec")?);
-        let compiler = Compiler::new(toolchain, Arc::clone(&store), slots, Limits::default(), launcher, metrics);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory()?);
+        let launcher = Some(itself::command("sandbox-exec")?);
+        let workshop = Workshop::new(store, itself::cpus(), Limits::default(), launcher, metrics);
         let problems = PROBLEMS.iter().map(|line| parse(line, None)).collect::<Result<Vec<_>, _>>()?.concat();
         let mut all = Vec::new();
-        for loaded in LoadedSpec::shipped()? {
-            if loaded.spec.toolchain != name {
-                continue;
-            }
+        for loaded in &specs.here {
+            let Some(compiler) = compilers.get(loaded.spec.toolchain.as_str()) else { continue };
             for problem in &problems {
                 let Some(scope) = loaded.spec.scope(problem, target)? else { continue };
-                let kernels = Posing { compiler: &compiler, store: &*store, loaded: &loaded, scope: &scope };
-                let name = format!("{}: {}", loaded.spec.name, problem.canonical().trim_start_matches(""));
+                let kernels = Posing { compiler: &**compiler, workshop: &workshop, loaded, scope: &scope };
+                let name = format!("{}: {}", loaded.spec.name, problem.canonical());
                 let (names, posed) = kernels.pose().await?;
                 all.push(Self { name: name.chars().take(60).collect(), names, posed });
             }
@@ -86,8 +89,8 @@ impl Kernels {
 }
 
 struct Posing<'a> {
-    compiler: &'a Compiler,
-    store: &'a dyn Store,
+    compiler: &'a dyn Compiler,
+    workshop: &'a Workshop,
     loaded: &'a LoadedSpec,
     scope: &'a Scope,
 }
@@ -112,7 +115,7 @@ impl Posing<'_> {
                 names.push(candidate.to_string());
             }
         }
-        let task = Task { buffers, reference: reference.prepared, tolerance };
+        let task = Task { buffers, reference: reference.built, tolerance };
         Ok((names, Ok((task, reference.code, candidates))))
     }
 
@@ -120,16 +123,14 @@ impl Posing<'_> {
         let spec = &self.loaded.spec;
         let build = spec.build(candidate, self.scope)?;
         let bundle = Arc::new(self.loaded.bundle.clone());
-        let arch = self.scope.target().arch();
-        let unit = Unit::new(self.compiler.toolchain(), arch, bundle, spec, build.defines, &build.launches);
-        let artifact = match self.compiler.compile(&unit).await? {
-            Ok(artifact) => artifact,
+        let unit = Unit::new(self.compiler, self.scope.target().arch(), bundle, spec, build);
+        let built = match self.workshop.compile(self.compiler, &unit).await? {
+            Ok(built) => built,
             Err(failure) => return Ok(Err(format!("{candidate}: {}: {}", failure.kind.name(), failure.detail))),
         };
-        let Some(code) = self.store.artifact(artifact).await? else {
-            anyhow::bail!("{candidate}: its artifact is gone");
-        };
-        let prepared = Prepared { artifact, launches: build.launches, workspace: build.workspace };
-        Ok(Ok(Runnable { prepared, code, image: None }))
+        let artifact = built.artifact().with_context(|| format!("{candidate}: not one code object"))?;
+        let code = self.workshop.store().artifact(artifact).await?;
+        let code = code.with_context(|| format!("{candidate}: its artifact is gone"))?;
+        Ok(Ok(Runnable { built, code, image: None }))
     }
 }

@@ -6,22 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_common::broker::embedded::EmbeddedBroker;
-use bluefin_common::job::eval_queue;
-use bluefin_common::metrics::PipelineMetrics;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::session::Session;
-use bluefin_common::shutdown;
-use bluefin_common::store::Progress;
-use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_compile_worker::carried::{self, Kept, Undone};
-use bluefin_producer::enqueue::Publish;
-use tokio_util::sync::CancellationToken;
+use bluefin_common::store::{Progress, Store as _};
+use bluefin_compile_worker::carried::{self, Carried, Kept, Undone};
 
-use super::{Part, TuneArgs, can_write, interrupted, refused, skipped, wait};
-use crate::admin::Admin;
-use crate::enqueue::enqueue;
+use super::site::Site;
+use super::{Part, TuneArgs, can_write};
+use crate::forgotten;
 use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports, Running, cache};
+use crate::workers::{Compilers, LocalDevice, Ports, cache};
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -37,23 +32,17 @@ impl TuneArgs {
         if part != Part::Compile && !self.state.exists() {
             anyhow::bail!("--state {}: not there; tune --stage compile makes it", self.state.display());
         }
-        let sqlite = Arc::new(SqliteStore::open(&self.state).await?);
-        let ports = Ports { store: sqlite.clone(), broker: Arc::new(EmbeddedBroker::new()) };
-        let shutdown = shutdown::on_signal()?;
-        let admin = self.admin.start().await?;
-        admin.readiness.ready();
+        let site = Site::open(&self.state, &self.admin).await?;
         let result = match part {
-            Part::Compile => self.compile(&ports, &admin, shutdown).await,
-            Part::Eval => self.evaluate(&ports, &admin, shutdown).await,
-            Part::Export => self.export_part(&ports).await,
+            Part::Compile => self.compile(&site).await,
+            Part::Eval => self.evaluate(&site).await,
+            Part::Export => self.export_part(&site).await,
         };
-        admin.stop().await;
-        ports.broker.close().await;
-        sqlite.close().await;
+        site.close().await;
         result
     }
 
-    async fn compile(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    async fn compile(&self, site: &Site) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         // A target need not be here; whatever else names a device does.
         let target = match self.device.parse() {
@@ -65,33 +54,27 @@ impl TuneArgs {
             eprintln!("rejected: {reject}");
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
-        let compilers = Compilers::probe(&input.specs, self.compile_slots)?;
+        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?;
         let session = self.session(&target, &compilers.versions())?;
-        let metrics = bluefin_producer::Metrics::register(&admin.registry)?;
-        let Ports { store, broker } = ports.clone();
-        let plan =
-            enqueue(&*store, &*broker, &session, input, self.input.budget, Publish::Unfinished, &metrics).await?;
-        self.say(&skipped(&plan, &self.input));
-        plan.tell_unsolved();
+        let plan = self.plan(site, &session, input).await?;
         if plan.jobs == 0 {
             return Ok(ExitCode::FAILURE);
         }
+        forgotten::replan(&site.sqlite, &session.name, &plan.groups).await?;
 
-        let done = |progress: &Progress| progress.done.values().sum::<u64>();
-        let before = done(&store.progress(&session.name).await?);
-        let stop = shutdown.child_token();
+        let before = done(&site.sqlite.progress(&session.name).await?);
         let kept = Arc::new(AtomicU64::new(0));
-        let mut running = Running::new();
-        let pipeline = PipelineMetrics::register(&admin.registry)?;
-        let refused = refused(&pipeline, false);
-        compilers.spawn(ports, &admin.registry, pipeline, &[], stop.clone(), &mut running)?;
-        let (queue, keeping, until) = (eval_queue(&session.target, None), kept.clone(), stop.clone());
-        running.spawn(async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &until).await?) });
+        let mut campaign = site.campaign(&session)?;
+        campaign.compile(compilers, &[])?;
+        let (queue, keeping) = (eval_queue(&session.target, session.method), kept.clone());
+        let Ports { store, broker } = site.ports.clone();
+        campaign.spawn(|stop| async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &stop).await?) });
         // What was published above comes out compiled or as an outcome. Jobs of other problems may be open as well.
-        let complete =
-            |progress: &Progress| kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued;
-        if wait(&*ports.store, &session, running, (complete, refused), &stop, &shutdown).await? {
-            return Ok(interrupted());
+        let complete = async |progress: &Progress| {
+            Ok(kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued)
+        };
+        if let Some(code) = campaign.wait(complete).await?.interrupted() {
+            return Ok(code);
         }
         let kept = kept.load(Ordering::Relaxed);
         self.say(&format!(
@@ -104,10 +87,11 @@ impl TuneArgs {
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn evaluate(&self, ports: &Ports, admin: &Admin, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    async fn evaluate(&self, site: &Site) -> anyhow::Result<ExitCode> {
+        let Site { sqlite, ports, .. } = site;
         let started = Instant::now();
-        let session = self.carried_session(ports).await?;
-        let kept = Arc::new(Kept::load(&*ports.store, &session.name).await?);
+        let session = self.carried_session(&site.sqlite).await?;
+        let kept = Kept::load(&**sqlite, &session.name).await?;
         let mut toolchains: Vec<String> = kept.jobs().map(|kept| kept.job.toolchain.clone()).collect();
         toolchains.sort_unstable();
         toolchains.dedup();
@@ -115,29 +99,35 @@ impl TuneArgs {
         let device = LocalDevice::find(&session.target.to_string(), cache(self.warm)).await?;
         let Ports { store, broker } = ports.clone();
         for toolchain in &toolchains {
-            broker.declare(&bluefin_common::job::compile_queue(toolchain)).await?;
+            broker.declare(&compile_queue(toolchain)).await?;
         }
+        forgotten::recall(sqlite, &session.name).await?;
+        let open = sqlite.open_jobs_by_group(&session.name).await?;
         let undone = Arc::new(Undone::default());
-        let published = carried::publish_kept(&kept, &session, &*store, &*broker, &undone).await?;
+        let carried = Carried { store: &*store, broker: &*broker, session: &session, undone: &undone };
+        let published = carried.publish(&kept, &open).await?;
         self.say(&format!("session {}: {published} compiled jobs to evaluate", session.name));
 
-        let done = |progress: &Progress| progress.done.values().sum::<u64>();
-        let enough = done(&store.progress(&session.name).await?) + published;
-        let stop = shutdown.child_token();
-        let mut running = Running::new();
-        let pipeline = PipelineMetrics::register(&admin.registry)?;
-        let refused = refused(&pipeline, device.is_one());
-        let utilisation = device.spawn(ports, &admin.registry, pipeline, stop.clone(), &mut running)?;
+        let mut campaign = site.campaign(&session)?;
+        let utilisation = campaign.evaluate(device)?;
         for toolchain in toolchains {
-            let (broker, store, kept) = (broker.clone(), store.clone(), kept.clone());
-            let (undone, stop) = (undone.clone(), stop.clone());
-            running
-                .spawn(async move { Ok(carried::serve(&*broker, &*store, &toolchain, &kept, &undone, &stop).await?) });
+            let (ports, session, undone) = (ports.clone(), session.clone(), undone.clone());
+            campaign.spawn(|stop| async move {
+                let Ports { store, broker } = &ports;
+                let carried = Carried { store: &**store, broker: &**broker, session: &session, undone: &undone };
+                Ok(carried.serve(&toolchain, &stop).await?)
+            });
         }
-        // A group with a job that only the compilers can do is never settled, but what is here of it is evaluated.
-        let complete = |progress: &Progress| progress.unsettled_groups <= undone.groups() && done(progress) >= enough;
-        if wait(&*store, &session, running, (complete, refused), &stop, &shutdown).await? {
-            return Ok(interrupted());
+        // What only the compilers can do is never done, but all else that is here is.
+        let complete = async |progress: &Progress| {
+            if progress.unsettled_groups > undone.groups() {
+                return Ok(false);
+            }
+            let unsettled = sqlite.unsettled_groups(&session.name).await?;
+            Ok(undone.are_all(&unsettled, &sqlite.open_jobs_by_group(&session.name).await?))
+        };
+        if let Some(code) = campaign.wait(complete).await?.interrupted() {
+            return Ok(code);
         }
         self.say(&format!("evaluated in {}{utilisation}", human(started.elapsed())));
         let left = undone.groups();
@@ -151,17 +141,17 @@ impl TuneArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn export_part(&self, ports: &Ports) -> anyhow::Result<ExitCode> {
-        let session = self.carried_session(ports).await?;
-        let mut groups = ports.store.groups(&session.name).await?;
+    async fn export_part(&self, site: &Site) -> anyhow::Result<ExitCode> {
+        let session = self.carried_session(&site.sqlite).await?;
+        let mut groups = site.sqlite.groups(&session.name).await?;
         groups.sort_unstable();
-        let complete = self.export(ports, &session, &groups, serde_json::json!({})).await?;
+        let complete = self.export(site, &session, &groups, serde_json::json!({})).await?;
         Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// The session that `--session` names, or the only one of the state file.
-    async fn carried_session(&self, ports: &Ports) -> anyhow::Result<Session> {
-        let mut sessions = ports.store.sessions().await?;
+    async fn carried_session(&self, store: &SqliteStore) -> anyhow::Result<Session> {
+        let mut sessions = store.sessions().await?;
         if let Some(name) = &self.session {
             sessions.retain(|session| session.name == *name);
         }
@@ -176,4 +166,9 @@ impl TuneArgs {
             ))),
         }
     }
+}
+
+/// Jobs with an outcome.
+fn done(progress: &Progress) -> u64 {
+    progress.done.values().sum()
 }

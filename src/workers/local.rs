@@ -1,4 +1,4 @@
-//! The workers of `bluefin tune`, in its own process.
+//! Workers in the process of `bluefin tune` or `bluefin run`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,18 +9,16 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::Toolchain;
+use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
-use bluefin_eval_worker::DeviceSpec;
+use bluefin_eval_worker::DeviceChild;
 use bluefin_eval_worker::inventory;
 use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
-use bluefin_producer::plan::LoadedSpec;
 use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{child, cpus, self_command};
-use crate::devices;
+use crate::{devices, itself};
 
 /// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
 pub const OPEN_FILES: u64 = 24;
@@ -29,40 +27,50 @@ const OPEN_FILES_OF_COMPILER: u64 = 3;
 /// What each further process of a device adds.
 const OPEN_FILES_OF_CHILD: u64 = 4;
 
+/// Workers that run in this process, and where they meet.
+pub struct Crew {
+    pub ports: Ports,
+    pub registry: Registry,
+    pub pipeline: PipelineMetrics,
+    /// Ends them.
+    pub stop: CancellationToken,
+    pub running: JoinSet<anyhow::Result<()>>,
+}
+
+impl Crew {
+    /// One of nobody yet.
+    pub fn new(ports: Ports, registry: Registry, stop: CancellationToken) -> anyhow::Result<Self> {
+        let pipeline = PipelineMetrics::register(&registry)?;
+        Ok(Self { ports, registry, pipeline, stop, running: JoinSet::new() })
+    }
+}
+
 /// The compilers of this machine for a run, each tried.
 pub struct Compilers {
-    toolchains: Vec<Toolchain>,
+    toolchains: Vec<Arc<dyn Toolchain>>,
     slots: usize,
 }
 
 impl Compilers {
-    /// Finds those that `specs` need.
-    pub fn probe(specs: &[LoadedSpec], slots: Option<usize>) -> anyhow::Result<Self> {
-        let mut names: Vec<&str> = specs.iter().map(|spec| spec.spec.toolchain.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let toolchains = names.into_iter().map(Toolchain::probe).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { toolchains, slots: slots.unwrap_or_else(cpus) })
+    /// Finds those of these names.
+    pub async fn probe(names: &[&str], slots: Option<usize>) -> anyhow::Result<Self> {
+        let mut toolchains = Vec::with_capacity(names.len());
+        for name in names {
+            toolchains.push(toolchain::probe(name, &Programs::default()).await?);
+        }
+        Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
 
     /// What shapes their output, as text.
     pub fn versions(&self) -> String {
-        self.toolchains.iter().map(Toolchain::identity).collect::<Vec<_>>().join("\n")
+        self.toolchains.iter().map(|toolchain| toolchain.identity()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Starts a compile worker that runs until `stop`, and leaves the CPUs in `taken` to kernels that are timed.
-    pub fn spawn(
-        self,
-        ports: &Ports,
-        registry: &Registry,
-        pipeline: PipelineMetrics,
-        taken: &[u32],
-        stop: CancellationToken,
-        running: &mut Running,
-    ) -> anyhow::Result<()> {
-        let metrics = compile_worker::Metrics::register(registry, pipeline)?;
+    /// Starts a compile worker in `crew`, which leaves the CPUs in `taken` to kernels that are timed.
+    pub fn spawn(self, crew: &mut Crew, taken: &[u32]) -> anyhow::Result<()> {
+        let metrics = compile_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
-        config.launcher = Some(self_command("sandbox-exec")?);
+        config.launcher = Some(itself::command("sandbox-exec")?);
         let more = limits::open_files().saturating_sub(OPEN_FILES) / OPEN_FILES_OF_COMPILER;
         config.slots = config.slots.min(usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1));
         let allowed = inventory::allowed_cpus();
@@ -72,8 +80,8 @@ impl Compilers {
             config.slots = config.slots.min(free.len());
             config.limits.cpus = free;
         }
-        let Ports { store, broker } = ports.clone();
-        running.spawn(async move { Ok(compile_worker::run(config, broker, store, metrics, stop).await?) });
+        let (Ports { store, broker }, stop) = (crew.ports.clone(), crew.stop.clone());
+        crew.running.spawn(async move { Ok(compile_worker::run(config, broker, store, metrics, stop).await?) });
         Ok(())
     }
 }
@@ -81,7 +89,7 @@ impl Compilers {
 /// The devices of this machine for a run, all of one target.
 pub struct LocalDevice {
     pub target: Target,
-    specs: Vec<DeviceSpec>,
+    devices: Vec<DeviceChild>,
     /// Models and driver versions.
     identity: String,
     cache: Cache,
@@ -92,8 +100,8 @@ impl LocalDevice {
     pub async fn find(text: &str, cache: Cache) -> anyhow::Result<Self> {
         let inventory = devices::inventory().await?;
         let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
-        let specs = devices::serve(&inventory, &selected, &child()?)?;
-        let mut targets: Vec<Target> = specs.iter().map(DeviceSpec::target).collect();
+        let devices = devices::serve(&inventory, &selected, &itself::child()?)?;
+        let mut targets: Vec<Target> = devices.iter().map(|device| device.target.clone()).collect();
         targets.dedup();
         let [target] = targets.as_slice() else {
             let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
@@ -102,30 +110,23 @@ impl LocalDevice {
                 "--device {text}: found devices of {names}, expected those of one target"
             )));
         };
-        let children = specs.iter().map(|spec| match spec {
-            DeviceSpec::Child { child, .. } => 1 + child.translators as u64,
-            DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => 1,
-        });
+        let children = devices.iter().map(|device| 1 + device.child.translators as u64);
         let more = children.sum::<u64>().saturating_sub(1);
         limits::expect_open_files(OPEN_FILES + more * OPEN_FILES_OF_CHILD)?;
         let versions = selected.iter().map(|device| format!("{} {} {}", device.name, device.driver, device.runtime));
         let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
         identities.dedup();
-        Ok(Self { target: target.clone(), specs, identity: identities.join("\n"), cache })
+        Ok(Self { target: target.clone(), devices, identity: identities.join("\n"), cache })
     }
 
     /// Whether there is but one: what it hands back no other takes.
     pub fn is_one(&self) -> bool {
-        self.specs.len() == 1
+        self.devices.len() == 1
     }
 
     /// CPUs that its children run on.
     pub fn cpus(&self) -> Vec<u32> {
-        let cpu = |spec: &DeviceSpec| match spec {
-            DeviceSpec::Child { child, .. } => child.cpu,
-            DeviceSpec::Noop(_) | DeviceSpec::Miopen(_) => None,
-        };
-        self.specs.iter().filter_map(cpu).collect()
+        self.devices.iter().filter_map(|device| device.child.cpu).collect()
     }
 
     /// What shapes its times, as text.
@@ -134,25 +135,18 @@ impl LocalDevice {
         format!("{}\nprotocol {PROTOCOL_VERSION}{warm}", self.identity)
     }
 
-    /// Starts an eval worker for each device that runs until `stop`; what they do meanwhile.
-    pub fn spawn(
-        self,
-        ports: &Ports,
-        registry: &Registry,
-        pipeline: PipelineMetrics,
-        stop: CancellationToken,
-        running: &mut Running,
-    ) -> anyhow::Result<Utilisation> {
-        let metrics = eval_worker::Metrics::register(registry, pipeline)?;
-        let utilisation = Utilisation { devices: self.specs.len(), metrics: metrics.clone() };
+    /// Starts an eval worker for each device in `crew`; what they do meanwhile.
+    pub fn spawn(self, crew: &mut Crew) -> anyhow::Result<Utilisation> {
+        let metrics = eval_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
+        let utilisation = Utilisation { devices: self.devices.len(), metrics: metrics.clone() };
         let config = |device| {
-            let mut config = eval_worker::Config::new("tune", device);
+            let mut config = eval_worker::Config::new("tune", Arc::new(device));
             config.limits.cache = self.cache;
             config
         };
-        let configs = self.specs.into_iter().map(config).collect();
-        let Ports { store, broker } = ports.clone();
-        running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
+        let configs = self.devices.into_iter().map(config).collect();
+        let (Ports { store, broker }, stop) = (crew.ports.clone(), crew.stop.clone());
+        crew.running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
         Ok(utilisation)
     }
 }
@@ -182,6 +176,3 @@ pub struct Ports {
     pub store: Arc<dyn Store>,
     pub broker: Arc<dyn Broker>,
 }
-
-/// Workers that run in this process.
-pub type Running = JoinSet<anyhow::Result<()>>;

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use bluefin_common::kfd;
-use bluefin_common::miopen::Tool;
-use bluefin_common::miopen::detect::{self, ROCM};
 use bluefin_common::target::Target;
-use bluefin_compile_worker::FinToolchain;
+use bluefin_compile_worker::Programs;
 use bluefin_compile_worker::sandbox::SandboxLimits;
-use bluefin_eval_worker::{DeviceSpec, MiopenDevice};
+use bluefin_eval_worker::{Evaluator, MiopenDevice, Probe};
+use bluefin_miopen::Tool;
+use bluefin_miopen::detect;
+use bluefin_miopen::detect::ROCM;
 
-use super::self_command;
+use crate::itself;
 
 /// Largest file that one of the tools may write: a kernel cache, or an answer of fin's.
 const MAX_FILE: u64 = 4 << 30;
@@ -26,28 +28,9 @@ pub struct FinArgs {
 }
 
 impl FinArgs {
-    /// The fin that was named or found.
-    pub async fn toolchain(&self) -> anyhow::Result<FinToolchain> {
-        let program = detect::find(Tool::Fin, self.fin.as_deref(), Path::new(ROCM));
-        let program = program.with_context(|| missing(Tool::Fin, self.fin.as_deref(), "--fin"))?;
-        let fin = FinToolchain::probe(&program, launcher()?).await?;
-        tracing::info!(program = %program.display(), library = fin.identity(), backend = "HIPNOGPU", "fin compiles");
-        Ok(fin)
-    }
-
-    /// The same; nothing if nobody named one and the one that is here does not work.
-    pub async fn toolchain_if_here(&self) -> anyhow::Result<Option<FinToolchain>> {
-        if self.fin.is_none() && detect::find(Tool::Fin, None, Path::new(ROCM)).is_none() {
-            return Ok(None);
-        }
-        match self.toolchain().await {
-            Ok(fin) => Ok(Some(fin)),
-            Err(error) if self.fin.is_none() => {
-                tracing::warn!(error = format!("{error:#}"), "toolchain fin is not served");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+    /// What toolchains are told of it.
+    pub fn programs(&self) -> anyhow::Result<Programs> {
+        Ok(Programs { fin: self.fin.clone(), launcher: launcher()? })
     }
 }
 
@@ -66,34 +49,35 @@ pub struct MiopenArgs {
 }
 
 impl MiopenArgs {
-    /// A device for each tool that works here.
-    pub async fn devices(&self, target: Option<&Target>) -> anyhow::Result<Vec<DeviceSpec>> {
+    /// An evaluator for each tool that works here.
+    pub async fn evaluators(&self, target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
         let target = match target {
-            Some(target) => target.clone(),
+            Some(target) => target,
             None => self.target()?,
         };
-        let mut devices = Vec::new();
+        let mut evaluators: Vec<Arc<dyn Evaluator>> = Vec::new();
         for (tool, named) in [(Tool::Fin, &self.fin), (Tool::MiopenDriver, &self.miopen_driver)] {
             let Some(program) = detect::find(tool, named.as_deref(), Path::new(ROCM)) else {
                 ensure!(named.is_none(), missing(tool, named.as_deref(), "its flag"));
                 continue;
             };
-            let topology = Path::new(kfd::TOPOLOGY);
-            match MiopenDevice::probe(tool, &program, launcher()?, &target, self.gpu.as_deref(), topology).await {
+            let (gpu, topology) = (self.gpu.as_deref(), Path::new(kfd::TOPOLOGY));
+            let probe = Probe { tool, program: &program, launcher: launcher()?, target: target.clone(), gpu, topology };
+            match MiopenDevice::probe(probe).await {
                 Ok(device) => {
                     let library = device.identity();
                     tracing::info!(program = %program.display(), library, backend = "HIP", %target, "MIOpen's tool evaluates");
-                    devices.push(DeviceSpec::Miopen(Box::new(device)));
+                    evaluators.push(Arc::new(device));
                 }
                 Err(error) if named.is_none() => tracing::warn!(%error, "tool {} is not served", tool.name()),
                 Err(error) => return Err(error.into()),
             }
         }
         ensure!(
-            !devices.is_empty(),
+            !evaluators.is_empty(),
             "neither fin nor MIOpenDriver works on this machine: name one with --fin or --miopen-driver"
         );
-        Ok(devices)
+        Ok(evaluators)
     }
 
     /// What the GPU is, as the kernel driver describes it.
@@ -114,7 +98,7 @@ impl MiopenArgs {
 /// What starts the inner side of the sandbox in front of a tool: it ends with its worker, and fills no disk.
 fn launcher() -> anyhow::Result<Vec<OsString>> {
     let limits = SandboxLimits { file_bytes: Some(MAX_FILE), ..SandboxLimits::default() };
-    Ok(self_command("sandbox-exec")?.into_iter().chain(limits.to_args()).collect())
+    Ok(itself::command("sandbox-exec")?.into_iter().chain(limits.to_args()).collect())
 }
 
 fn missing(tool: Tool, named: Option<&Path>, flag: &str) -> String {

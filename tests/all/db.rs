@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::perf_db::PerfDb;
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_test_support::{data, data_path};
 
 const KEY: &str = "1000-13-13-1x1-512-13-13-16-0x0-1x1-1x1-0-NCHW-FP16-B";

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use bluefin_adapters::redis::RedisStore;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::Built;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::redis::RedisStore;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::store::{Planned, Store};
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_test_support::{Redis, RedisOptions, Vhost, free_port, wait_until};
@@ -98,7 +98,7 @@ async fn the_same_outcomes_export_the_same_bytes_from_either_store() {
         embedded.plan(&name, &[Planned::of(&outcome.job)]).await.unwrap();
         embedded.put_outcome(&outcome).await.unwrap();
         for candidate in &outcome.candidates {
-            let artifact = candidate.built.as_ref().and_then(Built::kernel).unwrap().artifact;
+            let artifact = candidate.built.as_ref().and_then(Built::artifact).unwrap();
             let code = source.artifact(artifact).await.unwrap().unwrap();
             embedded.put_blob(&code).await.unwrap();
         }
@@ -167,7 +167,7 @@ fn a_poison_message_goes_to_the_dead_with_its_reason() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         use bluefin_common::broker::Broker;
-        let broker = bluefin_common::broker::amqp::AmqpBroker::connect(&fleet.amqp).await.unwrap();
+        let broker = bluefin_adapters::amqp::AmqpBroker::connect(&fleet.amqp).await.unwrap();
         for queue in ["bluefin.compile.noop", "bluefin.eval.gfx000-1"] {
             broker.publish(queue, "poison", b"not a job at all".as_slice().into()).await.unwrap();
         }

@@ -64,12 +64,32 @@ fn sessions_are_numbered_made_once_and_shown() {
 }
 
 #[test]
+fn an_exhaustive_session_says_so_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let new = ["session", "new", "-l", "d", "--target", "gfx942-304", "--tuner", "miopendriver"];
+    let exhaustive = [&new[..], &["--exhaustive"]].concat();
+    assert_eq!(text(&expect(&mut run(folder, &exhaustive), 0).stdout), "1\n");
+    assert_eq!(text(&expect(&mut run(folder, &exhaustive), 0).stdout), "1\n");
+    assert_eq!(text(&expect(&mut run(folder, &new), 0).stdout), "2\n");
+    let shown = text(&expect(&mut run(folder, &["session", "show", "1"]), 0).stdout);
+    assert!(shown.contains("tuner    miopendriver, exhaustive\n") && !shown.contains("MIOPEN_FIND_ENFORCE"), "{shown}");
+    let listed = text(&expect(&mut run(folder, &["session", "list"]), 0).stdout);
+    assert_eq!(listed, "1  gfx942-304  miopendriver, exhaustive  empty  d\n2  gfx942-304  miopendriver  empty  d\n");
+}
+
+#[test]
 fn what_makes_no_session_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, reason) in [
         (&["-l", "x"][..], "--target"),
         (&["-l", "x", "--arch", "gfx90a"], "--num-cu"),
         (&["-l", "x", "--target", "host", "--tuner", "fin"], "MIOpen has no solvers for host"),
+        (&["-l", "x", "--target", "host", "--tuner", "tensile"], "kernels, fin, miopendriver"),
+        (
+            &["-l", "x", "--target", "gfx90a-104", "--tuner", "miopendriver", "--stage", "perf"],
+            "tunes and finds at once",
+        ),
         (&["-l", "x", "--target", "gfx90a-104", "--exhaustive"], "--exhaustive is for"),
         (&["-l", "x", "--target", "host", "--stage", "find"], "needs perf"),
         (&["-l", "x", "--target", "gfx90a-104", "-B", "CUDNN"], "possible values"),

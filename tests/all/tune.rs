@@ -4,12 +4,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bluefin_common::job::Stage;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::Built;
+use bluefin_common::digest::Digest;
 use bluefin_common::outcome::Outcome;
-use bluefin_common::session::SessionName;
+use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::store::{Planned, Store};
+use bluefin_common::task::Task;
 use bluefin_common::wire;
 use bluefin_compile_worker::carried::Kept;
 use bluefin_test_support::wait_until;
@@ -97,27 +99,69 @@ fn what_an_interrupted_run_left_holds_up_no_other() {
     assert_eq!(json(&output)["problems"].as_array().unwrap().len(), 2);
 }
 
-/// As a run leaves it that is killed in its last play-offs: all else is done.
-#[test]
-fn interrupted_play_offs_are_played_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let whole = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
-    let state = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
-    let outcomes: Vec<(i64, Vec<u8>)> = {
-        let mut select = state.prepare("SELECT rowid, outcome FROM outcomes").unwrap();
-        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
-    };
-    for (row, bytes) in outcomes {
-        let outcome: Outcome = wire::decode(&bytes).unwrap();
-        if outcome.job.stage == Stage::Find {
-            let id = outcome.job_id();
-            state.execute("INSERT INTO jobs (session, id, enqueued) VALUES ('it', ?1, 1)", [id.0]).unwrap();
-            state.execute("DELETE FROM outcomes WHERE rowid = ?1", [row]).unwrap();
-            state.execute("UPDATE groups SET open = 1, settled = 0 WHERE id = ?1", [outcome.job.group().0]).unwrap();
+/// A new state file, and one that it is filled from.
+struct Copied {
+    from: SqliteStore,
+    to: SqliteStore,
+    session: SessionName,
+}
+
+impl Copied {
+    /// Of the session `it` in `state.db`, with its pins, into `copy.db`.
+    async fn begin(folder: &Path) -> Self {
+        let session: SessionName = "it".parse().unwrap();
+        let from = SqliteStore::open(&folder.join("state.db")).await.unwrap();
+        let to = SqliteStore::open(&folder.join("copy.db")).await.unwrap();
+        to.create_session(&from.session(&session).await.unwrap().unwrap()).await.unwrap();
+        for (key, value) in from.pins(&session).await.unwrap() {
+            to.pin(&session, &key, &value).await.unwrap();
+        }
+        Self { from, to, session }
+    }
+
+    async fn outcomes(&self) -> Vec<Outcome> {
+        let groups = self.from.groups(&self.session).await.unwrap();
+        self.from.outcomes(&self.session, &groups).await.unwrap()
+    }
+
+    /// A task, and what it is checked by.
+    async fn task(&self, digest: Digest) -> Task {
+        let bytes = self.from.blob(digest).await.unwrap().unwrap();
+        self.to.put_blob(&bytes).await.unwrap();
+        wire::decode(&bytes).unwrap()
+    }
+
+    async fn artifacts(&self, built: &Built) {
+        for object in &built.objects {
+            let bytes = self.from.artifact(object.artifact).await.unwrap().unwrap();
+            self.to.put_artifact(&bytes).await.unwrap();
         }
     }
-    state.execute("UPDATE stats SET count = 0 WHERE kind = 'done' AND name = 'find'", []).unwrap();
-    drop(state);
+
+    /// Puts the new one in the place of the other.
+    async fn end(self, folder: &Path) {
+        self.from.close().await;
+        self.to.close().await;
+        std::fs::rename(folder.join("copy.db"), folder.join("state.db")).unwrap();
+    }
+}
+
+/// As a run leaves it that is killed in its last play-offs: all else is done.
+#[tokio::test]
+async fn interrupted_play_offs_are_played_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
+    let copy = Copied::begin(folder.path()).await;
+    for outcome in copy.outcomes().await {
+        if outcome.job.stage == Stage::Perf {
+            copy.task(outcome.task.unwrap()).await;
+            copy.to.put_outcome(&outcome).await.unwrap();
+        } else {
+            copy.to.plan(&copy.session, &[Planned::of(&outcome.job)]).await.unwrap();
+            copy.to.enqueued(&copy.session, &[outcome.job_id()]).await.unwrap();
+        }
+    }
+    copy.end(folder.path()).await;
     let again = json(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it", "--json"]), 0));
     let count = |result: &serde_json::Value| result["problems"].as_array().unwrap().len();
     assert_eq!((count(&again), count(&whole)), (2, 2));
@@ -327,15 +371,80 @@ async fn what_was_never_compiled_is_not_waited_for() {
     expect(bluefin().current_dir(folder.path()).args(eval), 0);
 }
 
+/// The compilers were stopped amid a problem, and a run of other problems came in between, which forgets what it does not do.
+#[tokio::test]
+async fn what_is_compiled_in_part_is_not_taken_for_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    expect(tune(folder, PROBLEMS).args(["--session", "it", "--stage", "compile"]), 0);
+    let session: SessionName = "it".parse().unwrap();
+    let store = SqliteStore::open(&folder.join("state.db")).await.unwrap();
+    let kept = Kept::load(&store, &session).await.unwrap();
+    let lost = kept.jobs().next().unwrap().job.clone();
+    assert!(kept.jobs().filter(|kept| kept.job.group() == lost.group()).count() > 1);
+    store.remove_records(&shelf::compiled(&session), &[lost.id().to_string()]).await.unwrap();
+    store.close().await;
+
+    let other = "conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1\n";
+    expect(tune(folder, other).args(["--session", "it"]), 0);
+    let eval = ["tune", "--stage", "eval", "--state", "state.db"];
+    // The second time everything that is here is evaluated.
+    for _ in 0..2 {
+        let said = text(&expect(bluefin().current_dir(folder).args(eval), 1).stderr);
+        assert!(said.contains("1 problems have candidates that were never compiled"), "{said}");
+    }
+    expect(tune(folder, PROBLEMS).args(["--session", "it", "--stage", "compile"]), 0);
+    expect(bluefin().current_dir(folder).args(eval), 0);
+    let export = ["tune", "--stage", "export", "--state", "state.db", "--out", "out", "--json"];
+    let problems = json(&expect(bluefin().current_dir(folder).args(export), 0))["problems"].clone();
+    assert_eq!(problems.as_array().unwrap().len(), 3);
+}
+
+/// One problem needs the compilers for its play-off, as its artifacts are gone; the other is played to its end.
+#[tokio::test]
+async fn what_waits_for_the_compilers_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (first, second) = PROBLEMS.split_once('\n').unwrap();
+    expect(tune(folder, first).args(["--session", "it"]), 0);
+    expect(tune(folder, second).args(["--session", "it", "--stage", "compile"]), 0);
+    let copy = Copied::begin(folder).await;
+    for outcome in copy.outcomes().await.iter().filter(|outcome| outcome.job.stage == Stage::Perf) {
+        copy.task(outcome.task.unwrap()).await;
+        copy.to.put_outcome(outcome).await.unwrap();
+        copy.to.settle_group(&copy.session, outcome.group()).await.unwrap();
+    }
+    let kept = Kept::load(&copy.from, &copy.session).await.unwrap();
+    let second = kept.jobs().next().unwrap().job.group();
+    for kept in kept.jobs() {
+        let task = copy.task(kept.task.digest().unwrap()).await;
+        copy.artifacts(&task.reference).await;
+        for built in kept.built.iter().flatten() {
+            copy.artifacts(built).await;
+        }
+        let record = (kept.job.id().to_string(), wire::encode(kept).unwrap());
+        copy.to.put_records(&shelf::compiled(&copy.session), &[record]).await.unwrap();
+    }
+    let session = copy.session.clone();
+    copy.end(folder).await;
+
+    let eval = ["tune", "--stage", "eval", "--state", "state.db"];
+    let said = text(&expect(bluefin().current_dir(folder).args(eval), 1).stderr);
+    assert!(said.contains("1 problems have candidates"), "{said}");
+    let store = SqliteStore::open(&folder.join("state.db")).await.unwrap();
+    let outcomes = store.outcomes(&session, &[second]).await.unwrap();
+    assert!(outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find), "{said}");
+}
+
 /// Another compiler, or another device, than the one that the session is of: nobody else takes what is handed back.
-#[test]
-fn a_session_of_another_machine_is_not_waited_for() {
+#[tokio::test]
+async fn a_session_of_another_machine_is_not_waited_for() {
     for key in ["toolchain.cc", "device.host"] {
         let folder = tempfile::tempdir().unwrap();
         expect(tune(folder.path(), "convint8 -n 2 -F 1\n").args(["--session", "it"]), 1);
-        let state = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
-        state.execute("INSERT INTO pins (session, key, value) VALUES ('it', ?1, 'another')", [key]).unwrap();
-        drop(state);
+        let store = SqliteStore::open(&folder.path().join("state.db")).await.unwrap();
+        store.pin(&"it".parse().unwrap(), key, "another").await.unwrap();
+        store.close().await;
         let said = text(&expect(tune(folder.path(), PROBLEMS).args(["--session", "it"]), 1).stderr);
         assert!(said.contains("session it: it is pinned to another compiler or device"), "{said}");
     }

@@ -77,10 +77,14 @@ impl SessionMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidate::Candidate;
+    use crate::description::Description;
     use crate::digest::Digest;
-    use crate::job::{Job, Stage};
-    use crate::outcome::{Candidate, CandidateOutcome, Timing};
+    use crate::job::Job;
+    use crate::method::Method;
+    use crate::outcome::{CandidateOutcome, Timing};
     use crate::problem::{KernelProblem, Problem};
+    use crate::session::Stage;
     use crate::target::Target;
 
     fn outcome(session: usize) -> Outcome {
@@ -90,12 +94,13 @@ mod tests {
             stage: Stage::Find,
             target: Target::Host,
             problem: Problem::Kernel(KernelProblem::new("k".to_string(), Default::default()).unwrap()),
+            method: Method::KERNELS,
             spec: Digest::of(b""),
             toolchain: "cc".to_string(),
             candidates: vec![candidate.clone()],
         };
         let timed = CandidateOutcome { candidate, built: None, result: Ok(Timing::single(1.0)) };
-        Outcome { busy_ms: 1500, ..Outcome::undone(&job, vec![timed], 0) }
+        Outcome { busy_ms: 1500, ..Outcome::undone(&job, Description::default(), vec![timed], 0) }
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! Golden bytes of every message, and what happens to bytes that are none.
 //!
-//! A golden file that no longer matches means that peers and stored values of the released version are no longer read: raise
-//! the message's version. `BLUEFIN_BLESS=1` writes the files anew.
+//! A golden file that no longer matches means that peers of the released version are no longer understood: raise the
+//! message's version, keep the file of the old one, and read it (`previous.rs` beside the type). `BLUEFIN_BLESS=1` writes the files anew.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Built, Launch, Prepared, Role, Task, Tolerance};
+use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job, Stage};
-use bluefin_common::miopen::{KernelObject, Solution};
-use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
+use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
-use bluefin_common::session::{Budget, Session, Tuner};
-use bluefin_common::spec::Bundle;
-use bluefin_common::store::CompileRecord;
+use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
+use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Message, WireError, decode, encode};
+use bluefin_spec::Bundle;
 use proptest::prelude::*;
 
 fn job() -> Job {
@@ -26,6 +29,7 @@ fn job() -> Job {
         stage: Stage::Perf,
         target: "gfx90a-104".parse().unwrap(),
         problem: Problem::Kernel(KernelProblem::new("stencil".to_string(), sizes).unwrap()),
+        method: Method::KERNELS,
         spec: Digest::of(b"spec"),
         toolchain: "clang".to_string(),
         candidates: vec![
@@ -35,9 +39,10 @@ fn job() -> Job {
     }
 }
 
-fn prepared() -> Prepared {
-    Prepared {
-        artifact: ArtifactRef::of(b"code object"),
+/// As a spec's candidate is built; `file` and `options` are what the release before did not say.
+fn built(file: &str, options: &str) -> Built {
+    Built {
+        objects: vec![CodeObject::plain(ArtifactRef::of(b"code object"), file, options)],
         launches: vec![Launch {
             entry: "stencil".to_string(),
             grid: [4096, 1, 1],
@@ -56,24 +61,43 @@ fn prepared() -> Prepared {
     }
 }
 
+fn described() -> Built {
+    built("stencil.hip", " -DBLOCK=64 -DORDER=row")
+}
+
 fn compile_job() -> CompileJob {
-    CompileJob { job: job(), enqueued_ms: 1_790_000_000_000, recompiles: 2 }
+    CompileJob { job: job(), enqueued_ms: 1_790_000_000_000, recompiles: 2, work: CompileWork::Candidates }
+}
+
+fn task(reference: Built) -> Task {
+    let buffer = Buffer { name: "x".to_string(), data_type: DataType::Fp16, length: 1 << 20, role: Role::Input };
+    Task { buffers: vec![buffer], reference, tolerance: Tolerance { absolute: 1e-3, relative: 1e-2 } }
+}
+
+fn description() -> Description {
+    let reference = Candidate { solver: "Naive".to_string(), params: Vec::new() };
+    let solver = SolverInfo {
+        name: "Tiled".to_string(),
+        algorithm: Some("miopenConvolutionFwdAlgoDirect".to_string()),
+        tunable: true,
+        params: vec!["BLOCK".to_string(), "ORDER".to_string()],
+        default: Some(vec![Value::Int(64), Value::Text("row".to_string())]),
+    };
+    Description { library: "stencil".to_string(), reference: Some(reference), solvers: vec![solver] }
+}
+
+fn compiler_says_no() -> Attempt<Built> {
+    Err(Failure::new(FailureKind::CompileError, "line 3: no"))
 }
 
 fn eval_job() -> EvalJob {
-    let buffer = Buffer { name: "x".to_string(), data_type: DataType::Fp16, length: 1 << 20, role: Role::Input };
     EvalJob {
         job: job(),
         enqueued_ms: 1_790_000_000_000,
         recompiles: 3,
-        compiled: Compiled::Kernels {
-            task: Task {
-                buffers: vec![buffer],
-                reference: prepared(),
-                tolerance: Tolerance { absolute: 1e-3, relative: 1e-2 },
-            },
-            prepared: vec![Ok(prepared()), Err(Failure::new(FailureKind::CompileError, "line 3: no"))],
-        },
+        task: TaskRef::Blob(Digest::of(b"task")),
+        description: description(),
+        built: vec![Ok(described()), compiler_says_no()],
     }
 }
 
@@ -92,10 +116,12 @@ fn outcome() -> Outcome {
         .candidates
         .into_iter()
         .zip(results)
-        .map(|(candidate, result)| CandidateOutcome { candidate, built: Some(Built::Kernel(prepared())), result })
+        .map(|(candidate, result)| CandidateOutcome { candidate, built: Some(described()), result })
         .collect();
     Outcome {
         job: job(),
+        task: Some(Digest::of(b"task")),
+        description: description(),
         candidates,
         device: "MI250X".to_string(),
         device_state: DeviceState {
@@ -112,15 +138,17 @@ fn outcome() -> Outcome {
 }
 
 fn session() -> Session {
+    let environment = [("MIOPEN_FIND_ENFORCE", "4"), ("MIOPEN_FIND_MODE", "1")];
     Session {
         name: "golden".parse().unwrap(),
         target: "gfx90a-104".parse().unwrap(),
         label: "why".to_string(),
         stages: Stage::ALL.to_vec(),
         created_ms: 1_790_000_000_000,
-        tuner: Tuner::MiopenDriver { exhaustive: true },
+        method: Method::MIOPENDRIVER,
         budget: Budget { solver_ms: Some(600_000), tuning_patience: Some(50), ..Budget::default() },
-        environment: BTreeMap::from([("MIOPEN_FIND_MODE".to_string(), "1".to_string())]),
+        environment: environment.map(|(name, value)| (name.to_string(), value.to_string())).into(),
+        search: Some(SearchPlan { strategy: "fixed".to_string(), candidates: 16 }),
     }
 }
 
@@ -128,15 +156,31 @@ fn bundle() -> Bundle {
     Bundle { toml: "name = \"x\"".to_string(), files: BTreeMap::from([("x.c".to_string(), "int x;\n".to_string())]) }
 }
 
-fn record() -> CompileRecord {
-    CompileRecord { result: Ok(ArtifactRef::of(b"code object")), compile_ms: 250 }
+fn record(file: &str, options: &str) -> CompileRecord {
+    let objects = vec![CodeObject::plain(ArtifactRef::of(b"code object"), file, options)];
+    CompileRecord { result: Ok(Built { objects, ..Built::default() }), compile_ms: 250 }
+}
+
+fn golden(name: &str, version: u8) -> std::path::PathBuf {
+    let file = format!("{}.v{version}.hex", name.replace(' ', "_"));
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
+}
+
+/// The bytes of a value of the release before this one are those of `now`.
+fn was<T: Message + PartialEq + std::fmt::Debug>(version: u8, now: &T) {
+    let hex = std::fs::read_to_string(golden(T::NAME, version)).unwrap();
+    let digits: Vec<char> = hex.trim().chars().collect();
+    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
+    assert_eq!(bytes[3], version);
+    assert_eq!(decode::<T>(&bytes).unwrap(), *now);
+    refuses_damage::<T>(&bytes);
 }
 
 fn check<T: Message + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = encode(value).unwrap();
     assert_eq!(decode::<T>(&bytes).unwrap(), *value);
-    let name = format!("{}.v{}.hex", T::NAME.replace(' ', "_"), T::VERSION);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = golden(T::NAME, T::VERSION);
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if std::env::var_os("BLUEFIN_BLESS").is_some() {
         std::fs::write(&path, format!("{hex}\n")).unwrap();
@@ -172,23 +216,53 @@ fn golden_bytes() {
     check(&outcome());
     check(&session());
     check(&bundle());
-    check(&record());
+    check(&task(described()));
+    check(&record("stencil.hip", " -DBLOCK=64"));
+}
+
+#[test]
+fn what_the_release_before_wrote_is_read() {
+    was(1, &compile_job());
+    let inline = TaskRef::Inline(Box::new(task(built("", ""))));
+    let undescribed = Description::default;
+    was(
+        2,
+        &EvalJob {
+            task: inline,
+            description: undescribed(),
+            built: vec![Ok(built("", "")), compiler_says_no()],
+            ..eval_job()
+        },
+    );
+    let mut then = Outcome { task: None, description: undescribed(), ..outcome() };
+    then.candidates.iter_mut().for_each(|candidate| candidate.built = Some(built("", "")));
+    was(2, &then);
+    was(2, &Session { search: None, ..session() });
+    was(1, &record("", ""));
+}
+
+#[test]
+fn a_method_that_is_not_known_is_of_another_release() {
+    let bytes = encode(&compile_job()).unwrap();
+    let at = bytes.windows(7).position(|window| window == b"kernels").unwrap();
+    let mut newer = bytes.clone();
+    newer[at..at + 7].copy_from_slice(b"kernel2");
+    let error = decode::<CompileJob>(&newer).unwrap_err();
+    assert!(error.is_of_another_version(), "{error}");
+    assert!(error.to_string().contains("found \"kernel2\", expected one of kernels, fin"), "{error}");
 }
 
 #[test]
 fn what_fin_compiled_travels() {
-    let kernel = KernelObject {
+    let kernel = CodeObject {
+        artifact: ArtifactRef::of(b"BZh9"),
         file: "conv1x1u.s".to_string(),
         options: " -Wa,-defsym,a=1".to_string(),
-        blob: ArtifactRef::of(b"BZh9"),
-        md5: "d41d8cd98f00b204e9800998ecf8427e".to_string(),
-        size: 145_576,
+        packed: Some(Packed { md5: "d41d8cd98f00b204e9800998ecf8427e".to_string(), size: 145_576 }),
     };
-    let algorithm = "miopenConvolutionFwdAlgoDirect".to_string();
-    let solution = Solution { algorithm, workspace: 1 << 40, tunable: true, kernels: vec![kernel] };
+    let solution = Built { objects: vec![kernel], launches: Vec::new(), workspace: 1 << 40 };
     let failure = Failure::new(FailureKind::CorruptArtifact, "md5");
-    let compiled = Compiled::Fin { solutions: vec![Ok(solution), Err(failure)] };
-    let job = EvalJob { compiled, ..eval_job() };
+    let job = EvalJob { task: TaskRef::None, built: vec![Ok(solution), Err(failure)], ..eval_job() };
     assert_eq!(decode::<EvalJob>(&encode(&job).unwrap()).unwrap(), job);
 }
 
@@ -216,7 +290,7 @@ fn the_same_job_has_the_same_id() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=6, version in 1u8..=2) {
+    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=11, version in 1u8..=3) {
         let framed = [&[b'B', b'F', kind, version, 1], bytes.as_slice()].concat();
         let _ = decode::<CompileJob>(&framed);
         let _ = decode::<EvalJob>(&framed);
@@ -224,6 +298,7 @@ proptest! {
         let _ = decode::<Session>(&framed);
         let _ = decode::<Bundle>(&framed);
         let _ = decode::<CompileRecord>(&framed);
+        let _ = decode::<Task>(&framed);
     }
 
     #[test]

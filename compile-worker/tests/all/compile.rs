@@ -7,37 +7,57 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bluefin_common::artifact::ArtifactRef;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::{ArtifactRef, Built};
+use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Candidate, Failure, FailureKind};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
-use bluefin_common::spec::{Bundle, KernelSpec, Kind};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Toolchain, Unit};
-use tokio::sync::Semaphore;
+use bluefin_compile_worker::toolchain::{Programs, probe};
+use bluefin_compile_worker::{Compiler, Error, Limits, Metrics, Unit, Workshop};
+use bluefin_spec::{Bundle, KernelSpec, Kind};
 
 struct Bench {
     store: Arc<SqliteStore>,
-    compiler: Compiler,
+    compiler: Arc<dyn Compiler>,
+    workshop: Workshop,
     metrics: Metrics,
 }
 
-fn bench(toolchain: Toolchain, limits: Limits) -> Bench {
-    bench_with(toolchain, limits, Arc::new(SqliteStore::in_memory().unwrap()))
+impl Bench {
+    fn compiler(&self) -> &dyn Compiler {
+        &*self.compiler
+    }
+
+    async fn build(&self, unit: &Unit) -> Attempt<Built> {
+        self.workshop.compile(self.compiler(), unit).await.unwrap()
+    }
+
+    async fn compile(&self, unit: &Unit) -> Attempt<ArtifactRef> {
+        self.build(unit).await.map(|built| built.artifact().unwrap())
+    }
 }
 
-fn bench_with(toolchain: Toolchain, limits: Limits, store: Arc<SqliteStore>) -> Bench {
+fn bench(compiler: Arc<dyn Compiler>, limits: Limits) -> Bench {
+    bench_with(compiler, limits, Arc::new(SqliteStore::in_memory().unwrap()))
+}
+
+fn bench_with(compiler: Arc<dyn Compiler>, limits: Limits, store: Arc<SqliteStore>) -> Bench {
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
-    let compiler = Compiler::new(toolchain, store.clone(), Arc::new(Semaphore::new(2)), limits, None, metrics.clone());
-    Bench { store, compiler, metrics }
+    let workshop = Workshop::new(store.clone(), 2, limits, None, metrics.clone());
+    Bench { store, compiler, workshop, metrics }
 }
 
-fn cc() -> Toolchain {
-    Toolchain::probe("cc").unwrap()
+async fn found(name: &str) -> Result<Arc<dyn Compiler>, Error> {
+    Ok(probe(name, &Programs::default()).await?.compiler().unwrap())
+}
+
+async fn cc() -> Arc<dyn Compiler> {
+    found("cc").await.unwrap()
 }
 
 fn stencil() -> Bundle {
@@ -45,7 +65,7 @@ fn stencil() -> Bundle {
 }
 
 fn unit(
-    toolchain: &Toolchain,
+    compiler: &dyn Compiler,
     bundle: &Bundle,
     problem: &Problem,
     target: &Target,
@@ -55,12 +75,12 @@ fn unit(
     let scope = spec.scope(problem, target).unwrap()?;
     let reference = spec.reference();
     let build = spec.build(candidate.unwrap_or(&reference), &scope).unwrap();
-    Some(Unit::new(toolchain, target.arch(), Arc::new(bundle.clone()), &spec, build.defines, &build.launches))
+    Some(Unit::new(compiler, target.arch(), Arc::new(bundle.clone()), &spec, build))
 }
 
-fn stencil_unit(toolchain: &Toolchain, bundle: &Bundle) -> Unit {
+fn stencil_unit(compiler: &dyn Compiler, bundle: &Bundle) -> Unit {
     let spec = KernelSpec::load(bundle).unwrap();
-    unit(toolchain, bundle, &spec.problem(&BTreeMap::new()).unwrap(), &Target::Host, None).unwrap()
+    unit(compiler, bundle, &spec.problem(&BTreeMap::new()).unwrap(), &Target::Host, None).unwrap()
 }
 
 /// The stencil with another source.
@@ -70,26 +90,26 @@ fn source(text: &str) -> Bundle {
     bundle
 }
 
-async fn compile_source(limits: Limits, text: &str) -> (Result<ArtifactRef, Failure>, Bench) {
-    let bench = bench(cc(), limits);
-    let unit = stencil_unit(bench.compiler.toolchain(), &source(text));
-    (bench.compiler.compile(&unit).await.unwrap(), bench)
+async fn compile_source(limits: Limits, text: &str) -> (Attempt<ArtifactRef>, Bench) {
+    let bench = bench(cc().await, limits);
+    let unit = stencil_unit(bench.compiler(), &source(text));
+    (bench.compile(&unit).await, bench)
 }
 
 #[tokio::test]
 async fn equal_units_give_equal_bytes_and_the_second_is_not_compiled() {
-    let first = bench(cc(), Limits::default());
-    let unit = stencil_unit(first.compiler.toolchain(), &stencil());
-    let artifact = first.compiler.compile(&unit).await.unwrap().unwrap();
+    let first = bench(cc().await, Limits::default());
+    let unit = stencil_unit(first.compiler(), &stencil());
+    let artifact = first.compile(&unit).await.unwrap();
     let bytes = first.store.artifact(artifact).await.unwrap().unwrap();
     assert!(bytes.starts_with(b"\x7fELF"));
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("bluefin_launch_0") && !text.contains("/tmp"), "exports the launch, holds no path");
 
-    assert_eq!(first.compiler.compile(&unit).await.unwrap().unwrap(), artifact);
+    assert_eq!(first.compile(&unit).await.unwrap(), artifact);
     assert_eq!(first.metrics.compiled().0, 1, "the second was in the cache");
-    let elsewhere = bench(cc(), Limits::default());
-    assert_eq!(elsewhere.compiler.compile(&unit).await.unwrap().unwrap(), artifact, "the same bytes");
+    let elsewhere = bench(cc().await, Limits::default());
+    assert_eq!(elsewhere.compile(&unit).await.unwrap(), artifact, "the same bytes");
     assert_eq!(elsewhere.metrics.compiled().0, 1);
 }
 
@@ -97,31 +117,31 @@ async fn equal_units_give_equal_bytes_and_the_second_is_not_compiled() {
 async fn an_evicted_artifact_is_compiled_again() {
     // Room for the artifact or for what follows. What is stored is compressed, so what follows is noise.
     let store = Arc::new(SqliteStore::in_memory().unwrap().with_cache_limit(20 << 10));
-    let bench = bench_with(cc(), Limits::default(), store);
-    let unit = stencil_unit(bench.compiler.toolchain(), &stencil());
-    let artifact = bench.compiler.compile(&unit).await.unwrap().unwrap();
+    let bench = bench_with(cc().await, Limits::default(), store);
+    let unit = stencil_unit(bench.compiler(), &stencil());
+    let artifact = bench.compile(&unit).await.unwrap();
     let noise: Vec<u8> = (0..600_u32).flat_map(|index| Digest::of(&index.to_le_bytes()).0).collect();
     bench.store.put_artifact(&noise).await.unwrap();
     assert!(!bench.store.has_artifact(artifact).await.unwrap(), "evicted");
-    assert_eq!(bench.compiler.compile(&unit).await.unwrap().unwrap(), artifact);
+    assert_eq!(bench.compile(&unit).await.unwrap(), artifact);
     assert_eq!(bench.metrics.compiled().0, 2);
     assert!(bench.store.has_artifact(artifact).await.unwrap());
 }
 
 #[tokio::test]
 async fn equal_units_in_flight_are_compiled_once() {
-    let bench = bench(cc(), Limits::default());
-    let unit = stencil_unit(bench.compiler.toolchain(), &stencil());
-    let all = futures_util::future::join_all((0..20).map(|_| bench.compiler.compile(&unit))).await;
-    let artifacts: Vec<ArtifactRef> = all.into_iter().map(|made| made.unwrap().unwrap()).collect();
+    let bench = bench(cc().await, Limits::default());
+    let unit = stencil_unit(bench.compiler(), &stencil());
+    let all = futures_util::future::join_all((0..20).map(|_| bench.compile(&unit))).await;
+    let artifacts: Vec<ArtifactRef> = all.into_iter().map(Result::unwrap).collect();
     assert!(artifacts.windows(2).all(|pair| pair[0] == pair[1]));
     assert_eq!(bench.metrics.compiled().0, 1);
 }
 
 #[tokio::test]
 async fn everything_that_shapes_an_artifact_is_in_its_key() {
-    let toolchain = cc();
-    let key = |bundle: &Bundle| stencil_unit(&toolchain, bundle).key(&toolchain);
+    let compiler = cc().await;
+    let key = |bundle: &Bundle| stencil_unit(&*compiler, bundle).key(&*compiler);
     let plain = stencil();
     let mut keys = vec![key(&plain), key(&source("// another"))];
     for (from, to) in [
@@ -141,7 +161,7 @@ async fn everything_that_shapes_an_artifact_is_in_its_key() {
     included.toml = included.toml.replacen("flags", "includes = [\"a.h\"]\nflags", 1);
     included.files.insert("a.h".to_string(), String::new());
     keys.push(key(&included));
-    keys.push(stencil_unit(&toolchain, &plain).key(&Toolchain::probe("noop").unwrap()));
+    keys.push(stencil_unit(&*compiler, &plain).key(&*found("noop").await.unwrap()));
     let count = keys.len();
     keys.sort();
     keys.dedup();
@@ -157,8 +177,8 @@ async fn a_source_that_does_not_compile_is_remembered() {
     let failure = made.expect_err("no C");
     assert_eq!(failure.kind, FailureKind::CompileError);
     assert!(failure.detail.contains("stencil.c:1:9: error") && !failure.detail.contains("/tmp"), "{}", failure.detail);
-    let unit = stencil_unit(bench.compiler.toolchain(), &source("int x = ;\n"));
-    assert_eq!(bench.compiler.compile(&unit).await.unwrap().expect_err("no C"), failure);
+    let unit = stencil_unit(bench.compiler(), &source("int x = ;\n"));
+    assert_eq!(bench.compile(&unit).await.expect_err("no C"), failure);
     assert_eq!(bench.metrics.compiled().0, 1);
 }
 
@@ -183,14 +203,10 @@ async fn a_compile_that_does_not_end_is_killed() {
             text.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
         }
         text.push_str("int x[] = { A12 };\n");
-        let unit = stencil_unit(bench.compiler.toolchain(), &source(&text));
-        let failure = bench.compiler.compile(&unit).await.unwrap().expect_err("endless");
+        let unit = stencil_unit(bench.compiler(), &source(&text));
+        let failure = bench.compile(&unit).await.expect_err("endless");
         assert_eq!(failure.kind, FailureKind::CompileTimeout, "{}", failure.detail);
-        assert_eq!(
-            bench.store.compiled(unit.key(bench.compiler.toolchain())).await.unwrap(),
-            None,
-            "may go well elsewhere"
-        );
+        assert_eq!(bench.store.compiled(unit.key(bench.compiler())).await.unwrap(), None, "may go well elsewhere");
     }
     assert!(started.elapsed() < Duration::from_secs(20));
 }
@@ -259,22 +275,21 @@ fn spills(code: &[u8]) -> Vec<String> {
     counts.into_iter().filter(|line| !line.ends_with(" 0")).map(str::to_string).collect()
 }
 
-/// Compiles the reference and the default of every solver of every shipped spec of `toolchain`.
-async fn compile_shipped(toolchain: Toolchain, target: &str) {
-    let bench = bench(toolchain, Limits::default());
-    let toolchain = bench.compiler.toolchain();
+/// Compiles the reference and the default of every solver of every shipped spec of `compiler`'s toolchain.
+async fn compile_shipped(compiler: Arc<dyn Compiler>, target: &str) {
+    let bench = bench(compiler, Limits::default());
     let target: Target = target.parse().unwrap();
     for bundle in Bundle::shipped().into_iter().chain([stencil()]) {
         let spec = KernelSpec::load(&bundle).unwrap();
-        if spec.toolchain != toolchain.name() {
+        if spec.toolchain != bench.compiler().name() {
             continue;
         }
         for problem in sample(spec.kind, &spec) {
             let Some(scope) = spec.scope(&problem, &target).unwrap() else { continue };
             for solver in spec.solvers_for(&scope).unwrap() {
                 let candidate = solver.default_candidate();
-                let unit = unit(toolchain, &bundle, &problem, &target, Some(&candidate)).unwrap();
-                let made = bench.compiler.compile(&unit).await.unwrap();
+                let unit = unit(bench.compiler(), &bundle, &problem, &target, Some(&candidate)).unwrap();
+                let made = bench.compile(&unit).await;
                 let artifact =
                     made.unwrap_or_else(|failure| panic!("{candidate} {target} {problem}: {}", failure.detail));
                 if target.arch().starts_with("gfx") {
@@ -301,12 +316,11 @@ fn numbers(ptx: &str, word: &str) -> (Vec<u32>, usize) {
 /// a block begins with as many as 64 Ki divided among its threads, in eights, leave to each.
 #[tokio::test]
 async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
-    let clang = match Toolchain::probe("clang") {
+    let clang = match found("clang").await {
         Ok(clang) if !clang.identity().starts_with("nvcc") => clang,
         _ => return println!("SKIP: no clang to make PTX with"),
     };
     let bench = bench(clang, Limits::default());
-    let toolchain = bench.compiler.toolchain();
     let target: Target = "sm_90-132".parse().unwrap();
     let mut solvers = 0;
     for bundle in Bundle::shipped() {
@@ -325,8 +339,8 @@ async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
                 }
                 assert_eq!(sizes.keys().collect::<Vec<_>>(), [&256, &384, &512, &640], "{}", solver.name);
                 for (threads, point) in sizes {
-                    let unit = unit(toolchain, &bundle, &problem, &target, Some(&point)).unwrap();
-                    let artifact = bench.compiler.compile(&unit).await.unwrap().unwrap();
+                    let unit = unit(bench.compiler(), &bundle, &problem, &target, Some(&point)).unwrap();
+                    let artifact = bench.compile(&unit).await.unwrap();
                     let ptx = bench.store.artifact(artifact).await.unwrap().unwrap();
                     let ptx = String::from_utf8_lossy(&ptx);
                     assert_eq!(numbers(&ptx, ".maxntid").0.first(), Some(&threads), "{point}");
@@ -353,12 +367,12 @@ async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
 
 #[tokio::test]
 async fn shipped_host_kernels_compile() {
-    compile_shipped(cc(), "host").await;
+    compile_shipped(cc().await, "host").await;
 }
 
 /// One architecture a test, since each takes a while and they can be waited for together.
 async fn compile_shipped_for(target: &str) {
-    match Toolchain::probe("clang") {
+    match found("clang").await {
         Ok(compiler) if compiler.serves(target.parse::<Target>().unwrap().arch()) => {
             compile_shipped(compiler, target).await;
         }

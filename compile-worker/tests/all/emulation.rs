@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use bluefin_common::artifact::{Argument, Launch, Role};
-use bluefin_common::outcome::Candidate;
+use bluefin_common::artifact::{Argument, Launch};
+use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
-use bluefin_common::spec::{Bundle, KernelSpec, Scope};
 use bluefin_common::target::Target;
+use bluefin_common::task::Role;
 use bluefin_common::value::Value;
+use bluefin_spec::{Bundle, KernelSpec, Scope};
 
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
 

@@ -1,39 +1,53 @@
 //! The worker loop, with a broker in memory and a store in memory.
 
+mod carried;
 mod fleet;
+mod rounds;
+mod toy;
 
 use std::time::{Duration, Instant};
 
-use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS};
-use bluefin_common::job::{CompileJob, EvalJob, Job, Stage, compile_queue, eval_queue};
-use bluefin_common::outcome::{Candidate, FailureKind, Outcome};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::Stage;
 use bluefin_common::store::{Planned, Store};
-use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_compile_worker::Error;
 
-use self::fleet::{PATIENCE, fleet, fleet_on, kinds, next, settled};
+use self::fleet::{PATIENCE, compile_job, evals, fleet, fleet_on, kinds, next, noop, settled};
 
 #[tokio::test]
 async fn a_job_becomes_an_eval_job_with_its_artifacts() {
     let fleet = fleet(|_| {}).await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let job = fleet.job(64, 4);
     fleet.enqueue(&job).await;
     let eval: EvalJob = next(&mut evals).await;
-    let (task, prepared) = eval.compiled.kernels().unwrap();
-    assert_eq!((&eval.job, prepared.len()), (&job, 4));
+    let task = fleet.task(&eval).await;
+    assert_eq!((&eval.job, eval.built.len()), (&job, 4));
     assert_eq!(task.buffers.len(), 2);
-    for prepared in prepared.iter().map(|prepared| prepared.as_ref().unwrap()).chain([&task.reference]) {
-        assert!(fleet.store.artifact(prepared.artifact).await.unwrap().is_some());
-        assert_eq!(prepared.launches.len(), 1);
+    for built in eval.built.iter().map(|built| built.as_ref().unwrap()).chain([&task.reference]) {
+        assert!(fleet.store.artifact(built.artifact().unwrap()).await.unwrap().is_some());
+        assert_eq!(built.launches.len(), 1);
+        assert_eq!(built.objects[0].file, "stencil.c");
     }
+    // As kernel dbs and perf dbs name it.
+    let options = &eval.built[0].as_ref().unwrap().objects[0].options;
+    assert_eq!(options, " -DROWS=1 -DTILE_H=32 -DTILE_W=512", "those of the default");
+    let [solver] = eval.description.solvers.as_slice() else { panic!("{:?}", eval.description) };
+    assert_eq!((eval.description.library.as_str(), solver.name.as_str()), ("stencil", "StencilTiled"));
+    assert_eq!((solver.tunable, solver.params.concat()), (true, "TILE_HTILE_WROWS".to_string()));
+    assert_eq!((&solver.algorithm, solver.default.as_ref()), (&None, Some(&job.candidates[0].params)));
+    assert_eq!(eval.description.reference, Some(fleet.spec.reference()));
     // The same again, as after a crash before the acknowledgement: nothing is compiled.
     fleet.enqueue(&job).await;
     let again: EvalJob = next(&mut evals).await;
-    assert_eq!(again.compiled, eval.compiled);
+    assert_eq!((again.task, again.description, again.built), (eval.task, eval.description, eval.built));
     assert_eq!(worker.stop().await.compiled().0, 5);
     assert_eq!(fleet.broker.depth(&compile_queue("cc")).await.unwrap(), 0);
 }
@@ -45,14 +59,14 @@ async fn a_candidate_that_fails_does_not_fail_its_batch() {
         *source = format!("#if defined(ROWS) && ROWS == 4\n#error four\n#endif\n{source}");
     })
     .await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let mut job = fleet.job(64, 30);
     job.candidates.push(Candidate { solver: "StencilTiled".to_string(), params: vec![] });
     fleet.enqueue(&job).await;
     let eval: EvalJob = next(&mut evals).await;
-    for (candidate, prepared) in job.candidates.iter().zip(eval.compiled.kernels().unwrap().1) {
-        let failure = prepared.as_ref().err().map(|failure| (failure.kind, failure.detail.contains("four")));
+    for (candidate, built) in job.candidates.iter().zip(&eval.built) {
+        let failure = built.as_ref().err().map(|failure| (failure.kind, failure.detail.contains("four")));
         let expected = match candidate.params.as_slice() {
             [] => Some((FailureKind::InvalidLaunch, false)),
             [.., rows] if rows.to_string() == "4" => Some((FailureKind::CompileError, true)),
@@ -81,10 +95,11 @@ async fn nothing_to_evaluate_is_an_outcome() {
         let outcome = fleet.outcome(&job).await;
         assert_eq!(kinds(&outcome), [FailureKind::CompileError; 3]);
         assert!(outcome.candidates[2].result.as_ref().unwrap_err().detail.contains(detail));
+        assert_eq!((outcome.description.library.as_str(), outcome.description.solvers.len()), ("stencil", 1));
         // Its group has nothing left to do.
         worker.stop().await;
         assert!(fleet.store.progress(&fleet.session.name).await.unwrap().is_complete());
-        assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
+        assert_eq!(fleet.broker.depth(&evals()).await.unwrap(), 0);
     }
 }
 
@@ -92,11 +107,11 @@ async fn nothing_to_evaluate_is_an_outcome() {
 async fn poison_goes_to_the_dead_letters() {
     let fleet = fleet(|_| {}).await;
     let mut dead = fleet.consume(DEAD_QUEUE).await;
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let queue = compile_queue("cc");
     // A job of another version of bluefin is for a worker of that version: it comes again later.
-    let mut newer = wire::encode(&CompileJob { job: fleet.job(64, 3), enqueued_ms: 1, recompiles: 0 }).unwrap();
+    let mut newer = wire::encode(&compile_job(fleet.job(64, 3))).unwrap();
     newer[3] += 1;
     fleet.broker.publish(&queue, "newer", newer.into()).await.unwrap();
     fleet.broker.publish(&queue, "poison", vec![1, 2, 3].into()).await.unwrap();
@@ -108,14 +123,14 @@ async fn poison_goes_to_the_dead_letters() {
     let foreign = Job { toolchain: "clang".to_string(), ..fleet.job(64, 2) };
     for job in [&lost, &foreign] {
         fleet.store.plan(&fleet.session.name, &[Planned::of(job)]).await.unwrap();
-        let body = wire::encode(&CompileJob { job: job.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
+        let body = wire::encode(&compile_job(job.clone())).unwrap();
         fleet.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
         assert_eq!(kinds(&fleet.outcome(job).await), [FailureKind::Dead; 2]);
         assert_eq!(next::<CompileJob>(&mut dead).await.job, *job);
     }
     // A job of a session that is gone.
     let orphan = Job { session: "gone".parse().unwrap(), spec: lost.spec, ..fleet.job(64, 2) };
-    let body = wire::encode(&CompileJob { job: orphan.clone(), enqueued_ms: 1, recompiles: 0 }).unwrap();
+    let body = wire::encode(&compile_job(orphan.clone())).unwrap();
     fleet.broker.publish(&queue, "orphan", body.into()).await.unwrap();
     assert_eq!(next::<CompileJob>(&mut dead).await.job, orphan);
     // The worker still works.
@@ -147,8 +162,8 @@ async fn a_job_that_was_tried_too_often_is_given_up_with_an_outcome() {
 async fn an_outage_uses_up_no_attempts() {
     // A queue that is full is one that takes nothing now.
     let fleet = fleet_on(EmbeddedBroker::with_max_depth(1), |_| {}).await;
-    let evals = eval_queue(&Target::Host, None);
-    fleet.broker.publish(&evals, "in the way", vec![0].into()).await.unwrap();
+    let queue = evals();
+    fleet.broker.publish(&queue, "in the way", vec![0].into()).await.unwrap();
     let worker = fleet.worker(|_| {});
     let job = fleet.job(64, 1);
     fleet.enqueue(&job).await;
@@ -160,7 +175,7 @@ async fn an_outage_uses_up_no_attempts() {
     // For several attempts to publish.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(worker.settled("done") + worker.settled("retried"), 0.0);
-    let mut consumer = fleet.consume(&evals).await;
+    let mut consumer = fleet.consume(&queue).await;
     consumer.next().await.unwrap().ack().await.unwrap();
     assert_eq!(next::<EvalJob>(&mut consumer).await.job, job);
     while worker.settled("done") < 1.0 {
@@ -195,10 +210,10 @@ async fn compilers_that_the_kernel_kills_are_nobodys_failure() {
         assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
     }
     // Where there is memory, the job is what it was.
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let eval: EvalJob = next(&mut evals).await;
-    assert!(eval.compiled.kernels().unwrap().1.iter().all(Result::is_ok));
+    assert!(eval.built.iter().all(Result::is_ok));
     worker.stop().await;
 }
 
@@ -216,7 +231,7 @@ async fn a_job_with_an_outcome_is_skipped() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(worker.stop().await.compiled().0, 0);
-    assert_eq!(fleet.broker.depth(&eval_queue(&Target::Host, None)).await.unwrap(), 0);
+    assert_eq!(fleet.broker.depth(&evals()).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -267,7 +282,7 @@ async fn a_drain_hands_back_what_does_not_end_in_time() {
 
 #[tokio::test]
 async fn compiling_pauses_while_evaluation_is_behind() {
-    let fleet = fleet(|bundle| bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1)).await;
+    let fleet = fleet(noop).await;
     let worker = fleet.worker(|config| config.high_water = 10);
     let enqueue = |from: i64, count: i64| {
         let jobs: Vec<Job> = (from..from + count).map(|height| fleet.job(height, 1)).collect();
@@ -277,9 +292,9 @@ async fn compiling_pauses_while_evaluation_is_behind() {
             }
         }
     };
-    let evals = eval_queue(&Target::Host, None);
+    let queue = evals();
     let settled = || async {
-        (fleet.broker.depth(&compile_queue("noop")).await.unwrap(), fleet.broker.depth(&evals).await.unwrap())
+        (fleet.broker.depth(&compile_queue("noop")).await.unwrap(), fleet.broker.depth(&queue).await.unwrap())
     };
     enqueue(100, 20).await;
     let started = Instant::now();
@@ -293,7 +308,7 @@ async fn compiling_pauses_while_evaluation_is_behind() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let (waiting, evaluating) = settled().await;
     assert!(waiting >= 19 && evaluating <= 21, "paused: {waiting} {evaluating}");
-    let mut consumer = fleet.broker.consume(&evals, 100).await.unwrap();
+    let mut consumer = fleet.broker.consume(&queue, 100).await.unwrap();
     for _ in 0..40 {
         let _: EvalJob = next(&mut consumer).await;
     }
@@ -308,7 +323,7 @@ async fn slots_are_kept_busy() {
     for job in &jobs {
         fleet.enqueue(job).await;
     }
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let started = Instant::now();
     for _ in &jobs {
@@ -326,12 +341,12 @@ async fn slots_are_kept_busy() {
 /// What is left when nothing is compiled: look-ups, the queue, the store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pipeline_itself_is_fast() {
-    let fleet = fleet(|bundle| bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1)).await;
+    let fleet = fleet(noop).await;
     const JOBS: i64 = 300;
     for height in 0..JOBS {
         fleet.enqueue(&fleet.job(64 + height, 8)).await;
     }
-    let mut evals = fleet.consume(&eval_queue(&Target::Host, None)).await;
+    let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
     let started = Instant::now();
     for _ in 0..JOBS {

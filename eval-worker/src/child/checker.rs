@@ -5,8 +5,9 @@
 #[cfg(test)]
 mod emulated;
 
-use bluefin_common::artifact::{Argument, Buffer, Launch, Role, Task};
+use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::problem::DataType;
+use bluefin_common::task::{Buffer, Role, Task};
 
 use crate::device::{Buffers, Device, DeviceError};
 use crate::elements::fill_poison;
@@ -35,6 +36,14 @@ struct Comparison<D: Device> {
     expected: u64,
 }
 
+/// What inputs are made of and outputs compared by.
+pub(super) struct Pose<'a> {
+    pub(super) task: &'a Task,
+    pub(super) layout: &'a Layout,
+    /// Of the inputs.
+    pub(super) seed: u64,
+}
+
 /// Where what is compared lies, in one piece of memory.
 pub(super) struct Places {
     /// The set that candidates are checked in.
@@ -50,16 +59,14 @@ impl Places {
 }
 
 impl<D: Device> Checker<D> {
-    /// From the reference's artifact. Inputs are made from `seed`.
+    /// From the reference's artifact.
     ///
     /// # Errors
     /// If the artifact has no entries for it.
     pub(super) fn new(
         device: &D,
         module: &D::Module,
-        task: &Task,
-        layout: &Layout,
-        seed: u64,
+        Pose { task, layout, seed }: Pose<'_>,
         memory: &D::Memory,
         places: &Places,
     ) -> Result<Self, DeviceError> {
@@ -252,7 +259,8 @@ fn type_of(buffer: &Buffer) -> Result<Argument, DeviceError> {
 
 #[cfg(test)]
 mod tests {
-    use bluefin_common::artifact::{ArtifactRef, Prepared, Tolerance};
+    use bluefin_common::artifact::Built;
+    use bluefin_common::task::Tolerance;
 
     use super::*;
     use crate::elements::is_poison;
@@ -267,8 +275,7 @@ mod tests {
             buffer(Role::Output, DataType::Int8, 512),
         ];
         let layout = Layout::of(&buffers).unwrap();
-        let reference = Prepared { artifact: ArtifactRef::of(b""), launches: Vec::new(), workspace: 0 };
-        let task = Task { buffers, reference, tolerance: Tolerance { absolute: 0.0, relative: 0.0 } };
+        let task = Task { buffers, reference: Built::default(), tolerance: Tolerance { absolute: 0.0, relative: 0.0 } };
         let kept = kept(&task, &layout);
         let mut parts: Vec<_> = kept.iter().copied().chain(outputs(&task, &layout).map(|(_, range)| range)).collect();
         parts.sort_unstable();

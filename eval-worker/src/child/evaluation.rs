@@ -3,14 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bluefin_common::artifact::{Launch, Prepared, Task};
+use bluefin_common::artifact::{Built, Launch};
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::task::Task;
 
 use super::posed::{Finding, Posed};
 use super::reporter::Reporter;
 use crate::device::{Device, DeviceError, MAX_RUNS, Run};
-use crate::protocol::{Activity, Step};
+use crate::protocol::{Activity, Phase};
 use crate::timing::{Cooling, Limits, Sample, Sampler, Taken, Trial};
 
 /// Evictions for one sample at most, where each may take longer than the launches that follow it.
@@ -23,20 +24,26 @@ pub(super) struct Checked<D: Device> {
     index: u32,
 }
 
-/// Loads the reference of a task and asks it for the answer. `workspace` is as large as it wants.
+/// What is loaded of a candidate.
+pub(super) struct Loaded<'a, D: Device> {
+    pub(super) code: &'a [u8],
+    /// As large as it wants; `None` if it wants none.
+    pub(super) workspace: Option<&'a D::Memory>,
+}
+
+/// Loads the reference of a task and asks it for the answer.
 pub(super) fn pose<D: Device>(
     device: &D,
     (key, task, seed): (Digest, Task, u64),
-    code: &[u8],
-    workspace: Option<&D::Memory>,
+    loaded: &Loaded<'_, D>,
     limits: &Limits,
     reporter: &Reporter,
 ) -> Result<Posed<D>, Failure> {
-    let module = device.load(code)?;
+    let module = device.load(loaded.code)?;
     Posed::new(device, &module, (key, task, seed), limits, |posed| {
         let launches = launches_of(&posed.task.reference)?;
-        let bound = device.bind(&module, launches, &posed.buffers(), workspace)?;
-        reporter.working(Activity { step: Step::Check, candidate: Some(0) })?;
+        let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
+        reporter.working(Activity { phase: Phase::Check, candidate: Some(0) })?;
         Ok(device.run(&bound, 0)?)
     })
 }
@@ -45,18 +52,17 @@ pub(super) fn pose<D: Device>(
 pub(super) fn check<D: Device>(
     device: &D,
     posed: &Posed<D>,
-    (index, candidate): (u32, &Prepared),
-    code: &[u8],
-    workspace: Option<&D::Memory>,
+    (index, candidate): (u32, &Built),
+    loaded: &Loaded<'_, D>,
     reporter: &Reporter,
 ) -> Result<Checked<D>, Finding> {
-    let say = |step| reporter.working(Activity { step, candidate: Some(index) });
-    say(Step::Load)?;
+    let say = |phase| reporter.working(Activity { phase, candidate: Some(index) });
+    say(Phase::Load)?;
     let launches = launches_of(candidate)?;
-    let module = device.load(code)?;
-    let bound = device.bind(&module, launches, &posed.buffers(), workspace)?;
+    let module = device.load(loaded.code)?;
+    let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
     let run = || {
-        say(Step::Check)?;
+        say(Phase::Check)?;
         posed.reset(device)?;
         Ok(device.run(&bound, 0)?)
     };
@@ -72,11 +78,11 @@ pub(super) fn check<D: Device>(
     Ok(Checked { bound, index })
 }
 
-fn launches_of(prepared: &Prepared) -> Result<&[Launch], Failure> {
-    if prepared.launches.is_empty() {
+fn launches_of(built: &Built) -> Result<&[Launch], Failure> {
+    if built.launches.is_empty() {
         return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
     }
-    Ok(&prepared.launches)
+    Ok(&built.launches)
 }
 
 /// Times candidates of one task.
@@ -95,7 +101,7 @@ impl<D: Device> Stand<'_, D> {
         let index = chosen.first().map(|first| first.index);
         // Of several it is not known which one is on the device.
         let candidate = index.filter(|index| chosen.iter().all(|one| one.index == *index));
-        self.reporter.working(Activity { step: Step::Time, candidate })?;
+        self.reporter.working(Activity { phase: Phase::Time, candidate })?;
         let mut runs = Vec::new();
         for (one, part) in chosen.into_iter().zip(parts) {
             let (first, evict) = cooling.turn(&self.posed.next, part.batch as usize);
@@ -146,7 +152,7 @@ impl<D: Device> Sampler for Stand<'_, D> {
     }
 
     fn rest(&mut self, time: Duration) -> Result<(), Failure> {
-        self.reporter.working(Activity { step: Step::Time, candidate: None })?;
+        self.reporter.working(Activity { phase: Phase::Time, candidate: None })?;
         thread::sleep(time);
         Ok(())
     }

@@ -13,7 +13,7 @@ use rustix::process::{
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::protocol::Place;
+use crate::protocol::Cpus;
 
 /// Descriptors from here on are out of the way of kernels that print to, or close, the usual ones. Where fewer files can be
 /// open the last ones have to do.
@@ -76,16 +76,16 @@ fn die_with_parent(requests: File) -> io::Result<()> {
 
 /// Keeps this thread, and those that it starts, where they belong. By default that is the last CPU: the first ones serve
 /// interrupts and everybody else.
-pub(super) fn settle(place: &Place) -> io::Result<()> {
+pub(super) fn settle(cpus: &Cpus) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    let chosen: Vec<usize> = match place {
-        Place::One(None) => allowed.last().copied().into_iter().collect(),
-        Place::One(Some(cpu)) => match allowed.iter().find(|allowed| **allowed == *cpu as usize) {
+    let chosen: Vec<usize> = match cpus {
+        Cpus::One(None) => allowed.last().copied().into_iter().collect(),
+        Cpus::One(Some(cpu)) => match allowed.iter().find(|allowed| **allowed == *cpu as usize) {
             Some(cpu) => vec![*cpu],
             None => return Err(io::Error::other(format!("cpu: found {cpu}, which this process may not use"))),
         },
-        Place::Spare { taken } => {
+        Cpus::Spare { taken } => {
             let spare = allowed.iter().copied().filter(|cpu| taken.iter().all(|taken| *taken as usize != *cpu));
             let spare: Vec<usize> = spare.collect();
             if spare.is_empty() { allowed } else { spare }
@@ -94,7 +94,7 @@ pub(super) fn settle(place: &Place) -> io::Result<()> {
     let mut set = CpuSet::new();
     chosen.into_iter().for_each(|cpu| set.set(cpu));
     sched_setaffinity(None, &set)?;
-    if matches!(place, Place::Spare { .. }) {
+    if matches!(cpus, Cpus::Spare { .. }) {
         // Whoever feeds the devices comes first.
         nice(NICE)?;
     }

@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 
-use bluefin_common::artifact::{Role, Task};
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::target::Target;
+use bluefin_common::task::{Role, Task};
 
-use super::checker::{Checker, Places, kept, outputs};
+use super::checker::{Checker, Places, Pose, kept, outputs};
 use crate::check::Difference;
 use crate::device::{Buffers, Device, DeviceError};
 use crate::elements::{fill_poison, is_poison};
@@ -87,8 +87,9 @@ impl<D: Device> Posed<D> {
         }
         let report = self.first() + self.sets.copies * self.layout.bytes;
         let places = Places { set: self.first(), original: ORIGINAL, report };
+        let pose = Pose { task: &self.task, layout: &self.layout, seed };
         let Sets { memory, .. } = &self.sets;
-        self.sets.checker = Checker::new(device, module, &self.task, &self.layout, seed, memory, &places).ok();
+        self.sets.checker = Checker::new(device, module, pose, memory, &places).ok();
     }
 
     fn pose_from_host(&self, device: &D, seed: u64) -> Result<(), Failure> {
@@ -200,7 +201,7 @@ impl<D: Device> Posed<D> {
         Ok(())
     }
 
-    /// The same, without entries for it.
+    /// Does so from the host, where the device has no entries for it.
     fn restore(&self, device: &D) -> Result<(), DeviceError> {
         for range in kept(&self.task, &self.layout) {
             self.copy(device, ORIGINAL, self.first(), range)?;

@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::wire;
 
-use crate::protocol::{Activity, FrameError, Reply, Spent, Step, write_frame};
+use crate::protocol::{Activity, FrameError, Phase, Reply, Spent, write_frame};
 
 /// How often a parent is told that the same activity goes on.
 const BEAT: Duration = Duration::from_millis(250);
@@ -26,7 +26,7 @@ pub(super) struct Reporter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Prepare,
-    Step(Step),
+    Phase(Phase),
     WarmUp,
 }
 
@@ -45,7 +45,7 @@ impl Reporter {
     pub(super) fn working(&self, activity: Activity) -> Result<(), Failure> {
         // The steps of a reference are a part of its task's preparation, and spins are no samples.
         if self.part.get().is_none_or(|(part, _)| !matches!(part, Part::Prepare | Part::WarmUp)) {
-            self.enter(Some(Part::Step(activity.step)));
+            self.enter(Some(Part::Phase(activity.phase)));
         }
         let now = Instant::now();
         if self.last.get().is_some_and(|(last, when)| last == activity && now - when < BEAT) {
@@ -65,9 +65,9 @@ impl Reporter {
         let account = match last {
             Part::Prepare => &mut spent.prepare,
             Part::WarmUp => &mut spent.warm_up,
-            Part::Step(Step::Load) => &mut spent.load,
-            Part::Step(Step::Check) => &mut spent.check,
-            Part::Step(Step::Time) => &mut spent.time,
+            Part::Phase(Phase::Load) => &mut spent.load,
+            Part::Phase(Phase::Check) => &mut spent.check,
+            Part::Phase(Phase::Time) => &mut spent.time,
         };
         *account += now - since;
         self.spent.set(spent);

@@ -7,18 +7,20 @@ use std::io;
 use std::slice;
 use std::time::{Duration, Instant};
 
-use bluefin_common::artifact::{Prepared, Task};
+use bluefin_common::artifact::Built;
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{DeviceState, Failure, FailureKind, Timing};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::outcome::{DeviceState, Timing};
+use bluefin_common::task::Task;
 use bluefin_common::wire;
 
-use super::evaluation::{Stand, check, pose};
+use super::evaluation::{Loaded, Stand, check, pose};
 use super::isolation::{Pipes, settle};
 use super::posed::Posed;
 use super::reporter::{Part, Reporter};
 use crate::device::{Description, Device, DeviceError};
-use crate::protocol::{Activity, FrameError, Identity, Reply, Request, Spent, Step, read_frame};
-use crate::timing::{self, ClockWatch, Limits, Results, better};
+use crate::protocol::{Activity, FrameError, Identity, Phase, Reply, Request, Spent, read_frame};
+use crate::timing::{self, ClockWatch, Limits, Results, Rounds, better};
 
 /// Tasks whose answers are kept, with the current one.
 const TASKS: usize = 4;
@@ -30,10 +32,10 @@ const SENTINEL_EVERY: u32 = 64;
 /// Opens and probes the device, then answers requests until the parent closes the pipe.
 pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, DeviceError>) -> Result<(), ServeError> {
     let Pipes { mut requests, replies } = pipes;
-    let Some((Request::Start { place }, _)) = read_request(&mut requests)? else {
+    let Some((Request::Start { cpus }, _)) = read_request(&mut requests)? else {
         return Err(io::Error::other("expected to be started").into());
     };
-    settle(&place)?;
+    settle(&cpus)?;
     let device = open()?;
     device.probe()?;
     let reporter = Reporter::new(replies);
@@ -108,7 +110,7 @@ impl<D: Device> Server<D> {
             Request::PlayOff { candidates, seed, careful, limits } => {
                 let codes = read_artifacts(requests, &candidates)?;
                 let (results, tainted) = self.evaluate(0, &candidates, &codes, |stand, watch| {
-                    timing::play_off(stand, stand.candidates.len(), watch, seed, careful, &limits)
+                    timing::play_off(stand, stand.candidates.len(), watch, Rounds { seed, careful }, &limits)
                 });
                 for (index, result) in (0..).zip(results) {
                     self.tell(index, result)?;
@@ -118,7 +120,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    fn tell(&self, candidate: u32, result: Option<Result<Timing, Failure>>) -> Result<(), FrameError> {
+    fn tell(&self, candidate: u32, result: Option<Attempt<Timing>>) -> Result<(), FrameError> {
         let Some(result) = result else { return Ok(()) };
         let (spent, spin_ms) = (self.reporter.take_spent(), self.spin_ms.take());
         self.reporter.answer(&Reply::Evaluated { candidate, result, spent, spin_ms })
@@ -127,7 +129,7 @@ impl<D: Device> Server<D> {
     /// Evaluates candidates until one breaks the device, each against the best so far.
     fn one_by_one(
         &mut self,
-        candidates: &[Prepared],
+        candidates: &[Built],
         codes: &[Vec<u8>],
         mut incumbent_ms: Option<f64>,
         limits: &Limits,
@@ -189,7 +191,8 @@ impl<D: Device> Server<D> {
         }
         let wanted = task.reference.workspace;
         self.grow_workspace(wanted)?;
-        pose(&self.device, (key, task, seed), code, self.workspace(wanted), limits, &self.reporter)
+        let loaded = Loaded { code, workspace: self.workspace(wanted) };
+        pose(&self.device, (key, task, seed), &loaded, limits, &self.reporter)
     }
 
     fn bytes(&self) -> u64 {
@@ -217,7 +220,7 @@ impl<D: Device> Server<D> {
     fn evaluate<F>(
         &mut self,
         first: u32,
-        candidates: &[Prepared],
+        candidates: &[Built],
         codes: &[Vec<u8>],
         measure: F,
     ) -> (Results<Failure>, bool)
@@ -240,8 +243,8 @@ impl<D: Device> Server<D> {
         for (index, (candidate, code)) in candidates.iter().zip(codes).enumerate() {
             let Some(place) = results.get_mut(index).filter(|place| place.is_none()) else { continue };
             let of_request = first + index as u32;
-            let workspace = self.workspace(candidate.workspace);
-            match check(&self.device, posed, (of_request, candidate), code, workspace, &self.reporter) {
+            let loaded = Loaded { code, workspace: self.workspace(candidate.workspace) };
+            match check(&self.device, posed, (of_request, candidate), &loaded, &self.reporter) {
                 Ok(checked) => {
                     finalists.push(checked);
                     places.push(index);
@@ -262,7 +265,7 @@ impl<D: Device> Server<D> {
             self.reporter.enter(Some(Part::WarmUp));
             // A device that can not even spin will say so when it times.
             let warmth = timing::warm_up(|| {
-                self.reporter.working(Activity { step: Step::Time, candidate: None })?;
+                self.reporter.working(Activity { phase: Phase::Time, candidate: None })?;
                 self.device.spin().map_err(Failure::from)
             });
             if let Ok(warmth) = warmth {
@@ -272,7 +275,7 @@ impl<D: Device> Server<D> {
                 self.spin_ms.set(Some(warmth.spin_ms));
                 self.unmeasured = 0;
             }
-            self.reporter.enter(Some(Part::Step(Step::Time)));
+            self.reporter.enter(Some(Part::Phase(Phase::Time)));
         }
         self.unmeasured += 1;
         let (device, reporter) = (&self.device, &self.reporter);
@@ -302,7 +305,7 @@ fn read_request(requests: &mut File) -> Result<Option<(Request, Digest)>, FrameE
 }
 
 /// A frame for each candidate.
-fn read_artifacts(requests: &mut File, candidates: &[Prepared]) -> Result<Vec<Vec<u8>>, FrameError> {
+fn read_artifacts(requests: &mut File, candidates: &[Built]) -> Result<Vec<Vec<u8>>, FrameError> {
     candidates.iter().map(|_| read_artifact(requests)).collect()
 }
 

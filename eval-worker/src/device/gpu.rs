@@ -8,6 +8,7 @@ mod error;
 mod facts;
 mod hip;
 mod instruments;
+mod interface;
 mod library;
 mod memory;
 mod stream;
@@ -24,36 +25,20 @@ use bluefin_common::outcome::DeviceState;
 
 use self::calls::Handle;
 use self::instruments::Instruments;
+pub use self::interface::Interface;
 use self::library::{Runtime, Special};
 pub use self::memory::Memory;
+use self::stream::Kernel;
 use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
+use super::info::{DeviceInfo, Listing};
 use super::{Buffers, Description, Device, DeviceError, MAX_RUNS, Run, check_memory, image};
-use crate::inventory::{DeviceInfo, Listing};
 use crate::timing::{Caches, Sample};
 
 /// Launches of the memory fill that is the spin of a GPU without kernels of ours.
 const SPIN_FILLS: u32 = 4;
 /// How long a temperature stays true: asking takes longer than a short kernel.
 const HEAT_STAYS: Duration = Duration::from_secs(1);
-
-/// Through what a GPU is driven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interface {
-    Cuda,
-    Hip,
-}
-
-impl Interface {
-    /// As in the names of devices: `cuda:0`, `hip:0`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cuda => "cuda",
-            Self::Hip => "hip",
-        }
-    }
-}
 
 /// All GPUs that `interface` finds, and what it found no use for.
 #[must_use]
@@ -97,14 +82,6 @@ pub struct Gpu {
 
 /// A loaded code object.
 pub struct Module(Rc<memory::Module>);
-
-#[derive(Clone, Copy)]
-struct Kernel {
-    function: Handle,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-}
 
 /// Kernels with the arguments of all copies.
 pub struct Bound {
@@ -220,9 +197,7 @@ impl Gpu {
         for (kernel, arguments) in bound.kernels.iter().zip(bound.bindings.launches(copy)) {
             // SAFETY: the arguments live as long as `bound` and are copied before the call returns. What the kernel does
             // with them is beyond proof: it is a candidate, and this process exists to be lost to one.
-            unsafe {
-                self.runtime.launch(kernel.function, kernel.grid, kernel.block, kernel.shared, self.stream, arguments)
-            }?;
+            unsafe { self.runtime.launch(kernel, self.stream, arguments) }?;
         }
         Ok(())
     }

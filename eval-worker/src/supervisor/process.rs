@@ -8,15 +8,18 @@ use std::time::{Duration, Instant};
 
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::digest::Digest;
-use bluefin_common::outcome::{Failure, FailureKind, Timing};
-use rustix::process::{Pid, Signal, kill_process_group};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::outcome::Timing;
+use bluefin_common::process_group::ProcessGroup;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{ChildConfig, DeviceError};
-use crate::protocol::{Activity, FrameError, Identity, Place, Reply, Request, Spent, receive, send};
+use super::config::{ChildConfig, Wait};
+use super::error::DeviceError;
+use crate::protocol::{Activity, Cpus, FrameError, Identity, Reply, Request, Spent, receive, send};
 
 /// Bytes kept of what a child prints; the end says why it died.
 const TAIL: usize = 2048;
@@ -30,7 +33,7 @@ const DEATH: Duration = Duration::from_secs(10);
 pub(super) struct ChildProcess {
     child: Child,
     /// Its process group, which what it starts belongs to.
-    group: Option<Pid>,
+    group: ProcessGroup,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Arc<Mutex<Vec<u8>>>,
@@ -42,7 +45,7 @@ pub(super) struct ChildProcess {
     /// Kills for want of memory before its last request.
     kills: Option<u64>,
     /// What came of candidates of the last request, by their index.
-    pub(super) evaluated: Vec<(u32, Result<Timing, Failure>)>,
+    pub(super) evaluated: Vec<(u32, Attempt<Timing>)>,
     /// Where its time went.
     pub(super) spent: Spent,
     /// What a spin took in it, in milliseconds.
@@ -50,15 +53,6 @@ pub(super) struct ChildProcess {
     pub(super) device: Identity,
     /// The task that it has prepared.
     pub(super) task: Option<Digest>,
-}
-
-/// How long a child is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Patience {
-    /// The longest time without a sign of life.
-    pub(super) silence: Duration,
-    /// The longest time to the next result, whatever the signs: who is busy need not get anywhere.
-    pub(super) result: Duration,
 }
 
 /// Why a child is of no use any more.
@@ -90,7 +84,7 @@ pub(super) struct Obituary {
 }
 
 impl ChildProcess {
-    pub(super) async fn start(config: &ChildConfig, place: Place) -> Result<Self, DeviceError> {
+    pub(super) async fn start(config: &ChildConfig, cpus: Cpus) -> Result<Self, DeviceError> {
         let command = config.command.first().cloned().unwrap_or_default();
         let failed = |reason: String| DeviceError::Start { command: command.clone(), reason };
         let mut starter = Command::new(&command);
@@ -116,7 +110,7 @@ impl ChildProcess {
         let tail = Arc::new(Mutex::new(Vec::new()));
         let mut printed = JoinSet::new();
         printed.spawn(keep_tail(stderr, Arc::clone(&tail)));
-        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let group = ProcessGroup::of(child.id());
         let mut process = Self {
             child,
             group,
@@ -133,7 +127,7 @@ impl ChildProcess {
             device: Identity::default(),
             task: None,
         };
-        match process.ask(&Request::Start { place }, &[], config.deadlines.of_start()).await {
+        match process.ask(&Request::Start { cpus }, &[], config.deadlines.of_start()).await {
             Ok(Reply::Started { device }) => {
                 process.device = device;
                 Ok(process)
@@ -154,12 +148,12 @@ impl ChildProcess {
         }
     }
 
-    /// Sends a request and waits for its answer, as long as `patience` lasts.
+    /// Sends a request and waits for its answer, as long as `wait` lasts.
     pub(super) async fn ask(
         &mut self,
         request: &Request,
         artifacts: &[&[u8]],
-        Patience { silence, result: limit }: Patience,
+        Wait { silence, result: limit }: Wait,
     ) -> Result<Reply, Lost> {
         self.activity = None;
         self.kills = self.control_group.kills();
@@ -199,9 +193,9 @@ impl ChildProcess {
             Lost::Hung { .. } | Lost::Overran { .. } | Lost::Garbled { .. } | Lost::Tainted => None,
         };
         let pid = self.child.id();
-        self.kill();
+        self.group.kill();
         let gone = ended.is_some() || timeout(DEATH, self.child.wait()).await.is_ok();
-        self.group = None;
+        self.group.disarm();
         let _ = timeout(LAST_WORDS, self.printed.join_next()).await;
 
         // Counted before it is sent, so that whoever dies of it has been counted.
@@ -227,7 +221,7 @@ impl ChildProcess {
         let short_of = killed.then(|| self.control_group.to_string());
         let mut detail = what;
         if let Some(activity) = self.activity {
-            detail = format!("{detail} {}", activity.step);
+            detail = format!("{detail} {}", activity.phase);
         }
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let printed = String::from_utf8_lossy(&tail);
@@ -237,20 +231,6 @@ impl ChildProcess {
         drop(tail);
         let candidate = self.activity.and_then(|activity| activity.candidate);
         Obituary { candidate, failure: Failure::new(kind, detail), cause, short_of, stuck: pid.filter(|_| !gone) }
-    }
-
-    /// Kills the whole process group.
-    fn kill(&self) {
-        if let Some(group) = self.group {
-            // It may be gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for ChildProcess {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -304,9 +284,9 @@ mod tests {
 
     use bluefin_common::wire;
 
-    use super::super::Deadlines;
+    use super::super::config::Deadlines;
     use super::*;
-    use crate::protocol::{Step, write_frame};
+    use crate::protocol::{Phase, write_frame};
 
     #[test]
     fn statuses() {
@@ -328,16 +308,16 @@ mod tests {
         let script = "cat started; while cat replies; do :; done";
         let command = ["env", "-C", &folder.display().to_string(), "sh", "-c", script].map(OsString::from);
         let config = ChildConfig::new(command.to_vec(), Deadlines::default());
-        ChildProcess::start(&config, Place::One(None)).await.unwrap()
+        ChildProcess::start(&config, Cpus::One(None)).await.unwrap()
     }
 
     #[tokio::test]
     async fn signs_of_life_are_no_result() {
         let folder = tempfile::tempdir().unwrap();
-        let working = Reply::Working(Activity { step: Step::Time, candidate: Some(7) });
-        let patience = Patience { silence: Duration::from_secs(60), result: Duration::from_millis(300) };
+        let working = Reply::Working(Activity { phase: Phase::Time, candidate: Some(7) });
+        let wait = Wait { silence: Duration::from_secs(60), result: Duration::from_millis(300) };
         let mut child = chatterer(folder.path(), std::slice::from_ref(&working)).await;
-        let lost = child.ask(&Request::Translate, &[], patience).await.unwrap_err();
+        let lost = child.ask(&Request::Translate, &[], wait).await.unwrap_err();
         assert!(matches!(lost, Lost::Overran { .. }), "{lost:?}");
         let obituary = child.bury(lost).await;
         assert_eq!((obituary.candidate, obituary.failure.kind), (Some(7), FailureKind::Hang));
@@ -347,7 +327,7 @@ mod tests {
         let result = Err(Failure::new(FailureKind::WrongResult, ""));
         let evaluated = Reply::Evaluated { candidate: 1, result, spent: Spent::default(), spin_ms: None };
         let mut child = chatterer(folder.path(), &[working, evaluated]).await;
-        let asked = child.ask(&Request::Translate, &[], Patience { result: Duration::from_secs(2), ..patience });
+        let asked = child.ask(&Request::Translate, &[], Wait { result: Duration::from_secs(2), ..wait });
         assert!(timeout(Duration::from_secs(4), asked).await.is_err(), "it goes on while results come");
         assert!(child.evaluated.len() > 1);
     }

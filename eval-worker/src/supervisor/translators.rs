@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
+use super::config::{ChildConfig, TRIES};
 use super::process::ChildProcess;
-use super::{ChildConfig, TRIES};
-use crate::protocol::{Place, Reply, Request};
+use crate::protocol::{Cpus, Reply, Request};
 
 /// Child processes that translate, started as they are needed.
 pub struct Translators {
@@ -66,7 +66,7 @@ impl Translators {
         if self.failures.load(Ordering::Relaxed) >= TRIES {
             return None;
         }
-        match ChildProcess::start(&self.child, Place::Spare { taken: self.child.taken_cpus.clone() }).await {
+        match ChildProcess::start(&self.child, Cpus::Spare { taken: self.child.taken_cpus.clone() }).await {
             Ok(process) => {
                 self.failures.store(0, Ordering::Relaxed);
                 Some(process)
@@ -83,7 +83,7 @@ impl Translators {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Deadlines;
+    use super::super::config::Deadlines;
     use super::*;
 
     #[tokio::test]

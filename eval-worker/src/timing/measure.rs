@@ -23,7 +23,7 @@ pub fn measure<S: Sampler>(
     }
 }
 
-/// The same with another rule to stop by.
+/// Times the one candidate of `sampler` as the protocol does, but stops by `rule`.
 ///
 /// # Errors
 /// The first one of `sampler`.

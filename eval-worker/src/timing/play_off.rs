@@ -8,11 +8,18 @@ use rand::seq::SliceRandom;
 use super::series::{Series, take};
 use super::{AT_ONCE_MS, ClockWatch, Limits, Results, Sampler, StopRule};
 
-/// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew from
-/// `seed`, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
+/// In which way the rounds of a play-off are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// Of the order in each of them.
+    pub seed: u64,
+    /// One sample is taken at a time, so that it is known whose failure it was if there is one.
+    pub careful: bool,
+}
+
+/// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
 /// the same number of samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its
-/// own budget lasts: what it would cost is worth nothing. With `careful`, one sample is taken at a time, so that it is known
-/// whose failure it was if there is one.
+/// own budget lasts: what it would cost is worth nothing.
 ///
 /// Nothing is pruned: each solver's time is wanted. A candidate that breaks the device ends it for all: the others have no
 /// result then.
@@ -23,8 +30,7 @@ pub fn play_off<S: Sampler>(
     sampler: &mut S,
     count: usize,
     watch: &mut ClockWatch,
-    seed: u64,
-    careful: bool,
+    Rounds { seed, careful }: Rounds,
     limits: &Limits,
 ) -> Result<Results<S::Error>, S::Error> {
     let rule = StopRule::default();
@@ -111,7 +117,13 @@ mod tests {
 
     fn play_off(finalists: &mut [Simulated], seed: u64, limits: &Limits) -> Vec<Result<Timing, &'static str>> {
         let count = finalists.len();
-        let results = super::play_off(&mut Panel(finalists), count, &mut ClockWatch::default(), seed, false, limits);
+        let results = super::play_off(
+            &mut Panel(finalists),
+            count,
+            &mut ClockWatch::default(),
+            Rounds { seed, careful: false },
+            limits,
+        );
         results.unwrap().into_iter().map(Option::unwrap).collect()
     }
 
@@ -207,7 +219,7 @@ mod tests {
         let run = |careful| {
             let mut finalists = finalists();
             let mut panel = Panel(&mut finalists);
-            super::play_off(&mut panel, 3, &mut ClockWatch::default(), 1, careful, &LIMITS)
+            super::play_off(&mut panel, 3, &mut ClockWatch::default(), Rounds { seed: 1, careful }, &LIMITS)
         };
         assert!(run(false).is_err(), "a round that fails is nobody's");
         let timings: Vec<_> = run(true).unwrap().into_iter().map(Option::unwrap).collect();
@@ -223,8 +235,14 @@ mod tests {
                 Simulated::constant(1.1).failing_after(after).breaking_the_device(),
                 Simulated::constant(1.2),
             ];
-            let results =
-                super::play_off(&mut Panel(&mut finalists), 3, &mut ClockWatch::default(), 1, true, &LIMITS).unwrap();
+            let results = super::play_off(
+                &mut Panel(&mut finalists),
+                3,
+                &mut ClockWatch::default(),
+                Rounds { seed: 1, careful: true },
+                &LIMITS,
+            )
+            .unwrap();
             assert!(matches!(results.as_slice(), [None, Some(Err(_)), None]), "after {after}: {results:?}");
         }
     }
@@ -234,7 +252,7 @@ mod tests {
         let largest = |ms: f64, careful| {
             let mut finalists = [Simulated::constant(ms), Simulated::constant(ms), Simulated::constant(ms)];
             let mut panel = Counting { panel: Panel(&mut finalists), largest: 0 };
-            super::play_off(&mut panel, 3, &mut ClockWatch::default(), 1, careful, &LIMITS).unwrap();
+            super::play_off(&mut panel, 3, &mut ClockWatch::default(), Rounds { seed: 1, careful }, &LIMITS).unwrap();
             panel.largest
         };
         assert_eq!(

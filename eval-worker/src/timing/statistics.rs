@@ -4,7 +4,7 @@
 const OUTLIER: f64 = 3.5;
 /// Scales a median absolute deviation to the standard deviation of a normal distribution.
 pub(super) const MAD_TO_SIGMA: f64 = 1.4826;
-/// The same for a mean absolute deviation; used where more than half of the samples are equal.
+/// Scales a mean absolute deviation to it; used where more than half of the samples are equal.
 const MEAN_AD_TO_SIGMA: f64 = 1.2533;
 
 /// What is left of samples without their outliers.

@@ -30,7 +30,7 @@ pub async fn run(
 ) -> Result<(), Error> {
     let mut probes = 0_u32;
     loop {
-        let device = config.device.name();
+        let device = config.evaluator.name();
         let served =
             serve(config.clone(), Arc::clone(&broker), Arc::clone(&store), metrics.clone(), shutdown.clone()).await;
         let (error, pause) = match (served, config.reprobe) {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::FailureKind;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::session::Stage;
 use bluefin_eval_worker::{ChildConfig, DeviceError, DeviceWorker, Runnable};
 
 use crate::support::{RIGHT, Test, block_on, child, evaluate, kernel, metrics, task};

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::Argument;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::{Failure, FailureKind, Timing};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::outcome::Timing;
+use bluefin_common::session::Stage;
 use bluefin_eval_worker::timing::{Cache, Limits};
 use bluefin_eval_worker::{DeviceWorker, Runnable, Work};
 
@@ -272,7 +273,7 @@ fn noise_on_standard_output() {
 
 fn artifacts_that_do_not_load() {
     let good = kernel(RIGHT);
-    let arguments = || good.prepared.launches.iter().map(|launch| launch.arguments.clone()).collect::<Vec<_>>();
+    let arguments = || good.built.launches.iter().map(|launch| launch.arguments.clone()).collect::<Vec<_>>();
     let missing = runnable(compile("void other(void **a) {}"), arguments(), 0);
     let undefined =
         runnable(compile("void nowhere(void); void bluefin_launch_0(void **a) { nowhere(); }"), arguments(), 0);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::broker::Broker;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::FailureKind;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::inventory::Inventory;
-use bluefin_eval_worker::{ChildConfig, Config, DeviceError, DeviceSpec, DeviceWorker, Error, Runnable, run_all};
+use bluefin_eval_worker::{ChildConfig, Config, DeviceChild, DeviceError, DeviceWorker, Error, Runnable, run_all};
 use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
 use tokio::task::JoinHandle;
 
@@ -132,11 +132,11 @@ fn code_for_another_device() {
         let with_code = |code: &'static [u8]| {
             let mut runnable = right("any");
             runnable.code = code.into();
-            runnable.prepared.artifact = ArtifactRef::of(code);
+            runnable.built.objects[0].artifact = ArtifactRef::of(code);
             runnable
         };
         let mut absent = right("present");
-        absent.prepared.launches[0].entry = "absent".to_string();
+        absent.built.launches[0].entry = "absent".to_string();
         let candidates = [other, with_code(b".version 7.8\n.target sm_90\n"), with_code(b"junk"), absent];
         let results = evaluate(&mut worker, Stage::Perf, &task(&reference), &reference, &candidates).await;
         let kinds: Vec<FailureKind> = results.iter().map(|result| result.as_ref().unwrap_err().kind).collect();
@@ -186,7 +186,7 @@ async fn fleet(setting: &mut Setting, machine: &HipMachine, gpus: usize) -> Join
     for index in 0..gpus {
         let child = gpu(machine, index).await;
         let device = format!("hip:{index}");
-        let mut config = Config::new("test", DeviceSpec::Child { device, target: target.clone(), child });
+        let mut config = Config::new("test", Arc::new(DeviceChild { device, target: target.clone(), child }));
         config.limits = limits();
         config.reprobe = Some(Duration::from_millis(100));
         configs.push(config);

@@ -1,8 +1,8 @@
 //! What becomes of a HIP device's child, and of the candidates after it, for one fault after the other.
 
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::FailureKind;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::session::Stage;
 use bluefin_eval_worker::{DeviceWorker, Runnable};
 use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
 use prometheus::Registry;
@@ -47,12 +47,12 @@ fn cases() -> Vec<Case> {
         change(&mut bad);
         bad
     };
-    let block = bad(|bad| bad.prepared.launches[0].block = [1025, 1, 1]);
-    let workspace = bad(|bad| bad.prepared.workspace = 2 << 30);
-    let name = bad(|bad| bad.prepared.launches[0].entry = "missing".to_string());
+    let block = bad(|bad| bad.built.launches[0].block = [1025, 1, 1]);
+    let workspace = bad(|bad| bad.built.workspace = 2 << 30);
+    let name = bad(|bad| bad.built.launches[0].entry = "missing".to_string());
     let code = bad(|bad| {
         bad.code = b"no code object".as_slice().into();
-        bad.prepared.artifact = ArtifactRef::of(&bad.code);
+        bad.built.objects[0].artifact = ArtifactRef::of(&bad.code);
     });
     let overrun = kernel("bad", "for (int64_t i = 0; ; ++i) ((volatile float *)y)[i] = 1;", "");
     let endless = kernel("bad", "for (;;) zero = 1;", "");

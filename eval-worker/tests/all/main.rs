@@ -2,6 +2,7 @@
 
 mod child;
 mod device;
+mod evaluator;
 mod hip;
 mod hip_faults;
 mod support;
@@ -12,9 +13,10 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 use support::Test;
 
-const MODULES: [(&str, &[Test]); 5] = [
+const MODULES: [(&str, &[Test]); 6] = [
     ("child", child::TESTS),
     ("device", device::TESTS),
+    ("evaluator", evaluator::TESTS),
     ("hip", hip::TESTS),
     ("hip_faults", hip_faults::TESTS),
     ("worker", worker::TESTS),

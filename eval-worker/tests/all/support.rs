@@ -9,11 +9,13 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bluefin_common::artifact::{Argument, ArtifactRef, Buffer, Launch, Prepared, Role, Task, Tolerance};
-use bluefin_common::job::Stage;
+use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch};
+use bluefin_common::failure::Attempt;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Failure, Timing};
+use bluefin_common::outcome::Timing;
 use bluefin_common::problem::DataType;
+use bluefin_common::session::Stage;
+use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 use bluefin_eval_worker::timing::{Cache, Limits};
 use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
@@ -57,7 +59,7 @@ pub fn kernel(body: &str) -> Runnable {
     kernel_with(body, 0)
 }
 
-/// The same with a workspace.
+/// A shared object as [`kernel`] makes it, with a workspace.
 pub fn kernel_with(body: &str, workspace: u64) -> Runnable {
     let source = format!(
         "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
@@ -77,7 +79,8 @@ pub fn kernel_with(body: &str, workspace: u64) -> Runnable {
 pub fn runnable(code: Bytes, arguments: Vec<Vec<Argument>>, workspace: u64) -> Runnable {
     let launch = |arguments| Launch { entry: "test".to_string(), grid: [1; 3], block: [1; 3], shared: 0, arguments };
     let launches = arguments.into_iter().map(launch).collect();
-    Runnable { prepared: Prepared { artifact: ArtifactRef::of(&code), launches, workspace }, code, image: None }
+    let objects = vec![CodeObject::plain(ArtifactRef::of(&code), "", "")];
+    Runnable { built: Built { objects, launches, workspace }, code, image: None }
 }
 
 pub fn compile(source: &str) -> Bytes {
@@ -99,7 +102,7 @@ pub fn task(reference: &Runnable) -> Task {
     let buffer = |name: &str, role| Buffer { name: name.to_string(), data_type: DataType::Fp32, length: LENGTH, role };
     Task {
         buffers: vec![buffer("x", Role::Input), buffer("y", Role::Output)],
-        reference: reference.prepared.clone(),
+        reference: reference.built.clone(),
         tolerance: Tolerance { absolute: 1e-6, relative: 1e-6 },
     }
 }
@@ -108,7 +111,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
 
-pub type Results = Vec<Result<Timing, Failure>>;
+pub type Results = Vec<Attempt<Timing>>;
 
 /// Evaluates `candidates` of `task`.
 pub async fn evaluate(

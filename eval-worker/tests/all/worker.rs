@@ -1,29 +1,38 @@
 //! The worker from delivery to outcome, with the embedded broker, a store in memory and a real child.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::artifact::{Built, Prepared};
+use bluefin_common::artifact::Built;
 use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS, MAX_REDELIVERIES};
-use bluefin_common::job::{CompileJob, Compiled, EvalJob, Job, Stage};
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::decision::follow_ups;
+use bluefin_common::digest::Digest;
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
+use bluefin_common::method::Method;
+use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
 use bluefin_eval_worker::timing::PROTOCOL_VERSION;
-use bluefin_eval_worker::{ChildConfig, Config, DeviceError, DeviceSpec, Error, Runnable};
+use bluefin_eval_worker::{ChildConfig, Config, DeviceChild, DeviceError, Error, Noop, Runnable};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::setting::Setting;
-use crate::support::{RIGHT, Test, block_on, child, kernel};
+use crate::support::{self, RIGHT, Test, block_on, child, kernel};
 
 pub const TESTS: &[Test] = &[
     ("a_job_becomes_an_outcome", a_job_becomes_an_outcome),
     ("the_find_stage_keeps_its_kernels", the_find_stage_keeps_its_kernels),
+    ("a_task_may_come_with_its_job", a_task_may_come_with_its_job),
     ("a_job_that_is_done_is_skipped", a_job_that_is_done_is_skipped),
     ("missing_artifacts_are_compiled_again", missing_artifacts_are_compiled_again),
+    ("a_missing_task_is_made_again", a_missing_task_is_made_again),
     ("a_cache_that_is_too_small_ends_with_an_outcome", a_cache_that_is_too_small_ends_with_an_outcome),
     ("messages_that_are_no_jobs_are_dead", messages_that_are_no_jobs_are_dead),
+    ("a_job_that_can_not_be_run_ends_with_an_outcome", a_job_that_can_not_be_run_ends_with_an_outcome),
     ("a_job_that_kills_its_workers_ends_with_an_outcome", a_job_that_kills_its_workers_ends_with_an_outcome),
     ("another_device_burns_no_job", another_device_burns_no_job),
     ("a_drain_finishes_what_it_can", a_drain_finishes_what_it_can),
@@ -34,11 +43,6 @@ pub const TESTS: &[Test] = &[
     ("a_store_that_blinks_costs_no_measurement", a_store_that_blinks_costs_no_measurement),
     ("the_device_that_does_nothing", the_device_that_does_nothing),
 ];
-
-fn prepared_mut(eval_job: &mut EvalJob) -> &mut Vec<Result<Prepared, Failure>> {
-    let Compiled::Kernels { prepared, .. } = &mut eval_job.compiled else { panic!("not of kernels") };
-    prepared
-}
 
 fn a_job_becomes_an_outcome() {
     block_on(async {
@@ -53,13 +57,11 @@ fn a_job_becomes_an_outcome() {
         setting.settled("done", 1.0).await;
 
         assert_eq!((outcome.job.clone(), outcome.protocol), (job.clone(), PROTOCOL_VERSION));
+        assert_eq!((outcome.task, &outcome.description), (eval_job.task.digest(), &eval_job.description));
         assert!(!outcome.device.is_empty());
         let [timed, uncompiled, crashed] = outcome.candidates.as_slice() else { panic!("{outcome:?}") };
         let median_ms = timed.result.as_ref().unwrap().median_ms;
-        assert_eq!(
-            timed.built.as_ref().and_then(Built::kernel),
-            eval_job.compiled.kernels().unwrap().1[0].as_ref().ok()
-        );
+        assert_eq!(timed.built.as_ref(), eval_job.built[0].as_ref().ok());
         assert_eq!((&uncompiled.result, &uncompiled.built), (&Err(refused), &None));
         assert_eq!(crashed.result.as_ref().unwrap_err().kind, FailureKind::Fault);
 
@@ -80,39 +82,53 @@ fn a_job_becomes_an_outcome() {
     });
 }
 
-fn the_find_stage_keeps_its_kernels() {
+/// The play-off of a job whose task is a blob, or in the message itself, as the release before sent it.
+fn play_off(task: impl FnOnce(Task, EvalJob) -> EvalJob) {
     block_on(async {
         let mut setting = Setting::new(&[Stage::Perf, Stage::Find]).await;
         let candidates = [Ok(kernel(RIGHT)), Ok(kernel("abort();")), Ok(kernel(&format!("usleep(500); {RIGHT}")))];
         let job = setting.job(1, Stage::Perf, 3);
-        setting.publish(&setting.compiled(job.clone(), &candidates).await).await;
+        let eval_job = task(support::task(&kernel(RIGHT)), setting.compiled(job.clone(), &candidates).await);
+        setting.publish(&eval_job).await;
         let worker = setting.work(|_| {});
         let perf = setting.outcome(&job).await;
         assert!(perf.candidates[0].result.is_ok());
 
-        // The last perf outcome of the group publishes its find job.
-        let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
-        let delivery = compile.next().await.unwrap();
-        let find = wire::decode::<CompileJob>(&delivery.body).unwrap().job;
-        delivery.ack().await.unwrap();
+        // The last perf outcome of the group publishes its find job: to be evaluated at once where it says what by.
+        let find = follow_ups(&setting.session, &[perf]).remove(0);
         assert_eq!(find.stage, Stage::Find);
-        let finalists: Vec<_> = find
-            .candidates
-            .iter()
-            .map(|finalist| candidates[job.candidates.iter().position(|c| c == finalist).unwrap()].clone())
-            .collect();
-        setting.publish(&setting.compiled(find.clone(), &finalists).await).await;
+        if eval_job.task.digest().is_none() {
+            let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
+            let delivery = compile.next().await.unwrap();
+            assert_eq!(wire::decode::<CompileJob>(&delivery.body).unwrap().job, find);
+            delivery.ack().await.unwrap();
+            let finalists: Vec<_> = find
+                .candidates
+                .iter()
+                .map(|finalist| candidates[job.candidates.iter().position(|c| c == finalist).unwrap()].clone())
+                .collect();
+            setting.publish(&setting.compiled(find.clone(), &finalists).await).await;
+        }
         let outcome = setting.outcome(&find).await;
         for candidate in &outcome.candidates {
             let timing = candidate.result.as_ref().unwrap();
             assert!(!timing.pruned && timing.samples_ms.len() >= 3);
-            let artifact = candidate.built.as_ref().and_then(Built::kernel).unwrap().artifact;
+            let artifact = candidate.built.as_ref().and_then(Built::artifact).unwrap();
             assert!(setting.store.blob(artifact.digest).await.unwrap().is_some(), "the exporter needs it");
         }
         setting.settled("done", 2.0).await;
+        assert_eq!(setting.broker.depth(&job.compile_queue()).await.unwrap(), 0);
         assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
         setting.stop(worker).await;
     });
+}
+
+fn the_find_stage_keeps_its_kernels() {
+    play_off(|_, eval_job| eval_job);
+}
+
+fn a_task_may_come_with_its_job() {
+    play_off(|task, eval_job| EvalJob { task: TaskRef::Inline(Box::new(task)), ..eval_job });
 }
 
 fn a_job_that_is_done_is_skipped() {
@@ -138,14 +154,17 @@ fn missing_artifacts_are_compiled_again() {
         let job = setting.job(1, Stage::Perf, 2);
         let evicted = kernel(&format!("zero = 5; {RIGHT}"));
         let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT)), Ok(kernel(RIGHT))]).await;
-        prepared_mut(&mut eval_job)[1] = Ok(evicted.prepared);
+        eval_job.built[1] = Ok(evicted.built);
         setting.publish(&eval_job).await;
         let worker = setting.work(|_| {});
         setting.settled("recompile", 1.0).await;
         let mut compile = setting.broker.consume(&job.compile_queue(), 1).await.unwrap();
         let delivery = compile.next().await.unwrap();
         let again: CompileJob = wire::decode(&delivery.body).unwrap();
-        assert_eq!(again, CompileJob { job: job.clone(), enqueued_ms: 77, recompiles: 1 });
+        assert_eq!(
+            again,
+            CompileJob { job: job.clone(), enqueued_ms: 77, recompiles: 1, work: CompileWork::Candidates }
+        );
         assert!(!setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
         // Compiled, it is evaluated.
         setting.store.put_artifact(&evicted.code).await.unwrap();
@@ -155,12 +174,27 @@ fn missing_artifacts_are_compiled_again() {
     });
 }
 
+fn a_missing_task_is_made_again() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = setting.job(1, Stage::Perf, 1);
+        let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
+        eval_job.task = TaskRef::Blob(Digest::of(b"gone"));
+        setting.publish(&eval_job).await;
+        let worker = setting.work(|_| {});
+        setting.settled("recompile", 1.0).await;
+        assert_eq!(setting.broker.depth(&job.compile_queue()).await.unwrap(), 1);
+        assert!(!setting.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
+        setting.stop(worker).await;
+    });
+}
+
 fn a_cache_that_is_too_small_ends_with_an_outcome() {
     block_on(async {
         let mut setting = Setting::new(&[Stage::Perf]).await;
         let job = setting.job(1, Stage::Perf, 1);
         let mut eval_job = setting.compiled(job.clone(), &[Ok(kernel(RIGHT))]).await;
-        prepared_mut(&mut eval_job)[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).prepared);
+        eval_job.built[0] = Ok(kernel(&format!("zero = 6; {RIGHT}")).built);
         eval_job.recompiles = MAX_ATTEMPTS - 1;
         setting.publish(&eval_job).await;
         let worker = setting.work(|_| {});
@@ -196,10 +230,48 @@ fn messages_that_are_no_jobs_are_dead() {
         for candidate in outcome.candidates {
             let failure = candidate.result.unwrap_err();
             assert_eq!(failure.kind, FailureKind::Dead);
-            assert_eq!(failure.detail, "prepared: found 1, expected one for each of 2 candidates");
+            assert_eq!(failure.detail, "built: found 1, expected one for each of 2 candidates");
         }
         setting.stop(worker).await;
         assert_eq!(setting.broker.depth(DEAD_QUEUE).await.unwrap(), 2, "the newer message is not dead");
+    });
+}
+
+fn a_job_that_can_not_be_run_ends_with_an_outcome() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let job = |size| setting.job(size, Stage::Perf, 1);
+        let (right, mut two, mut none) = (kernel(RIGHT), kernel(RIGHT), kernel(RIGHT));
+        two.built.objects.push(two.built.objects[0].clone());
+        none.built.objects.clear();
+        let no_task = EvalJob { task: TaskRef::None, ..setting.compiled(job(4), &[Ok(right.clone())]).await };
+        let cases = [
+            (setting.compiled(job(1), &[Ok(two)]).await, "built: found 2 code objects of solver-0:1, expected 1"),
+            (
+                setting.compiled(job(2), &[Ok(none.clone())]).await,
+                "built: found 0 code objects of solver-0:1, expected 1",
+            ),
+            (
+                setting.compiled_with(&none, job(3), &[Ok(right.clone())]).await,
+                "built: found 0 code objects of the reference, expected 1",
+            ),
+            (no_task, "task: found none, expected one to check candidates by"),
+        ];
+        let queue = job(0).eval_queue();
+        let other = Job { method: Method::FIN, ..job(5) };
+        let other = setting.compiled(other, &[Ok(right)]).await;
+        for (eval_job, _) in &cases {
+            setting.publish(eval_job).await;
+        }
+        setting.broker.publish(&queue, "other", wire::encode(&other).unwrap().into()).await.unwrap();
+        let worker = setting.work(|_| {});
+        let cases = cases.into_iter().chain([(other, "method: found fin, expected kernels, which its queue is for")]);
+        for (eval_job, reason) in cases {
+            let failure = setting.outcome(&eval_job.job).await.candidates.remove(0).result.unwrap_err();
+            assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Dead, reason));
+        }
+        setting.settled("dead", 5.0).await;
+        setting.stop(worker).await;
     });
 }
 
@@ -305,7 +377,7 @@ fn a_device_that_is_gone_hands_its_jobs_back() {
         let worker = setting.work(|config| {
             let mut child = child();
             child.command[0] = program.clone().into();
-            config.device = DeviceSpec::host(child);
+            config.evaluator = Arc::new(DeviceChild::host(child));
         });
         let error = worker.await.unwrap().unwrap_err();
         assert!(matches!(error, Error::Device(_)), "{error}");
@@ -347,7 +419,7 @@ fn a_kill_for_want_of_memory_is_no_result() {
         let candidates = [Ok(kernel(RIGHT)), Ok(killed), Ok(kernel("extern int kill(int, int); kill(getpid(), 9);"))];
         setting.publish(&setting.compiled(job.clone(), &candidates).await).await;
         let child = ChildConfig { root: root.path().to_path_buf(), ..child() };
-        let worker = setting.work(|config| config.device = DeviceSpec::host(child));
+        let worker = setting.work(|config| config.evaluator = Arc::new(DeviceChild::host(child)));
         let outcome = setting.outcome(&job).await;
         let kinds =
             outcome.candidates.iter().map(|candidate| candidate.result.as_ref().err().map(|failure| failure.kind));
@@ -370,7 +442,7 @@ fn a_job_that_never_has_the_memory_is_handed_back() {
         ] {
             setting.publish(&eval_job).await;
             let child = ChildConfig { root: root.path().to_path_buf(), ..child() };
-            let worker = setting.work(|config| config.device = DeviceSpec::host(child));
+            let worker = setting.work(|config| config.evaluator = Arc::new(DeviceChild::host(child)));
             let error = worker.await.unwrap().unwrap_err();
             assert!(matches!(error, Error::Device(DeviceError::Killed { .. })), "{error}");
             assert!(error.to_string().contains("may have 1000000 bytes"), "{error}");
@@ -417,7 +489,7 @@ fn the_device_that_does_nothing() {
             setting.publish(&eval_job).await;
             jobs.push(eval_job.job);
         }
-        let worker = setting.work(|config| config.device = DeviceSpec::Noop(Target::Host));
+        let worker = setting.work(|config| config.evaluator = Arc::new(Noop { target: Target::Host }));
         setting.settled("done", 300.0).await;
         assert_eq!(count_outcomes(&setting, &jobs).await, 300);
         let outcome = setting.outcome(&jobs[7]).await;

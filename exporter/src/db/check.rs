@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use bluefin_common::db::solvers::Solvers;
-use bluefin_common::db::{Findings, KEPT};
+use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::db::{Findings, KEPT};
 use serde::Serialize;
 
 pub use rules::{Rule, Severity};

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::merge::{self, Policy};
+use super::merge;
 use super::name::DbKind;
+use super::policy::Policy;
 use super::write::{Destination, LeftOut, Written};
 use super::{DbError, Progress, Source};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::{ReadError, WriteError};
 use bluefin_common::files::FileError;
+use bluefin_miopen::db::{ReadError, WriteError};
 
 /// Why nothing was done. What is wrong in single lines or rows is a finding.
 #[derive(Debug, thiserror::Error)]

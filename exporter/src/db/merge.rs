@@ -4,63 +4,19 @@ mod fold;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use bluefin_common::db::kernel_db::{KernelDbWriter, KernelHead, KernelName, KernelReader};
+use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelHead, KernelName, KernelReader};
 use serde::Serialize;
 
 use super::name::DbKind;
+use super::policy::Policy;
 use super::write::{Destination, LeftOut, Written};
 use super::{DbError, Progress, Source, Step};
 use fold::{FindFold, PerfFold, Times};
 
 /// Rows between two reports.
 const REPORT_EVERY: u64 = 200;
-
-/// Which of two entries for the same thing stands. Files are taken in the order in which they are given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Of each key and solver (of each kernel, in a kernel db) the one of the later file.
-    Newest,
-    /// Of each key and solver the one with less time; of equals the earlier.
-    Fastest,
-    /// Of each key all that the later file has, and nothing that an earlier one had.
-    Replace,
-    /// The keys of the first file alone, with the solvers of all files; of each solver the one of the later file.
-    KeepKeys,
-}
-
-impl Policy {
-    pub const ALL: [Self; 4] = [Self::Newest, Self::Fastest, Self::Replace, Self::KeepKeys];
-
-    /// As it is written on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Newest => "newest",
-            Self::Fastest => "fastest",
-            Self::Replace => "replace",
-            Self::KeepKeys => "keep-keys",
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
-        found.ok_or_else(|| "expected newest, fastest, replace or keep-keys".to_string())
-    }
-}
 
 /// What to merge, and how.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use bluefin_common::target::Target;
+use bluefin_common::target::{Target, db_basename};
 use serde::Serialize;
 
 /// What a database holds.
@@ -103,7 +103,7 @@ impl Device {
     /// What the names of its databases begin with.
     #[must_use]
     pub fn base_name(&self) -> String {
-        self.cus.map_or_else(|| self.id.clone(), |cus| base_name(&self.id, cus))
+        self.cus.map_or_else(|| self.id.clone(), |cus| db_basename(&self.id, cus))
     }
 
     /// The architecture as compilers name it.
@@ -137,20 +137,12 @@ impl Device {
             None => cus(rest, 16),
         };
         let found = found.ok_or_else(|| format!("compute units {rest:?}, expected _ and decimal up to 64, or hex"))?;
-        let expected = base_name(id, found);
+        let expected = db_basename(id, found);
         if base != expected {
             return Err(format!("base {base}, expected {expected} for {found} compute units"));
         }
         Ok(Self { id: id.to_string(), cus: Some(found) })
     }
-}
-
-/// MIOpen's name of a device with `cus` compute units.
-fn base_name(id: &str, cus: u32) -> String {
-    format!("{id}-{cus}").parse().map_or_else(
-        |_| if cus > 64 { format!("{id}{cus:x}") } else { format!("{id}_{cus}") },
-        |target: Target| target.db_basename(),
-    )
 }
 
 /// Splits the architecture, and what MIOpen adds to it, off the front. Architectures of the tenth generation and later

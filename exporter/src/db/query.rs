@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bluefin_common::db::find_db;
-use bluefin_common::db::kernel_db::KernelReader;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
+use bluefin_miopen::db::find_db;
+use bluefin_miopen::db::kernel_db::KernelReader;
 use serde::Serialize;
 
 use super::name::DbKind;

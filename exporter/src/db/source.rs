@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::perf_db::{PerfDb, PerfRow};
-use bluefin_common::db::{ReadError, is_sqlite, tables};
 use bluefin_common::files::FileError;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::perf_db::{PerfDb, PerfRow};
+use bluefin_miopen::db::{ReadError, is_sqlite, tables};
 use bzip2::bufread::MultiBzDecoder;
 use tempfile::TempPath;
 

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_solvers_are_miopens() {
-        let solvers = bluefin_common::db::solvers::Solvers::shipped();
+        let solvers = bluefin_miopen::db::solvers::Solvers::shipped();
         for (name, _) in SOURCES {
             assert!(solvers.names().any(|solver| solver.starts_with(name)), "{name}");
         }

@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::db::{FindingKind, Findings, WriteError};
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::{FindDbKey, KeyError};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::{FindingKind, Findings, WriteError};
 use serde::Serialize;
 
 use super::name::{DbKind, DbName, Ending, Form};

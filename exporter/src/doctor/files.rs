@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::Findings;
-use bluefin_common::db::find_db::{FindDb, FindEntry};
-use bluefin_common::db::kernel_db::KernelReader;
+use bluefin_miopen::db::Findings;
+use bluefin_miopen::db::find_db::{FindDb, FindEntry};
+use bluefin_miopen::db::kernel_db::KernelReader;
 
 use super::{Expected, Places, Report};
 use crate::db::Source;

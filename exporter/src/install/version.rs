@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use bluefin_miopen::detect::{miopen_version, rocm_version};
 use serde::Serialize;
 
 /// How MIOpen reads its perf db.
@@ -132,25 +133,10 @@ impl Versions {
     /// Reads `.info/version` and `include/miopen/version.h` below `prefix`; what is not there or makes no sense is `None`.
     #[must_use]
     pub fn detect(prefix: &Path) -> Self {
-        let rocm = std::fs::read_to_string(prefix.join(".info/version")).ok().and_then(|text| text.parse().ok());
+        let rocm = rocm_version(prefix).and_then(|text| text.parse().ok());
         // Up to ROCm 5.1 every library had a prefix of its own.
-        let headers = ["include/miopen/version.h", "miopen/include/miopen/version.h"];
-        let miopen = headers.iter().find_map(|header| {
-            let text = std::fs::read_to_string(prefix.join(header)).ok()?;
-            let value = |name: &str| {
-                text.lines().find_map(|line| {
-                    let mut words = line.split_ascii_whitespace();
-                    (words.next() == Some("#define") && words.next() == Some(name)).then(|| words.next())?
-                })
-            };
-            let number = |name| value(name).and_then(|text| text.parse().ok());
-            Some(MiopenVersion {
-                major: number("MIOPEN_VERSION_MAJOR")?,
-                minor: number("MIOPEN_VERSION_MINOR")?,
-                patch: number("MIOPEN_VERSION_PATCH")?,
-                tweak: value("MIOPEN_VERSION_TWEAK").map(str::to_string),
-            })
-        });
+        let own = || miopen_version(&prefix.join("miopen"));
+        let miopen = miopen_version(prefix).or_else(own).and_then(|text| text.parse().ok());
         Self { rocm, miopen }
     }
 

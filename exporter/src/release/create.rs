@@ -4,20 +4,22 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use bluefin_common::campaign::now_ms;
-use bluefin_common::db::kernel_db::KernelDb;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_miopen::db::kernel_db::KernelDb;
 use tracing::info;
 
 use super::databases::{Loaded, Written, digest, find_files};
 use super::merge::{Contribution, Merged, Policy, merge};
 use super::{Base, Catalog, Manifest, Move, Reason, ReleaseError, ReleaseFile, ReleaseName};
-use crate::export::gather;
-use crate::fold::Wanted;
-use crate::kernels;
+use crate::export::{Gathered, gather};
+use crate::fold::{Fold, Group, Warnings};
+use crate::format::find_db::FindRecords;
+use crate::format::kernel_db::KernelRecords;
+use crate::format::perf_db::PerfRecords;
 
 /// Bytes of a blob: a kernel db can be larger than any blob may be.
 const PART: u64 = 64 << 20;
@@ -64,8 +66,7 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
     let mut gathered = Vec::new();
     let mut target = request.target.clone();
     for name in &request.sessions {
-        let wanted = Wanted { find_db: true, perf_db: true, kernel_db: true, winners: false };
-        let part = gather(store, name, wanted, None).await?;
+        let part = gather(store, name, None, Records::default).await?;
         if part.unfinished > 0 && !request.partial {
             let (unfinished, groups) = (part.unfinished, part.groups);
             return Err(ReleaseError::Unfinished { name: name.clone(), unfinished, groups });
@@ -79,22 +80,9 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
     })?;
 
     let mut merged = Vec::new();
-    for mut part in gathered {
-        loaded.warnings.append(&mut part.warnings);
-        let kernel_keys = std::mem::take(&mut part.records.kernel_keys);
-        let file = tempfile::NamedTempFile::new().map_err(FileError::at(&std::env::temp_dir()))?.into_temp_path();
-        let (_, missing) = kernels::write(store, std::mem::take(&mut part.records.kernels), &file).await?;
-        loaded.warnings.extend(missing);
-        let mut theirs = Loaded::default();
-        theirs.databases.find = part.records.take_find_db(None);
-        theirs.databases.perf = part.records.take_perf_db();
-        let rows = &mut theirs.databases.kernels;
-        KernelDb::scan(&file, |_, row| {
-            rows.insert(row.kernel.clone(), row);
-        })?;
-        theirs.clean();
-        loaded.warnings.append(&mut theirs.warnings);
-        let contribution = Contribution { databases: theirs.databases, kernel_keys };
+    for Gathered { records, mut warnings, .. } in gathered {
+        loaded.warnings.append(&mut warnings);
+        let contribution = contribution(store, records, &mut loaded.warnings).await?;
         merged.push(merge(&mut loaded.databases, contribution, request.policy));
     }
     if loaded.databases.is_empty() {
@@ -127,6 +115,50 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
         None => None,
     };
     Ok(Created { digest: manifest.digest(), manifest, new, merged, moved, warnings: loaded.warnings })
+}
+
+/// What a release holds of a session.
+#[derive(Debug, Default)]
+struct Records {
+    find: FindRecords,
+    perf: PerfRecords,
+    kernels: KernelRecords,
+}
+
+impl Fold for Records {
+    fn add(&mut self, group: &Group<'_>, warnings: &mut Warnings) {
+        self.find.add(group, warnings);
+        self.perf.add(group, warnings);
+        self.kernels.add(group, warnings);
+    }
+
+    fn merge(&mut self, other: Self, warnings: &mut Warnings) {
+        self.find.merge(other.find, warnings);
+        self.perf.merge(other.perf, warnings);
+        self.kernels.merge(other.kernels, warnings);
+    }
+}
+
+/// What a session brings, as databases.
+async fn contribution(
+    store: &dyn Store,
+    mut records: Records,
+    warnings: &mut Vec<String>,
+) -> Result<Contribution, ReleaseError> {
+    let kernel_keys = records.kernels.take_keys();
+    let file = tempfile::NamedTempFile::new().map_err(FileError::at(&std::env::temp_dir()))?.into_temp_path();
+    let (_, missing) = records.kernels.fill(store, &file).await?;
+    warnings.extend(missing);
+    let mut theirs = Loaded::default();
+    theirs.databases.find = records.find.into_db(None);
+    theirs.databases.perf = records.perf.into_db();
+    let rows = &mut theirs.databases.kernels;
+    KernelDb::scan(&file, |_, row| {
+        rows.insert(row.kernel.clone(), row);
+    })?;
+    theirs.clean();
+    warnings.append(&mut theirs.warnings);
+    Ok(Contribution { databases: theirs.databases, kernel_keys })
 }
 
 /// The base, by name and as databases.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::WriteError;
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
-use bluefin_common::db::perf_db::PerfDb;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::problem::FindDbKey;
 use bluefin_common::target::Target;
+use bluefin_miopen::db::WriteError;
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
+use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::ReleaseError;
 use super::merge::by_time;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use bluefin_common::db::{ReadError, WriteError};
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::StoreError;
 use bluefin_common::target::Target;
 use bluefin_common::wire::WireError;
+use bluefin_miopen::db::{ReadError, WriteError};
 
 use super::ReleaseName;
 use crate::db::DbError;

@@ -12,12 +12,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::db::find_db::FindEntry;
-use bluefin_common::db::kernel_db::KernelName;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
+use bluefin_miopen::db::find_db::FindEntry;
+use bluefin_miopen::db::kernel_db::KernelName;
 use serde::{Deserialize, Serialize};
 
 use super::Databases;
+use crate::db;
+use crate::db::policy::{is_faster, merge_entries};
 
 /// Which of two results stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,16 @@ use super::Databases;
 pub enum Policy {
     KeepBest,
     Replace,
+}
+
+impl Policy {
+    /// What it means for the entries of a find db, of which the session's are the newer ones.
+    fn of_entries(self) -> db::Policy {
+        match self {
+            Self::KeepBest => db::Policy::Fastest,
+            Self::Replace => db::Policy::Replace,
+        }
+    }
 }
 
 impl std::fmt::Display for Policy {
@@ -117,17 +129,9 @@ pub fn merge(base: &mut Databases, session: Contribution, policy: Policy) -> Mer
 
 /// The entries of one key, fastest first, each with the side that it is from.
 fn sides(ours: Vec<FindEntry>, theirs: Vec<FindEntry>, policy: Policy) -> Vec<(FindEntry, Side)> {
-    let mut sides: Vec<(FindEntry, Side)> = match policy {
-        Policy::Replace if !theirs.is_empty() => Vec::new(),
-        _ => ours.into_iter().map(|entry| (entry, Side::Base)).collect(),
-    };
-    for entry in theirs {
-        match sides.iter_mut().find(|(known, _)| known.solver == entry.solver) {
-            None => sides.push((entry, Side::Session)),
-            Some(known) if is_faster(entry.time_ms, known.0.time_ms) => *known = (entry, Side::Session),
-            Some(_) => {}
-        }
-    }
+    let of = |entries: Vec<FindEntry>, side| entries.into_iter().map(|entry| (entry, side)).collect();
+    let mut sides: Vec<_> = of(ours, Side::Base);
+    merge_entries(policy.of_entries(), &mut sides, of(theirs, Side::Session), |(entry, _)| entry);
     sides.sort_by(|(a, _), (b, _)| by_time(a, b));
     sides
 }
@@ -137,11 +141,6 @@ pub(super) fn by_time(a: &FindEntry, b: &FindEntry) -> std::cmp::Ordering {
     let rank = |entry: &FindEntry| (entry.time_ms <= 0.0 || entry.time_ms.is_nan(), entry.time_ms);
     let ((bad_a, time_a), (bad_b, time_b)) = (rank(a), rank(b));
     bad_a.cmp(&bad_b).then(time_a.total_cmp(&time_b)).then_with(|| a.solver.cmp(&b.solver))
-}
-
-/// A time that is not positive was never measured.
-fn is_faster(a: f32, b: f32) -> bool {
-    a > 0.0 && (b <= 0.0 || b.is_nan() || a < b)
 }
 
 fn note_winners(winners: &mut PerfWinners, key: &PerfDbKey, sides: &[(FindEntry, Side)]) {

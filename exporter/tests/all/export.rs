@@ -3,23 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bluefin_common::artifact::Built;
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::kernel_db::KernelDb;
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::{Candidate, FailureKind};
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::Digest;
+use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::Direction;
-use bluefin_common::session::Session;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::value::Value;
-use bluefin_exporter::summary::summaries;
-use bluefin_exporter::{ExportError, ExportReport, ExportRequest, Library, export};
+use bluefin_exporter::summary::{summaries, summarize};
+use bluefin_exporter::{ExportError, ExportReport, ExportRequest, export};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::KernelDb;
+use bluefin_miopen::db::perf_db::PerfDb;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 
-use crate::support::{CONV, Sample, Spec, conv, outcomes, session};
+use crate::support::{CONV, Sample, Spec, code, conv, of_previous, outcomes, session};
 
 /// A user's own kernel.
 const USER: &str = r#"
@@ -139,7 +140,7 @@ async fn every_file_of_a_session() {
     let tiled = " -DTILE=32 -DUNROLL=2 -DVARIANT=4 -mcpu=gfx90a";
     assert_eq!(named, [("scale.hip.o", " -DBLOCK=128 -mcpu=gfx90a"), ("tiny.hip.o", tiled)]);
     let winner = Candidate { solver: "TinyTiled".into(), params: vec![32_i64.into(), 2_i64.into()] };
-    assert_eq!(kernels[1].code().unwrap(), crate::support::code(&winner));
+    assert_eq!(kernels[1].code().unwrap(), code(&winner));
     assert!(kernels[1].uncompressed_size > kernels[1].blob.len() as u64);
 
     let winners: serde_json::Value = serde_json::from_slice(winners).unwrap();
@@ -232,8 +233,8 @@ async fn a_kernel_that_is_gone_is_told_and_the_rest_written() {
     let session = session(&Stage::ALL);
     let mut sample = sample(&session);
     let winner = Candidate { solver: "TinyTiled".into(), params: vec![32_i64.into(), 2_i64.into()] };
-    let digest = bluefin_common::digest::Digest::of(&crate::support::code(&winner));
-    let code = sample.blobs.remove(&digest).unwrap();
+    let digest = Digest::of(&code(&winner));
+    let lost = sample.blobs.remove(&digest).unwrap();
     let out = tempfile::tempdir().unwrap();
     let report = exported(&sample, out.path()).await;
     let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
@@ -246,7 +247,7 @@ async fn a_kernel_that_is_gone_is_told_and_the_rest_written() {
     assert_eq!(files(out.path())["gfx90a68.HIP.fdb.txt"], FIND.as_bytes());
 
     // What is not kept for good may still be in the cache.
-    sample.artifacts.insert(digest, code);
+    sample.artifacts.insert(digest, lost);
     let out = tempfile::tempdir().unwrap();
     assert_eq!(exported(&sample, out.path()).await.warnings, [""; 0]);
 }
@@ -316,6 +317,9 @@ async fn nothing_is_written_when_something_fails() {
 
     sample.calls = u64::MAX.into();
     sample.blobs.clear();
+    for (_, outcomes) in &mut sample.groups {
+        *outcomes = std::mem::take(outcomes).into_iter().map(of_previous).collect();
+    }
     let error = export(&sample, &name, &request(out.path())).await.unwrap_err();
     assert!(matches!(error, ExportError::NoSpec { .. }) && !error.is_transient(), "{error}");
     untouched();
@@ -334,14 +338,14 @@ async fn probes_count_as_slow_but_never_win() {
         let timing = candidate.result.as_mut().unwrap();
         timing.pruned = candidate.candidate.solver == "TinyReference" || timing.median_ms < 0.2;
     }
-    let summary = bluefin_exporter::summary::summarize(&session, Library::Spec(&tiny.spec), &group).unwrap();
+    let summary = summarize(&session, &group).unwrap();
     let winner = summary.winner.unwrap();
     // 0.125 ms was only probed.
     assert_eq!((winner.solver.as_str(), winner.median_ms), ("TinyTiled", 0.25));
     assert_eq!((winner.speedup_over_worst, winner.speedup_over_reference), (Some(160.0), Some(160.0)));
     assert_eq!(winner.speedup_over_default, Some(32.0));
     assert_eq!((summary.tried, summary.failed.len()), (18, 0));
-    assert_eq!(bluefin_exporter::summary::summarize(&session, Library::Spec(&tiny.spec), &[]), None);
+    assert_eq!(summarize(&session, &[]), None);
 }
 
 #[tokio::test]
@@ -352,12 +356,11 @@ async fn one_name_for_two_code_objects_is_told() {
     let mut changed = outcomes(&session, &other, &problem, &times);
     let code = b"the code of another version of the source".to_vec();
     for candidate in changed.iter_mut().flat_map(|outcome| &mut outcome.candidates) {
-        let Some(Built::Kernel(prepared)) = &mut candidate.built else { panic!("{candidate:?}") };
-        prepared.artifact = bluefin_common::artifact::ArtifactRef::of(&code);
+        candidate.built.as_mut().unwrap().objects[0].artifact = ArtifactRef::of(&code);
     }
     let groups = vec![outcomes(&session, &tiny, &problem, &times), changed];
     let mut sample = Sample::new(&session, &[&tiny, &other], groups);
-    sample.blobs.insert(bluefin_common::digest::Digest::of(&code), code);
+    sample.blobs.insert(Digest::of(&code), code);
     let out = tempfile::tempdir().unwrap();
     let report = exported(&sample, out.path()).await;
     let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };

@@ -3,7 +3,9 @@
 mod support;
 
 mod export;
+mod format;
 mod miopen;
 mod play_off;
+mod previous;
 mod release;
 mod speed;

@@ -1,27 +1,30 @@
 //! Sessions of MIOpen's own solvers, from outcomes to databases.
 
-use bluefin_common::artifact::{ArtifactRef, Built};
-use bluefin_common::campaign::follow_ups;
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::kernel_db::KernelDb;
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::db::{compress, md5_hex};
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, Packed};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::follow_ups;
+use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{Job, Stage};
-use bluefin_common::miopen::{KernelObject, Solution};
-use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_common::session::{Session, Tuner};
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::value::Value;
 use bluefin_exporter::{ExportRequest, export};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::KernelDb;
+use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::{compress, md5_hex};
 
 const ALGORITHM: &str = "miopenConvolutionFwdAlgoDirect";
 
-fn session(tuner: Tuner) -> Session {
+fn session(method: Method) -> Session {
     let plain = Session::of_kernels("m".parse().unwrap(), "gfx90a-104".parse().unwrap(), "", &Stage::ALL, 0);
-    Session { tuner, ..plain }
+    Session { method, ..plain }
 }
 
 fn job(session: &Session, stage: Stage, candidate: Candidate) -> Job {
@@ -31,8 +34,9 @@ fn job(session: &Session, stage: Stage, candidate: Candidate) -> Job {
         stage,
         target: session.target.clone(),
         problem,
+        method: session.method,
         spec: Digest::of(b""),
-        toolchain: session.tuner.tool().unwrap().name().to_string(),
+        toolchain: session.method.name.to_string(),
         candidates: vec![candidate],
     }
 }
@@ -42,22 +46,33 @@ fn candidate(solver: &str, params: &str) -> Candidate {
     Candidate { solver: solver.to_string(), params }
 }
 
-async fn kernel(store: &SqliteStore, file: &str) -> KernelObject {
+async fn kernel(store: &SqliteStore, file: &str) -> CodeObject {
     let code = file.repeat(200).into_bytes();
     let blob = compress(&code).unwrap();
     store.put_blob(&blob).await.unwrap();
-    KernelObject {
+    CodeObject {
+        artifact: ArtifactRef::of(&blob),
         file: file.to_string(),
         options: " -Dx=1".to_string(),
-        blob: ArtifactRef::of(&blob),
-        md5: md5_hex(&code),
-        size: code.len() as u64,
+        packed: Some(Packed { md5: md5_hex(&code), size: code.len() as u64 }),
     }
 }
 
-fn timed(found: Candidate, ms: f64, tunable: bool, kernels: Vec<KernelObject>) -> CandidateOutcome {
-    let solution = Solution { algorithm: ALGORITHM.to_string(), workspace: 64, tunable, kernels };
-    CandidateOutcome { candidate: found, built: Some(Built::Miopen(solution)), result: Ok(Timing::single(ms)) }
+/// What a tool found, and whether its solver is tunable.
+fn timed(found: Candidate, ms: f64, tunable: bool, objects: Vec<CodeObject>) -> (CandidateOutcome, bool) {
+    let built = Built { objects, launches: Vec::new(), workspace: 64 };
+    (CandidateOutcome { candidate: found, built: Some(built), result: Ok(Timing::single(ms)) }, tunable)
+}
+
+fn done(job: &Job, found: Vec<(CandidateOutcome, bool)>) -> Outcome {
+    let solvers = found.iter().filter(|(outcome, _)| outcome.built.is_some()).map(|(outcome, tunable)| SolverInfo {
+        name: outcome.candidate.solver.clone(),
+        algorithm: Some(ALGORITHM.to_string()),
+        tunable: *tunable,
+        ..SolverInfo::default()
+    });
+    let description = Description { library: job.method.to_string(), reference: None, solvers: solvers.collect() };
+    Outcome::undone(job, description, found.into_iter().map(|(outcome, _)| outcome).collect(), 1)
 }
 
 async fn files(store: &SqliteStore, session: &Session) -> (FindDb, PerfDb, KernelDb, Vec<String>) {
@@ -75,17 +90,16 @@ async fn files(store: &SqliteStore, session: &Session) -> (FindDb, PerfDb, Kerne
 
 #[tokio::test]
 async fn what_fin_tuned_and_found_becomes_three_databases() {
-    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Tuner::Fin));
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Method::FIN));
     store.create_session(&session).await.unwrap();
-    let done = |job: &Job, candidates| Outcome::undone(job, candidates, 1);
     // Two tuned solvers, of which one failed, and one that is not tunable.
     let perf = job(&session, Stage::Perf, candidate("ConvAsm1x1U", ""));
     let best = candidate("ConvAsm1x1U", "8,16,1");
     let perf = done(&perf, vec![timed(best.clone(), 3.0, true, Vec::new())]);
     let lost = job(&session, Stage::Perf, candidate("ConvAsm3x3U", ""));
     let hang = Err(Failure::new(FailureKind::Hang, "no end"));
-    let lost =
-        done(&lost, vec![CandidateOutcome { candidate: candidate("ConvAsm3x3U", ""), built: None, result: hang }]);
+    let hung = CandidateOutcome { candidate: candidate("ConvAsm3x3U", ""), built: None, result: hang };
+    let lost = done(&lost, vec![(hung, false)]);
     let next = follow_ups(&session, &[perf.clone(), lost.clone()]);
     assert_eq!(
         next.iter().map(|job| job.candidates[0].clone()).collect::<Vec<_>>(),
@@ -119,24 +133,24 @@ async fn what_fin_tuned_and_found_becomes_three_databases() {
     assert_eq!(params, [("ConvAsm1x1U", "8,16,1"), ("ConvAsm3x3U", "7,8")]);
     let [row] = kernels.rows.as_slice() else { panic!("{kernels:?}") };
     assert_eq!((row.kernel.name.as_str(), row.kernel.args.as_str()), ("fast.s.o", " -Dx=1 -mcpu=gfx90a"));
-    assert_eq!((row.hash.clone(), row.uncompressed_size), (fast.md5, fast.size));
+    assert_eq!(Some(Packed { md5: row.hash.clone(), size: row.uncompressed_size }), fast.packed);
     assert_eq!(row.code().unwrap(), "fast.s".repeat(200).into_bytes());
     assert_eq!(warnings, [""; 0]);
 }
 
 #[tokio::test]
 async fn what_miopendriver_left_becomes_the_same_and_a_wrong_kernel_is_told() {
-    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Tuner::MiopenDriver { exhaustive: true }));
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Method::MIOPENDRIVER));
     store.create_session(&session).await.unwrap();
     let found = job(&session, Stage::Find, candidate("*", ""));
-    let bad = KernelObject { md5: "0".repeat(32), ..kernel(&store, "bad.s").await };
-    let outcome = Outcome::undone(
+    let mut bad = kernel(&store, "bad.s").await;
+    bad.packed.as_mut().unwrap().md5 = "0".repeat(32);
+    let outcome = done(
         &found,
         vec![
             timed(candidate("ConvAsm1x1U", "1,2"), 1.0, true, vec![bad]),
             timed(candidate("GemmFwdRest", ""), 4.0, false, Vec::new()),
         ],
-        1,
     );
     store.put_outcome(&outcome).await.unwrap();
     store.settle_group(&session.name, outcome.group()).await.unwrap();

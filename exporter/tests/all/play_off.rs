@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bluefin_common::campaign::best_of_each_solver;
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::kernel_db::KernelDb;
-use bluefin_common::db::perf_db::PerfDb;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::{Candidate, FailureKind, Outcome};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::best_of_each_solver;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
+use bluefin_common::session::Stage;
 use bluefin_exporter::{ExportRequest, export};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::KernelDb;
+use bluefin_miopen::db::perf_db::PerfDb;
 use proptest::prelude::*;
 
 use crate::support::{CONV, Sample, Spec, code, conv, outcomes, session};
@@ -126,7 +128,7 @@ proptest! {
         for (solver, (time_ms, workspace)) in &told.find {
             let (outcome, median_ms) = played_off[&told.candidate(solver)];
             prop_assert!((f64::from(*time_ms) - median_ms).abs() < 1e-5, "{solver}: {time_ms}, played off with {median_ms}");
-            prop_assert_eq!(*workspace, outcome.built.as_ref().unwrap().workspace());
+            prop_assert_eq!(*workspace, outcome.built.as_ref().unwrap().workspace);
         }
         for best in best_of_each_solver(&outcomes).values().filter(|best| !told.find.contains_key(best.solver())) {
             // Its best failed in the play-off, which its params in the perf stage did not.

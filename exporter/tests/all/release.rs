@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bluefin_common::db::find_db::FindDb;
-use bluefin_common::db::kernel_db::KernelDb;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::Stage;
-use bluefin_common::outcome::{Candidate, FailureKind};
+use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{Direction, Problem};
-use bluefin_common::session::Session;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::shelf;
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::wire;
 use bluefin_exporter::release::{
     Base, Catalog, CreateRequest, Created, Manifest, Move, Policy, Reason, Record, ReleaseError, ReleaseFile, create,
 };
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::KernelDb;
 
 use crate::support::{CONV, Sample, Spec, conv, outcomes, session};
 

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bluefin_common::artifact::{ArtifactRef, Built};
+use bluefin_common::artifact::{ArtifactRef, CompileRecord};
+use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{GroupId, JobId, Stage, group_id};
-use bluefin_common::outcome::{Candidate, Outcome};
+use bluefin_common::job::{GroupId, Job, JobId, group_id};
+use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
-use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::session::{Pins, Session, SessionName, Stage};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bluefin_common::wire;
 use bluefin_exporter::{ExportRequest, export};
 use bytes::Bytes;
@@ -45,9 +46,9 @@ async fn a_million_outcomes() {
             split.push(outcome);
             continue;
         }
-        for candidate in outcome.candidates {
-            let job = bluefin_common::job::Job { candidates: vec![candidate.candidate.clone()], ..outcome.job.clone() };
-            split.push(Outcome { job, candidates: vec![candidate], ..Outcome::dead(&outcome.job, "", 0) });
+        for candidate in &outcome.candidates {
+            let job = Job { candidates: vec![candidate.candidate.clone()], ..outcome.job.clone() };
+            split.push(Outcome { job, candidates: vec![candidate.clone()], ..outcome.clone() });
         }
     }
     split.push(split[0].clone());
@@ -94,8 +95,8 @@ impl Store for Repeated {
                 let mut outcome: Outcome = wire::decode(bytes).unwrap();
                 outcome.job.problem = problem.clone();
                 for candidate in &mut outcome.candidates {
-                    if let Some(Built::Kernel(prepared)) = &mut candidate.built {
-                        prepared.artifact = self.kernels[n as usize % KERNELS];
+                    for object in candidate.built.iter_mut().flat_map(|built| &mut built.objects) {
+                        object.artifact = self.kernels[n as usize % KERNELS];
                     }
                 }
                 all.push(outcome);

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use bluefin_common::artifact::{ArtifactRef, Built, Prepared};
-use bluefin_common::campaign::follow_ups;
+use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, CompileRecord};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::follow_ups;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{GroupId, Job, JobId, Stage};
-use bluefin_common::outcome::{Candidate, CandidateOutcome, Failure, FailureKind, Outcome, Timing};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::{GroupId, Job, JobId};
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::spec::{Bundle, KernelSpec};
-use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::session::{Pins, Session, SessionName, Stage};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
 
 /// A spec for convolutions of any direction, with three solvers. `VARIANT` bakes the batch size into the code.
@@ -117,15 +120,16 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
     let evaluate = |job: Job| {
         let candidates = job.candidates.iter().map(|candidate| {
             let build = spec.spec.build(candidate, &scope).unwrap();
-            let artifact = ArtifactRef::of(&code(candidate));
-            let prepared = Prepared { artifact, launches: build.launches, workspace: build.workspace };
+            let object = CodeObject::plain(ArtifactRef::of(&code(candidate)), &spec.spec.source, build.options());
+            let built = Built { objects: vec![object], launches: build.launches, workspace: build.workspace };
             let result = times(job.stage, candidate)
                 .map(|median_ms| Timing { samples_ms: vec![1.0; 20], ..Timing::single(median_ms) })
                 .map_err(|kind| Failure::new(kind, "made up"));
-            CandidateOutcome { candidate: candidate.clone(), built: Some(Built::Kernel(prepared)), result }
+            CandidateOutcome { candidate: candidate.clone(), built: Some(built), result }
         });
         let candidates = candidates.collect();
-        Outcome { device: "device".into(), protocol: 1, ..Outcome::undone(&job, candidates, 5) }
+        let described = spec.spec.describe(&job);
+        Outcome { device: "device".into(), protocol: 1, ..Outcome::undone(&job, described, candidates, 5) }
     };
     let mut all = Vec::new();
     for solver in &spec.spec.solvers {
@@ -134,6 +138,7 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
             stage: Stage::Perf,
             target: session.target.clone(),
             problem: problem.clone(),
+            method: session.method,
             spec: spec.digest,
             toolchain: spec.spec.toolchain.clone(),
             candidates: spec.spec.candidates(solver, &scope, 100).unwrap().points,
@@ -144,6 +149,17 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
     }
     all.sort_by_key(Outcome::job_id);
     all
+}
+
+/// What is read where the previous release wrote `outcome`: nobody says what its solvers and kernels are called.
+pub fn of_previous(mut outcome: Outcome) -> Outcome {
+    outcome.task = None;
+    outcome.description = Description::default();
+    let built = outcome.candidates.iter_mut().filter_map(|candidate| candidate.built.as_mut());
+    for object in built.flat_map(|built| &mut built.objects) {
+        (object.file, object.options) = (String::new(), String::new());
+    }
+    outcome
 }
 
 /// A store that only answers questions.

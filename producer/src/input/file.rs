@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use bluefin_common::db::ReadError;
+use bluefin_miopen::db::ReadError;
 use bzip2::read::MultiBzDecoder;
 
 /// Largest input that is read, packed and unpacked: several times the largest find database that MIOpen ships.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_unpacked_up_to_the_same_limit() {
-        let packed = bluefin_common::db::compress(&[b'#'; 5000]).unwrap();
+        let packed = bluefin_miopen::db::compress(&[b'#'; 5000]).unwrap();
         assert_eq!(unpacked("a", packed.clone(), 5000).unwrap(), [b'#'; 5000]);
         assert!(matches!(unpacked("a", packed.clone(), 4999), Err(InputError::TooLarge { limit: 4999, .. })));
         let error = unpacked("a", packed[..packed.len() / 2].to_vec(), 5000).unwrap_err().to_string();

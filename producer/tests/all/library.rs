@@ -1,7 +1,7 @@
 //! The problem library in an embedded store.
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::problem::{KernelProblem, Problem};
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::wire;
 use bluefin_producer::input::{Overrides, ProblemList, read_problems};
 use bluefin_producer::library::{AddOptions, Added, Library, LibraryError, LibraryRecord, Tag, TagName, Tagged};

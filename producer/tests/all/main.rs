@@ -3,4 +3,5 @@
 mod driver_properties;
 mod library;
 mod miopen_commands;
+mod plan;
 mod session;

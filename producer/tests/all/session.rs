@@ -1,16 +1,16 @@
 //! Making sessions in an embedded store.
 
-use bluefin_common::job::Stage;
-use bluefin_common::session::{Pins, Session, Tuner};
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::method::Method;
+use bluefin_common::session::{Pins, Session, Stage};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_producer::session::{Wanted, make};
 
 fn wanted(name: Option<&str>, label: &str, pins: &[(&str, &str)]) -> Wanted {
     let target = "gfx90a-104".parse().unwrap();
     let plain = Session::of_kernels(name.unwrap_or("1").parse().unwrap(), target, label, &Stage::ALL, 1);
     let pins: Pins = pins.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    Wanted { session: Session { tuner: Tuner::Fin, ..plain }, named: name.is_some(), pins }
+    Wanted { session: Session { method: Method::FIN, ..plain }, named: name.is_some(), pins }
 }
 
 #[tokio::test]

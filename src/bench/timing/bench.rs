@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use bluefin_common::artifact::Built;
-use bluefin_common::campaign::{decide, follow_ups, now_ms};
-use bluefin_common::job::{Job, Stage};
+use bluefin_common::campaign::now_ms;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::{decide, follow_ups};
+use bluefin_common::description::Description;
+use bluefin_common::failure::Failure;
+use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{Candidate, CandidateOutcome, DeviceState, Failure, Outcome, Timing};
-use bluefin_common::session::Session;
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
+use bluefin_common::session::{Session, Stage};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::timing::{Limits, PROTOCOL_VERSION};
 use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Translators, Work};
@@ -59,7 +62,7 @@ impl Bench {
         let candidates = subject.candidates.clone();
         let outcomes = self.two_stages(subject, &candidates).await?;
         let session = session_of(&subject.job);
-        let Some(decision) = decide(&session, &outcomes, |_| false) else { return Ok(None) };
+        let Some(decision) = decide(&session, &outcomes) else { return Ok(None) };
         let won = &decision.winner().context("a decision without a winner")?.outcome.candidate;
         let Some(winner) = candidates.iter().position(|(candidate, _)| candidate == won) else { return Ok(None) };
         let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
@@ -74,7 +77,7 @@ impl Bench {
         let (candidate, runnable) = subject.candidates.get(index).context("no such candidate")?;
         let named = |name: &str| (Candidate { solver: name.to_string(), ..candidate.clone() }, runnable.clone());
         let outcomes = self.two_stages(subject, &[named("BluefinBenchA"), named("BluefinBenchB")]).await?;
-        Ok(decide(&session_of(&subject.job), &outcomes, |_| false).is_some_and(|decision| decision.ties == 1))
+        Ok(decide(&session_of(&subject.job), &outcomes).is_some_and(|decision| decision.ties == 1))
     }
 
     /// The time of each candidate in milliseconds, nothing known of the others.
@@ -120,18 +123,14 @@ impl Bench {
         let parts = job.candidates.iter().zip(runnables).zip(results);
         let candidates = parts.map(|((candidate, runnable), result)| CandidateOutcome {
             candidate: candidate.clone(),
-            built: Some(Built::Kernel(runnable.prepared)),
+            built: Some(runnable.built),
             result,
         });
         let candidates = candidates.collect();
         Ok(Outcome {
-            job,
-            candidates,
             device: self.worker.device().to_string(),
-            device_state: DeviceState::default(),
             protocol: PROTOCOL_VERSION,
-            busy_ms: 0,
-            finished_ms: now_ms(),
+            ..Outcome::undone(&job, Description::default(), candidates, now_ms())
         })
     }
 

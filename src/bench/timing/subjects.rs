@@ -6,32 +6,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use bluefin_common::artifact::{ArtifactRef, Task};
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::Built;
 use bluefin_common::broker::Broker;
-use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign::now_ms;
-use bluefin_common::job::{EvalJob, GroupId, Job, Stage, eval_queue};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::job::{EvalJob, GroupId, Job, eval_queue};
+use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::Candidate;
-use bluefin_common::session::{Session, SessionName};
+use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store;
-use bluefin_common::store::sqlite::SqliteStore;
 use bluefin_common::target::Target;
+use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::Toolchain;
 use bluefin_compile_worker::carried::Kept;
+use bluefin_compile_worker::{Programs, toolchain};
 use bluefin_eval_worker::{Runnable, Translators};
 use bluefin_producer::driver;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
-use bluefin_producer::plan::{Budget, LoadedSpec, plan_problem};
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_producer::plan::kernels::plan_problem;
+use bluefin_producer::specs::LoadedSpec;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::super::session_in;
-use crate::workers::self_command;
+use crate::itself;
 
 /// What is compiled where no state file is named: short kernels and longer ones.
 const PROBLEMS: [&str; 3] = [
@@ -91,7 +95,7 @@ pub async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
     let mut jobs = Vec::new();
     for problem in PROBLEMS {
         for problem in driver::parse(problem, None)? {
-            let budget = Budget::Candidates(candidates.div_ceil(2).max(1));
+            let budget = CandidateBudget::Candidates(candidates.div_ceil(2).max(1));
             jobs.extend(plan_problem(&session, &problem, &specs, budget)?.into_iter().flat_map(|group| group.jobs));
         }
     }
@@ -100,13 +104,13 @@ pub async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
 
     let registry = Registry::new();
     let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-    let slots = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut config = compile_worker::Config::new("bench", vec![Toolchain::probe("cc")?], slots);
-    config.launcher = Some(self_command("sandbox-exec")?);
+    let toolchain = toolchain::probe("cc", &Programs::default()).await?;
+    let mut config = compile_worker::Config::new("bench", vec![toolchain], itself::cpus());
+    config.launcher = Some(itself::command("sandbox-exec")?);
     let stop = CancellationToken::new();
     let mut workers = tokio::task::JoinSet::new();
     workers.spawn(compile_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
-    let queue = eval_queue(&Target::Host, None);
+    let queue = eval_queue(&Target::Host, Method::KERNELS);
     while broker.depth(&queue).await? < count as u64 {
         ensure!(workers.try_join_next().is_none(), "the compile worker ended");
         tokio::time::sleep(LOOK_EVERY).await;
@@ -130,26 +134,41 @@ pub async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
 /// The perf jobs of each group, with their artifacts.
 async fn subjects(store: &dyn Store, jobs: Vec<EvalJob>) -> anyhow::Result<Vec<Subject>> {
     let mut subjects: BTreeMap<GroupId, Subject> = BTreeMap::new();
-    for EvalJob { job, compiled, .. } in jobs {
-        let Some((task, prepared)) = compiled.kernels().filter(|_| job.stage == Stage::Perf) else { continue };
+    for EvalJob { job, task, built, .. } in jobs.into_iter().filter(|job| job.job.stage == Stage::Perf) {
+        let Some(task) = task_of(store, task).await? else { continue };
         let mut candidates = Vec::new();
-        for (candidate, prepared) in job.candidates.iter().zip(prepared) {
-            let Ok(prepared) = prepared else { continue };
-            let code = artifact(store, prepared.artifact).await?;
-            candidates.push((candidate.clone(), Runnable { prepared: prepared.clone(), code, image: None }));
+        for (candidate, built) in job.candidates.iter().zip(built) {
+            let Ok(built) = built else { continue };
+            let code = code(store, &built).await?;
+            candidates.push((candidate.clone(), Runnable { built, code, image: None }));
         }
         match subjects.get_mut(&job.group()) {
             Some(subject) => subject.candidates.extend(candidates),
             None => {
-                let reference = artifact(store, task.reference.artifact).await?;
-                subjects.insert(job.group(), Subject { task: task.clone(), reference, candidates, job });
+                let reference = code(store, &task.reference).await?;
+                subjects.insert(job.group(), Subject { task, reference, candidates, job });
             }
         }
     }
     Ok(subjects.into_values().collect())
 }
 
-async fn artifact(store: &dyn Store, artifact: ArtifactRef) -> anyhow::Result<Bytes> {
+/// The task of a job, if bluefin checks its candidates.
+async fn task_of(store: &dyn Store, task: TaskRef) -> anyhow::Result<Option<Task>> {
+    match task {
+        TaskRef::None => Ok(None),
+        TaskRef::Inline(task) => Ok(Some(*task)),
+        TaskRef::Blob(digest) => {
+            let found = store.blob(digest).await?;
+            let bytes = found.with_context(|| format!("task {}: not in the store", digest.short()))?;
+            Ok(Some(wire::decode(&bytes)?))
+        }
+    }
+}
+
+/// The one code object of what was built.
+async fn code(store: &dyn Store, built: &Built) -> anyhow::Result<Bytes> {
+    let artifact = built.artifact().context("not one code object")?;
     let found = store.artifact(artifact).await?;
     found.with_context(|| format!("artifact {}: not in the store any more; compile again", artifact.digest.short()))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bluefin_common::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::PerfDb;
 
 pub const FIND: &str =
     "64-56-56-1x1-64-56-56-16-0x0-1x1-1x1-0-NCHW-FP32-F=ConvAsm1x1U:0.05,0,miopenConvolutionFwdAlgoDirect\n";

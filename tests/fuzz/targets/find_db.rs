@@ -1,7 +1,7 @@
 //! Find databases: what was read can be written unless it is refused, and is then read back.
 #![no_main]
 
-use bluefin_common::db::find_db::FindDb;
+use bluefin_miopen::db::find_db::FindDb;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

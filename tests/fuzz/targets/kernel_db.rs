@@ -1,7 +1,7 @@
 //! Kernel databases: any bytes are read or refused, and so is what their rows hold.
 #![no_main]
 
-use bluefin_common::db::kernel_db::{KernelDb, KernelName, KernelRow};
+use bluefin_miopen::db::kernel_db::{KernelDb, KernelName, KernelRow};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bluefin_common::problem::Problem;
-use bluefin_common::spec::{Bundle, KernelSpec, Kind, SpecError};
+use bluefin_spec::{Bundle, KernelSpec, Kind, SpecError};
 use bluefin_common::target::Target;
 use bluefin_producer::input::{Overrides, read_problems};
 use libfuzzer_sys::fuzz_target;

@@ -4,9 +4,9 @@
 use bluefin_common::digest::Digest;
 use bluefin_common::problem::{DataType, Direction, Layout};
 use bluefin_common::session::SessionName;
-use bluefin_common::spec::Algorithm;
+use bluefin_common::algorithm::Algorithm;
 use bluefin_common::target::Target;
-use bluefin_producer::plan::Budget;
+use bluefin_producer::plan::CandidateBudget;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -19,8 +19,8 @@ fuzz_target!(|text: &str| {
         assert!(!target.db_basename().contains('/'), "it becomes a file name");
         drop((target.wave(), target.backend()));
     }
-    if let Ok(budget) = text.parse::<Budget>() {
-        assert_eq!(budget.to_string().parse::<Budget>().ok(), Some(budget));
+    if let Ok(budget) = text.parse::<CandidateBudget>() {
+        assert_eq!(budget.to_string().parse::<CandidateBudget>().ok(), Some(budget));
     }
     if let Ok(digest) = text.parse::<Digest>() {
         assert_eq!(digest.to_string(), text.to_ascii_lowercase());

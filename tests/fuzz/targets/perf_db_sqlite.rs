@@ -1,7 +1,7 @@
 //! Perf databases in SQLite: any bytes are read or refused.
 #![no_main]
 
-use bluefin_common::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::PerfDb;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::db::perf_db::PerfDb;
 use bluefin_common::problem::{ConvProblem, PerfDbKey};
+use bluefin_miopen::db::perf_db::PerfDb;
 
 use crate::library::Registered;
 use crate::variable;

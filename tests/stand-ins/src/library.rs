@@ -1,8 +1,8 @@
 //! The library that the stand-ins pretend to be: solvers, their params, kernels and times.
 
-use bluefin_common::db::{compress, md5_hex};
 use bluefin_common::digest::Digest;
 use bluefin_common::problem::Direction;
+use bluefin_miopen::db::{compress, md5_hex};
 
 use crate::variable;
 
@@ -62,7 +62,7 @@ pub fn solvers() -> impl Iterator<Item = Registered> {
 
 /// The solver of a name, in either spelling.
 pub fn solver(name: &str) -> Option<Registered> {
-    let name = bluefin_common::miopen::solver::spelling(name);
+    let name = bluefin_miopen::solver::spelling(name);
     solvers().find(|solver| solver.name == name)
 }
 

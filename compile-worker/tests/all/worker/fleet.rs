@@ -4,19 +4,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, Consumer, DEAD_QUEUE};
 use bluefin_common::campaign::{now_ms, publish};
-use bluefin_common::job::{Job, Stage, compile_queue, eval_queue};
+use bluefin_common::failure::FailureKind;
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, compile_queue, eval_queue};
+use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{FailureKind, Outcome};
-use bluefin_common::session::Session;
-use bluefin_common::spec::{Bundle, KernelSpec};
-use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
+use bluefin_common::task::Task;
 use bluefin_common::wire;
+use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Config, Error, Metrics, Toolchain, run};
+use bluefin_spec::{Bundle, KernelSpec};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +34,7 @@ pub struct Fleet {
     pub session: Session,
     pub spec: KernelSpec,
     pub bundle: Bundle,
+    pub toolchain: Arc<dyn Toolchain>,
 }
 
 pub struct Worker {
@@ -66,29 +71,53 @@ pub async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {
 }
 
 pub async fn fleet_on(broker: EmbeddedBroker, change: impl FnOnce(&mut Bundle)) -> Fleet {
+    let session = Session::of_kernels("test".parse().unwrap(), Target::Host, "", &[Stage::Perf], 1);
+    fleet_of(broker, session, change).await
+}
+
+pub async fn fleet_of(broker: EmbeddedBroker, session: Session, change: impl FnOnce(&mut Bundle)) -> Fleet {
     let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
     change(&mut bundle);
-    let session = Session::of_kernels("test".parse().unwrap(), Target::Host, "", &[Stage::Perf], 1);
     let store = Arc::new(SqliteStore::in_memory().unwrap());
     store.create_session(&session).await.unwrap();
     store.put_blob(&bundle.encode().unwrap()).await.unwrap();
     let broker = Arc::new(broker);
-    for queue in [compile_queue("cc"), compile_queue("noop"), eval_queue(&Target::Host, None), DEAD_QUEUE.to_string()] {
+    for queue in [compile_queue("cc"), compile_queue("noop"), evals(), DEAD_QUEUE.to_string()] {
         broker.declare(&queue).await.unwrap();
     }
     let spec = KernelSpec::load(&bundle).unwrap();
-    Fleet { broker, store, session, spec, bundle }
+    let toolchain = probe(&spec.toolchain, &Programs::default()).await.unwrap();
+    Fleet { broker, store, session, spec, bundle, toolchain }
+}
+
+/// Compiles nothing.
+pub fn noop(bundle: &mut Bundle) {
+    bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1);
+}
+
+/// The queue of the evaluations of all jobs here.
+pub fn evals() -> String {
+    eval_queue(&Target::Host, Method::KERNELS)
+}
+
+/// A job to be compiled for the first time.
+pub fn compile_job(job: Job) -> CompileJob {
+    CompileJob { job, enqueued_ms: 1, recompiles: 0, work: CompileWork::Candidates }
 }
 
 impl Fleet {
     pub fn worker(&self, change: impl FnOnce(&mut Config)) -> Worker {
-        let toolchain = Toolchain::probe(&self.spec.toolchain).unwrap();
-        let mut config = Config::new("test", vec![toolchain], 2);
+        self.worker_on(self.broker.clone(), change)
+    }
+
+    /// The same with another broker.
+    pub fn worker_on(&self, broker: Arc<dyn Broker>, change: impl FnOnce(&mut Config)) -> Worker {
+        let mut config = Config::new("test", vec![self.toolchain.clone()], 2);
         change(&mut config);
         let registry = prometheus::Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
         let stop = CancellationToken::new();
-        let work = run(config, self.broker.clone(), self.store.clone(), metrics.clone(), stop.clone());
+        let work = run(config, broker, self.store.clone(), metrics.clone(), stop.clone());
         let task = TaskTracker::new().spawn(work);
         Worker { registry, metrics, stop, task }
     }
@@ -103,6 +132,7 @@ impl Fleet {
             stage: Stage::Perf,
             target: Target::Host,
             problem,
+            method: Method::KERNELS,
             spec: self.bundle.digest().unwrap(),
             toolchain: self.spec.toolchain.clone(),
             candidates: self.spec.candidates(solver, &scope, candidates).unwrap().points,
@@ -111,7 +141,13 @@ impl Fleet {
 
     pub async fn enqueue(&self, job: &Job) {
         self.store.plan(&self.session.name, &[Planned::of(job)]).await.unwrap();
-        publish(&*self.store, &*self.broker, job, now_ms()).await.unwrap();
+        publish(&*self.store, &*self.broker, job, &[], now_ms()).await.unwrap();
+    }
+
+    /// What the candidates of a compiled job are checked by.
+    pub async fn task(&self, eval: &EvalJob) -> Task {
+        let blob = self.store.blob(eval.task.digest().unwrap()).await.unwrap();
+        wire::decode(&blob.expect("it is stored before the job is passed on")).unwrap()
     }
 
     pub async fn consume(&self, queue: &str) -> Box<dyn Consumer> {

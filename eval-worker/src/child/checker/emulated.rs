@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use bluefin_common::artifact::{Buffer, Role};
 use bluefin_common::problem::DataType;
+use bluefin_common::task::{Buffer, Role};
 
 use crate::layout::Layout;
 

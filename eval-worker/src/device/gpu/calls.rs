@@ -4,7 +4,7 @@
 //! All symbols are looked up once, when the library is opened: one that is missing is an error that names it, not a crash
 //! in the middle of a job. Results are plain integers, since a newer driver may return a number that no enum of today has.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use libloading::Library;
 
@@ -15,9 +15,40 @@ pub(super) type Handle = *mut c_void;
 ///
 /// # Safety
 /// It must have that signature, and may only be called while `library` is loaded.
-pub(super) unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
+unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
     // SAFETY: the caller's promise.
     unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+}
+
+/// A symbol that only one interface has.
+///
+/// # Safety
+/// As for [`symbol`].
+pub(super) unsafe fn needed<F: Copy>(library: &Library, name: &'static str) -> Result<F, &'static str> {
+    // SAFETY: the caller's promise.
+    unsafe { symbol(library, name) }.ok_or(name)
+}
+
+/// The text at a pointer that a driver gave.
+///
+/// # Safety
+/// It is null, or a C string that lives for the call.
+pub(super) unsafe fn driver_text(text: *const c_char) -> String {
+    if text.is_null() {
+        return "unknown".to_string();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Numbers of the attributes that are asked for; the two interfaces count them differently.
+pub(super) struct Attributes {
+    pub(super) units: c_int,
+    pub(super) clock: c_int,
+    pub(super) memory_clock: c_int,
+    pub(super) cache: c_int,
+    pub(super) major: c_int,
+    pub(super) minor: c_int,
 }
 
 macro_rules! calls {

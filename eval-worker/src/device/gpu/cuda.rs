@@ -8,8 +8,7 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use super::calls::Handle;
-use super::library::{driver_text, needed};
+use super::calls::{Attributes, Handle, driver_text, needed};
 
 /// Shared memory of a block that needs no leave, in bytes.
 const USUAL_SHARED: u32 = 48 << 10;
@@ -142,7 +141,7 @@ impl Special {
 }
 
 /// Numbers of the attributes that are asked for.
-pub(super) const ATTRIBUTES: super::facts::Attributes = super::facts::Attributes {
+pub(super) const ATTRIBUTES: Attributes = Attributes {
     units: Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as c_int,
     clock: Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE as c_int,
     memory_clock: Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE as c_int,

@@ -7,20 +7,11 @@ use bluefin_common::kfd;
 use bluefin_common::target::Target;
 
 use super::super::DeviceError;
+use super::super::info::DeviceInfo;
+use super::interface::Interface;
 use super::library::{Runtime, Special};
 use super::sysfs::{self, Amd};
-use super::{Interface, cuda, hip, telemetry};
-use crate::inventory::DeviceInfo;
-
-/// Numbers of the attributes that are asked for; the two interfaces count them differently.
-pub(super) struct Attributes {
-    pub(super) units: c_int,
-    pub(super) clock: c_int,
-    pub(super) memory_clock: c_int,
-    pub(super) cache: c_int,
-    pub(super) major: c_int,
-    pub(super) minor: c_int,
-}
+use super::{cuda, hip, telemetry};
 
 /// The last-level cache behind the L2 that no attribute tells of, in bytes: AMD's Infinity Cache.
 fn infinity_cache(arch: &str) -> u64 {

@@ -5,7 +5,7 @@ use std::ptr;
 
 use libloading::Library;
 
-use super::library::{driver_text, needed};
+use super::calls::{Attributes, driver_text, needed};
 
 /// Calls of HIP alone.
 pub(super) struct Special {
@@ -48,7 +48,7 @@ impl Special {
 }
 
 /// Numbers of the attributes that are asked for.
-pub(super) const ATTRIBUTES: super::facts::Attributes = super::facts::Attributes {
+pub(super) const ATTRIBUTES: Attributes = Attributes {
     units: hip_sys::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount as c_int,
     clock: hip_sys::hipDeviceAttribute_t_hipDeviceAttributeClockRate as c_int,
     memory_clock: hip_sys::hipDeviceAttribute_t_hipDeviceAttributeMemoryClockRate as c_int,

@@ -8,6 +8,7 @@ use super::super::{DeviceError, MAX_RUNS};
 use super::calls::Handle;
 use super::library::Runtime;
 use super::memory::{Memory, Module};
+use super::stream::Kernel;
 
 const SOURCE: &[u8] = include_bytes!("instruments.ptx");
 /// Bytes of a clock reading.
@@ -54,7 +55,7 @@ impl Instruments {
     /// Asks every multiprocessor for its clock, behind what is on `stream`. `moment` is less than [`MOMENTS`].
     pub(super) fn read_clock(&self, stream: Handle, moment: usize) -> Result<(), DeviceError> {
         let slots = self.readings.address() + self.bytes(moment as u64);
-        self.launch(self.clock, self.units, 32, slots, self.units, stream)
+        self.launch(kernel(self.clock, self.units, 32), slots, self.units, stream)
     }
 
     /// The clock between each moment and the next in MHz, once they are over: the median of the multiprocessors that were
@@ -70,7 +71,7 @@ impl Instruments {
     /// Whether kernels compute what they should.
     pub(super) fn probe(&self, stream: Handle) -> Result<(), DeviceError> {
         let out = Memory::allocate(&self.runtime, 4 * u64::from(PROBED))?;
-        self.launch(self.probe, PROBED.div_ceil(256), 256, out.address(), PROBED, stream)?;
+        self.launch(kernel(self.probe, PROBED.div_ceil(256), 256), out.address(), PROBED, stream)?;
         self.runtime.wait(stream)?;
         let mut bytes = vec![0; 4 * PROBED as usize];
         out.read(0, &mut bytes)?;
@@ -82,22 +83,19 @@ impl Instruments {
     }
 
     pub(super) fn spin(&self, stream: Handle) -> Result<(), DeviceError> {
-        self.launch(self.spin, 4 * self.units, 256, self.readings.address(), SPIN, stream)
+        self.launch(kernel(self.spin, 4 * self.units, 256), self.readings.address(), SPIN, stream)
     }
 
-    fn launch(
-        &self,
-        function: Handle,
-        blocks: u32,
-        threads: u32,
-        mut address: u64,
-        mut count: u32,
-        stream: Handle,
-    ) -> Result<(), DeviceError> {
+    fn launch(&self, kernel: Kernel, mut address: u64, mut count: u32, stream: Handle) -> Result<(), DeviceError> {
         let mut arguments = [ptr::from_mut(&mut address).cast::<c_void>(), ptr::from_mut(&mut count).cast::<c_void>()];
         // SAFETY: all three kernels take an address and a number, which are copied before the call returns.
-        unsafe { self.runtime.launch(function, [blocks, 1, 1], [threads, 1, 1], 0, stream, arguments.as_mut_ptr()) }
+        unsafe { self.runtime.launch(&kernel, stream, arguments.as_mut_ptr()) }
     }
+}
+
+/// One of `blocks` blocks of `threads` threads.
+fn kernel(function: Handle, blocks: u32, threads: u32) -> Kernel {
+    Kernel { function, grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
 }
 
 /// Median over the multiprocessors of cycles over time, from their readings at two moments.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use libloading::Library;
 
 use super::super::DeviceError;
-use super::calls::{Calls, symbol};
+use super::calls::Calls;
 use super::error::CallError;
-use super::{Interface, cuda, hip};
+use super::interface::Interface;
+use super::{cuda, hip};
 
 /// Where driver libraries lie in containers and on systems that do not tell their loader.
 const CUDA_FOLDERS: [&str; 4] =
@@ -141,27 +142,6 @@ fn same_file(a: &str, b: &str) -> bool {
 fn reason(error: &libloading::Error, path: &str) -> String {
     let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     text.strip_prefix(path).map_or(text.as_str(), |rest| rest.trim_start_matches(": ")).to_string()
-}
-
-/// The text at a pointer that a driver gave.
-///
-/// # Safety
-/// It is null, or a C string that lives for the call.
-pub(super) unsafe fn driver_text(text: *const std::ffi::c_char) -> String {
-    if text.is_null() {
-        return "unknown".to_string();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-/// A symbol that only one interface has.
-///
-/// # Safety
-/// As for [`symbol`].
-pub(super) unsafe fn needed<F: Copy>(library: &Library, name: &'static str) -> Result<F, &'static str> {
-    // SAFETY: the caller's promise.
-    unsafe { symbol(library, name) }.ok_or(name)
 }
 
 #[cfg(test)]

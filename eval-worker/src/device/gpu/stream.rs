@@ -10,6 +10,17 @@ use super::library::Runtime;
 /// A stream that does not wait for the default one; the same number in both interfaces.
 const NON_BLOCKING: u32 = 1;
 
+/// A kernel, and how it is launched.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    /// Of a module that is loaded.
+    pub(super) function: Handle,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub(super) shared: u32,
+}
+
 impl Runtime {
     pub(super) fn stream(&self) -> Result<Handle, DeviceError> {
         let mut stream = ptr::null_mut();
@@ -53,17 +64,14 @@ impl Runtime {
     }
 
     /// # Safety
-    /// `function` is of a loaded module, and `arguments` points to as many as it takes.
+    /// The kernel's module is still loaded, and `arguments` points to as many as it takes.
     pub(super) unsafe fn launch(
         &self,
-        function: Handle,
-        grid: [u32; 3],
-        block: [u32; 3],
-        shared: u32,
+        kernel: &Kernel,
         stream: Handle,
         arguments: *mut *mut c_void,
     ) -> Result<(), DeviceError> {
-        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+        let Kernel { function, grid: [gx, gy, gz], block: [bx, by, bz], shared } = *kernel;
         // SAFETY: the caller's promise.
         let code = unsafe {
             (self.calls.launch)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, ptr::null_mut())

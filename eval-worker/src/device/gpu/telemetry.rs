@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
-use super::Interface;
+use super::interface::Interface;
 use super::sysfs::Amd;
 
 /// NVML by the names that the driver installs; the first is that of machines without the development package.

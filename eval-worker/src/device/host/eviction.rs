@@ -43,7 +43,7 @@ fn has_clflushopt() -> bool {
     *KNOWN.get_or_init(|| __get_cpuid_max(0).0 >= 7 && __cpuid_count(7, 0).ebx & (1 << 23) != 0)
 }
 
-/// The same with the instructions of this architecture, which Linux allows to every process.
+/// Evicts the lines of `bytes` bytes with the instructions of this architecture, which Linux allows to every process.
 ///
 /// # Safety
 /// The bytes are in one mapping that can be read.

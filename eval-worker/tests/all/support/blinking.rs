@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::artifact::CompileRecord;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::sqlite::SqliteStore;
-use bluefin_common::store::{CompileRecord, Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bytes::Bytes;
 
 /// Fails the first call of every method, as a store does that restarts at the worst moments.

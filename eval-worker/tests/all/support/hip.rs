@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bluefin_common::artifact::{Argument, ArtifactRef, Launch, Prepared};
+use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch};
 use bluefin_eval_worker::inventory::Inventory;
 use bluefin_eval_worker::{ChildConfig, Runnable};
 use bluefin_test_support::hip::HipMachine;
@@ -47,11 +47,8 @@ pub fn kernel(name: &str, body: &str, more: &str) -> Runnable {
     let code = compile(&source);
     let arguments = vec![Argument::Buffer(0), Argument::Buffer(1), Argument::I64(LENGTH as i64)];
     let launch = Launch { entry: name.to_string(), grid: [4, 1, 1], block: [256, 1, 1], shared: 0, arguments };
-    Runnable {
-        prepared: Prepared { artifact: ArtifactRef::of(&code), launches: vec![launch], workspace: 0 },
-        code,
-        image: None,
-    }
+    let objects = vec![CodeObject::plain(ArtifactRef::of(&code), "", "")];
+    Runnable { built: Built { objects, launches: vec![launch], workspace: 0 }, code, image: None }
 }
 
 pub fn right(name: &str) -> Runnable {

@@ -6,19 +6,25 @@ use std::time::Duration;
 
 use super::blinking::Blinking;
 use super::{RIGHT, child, kernel, limits, metrics, task};
-use bluefin_common::broker::embedded::EmbeddedBroker;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{Compiled, EvalJob, Job, Stage};
-use bluefin_common::outcome::{Candidate, Failure, Outcome};
+use bluefin_common::failure::Attempt;
+use bluefin_common::job::{EvalJob, Job};
+use bluefin_common::method::Method;
+use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Session;
-use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::session::Stage;
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
+use bluefin_common::task::TaskRef;
 use bluefin_common::value::Value;
 use bluefin_common::wire;
-use bluefin_eval_worker::{Config, DeviceSpec, Error, Runnable, run};
+use bluefin_eval_worker::{Config, DeviceChild, Error, Runnable, run};
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +62,7 @@ impl Setting {
 
     /// Starts a worker.
     pub fn work(&mut self, change: impl FnOnce(&mut Config)) -> JoinHandle<Result<(), Error>> {
-        let mut config = Config::new("test", DeviceSpec::host(child()));
+        let mut config = Config::new("test", Arc::new(DeviceChild::host(child())));
         config.limits = limits();
         change(&mut config);
         let (registry, metrics) = metrics();
@@ -76,30 +82,34 @@ impl Setting {
             stage,
             target: Target::Host,
             problem: Problem::Kernel(KernelProblem::new("test".to_string(), sizes).unwrap()),
+            method: Method::KERNELS,
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),
             candidates: (0..candidates).map(candidate).collect(),
         }
     }
 
-    /// The job, compiled: its artifacts are in the store.
-    pub async fn compiled(&self, job: Job, candidates: &[Result<Runnable, Failure>]) -> EvalJob {
+    /// The job, compiled: its artifacts and its task are in the store.
+    pub async fn compiled(&self, job: Job, candidates: &[Attempt<Runnable>]) -> EvalJob {
         self.compiled_with(&kernel(RIGHT), job, candidates).await
     }
 
-    /// The same with another reference.
-    pub async fn compiled_with(
-        &self,
-        reference: &Runnable,
-        job: Job,
-        candidates: &[Result<Runnable, Failure>],
-    ) -> EvalJob {
+    /// The job, compiled, with another reference.
+    pub async fn compiled_with(&self, reference: &Runnable, job: Job, candidates: &[Attempt<Runnable>]) -> EvalJob {
         self.store.put_artifact(&reference.code).await.unwrap();
         for runnable in candidates.iter().flatten() {
             self.store.put_artifact(&runnable.code).await.unwrap();
         }
-        let prepared = candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.prepared)).collect();
-        EvalJob { job, enqueued_ms: 77, recompiles: 0, compiled: Compiled::Kernels { task: task(reference), prepared } }
+        let (digest, bytes) = task(reference).encode().unwrap();
+        self.store.put_blob(&bytes).await.unwrap();
+        EvalJob {
+            job,
+            enqueued_ms: 77,
+            recompiles: 0,
+            task: TaskRef::Blob(digest),
+            description: Description { library: "test".to_string(), ..Description::default() },
+            built: candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.built)).collect(),
+        }
     }
 
     pub async fn publish(&self, eval_job: &EvalJob) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::db::perf_db::PerfDb;
 use bluefin_common::problem::PerfDbKey;
+use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::{Gathered, Report, Rule};
 use crate::db::name::DbName;

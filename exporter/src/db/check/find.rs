@@ -1,7 +1,7 @@
 //! Rules of a find db.
 
-use bluefin_common::db::find_db::{FindEntry, FindRecord, scan};
 use bluefin_common::problem::{ConvProblem, PerfDbKey};
+use bluefin_miopen::db::find_db::{FindEntry, FindRecord, scan};
 
 use super::across::Winner;
 use super::{Report, Rule};

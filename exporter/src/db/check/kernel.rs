@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use bluefin_common::db::kernel_db::{KernelDb, KernelName, KernelReader, KernelRow};
-use bluefin_common::db::tables;
 use bluefin_common::digest::Digest;
+use bluefin_miopen::db::kernel_db::{KernelDb, KernelName, KernelReader, KernelRow};
+use bluefin_miopen::db::tables;
 
 use super::{Report, Rule};
 use crate::db::{DbError, Progress, Source, Step};
@@ -67,7 +67,7 @@ enum Event {
 fn verified(
     path: &Path,
     mut take: impl FnMut(Event),
-) -> Result<bluefin_common::db::Findings, bluefin_common::db::ReadError> {
+) -> Result<bluefin_miopen::db::Findings, bluefin_miopen::db::ReadError> {
     let threads = thread::available_parallelism().map_or(2, NonZero::get);
     let (rows, queue) = mpsc::sync_channel::<(u64, KernelRow)>(threads);
     let (wrongs, found) = mpsc::channel::<Wrong>();

@@ -1,7 +1,7 @@
 //! Rules of a perf db.
 
-use bluefin_common::db::perf_db::{PerfDb, PerfRow};
 use bluefin_common::problem::PerfDbKey;
+use bluefin_miopen::db::perf_db::{PerfDb, PerfRow};
 
 use super::{Report, Rule};
 use crate::db::name::Form;

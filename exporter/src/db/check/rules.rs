@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bluefin_common::db::FindingKind;
+use bluefin_miopen::db::FindingKind;
 use serde::{Serialize, Serializer};
 
 /// How bad a finding is.

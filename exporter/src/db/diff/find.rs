@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bluefin_common::db::find_db::{FindDb, FindEntry};
+use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use serde::Serialize;
 
 /// What became of a key.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::db::kernel_db::{KernelName, KernelReader};
-use bluefin_common::db::perf_db::PerfDb;
+use bluefin_miopen::db::kernel_db::{KernelName, KernelReader};
+use bluefin_miopen::db::perf_db::PerfDb;
 use serde::Serialize;
 
 use crate::db::{DbError, Source};
@@ -74,7 +74,7 @@ pub(super) fn perf(before: &PerfDb, after: &PerfDb) -> RowsDiff {
 pub(super) fn kernels(before: &Source, after: &Source) -> Result<RowsDiff, DbError> {
     let read = |source: &Source| {
         let mut rows: BTreeMap<KernelName, String> = BTreeMap::new();
-        let take = |head: bluefin_common::db::kernel_db::KernelHead| {
+        let take = |head: bluefin_miopen::db::kernel_db::KernelHead| {
             // MIOpen reads the first row of a name.
             rows.entry(head.kernel).or_insert(head.hash);
         };

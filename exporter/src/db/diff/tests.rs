@@ -1,5 +1,5 @@
-use bluefin_common::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
-use bluefin_common::db::perf_db::PerfDb;
+use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
+use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::*;
 

@@ -4,11 +4,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::db::find_db::{FindDb, FindEntry};
-use bluefin_common::db::perf_db::PerfDb;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
+use bluefin_miopen::db::find_db::{FindDb, FindEntry};
+use bluefin_miopen::db::perf_db::PerfDb;
 
-use super::Policy;
+use crate::db::policy::{Policy, merge_entries};
 
 /// Find dbs as one.
 pub(super) struct FindFold {
@@ -34,12 +34,13 @@ impl FindFold {
                         entry.insert(entries);
                     }
                 }
-                // What reads as a miss replaces nothing.
-                Entry::Occupied(_) if entries.is_empty() => {}
-                Entry::Occupied(mut entry) if self.policy == Policy::Replace => {
-                    entry.insert(entries);
+                Entry::Occupied(mut entry) => {
+                    let have = entry.get_mut();
+                    // The order stays as it is unless something changes.
+                    if merge_entries(self.policy, have, entries, |entry| entry) {
+                        have.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms).then_with(|| a.solver.cmp(&b.solver)));
+                    }
                 }
-                Entry::Occupied(mut entry) => add_entries(self.policy, entry.get_mut(), entries),
             }
         }
     }
@@ -47,33 +48,6 @@ impl FindFold {
     pub(super) fn finish(self) -> FindDb {
         FindDb { records: self.records.unwrap_or_default(), ..FindDb::default() }
     }
-}
-
-/// Adds a newer file's entries of a key. The order stays as it is unless something changes.
-fn add_entries(policy: Policy, have: &mut Vec<FindEntry>, entries: Vec<FindEntry>) {
-    let mut changed = false;
-    for entry in entries {
-        match have.iter_mut().find(|old| old.solver == entry.solver) {
-            None => {
-                have.push(entry);
-                changed = true;
-            }
-            Some(old) => {
-                if *old != entry && (policy != Policy::Fastest || is_faster(&entry, old)) {
-                    *old = entry;
-                    changed = true;
-                }
-            }
-        }
-    }
-    if changed {
-        have.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms).then_with(|| a.solver.cmp(&b.solver)));
-    }
-}
-
-/// A time that is not positive is no measurement.
-fn is_faster(new: &FindEntry, old: &FindEntry) -> bool {
-    new.time_ms > 0.0 && (old.time_ms <= 0.0 || new.time_ms < old.time_ms)
 }
 
 /// The times that a find db has for the rows of a perf db. Several find-db keys may share a perf-db key; the least time

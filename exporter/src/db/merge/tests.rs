@@ -1,4 +1,4 @@
-use bluefin_common::db::kernel_db::{KernelDb, KernelDbWriter, KernelRow};
+use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelRow};
 
 use super::*;
 use crate::db::convert;

@@ -1,4 +1,4 @@
-use bluefin_common::db::kernel_db::KernelRow;
+use bluefin_miopen::db::kernel_db::KernelRow;
 
 use super::*;
 

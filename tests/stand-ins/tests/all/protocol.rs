@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bluefin_common::miopen::fin::{Answer, CompiledItem, Done, Fin, Request, Step, Trouble, compiled, evaluated};
-use bluefin_common::miopen::place::Place;
-use bluefin_common::miopen::process::Watch;
-use bluefin_common::miopen::solver;
-use bluefin_common::outcome::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, PerfDbKey, Problem};
 use bluefin_common::target::Target;
+use bluefin_miopen::fin::{Answer, CompiledItem, Done, Fin, Request, Step, Trouble, compiled, evaluated};
+use bluefin_miopen::kernel::to_wire;
+use bluefin_miopen::place::Place;
+use bluefin_miopen::process::Watch;
+use bluefin_miopen::solver;
 use bluefin_stand_ins::wrap;
 use tempfile::TempDir;
 
@@ -62,7 +63,7 @@ async fn both(variables: &[(&str, &str)], steps: [Step; 2]) -> Result<(String, f
         workspace: solver.workspace,
         tunable: solver.tunable,
         done: if steps[0] == Step::FindCompile { Done::Find(true) } else { Done::Perf(true) },
-        kernel_objects: solver.kernels.iter().map(|(kernel, stream)| kernel.to_wire(stream)).collect(),
+        kernel_objects: solver.kernels.iter().map(|(kernel, stream)| to_wire(kernel, stream).unwrap()).collect(),
     };
     let request = Request::evaluate(steps[1], &target(), &problem(1), item).unwrap();
     let (_folder, evaluator) = fin(&with("HIP"));

@@ -4,25 +4,34 @@ mod campaign;
 mod setting;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
+use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
-use bluefin_common::campaign::decide;
-use bluefin_common::job::{Stage, compile_queue, eval_queue};
-use bluefin_common::miopen::{ANY_SOLVER, Tool};
-use bluefin_common::outcome::{FailureKind, Outcome};
+use bluefin_common::decision::decide;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::job::{EvalJob, compile_queue, eval_queue};
+use bluefin_common::method::Method;
+use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
-use bluefin_common::session::{Budget, Tuner};
+use bluefin_common::session::{Budget, Session, Stage};
 use bluefin_common::store::Store;
-use bluefin_compile_worker::FinToolchain;
-use bluefin_eval_worker::MiopenDevice;
+use bluefin_common::wire;
+use bluefin_compile_worker::toolchain::Fin;
+use bluefin_eval_worker::{MiopenDevice, Probe};
+use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
+use bluefin_miopen::kernel::check;
+use bluefin_miopen::{ANY_SOLVER, Tool};
 
-use crate::workers::setting::{Setting, problem, target};
+use crate::workers::setting::{Setting, probe, problem, target};
 
 const TUNED: &str = "ConvAsm1x1U";
 const PLAIN: &str = "ConvDirectNaiveConvFwd";
 const GEMM: &str = "GemmFwdRest";
+
+fn find_only(session: &mut Session) {
+    session.stages = vec![Stage::Find];
+}
 
 fn find<'a>(outcomes: &'a [Outcome], stage: Stage, solver: &str) -> &'a Outcome {
     let wanted = |outcome: &&Outcome| outcome.job.stage == stage && outcome.job.candidates[0].solver == solver;
@@ -39,7 +48,7 @@ fn kinds(outcome: &Outcome) -> Vec<Result<(), FailureKind>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_perf_to_find() {
-    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    let mut setting = Setting::new(Method::FIN, |_| {}).await;
     setting.compile_worker(&[]).await;
     setting.eval_worker(Tool::Fin, &[]).await;
     let conv = problem(4, Direction::Forward);
@@ -51,6 +60,7 @@ async fn from_perf_to_find() {
     let params = tuned.candidates[0].candidate.params_text();
     assert!(!params.is_empty());
     assert!(tuned.busy_ms > 0 && tuned.device == "gfx90a-104 through fin");
+    assert!(tuned.candidates[0].built.as_ref().unwrap().objects.is_empty(), "kernels of the perf stage do not last");
     // The find stage ran with the tuned params, and what it ran with lasts.
     let found = find(&outcomes, Stage::Find, TUNED);
     assert_eq!(found.job.candidates[0].params_text(), params);
@@ -59,17 +69,20 @@ async fn from_perf_to_find() {
     assert_eq!(best(found), best(tuned), "the stand-in measures the same params alike");
     for solver in [TUNED, PLAIN] {
         let built = find(&outcomes, Stage::Find, solver).candidates[0].built.clone().unwrap();
-        let kernels = built.miopen().unwrap().kernels.clone();
-        assert!(!kernels.is_empty(), "{solver}");
-        for kernel in kernels {
-            let stream = setting.store.blob(kernel.blob.digest).await.unwrap().expect("the kernel lasts");
-            kernel.check(&stream).unwrap();
+        assert!(!built.objects.is_empty(), "{solver}");
+        for kernel in built.objects {
+            let stream = setting.store.blob(kernel.artifact.digest).await.unwrap().expect("the kernel lasts");
+            check(&kernel, &stream).unwrap();
         }
     }
-    assert!(
-        find(&outcomes, Stage::Find, GEMM).candidates[0].built.as_ref().unwrap().miopen().unwrap().kernels.is_empty()
-    );
-    let decision = decide(&setting.session, &outcomes, |_| false).unwrap();
+    assert!(find(&outcomes, Stage::Find, GEMM).candidates[0].built.as_ref().unwrap().objects.is_empty());
+    for outcome in &outcomes {
+        let known = outcome.description.solver(&outcome.job.candidates[0].solver).unwrap();
+        assert_eq!(outcome.description.library, "fin");
+        assert!(known.algorithm.as_ref().unwrap().starts_with("miopenConvolutionFwdAlgo"), "{known:?}");
+        assert_eq!(known.tunable, known.name == TUNED, "{known:?}");
+    }
+    let decision = decide(&setting.session, &outcomes).unwrap();
     assert_eq!(decision.solvers.len(), 3);
     let pins = setting.store.pins(&setting.session.name).await.unwrap();
     assert!(pins["miopen.library"].contains("ROCm 6.3.0") && pins["miopen.library"].contains("solvers "), "{pins:?}");
@@ -96,7 +109,7 @@ async fn every_failure_is_an_outcome_of_its_kind() {
         ("out-of-memory/miopen_perf_eval", OutOfMemory),
     ];
     for (fault, kind) in rows {
-        let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+        let mut setting = Setting::new(Method::FIN, |session| session.stages = vec![Stage::Perf]).await;
         setting.compile_worker(&[("STAND_IN_FAULTS", fault)]).await;
         setting.eval_worker(Tool::Fin, &[("STAND_IN_FAULTS", fault)]).await;
         let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
@@ -111,7 +124,7 @@ async fn every_failure_is_an_outcome_of_its_kind() {
 /// Tuning that fails leaves MIOpen's own params to the find stage; a solver that there is not is a failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_tuned_is_still_found() {
-    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    let mut setting = Setting::new(Method::FIN, |_| {}).await;
     setting.compile_worker(&[]).await;
     setting.eval_worker(Tool::Fin, &[("STAND_IN_FAULTS", "crash/miopen_perf_eval")]).await;
     let conv = problem(4, Direction::Forward);
@@ -127,7 +140,7 @@ async fn what_is_not_tuned_is_still_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn budgets_end_what_runs_and_keep_the_rest_from_beginning() {
     let budget = Budget { solver_ms: Some(700), problem_ms: Some(600), ..Budget::default() };
-    let mut setting = Setting::new(Tuner::Fin, |session| {
+    let mut setting = Setting::new(Method::FIN, |session| {
         session.budget = budget;
         session.stages = vec![Stage::Perf];
     })
@@ -150,7 +163,7 @@ async fn budgets_end_what_runs_and_keep_the_rest_from_beginning() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_library_is_refused_at_no_cost() {
-    let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+    let mut setting = Setting::new(Method::FIN, |_| {}).await;
     setting.compile_worker(&[]).await;
     let pinned = "MIOpen of another build";
     setting.store.pin(&setting.session.name, "miopen.library", pinned).await.unwrap();
@@ -159,13 +172,13 @@ async fn another_library_is_refused_at_no_cost() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let progress = setting.store.progress(&setting.session.name).await.unwrap();
     assert_eq!((progress.done.len(), setting.broker.depth(DEAD_QUEUE).await.unwrap()), (0, 0));
-    assert_eq!(setting.broker.depth(&eval_queue(&target(), Some(Tool::Fin))).await.unwrap(), 0);
+    assert_eq!(setting.broker.depth(&eval_queue(&target(), Method::FIN)).await.unwrap(), 0);
     setting.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_is_gone_ends_its_worker_and_no_job() {
-    let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+    let mut setting = Setting::new(Method::FIN, |session| session.stages = vec![Stage::Perf]).await;
     setting.compile_worker(&[]).await;
     // Seen when the worker starts, and gone with the first job.
     let gone = setting.folder.path().join("eval");
@@ -185,21 +198,20 @@ async fn a_gpu_that_is_gone_ends_its_worker_and_no_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evicted_kernel_is_compiled_again() {
-    let mut setting = Setting::new(Tuner::Fin, |session| session.stages = vec![Stage::Perf]).await;
+    let mut setting = Setting::new(Method::FIN, |session| session.stages = vec![Stage::Perf]).await;
     setting.compile_worker(&[]).await;
     let job = setting.job(&problem(4, Direction::Forward), Stage::Perf, TUNED);
     setting.enqueue(std::slice::from_ref(&job)).await;
     // Stands in for a cache that dropped it: an eval job that names a kernel nobody has.
-    let queue = eval_queue(&target(), Some(Tool::Fin));
+    let queue = eval_queue(&target(), Method::FIN);
     let mut consumer = setting.broker.consume(&queue, 1).await.unwrap();
     let delivery = consumer.next().await.unwrap();
-    let mut eval: bluefin_common::job::EvalJob = bluefin_common::wire::decode(&delivery.body).unwrap();
-    let bluefin_common::job::Compiled::Fin { solutions } = &mut eval.compiled else { panic!() };
-    solutions[0].as_mut().unwrap().kernels[0].blob = bluefin_common::artifact::ArtifactRef::of(b"gone");
+    let mut eval: EvalJob = wire::decode(&delivery.body).unwrap();
+    eval.built[0].as_mut().unwrap().objects[0].artifact = ArtifactRef::of(b"gone");
     delivery.ack().await.unwrap();
     consumer.stop().await;
     drop(consumer);
-    let body = bluefin_common::wire::encode(&eval).unwrap();
+    let body = wire::encode(&eval).unwrap();
     setting.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
     setting.eval_worker(Tool::Fin, &[]).await;
     assert_eq!(kinds(&setting.finish().await[0]), [Ok(())]);
@@ -208,28 +220,27 @@ async fn an_evicted_kernel_is_compiled_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_that_can_not_do_the_work_are_not_taken() {
-    let setting = Setting::new(Tuner::Fin, |_| {}).await;
+    let setting = Setting::new(Method::FIN, |_| {}).await;
     let gpu_build = setting.tool("a", env!("CARGO_BIN_EXE_fin"), &[]);
-    let error = FinToolchain::probe(&gpu_build, Vec::new()).await.unwrap_err().to_string();
+    let error = Fin::probe(&gpu_build, Vec::new()).await.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("HIPNOGPU"), "{error}");
-    let none = Path::new("/nowhere");
-    let probe = async |variables: &[(&str, &str)]| {
+    let refusal = async |variables: &[(&str, &str)]| {
         let program = setting.tool("b", env!("CARGO_BIN_EXE_fin"), variables);
-        MiopenDevice::probe(Tool::Fin, &program, Vec::new(), &target(), None, none)
-            .await
-            .map(|_| ())
-            .unwrap_err()
-            .to_string()
+        let probe = Probe { gpu: None, ..probe(Tool::Fin, &program) };
+        MiopenDevice::probe(probe).await.map(|_| ()).unwrap_err().to_string()
     };
-    assert!(probe(&[("STAND_IN_BACKEND", "HIPNOGPU")]).await.contains("backend"));
-    assert!(probe(&[("STAND_IN_GPU", "none")]).await.contains("no ROCm-capable device"));
+    assert!(refusal(&[("STAND_IN_BACKEND", "HIPNOGPU")]).await.contains("backend"));
+    assert!(refusal(&[("STAND_IN_GPU", "none")]).await.contains("no ROCm-capable device"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn miopendriver_finds_tunes_and_is_harvested() {
-    for (exhaustive, form) in [(false, "text"), (true, "sqlite")] {
-        let mut setting =
-            Setting::new(Tuner::MiopenDriver { exhaustive }, |session| session.stages = vec![Stage::Find]).await;
+    for (enforced, form) in [(None, "text"), (Some(EVERYTHING), "sqlite")] {
+        let mut setting = Setting::new(Method::MIOPENDRIVER, |session| {
+            session.stages = vec![Stage::Find];
+            session.environment.extend(enforced.map(|value| (FIND_ENFORCE.to_string(), value.to_string())));
+        })
+        .await;
         setting.eval_worker(Tool::MiopenDriver, &[("STAND_IN_PERF_DB", form)]).await;
         let conv = problem(4, Direction::Forward);
         setting.enqueue(&[setting.job(&conv, Stage::Find, ANY_SOLVER)]).await;
@@ -241,13 +252,19 @@ async fn miopendriver_finds_tunes_and_is_harvested() {
             .collect();
         assert!(found.len() > 3 && !found[TUNED].is_empty() && found[GEMM].is_empty(), "{found:?}");
         let winner = &outcomes[0].candidates[0];
-        let built = winner.built.as_ref().unwrap().miopen().unwrap();
-        assert!(!built.kernels.is_empty() && built.algorithm.starts_with("miopenConvolutionFwdAlgo"));
-        for kernel in &built.kernels {
+        let built = winner.built.as_ref().unwrap();
+        assert!(!built.objects.is_empty());
+        for kernel in &built.objects {
             assert!(!kernel.options.contains("-mcpu") && !kernel.file.ends_with(".o"), "{kernel:?}");
-            kernel.check(&setting.store.blob(kernel.blob.digest).await.unwrap().unwrap()).unwrap();
+            check(kernel, &setting.store.blob(kernel.artifact.digest).await.unwrap().unwrap()).unwrap();
         }
-        assert_eq!(decide(&setting.session, &outcomes, |_| false).unwrap().solvers.len(), found.len());
+        let description = &outcomes[0].description;
+        assert_eq!((description.library.as_str(), description.solvers.len()), ("miopendriver", found.len()));
+        for known in &description.solvers {
+            assert!(known.algorithm.as_ref().unwrap().starts_with("miopenConvolutionFwdAlgo"), "{known:?}");
+            assert_eq!(known.tunable, !found[known.name.as_str()].is_empty(), "{known:?}");
+        }
+        assert_eq!(decide(&setting.session, &outcomes).unwrap().solvers.len(), found.len());
         assert_eq!(setting.broker.depth(&compile_queue("miopendriver")).await.unwrap(), 0);
         setting.stop().await;
     }
@@ -266,8 +283,7 @@ async fn miopendriver_fails_by_kind() {
         ("leak-environment", ToolCrash),
         ("zero-time", InvalidTime),
     ] {
-        let mut setting =
-            Setting::new(Tuner::MiopenDriver { exhaustive: false }, |session| session.stages = vec![Stage::Find]).await;
+        let mut setting = Setting::new(Method::MIOPENDRIVER, find_only).await;
         setting.eval_worker(Tool::MiopenDriver, &[("STAND_IN_FAULTS", fault)]).await;
         let mut job = setting.job(&problem(4, Direction::Forward), Stage::Find, TUNED);
         job.candidates[0].solver = TUNED.to_string();
@@ -277,8 +293,7 @@ async fn miopendriver_fails_by_kind() {
         setting.stop().await;
     }
     // A solver that was asked for and does not apply.
-    let mut setting =
-        Setting::new(Tuner::MiopenDriver { exhaustive: false }, |session| session.stages = vec![Stage::Find]).await;
+    let mut setting = Setting::new(Method::MIOPENDRIVER, find_only).await;
     setting.eval_worker(Tool::MiopenDriver, &[]).await;
     let mut job = setting.job(&problem(4, Direction::Forward), Stage::Find, TUNED);
     job.candidates

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
-use bluefin_common::job::{Job, Stage};
-use bluefin_common::miopen::Tool;
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
-use bluefin_common::session::Tuner;
+use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
+use bluefin_miopen::Tool;
 
 use crate::workers::setting::{SECRET, Setting, problem};
 use crate::workers::{GEMM, PLAIN, TUNED};
@@ -39,7 +40,7 @@ async fn a_campaign_with_failures_comes_to_the_same_end_however_it_gets_there() 
     let log = LogBuffer::install();
     let mut ends = Vec::new();
     for disturbed in [false, true] {
-        let mut setting = Setting::new(Tuner::Fin, |_| {}).await;
+        let mut setting = Setting::new(Method::FIN, |_| {}).await;
         let state = setting.folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         let faults =

@@ -4,22 +4,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::broker::embedded::EmbeddedBroker;
 use bluefin_common::campaign;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{Job, Stage};
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::miopen::Tool;
-use bluefin_common::miopen::disk::Disk;
-use bluefin_common::outcome::{Candidate, Outcome};
+use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_common::session::{Session, Tuner};
-use bluefin_common::store::sqlite::SqliteStore;
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{self as compile_worker, FinToolchain};
-use bluefin_eval_worker::{self as eval_worker, DeviceSpec, MiopenDevice};
+use bluefin_compile_worker as compile_worker;
+use bluefin_compile_worker::toolchain::Fin;
+use bluefin_eval_worker as eval_worker;
+use bluefin_eval_worker::{MiopenDevice, Probe};
+use bluefin_miopen::Tool;
+use bluefin_miopen::disk::Disk;
 use bluefin_stand_ins::wrap;
 use prometheus::Registry;
 use tempfile::TempDir;
@@ -44,6 +48,11 @@ fn any_disk() -> Disk {
     Disk::new("/", 1.0)
 }
 
+/// How the stand-in at `program` is tried, where nobody describes the GPUs.
+pub fn probe(tool: Tool, program: &Path) -> Probe<'_> {
+    Probe { tool, program, launcher: Vec::new(), target: target(), gpu: Some("0"), topology: Path::new("/nowhere") }
+}
+
 pub struct Setting {
     pub folder: TempDir,
     pub broker: Arc<EmbeddedBroker>,
@@ -54,9 +63,9 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub async fn new(tuner: Tuner, change: impl FnOnce(&mut Session)) -> Self {
+    pub async fn new(method: Method, change: impl FnOnce(&mut Session)) -> Self {
         let mut session = Session::of_kernels("test".parse().unwrap(), target(), "", &Stage::ALL, 1);
-        session.tuner = tuner;
+        session.method = method;
         change(&mut session);
         let store = Arc::new(SqliteStore::in_memory().unwrap());
         store.create_session(&session).await.unwrap();
@@ -82,12 +91,11 @@ impl Setting {
     pub async fn compile_worker(&mut self, variables: &[(&str, &str)]) {
         let program =
             self.tool("compile", env!("CARGO_BIN_EXE_fin"), &[variables, &[("STAND_IN_BACKEND", "HIPNOGPU")]].concat());
-        let mut fin = FinToolchain::probe(&program, Vec::new()).await.unwrap();
+        let mut fin = Fin::probe(&program, Vec::new()).await.unwrap();
         fin.watch.silence = Duration::from_secs(2);
         fin.watch.processor_counts = false;
         fin.disk = any_disk();
-        let mut config = compile_worker::Config::new("compile", Vec::new(), 2);
-        config.fin = Some(fin);
+        let config = compile_worker::Config::new("compile", vec![Arc::new(fin)], 2);
         let registry = Registry::new();
         let pipeline = PipelineMetrics::register(&registry).unwrap();
         let metrics = compile_worker::Metrics::register(&registry, pipeline).unwrap();
@@ -101,8 +109,7 @@ impl Setting {
             Tool::MiopenDriver => env!("CARGO_BIN_EXE_MIOpenDriver"),
         };
         let program = self.tool("eval", program, &[variables, &[("STAND_IN_BACKEND", "HIP")]].concat());
-        let none = Path::new("/nowhere");
-        let mut device = MiopenDevice::probe(tool, &program, Vec::new(), &target(), Some("0"), none).await.unwrap();
+        let mut device = MiopenDevice::probe(probe(tool, &program)).await.unwrap();
         device.watch.silence = Duration::from_secs(2);
         device.disk = any_disk();
         device
@@ -115,7 +122,7 @@ impl Setting {
 
     /// Starts a worker; what it ends with is not looked at.
     pub fn eval_worker_on(&mut self, device: MiopenDevice) {
-        let config = eval_worker::Config::new("eval", DeviceSpec::Miopen(Box::new(device)));
+        let config = eval_worker::Config::new("eval", Arc::new(device));
         let registry = Registry::new();
         let pipeline = PipelineMetrics::register(&registry).unwrap();
         let metrics = eval_worker::Metrics::register(&registry, pipeline).unwrap();
@@ -131,8 +138,9 @@ impl Setting {
             stage,
             target: target(),
             problem: problem.clone(),
+            method: self.session.method,
             spec: Digest::of(b""),
-            toolchain: self.session.tuner.tool().unwrap().name().to_string(),
+            toolchain: self.session.method.to_string(),
             candidates: vec![Candidate { solver: solver.to_string(), params: Vec::new() }],
         }
     }

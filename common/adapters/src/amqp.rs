@@ -1,0 +1,274 @@
+//! The broker over RabbitMQ, version 3.10 or later.
+//!
+//! Everything it declares is durable; declarations happen on first use, once per connection.
+//!
+//! | name | what | arguments |
+//! | --- | --- | --- |
+//! | `bluefin` | direct exchange; every queue is bound to it under its own name | |
+//! | `bluefin.compile.<toolchain>`, `bluefin.eval.<device class>` | quorum queues of jobs | `x-delivery-limit` 50, then to `bluefin.dead` through the default exchange, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
+//! | `bluefin.delay.<1, 5, 25, 125>s` | fanout exchange and quorum queue of the same name | `x-message-ttl`, then to `bluefin` under the routing key it had, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
+//! | `bluefin.dead` | quorum queue of what was given up | `x-max-length` 100,000, `x-overflow` drop-head |
+//!
+//! A message carries the job's id as `message_id`, the time it was published as `timestamp`, and as headers
+//! `bluefin-attempt` (absent on a first attempt) and, in `bluefin.dead`, `bluefin-reason` and `bluefin-queue`. What the
+//! broker itself put there at the delivery limit says so in `x-first-death-reason`.
+//!
+//! Publishing and consuming have a connection each, so that a broker which stops taking messages still takes
+//! acknowledgements. Delivering again what was handed back with `basic.nack` or `basic.reject` counts as a delivery, so
+//! handing back publishes a copy instead, and then acknowledges.
+
+mod address;
+mod consumer;
+mod fresh;
+mod lane;
+mod link;
+mod message;
+mod session;
+mod settle;
+mod topology;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::address::Address;
+use self::consumer::AmqpConsumer;
+use self::fresh::Fresh;
+use self::lane::{Lanes, Publication};
+use self::link::Link;
+use self::message::{Label, short};
+use self::session::Session;
+use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
+
+/// Queues of these names are declared by whoever uses them first.
+const OWN_PREFIX: &str = "bluefin.";
+
+/// How long a call waits for a connection that is down.
+const RECONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a message waits for its confirm. A broker that is short of memory or disk reads nothing from the connections
+/// that publish until it has room again, which may be never.
+const CONFIRM_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long closing waits for each of: consumers, calls under way, connections.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A RabbitMQ.
+pub struct AmqpBroker {
+    shared: Arc<Shared>,
+}
+
+/// What the broker, its consumers and their deliveries share.
+struct Shared {
+    address: Arc<Address>,
+    publishing: Arc<Link>,
+    consuming: Arc<Link>,
+    fresh: Arc<Fresh>,
+    /// Ends consumers and refuses new calls.
+    closing: CancellationToken,
+    /// Ends the connections.
+    closed: CancellationToken,
+    /// Those of the connection that publishes, opened on first use.
+    lanes: Mutex<Option<(Weak<Session>, Arc<OnceCell<Arc<Lanes>>>)>>,
+    /// Keepers of the connections, and lanes.
+    tasks: TaskTracker,
+    consumers: TaskTracker,
+    /// One token for each message on its way out.
+    calls: TaskTracker,
+}
+
+impl AmqpBroker {
+    /// Connects to `url`, `amqp://USER:PASSWORD@HOST:PORT/VHOST` or `amqps://...`, and waits until the broker is there,
+    /// for as long as it takes.
+    ///
+    /// # Errors
+    /// [`BrokerError::Misconfigured`] if the URL, the credentials or the virtual host are wrong, or if a queue of
+    /// bluefin's exists with other properties.
+    pub async fn connect(url: &str) -> Result<Self, BrokerError> {
+        let address = Arc::new(Address::parse(url)?);
+        let fresh = Arc::<Fresh>::default();
+        let link = |name| Arc::new(Link::new(name, Arc::clone(&address), Arc::clone(&fresh)));
+        let broker = Self {
+            shared: Arc::new(Shared {
+                publishing: link("publishing"),
+                consuming: link("consuming"),
+                address: Arc::clone(&address),
+                fresh: Arc::clone(&fresh),
+                closing: CancellationToken::new(),
+                closed: CancellationToken::new(),
+                lanes: Mutex::default(),
+                tasks: TaskTracker::new(),
+                consumers: TaskTracker::new(),
+                calls: TaskTracker::new(),
+            }),
+        };
+        let shared = &broker.shared;
+        for link in [&shared.publishing, &shared.consuming] {
+            shared.tasks.spawn(Arc::clone(link).keep(shared.closed.clone()));
+        }
+        for link in [&shared.publishing, &shared.consuming] {
+            match link.first_session().await {
+                Ok(session) => match session.declare(DEAD_QUEUE).await {
+                    // Broken again already: every later call copes with that.
+                    Ok(()) | Err(BrokerError::Unavailable { .. }) => {}
+                    Err(error) => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(broker)
+    }
+
+    /// The broker's URL without the password.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.shared.address.shown()
+    }
+
+    fn first_attempt(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<Publication, BrokerError> {
+        self.ensure_open()?;
+        let label = Label { message_id: short("id of a message", message_id)?, attempt: 1, given_up: None };
+        let (exchange, queue) = (topology::exchange_for(delay), short("name of a queue", queue)?);
+        Ok(Publication { exchange, queue, properties: label.properties(), body })
+    }
+
+    fn ensure_open(&self) -> Result<(), BrokerError> {
+        if self.shared.closing.is_cancelled() { Err(BrokerError::Closed) } else { Ok(()) }
+    }
+}
+
+impl Drop for AmqpBroker {
+    fn drop(&mut self) {
+        // For whoever did not close it; after closing, this changes nothing.
+        self.shared.closing.cancel();
+        self.shared.closed.cancel();
+    }
+}
+
+impl Shared {
+    /// The lanes of `session`.
+    async fn lanes(&self, session: &Arc<Session>) -> Result<Arc<Lanes>, BrokerError> {
+        let cell = {
+            let mut known = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*known {
+                // The weak reference keeps another session from having this one's address.
+                Some((of, cell)) if of.as_ptr() == Arc::as_ptr(session) => Arc::clone(cell),
+                _ => Arc::clone(&known.insert((Arc::downgrade(session), Arc::default())).1),
+            }
+        };
+        let lanes = cell.get_or_try_init(|| async { Ok(Arc::new(Lanes::open(session, &self.tasks).await?)) }).await?;
+        Ok(Arc::clone(lanes))
+    }
+
+    /// Publishes and waits until the message is safe. Deliveries do so too while the broker is closing.
+    async fn publish(&self, publication: Publication) -> Result<(), BrokerError> {
+        let _call = self.calls.token();
+        let session = self.publishing.session_within(RECONNECT_PATIENCE).await?;
+        let queue = publication.queue.as_str();
+        let own = queue.starts_with(OWN_PREFIX);
+        session.declare(if own { queue } else { DEAD_QUEUE }).await?;
+        let lanes = self.lanes(&session).await?;
+        let trusted_at = self.fresh.trusted_at(queue, Instant::now());
+        let Ok(published) = timeout(CONFIRM_PATIENCE, lanes.publish(publication)).await else {
+            // It may arrive all the same, as after a connection that broke.
+            let reason = if session.is_blocked() { "takes no messages, short of memory or disk" } else { "no confirm" };
+            return Err(self.address.unavailable(format!("{reason}, waited {} s", CONFIRM_PATIENCE.as_secs())));
+        };
+        match published {
+            Some(Ok(())) => {
+                if let Some(trusted_at) = trusted_at {
+                    sleep_until(trusted_at).await;
+                    if !session.is_open() {
+                        return Err(self.address.unavailable("the connection broke before the new queue was safe"));
+                    }
+                }
+                Ok(())
+            }
+            None => Err(self.address.unavailable("the connection broke")),
+            Some(Err(BrokerError::Unroutable { queue })) if own => {
+                Err(self.address.unavailable(format!("queue {queue} was deleted; the next message declares it again")))
+            }
+            Some(result) => result,
+        }
+    }
+}
+
+#[async_trait]
+impl Broker for AmqpBroker {
+    async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
+        self.ensure_open()?;
+        short("name of a queue", queue)?;
+        self.shared.publishing.session_within(RECONNECT_PATIENCE).await?.declare(queue).await
+    }
+
+    async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
+        self.shared.publish(self.first_attempt(Duration::ZERO, queue, message_id, body)?).await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
+        self.shared.publish(self.first_attempt(delay, queue, message_id, body)?).await
+    }
+
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
+        self.ensure_open()?;
+        let queue = short("name of a queue", queue)?;
+        let first = tokio::select! {
+            session = self.shared.consuming.session() => session?,
+            () = self.shared.closing.cancelled() => return Err(BrokerError::Closed),
+        };
+        Ok(Box::new(AmqpConsumer::start(&self.shared, first, queue, prefetch).await?))
+    }
+
+    async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
+        self.ensure_open()?;
+        short("name of a queue", queue)?;
+        // A broker that takes no messages for now answers on a connection that publishes none.
+        let session = self.shared.consuming.session_within(RECONNECT_PATIENCE).await?;
+        if queue.starts_with(OWN_PREFIX) {
+            // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
+            // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
+            session.declare(queue).await?;
+        }
+        Ok(session.waiting(queue).await?.unwrap_or(0))
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.shared.publishing.reconnects() + self.shared.consuming.reconnects()
+    }
+
+    async fn close(&self) {
+        let Shared { closing, closed, lanes, tasks, consumers, calls, .. } = &*self.shared;
+        closing.cancel();
+        for (what, tracker) in [("consumers", consumers), ("messages under way", calls)] {
+            tracker.close();
+            if timeout(CLOSE_PATIENCE, tracker.wait()).await.is_err() {
+                tracing::warn!(what, count = tracker.len(), "closing the broker without waiting any longer");
+            }
+        }
+        closed.cancel();
+        // They end when nobody can send to them any more.
+        lanes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        tasks.close();
+        if timeout(CLOSE_PATIENCE, tasks.wait()).await.is_err() {
+            tracing::warn!(count = tasks.len(), "connections to the broker did not close in time");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Consumes a queue through reconnections. A task subscribes and fills a shelf; the owner takes from it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use lapin::Channel;
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::{FieldTable, ShortString};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::amqp::link::backoff;
+use crate::amqp::session::Session;
+use crate::amqp::{Shared, settle};
+use bluefin_common::broker::{BrokerError, Consumer, Delivery};
+
+/// For the broker to confirm the end of a subscription.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// For handing back what was prefetched. What is left then comes back by itself, at the cost of a delivery.
+const HAND_BACK_PATIENCE: Duration = Duration::from_secs(15);
+const HAND_BACKS_AT_A_TIME: usize = 256;
+/// A subscription that lasted this long was a good one.
+const LASTING: Duration = Duration::from_secs(10);
+/// Silence after which a subscription is looked after.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Looks at messages that wait, with nothing in hand and nothing coming, after which a subscription counts as lost.
+const LOOKS: u32 = 2;
+
+/// What was prefetched and not taken: at most as much as the prefetch of the consumer.
+#[derive(Default)]
+struct Shelf {
+    deliveries: Mutex<VecDeque<(Arc<Channel>, Delivery)>>,
+    arrived: Notify,
+}
+
+impl Shelf {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<Channel>, Delivery)>> {
+        // Nothing panics under this lock.
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, channel: Arc<Channel>, delivery: Delivery) {
+        self.lock().push_back((channel, delivery));
+        self.arrived.notify_one();
+    }
+
+    /// The next that the broker has not taken back.
+    fn take(&self) -> Option<Delivery> {
+        loop {
+            let (channel, delivery) = self.lock().pop_front()?;
+            if channel.status().connected() {
+                return Some(delivery);
+            }
+        }
+    }
+
+    fn discard_lost(&self) {
+        self.lock().retain(|(channel, _)| channel.status().connected());
+    }
+}
+
+pub(super) struct AmqpConsumer {
+    shelf: Arc<Shelf>,
+    stop: CancellationToken,
+    stopped: CancellationToken,
+}
+
+impl AmqpConsumer {
+    /// Starts to consume `queue`, through `first` and then through whatever connection stands.
+    pub(super) async fn start(
+        shared: &Arc<Shared>,
+        first: Arc<Session>,
+        queue: ShortString,
+        prefetch: u16,
+    ) -> Result<Self, BrokerError> {
+        let shelf = Arc::<Shelf>::default();
+        let stop = shared.closing.child_token();
+        let stopped = CancellationToken::new();
+        let subscriber = Subscriber {
+            shared: Arc::clone(shared),
+            shelf: Arc::clone(&shelf),
+            queue,
+            prefetch: prefetch.max(1),
+            stop: stop.clone(),
+        };
+        // The first subscription tells the caller of a queue that cannot be consumed.
+        let subscription = match subscriber.subscribe(&first).await {
+            Err(error) if !error.is_transient() => return Err(error),
+            subscription => subscription.ok(),
+        };
+        let end = stopped.clone().drop_guard();
+        shared.consumers.spawn(async move {
+            subscriber.run(subscription).await;
+            drop(end);
+        });
+        Ok(Self { shelf, stop, stopped })
+    }
+}
+
+#[async_trait]
+impl Consumer for AmqpConsumer {
+    async fn next(&mut self) -> Option<Delivery> {
+        loop {
+            if self.stop.is_cancelled() {
+                return None;
+            }
+            if let Some(delivery) = self.shelf.take() {
+                return Some(delivery);
+            }
+            tokio::select! {
+                () = self.shelf.arrived.notified() => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+    }
+
+    async fn stop(&mut self) {
+        self.stop.cancel();
+        self.stopped.cancelled().await;
+    }
+}
+
+impl Drop for AmqpConsumer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct Subscription {
+    session: Arc<Session>,
+    channel: Arc<Channel>,
+    stream: lapin::Consumer,
+}
+
+struct Subscriber {
+    shared: Arc<Shared>,
+    shelf: Arc<Shelf>,
+    queue: ShortString,
+    prefetch: u16,
+    stop: CancellationToken,
+}
+
+impl Subscriber {
+    async fn run(self, mut subscription: Option<Subscription>) {
+        let mut waits = backoff();
+        loop {
+            let started = Instant::now();
+            if let Some(mut subscribed) = subscription.take() {
+                let lost = self.stop.run_until_cancelled(self.forward(&mut subscribed)).await;
+                if lost.is_none() {
+                    self.unsubscribe(&mut subscribed).await;
+                    break;
+                }
+                self.shelf.discard_lost();
+                if started.elapsed() > LASTING {
+                    waits = backoff();
+                }
+            }
+            let resubscribing = async {
+                sleep(waits.next().unwrap_or(LASTING)).await;
+                let session = self.shared.consuming.session().await?;
+                self.subscribe(&session).await
+            };
+            match self.stop.run_until_cancelled(resubscribing).await {
+                None | Some(Err(BrokerError::Closed)) => break,
+                Some(Ok(subscribed)) => subscription = Some(subscribed),
+                Some(Err(error)) => {
+                    tracing::warn!(queue = self.queue.as_str(), %error, "cannot consume, will try again");
+                }
+            }
+        }
+        self.hand_back().await;
+    }
+
+    async fn subscribe(&self, session: &Arc<Session>) -> Result<Subscription, BrokerError> {
+        session.declare(self.queue.as_str()).await?;
+        let channel = session.channel().await?;
+        session.answer(channel.basic_qos(self.prefetch, BasicQosOptions::default())).await?;
+        let options = BasicConsumeOptions::default();
+        let consuming = channel.basic_consume(self.queue.clone(), "".into(), options, FieldTable::default());
+        let stream = session.answer(consuming).await?;
+        Ok(Subscription { session: Arc::clone(session), channel: Arc::new(channel), stream })
+    }
+
+    /// Returns when the subscription is lost.
+    async fn forward(&self, subscribed: &mut Subscription) {
+        let mut looks = 0;
+        let reason = loop {
+            match timeout(SILENCE, subscribed.stream.next()).await {
+                Ok(Some(Ok(found))) => {
+                    self.shelve(&subscribed.channel, found);
+                    looks = 0;
+                }
+                Ok(Some(Err(error))) => break self.shared.address.clean(error),
+                // The broker ends a subscription so when the queue was deleted.
+                Ok(None) => break "the broker ended the subscription".to_owned(),
+                Err(_) if self.is_deaf(subscribed).await => {
+                    looks += 1;
+                    if looks >= LOOKS {
+                        break "messages wait, and none is delivered".to_owned();
+                    }
+                }
+                Err(_) => looks = 0,
+            }
+        };
+        subscribed.session.forget_declared();
+        tracing::warn!(queue = self.queue.as_str(), reason, "no longer consuming, will consume again");
+    }
+
+    /// Whether messages wait though all that came is settled. Seen with RabbitMQ 3.10.8, one time in three: a queue is
+    /// deleted and at once declared again, and those who consumed the old one are never told.
+    async fn is_deaf(&self, subscribed: &Subscription) -> bool {
+        // Every delivery in hand holds its channel.
+        let idle = Arc::strong_count(&subscribed.channel) == 1;
+        idle && !matches!(subscribed.session.waiting(self.queue.as_str()).await, Ok(Some(0)) | Err(_))
+    }
+
+    fn shelve(&self, channel: &Arc<Channel>, found: lapin::message::Delivery) {
+        let delivery = settle::delivery(&self.shared, channel, &self.queue, found);
+        self.shelf.put(Arc::clone(channel), delivery);
+    }
+
+    /// Ends the subscription and shelves what came before the end. The channel stays for what was taken.
+    async fn unsubscribe(&self, subscribed: &mut Subscription) {
+        let tag = subscribed.stream.tag();
+        let cancelling = subscribed.channel.basic_cancel(tag, BasicCancelOptions::default());
+        // Without an answer the connection is lost, and the broker has everything back.
+        if let Ok(Ok(())) = timeout(CANCEL_PATIENCE, cancelling).await {
+            while let Ok(Some(Ok(found))) = timeout(CANCEL_PATIENCE, subscribed.stream.next()).await {
+                self.shelve(&subscribed.channel, found);
+            }
+        }
+    }
+
+    async fn hand_back(&self) {
+        let left: Vec<Delivery> = std::iter::from_fn(|| self.shelf.take()).collect();
+        let count = left.len();
+        let handing_back = stream::iter(left).for_each_concurrent(HAND_BACKS_AT_A_TIME, async |delivery| {
+            if let Err(error) = delivery.hand_back(Duration::ZERO).await {
+                tracing::debug!(queue = self.queue.as_str(), %error, "a prefetched message comes back by itself");
+            }
+        });
+        if timeout(HAND_BACK_PATIENCE, handing_back).await.is_err() {
+            tracing::warn!(queue = self.queue.as_str(), count, "could not hand back all prefetched messages in time");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Keeps one connection standing: whoever needs it waits here, one task reconnects for all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::amqp::address::Address;
+use crate::amqp::fresh::Fresh;
+use crate::amqp::session::{OpenError, Session};
+use bluefin_common::broker::BrokerError;
+
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits between attempts, for ever, with jitter so that a fleet does not come back all at once.
+pub(super) fn backoff() -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(FIRST_WAIT)
+        .with_max_delay(LONGEST_WAIT)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}
+
+/// A connection that is replaced when it ends.
+pub(super) struct Link {
+    name: &'static str,
+    address: Arc<Address>,
+    fresh: Arc<Fresh>,
+    state: watch::Sender<State>,
+    reconnects: AtomicU64,
+}
+
+#[derive(Clone)]
+enum State {
+    Down { reason: String },
+    Refused { reason: String },
+    Up(Arc<Session>),
+    Closed,
+}
+
+impl Link {
+    pub(super) fn new(name: &'static str, address: Arc<Address>, fresh: Arc<Fresh>) -> Self {
+        let state = State::Down { reason: "not connected yet".to_owned() };
+        Self { name, address, fresh, state: watch::Sender::new(state), reconnects: AtomicU64::new(0) }
+    }
+
+    pub(super) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
+    /// Connects, and connects again whenever the connection ends, until `closed`.
+    pub(super) async fn keep(self: Arc<Self>, closed: CancellationToken) {
+        // Not even an attempt under way outlives the broker.
+        closed.run_until_cancelled(self.reconnect()).await;
+        let last = self.state.send_replace(State::Closed);
+        if let State::Up(session) = last {
+            session.close().await;
+        }
+    }
+
+    async fn reconnect(&self) {
+        loop {
+            let session = self.connect().await;
+            self.state.send_replace(State::Up(Arc::clone(&session)));
+            session.ended().await;
+            self.state.send_replace(State::Down { reason: "the connection broke".to_owned() });
+            session.close().await;
+            tracing::warn!(broker = self.address.shown(), purpose = self.name, "connection to the broker broke");
+            self.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn connect(&self) -> Arc<Session> {
+        let mut waits = backoff();
+        let mut failed = false;
+        loop {
+            let (state, reason) = match Session::open(Arc::clone(&self.address), Arc::clone(&self.fresh), self.name)
+                .await
+            {
+                Ok(session) => {
+                    if failed {
+                        tracing::info!(broker = self.address.shown(), purpose = self.name, "connected to the broker");
+                    }
+                    return Arc::new(session);
+                }
+                Err(OpenError::Transient(reason)) => (State::Down { reason: reason.clone() }, reason),
+                Err(OpenError::Refused(reason)) => (State::Refused { reason: reason.clone() }, reason),
+            };
+            failed = true;
+            self.state.send_replace(state);
+            let wait = waits.next().unwrap_or(LONGEST_WAIT);
+            tracing::warn!(
+                broker = self.address.shown(),
+                purpose = self.name,
+                reason,
+                "waiting for the broker, next attempt in {wait:.1?}"
+            );
+            sleep(wait).await;
+        }
+    }
+
+    /// The connection, once it stands. Refused credentials end the wait: at the start, they are a mistake.
+    pub(super) async fn first_session(&self) -> Result<Arc<Session>, BrokerError> {
+        self.wait(|state| !matches!(state, State::Down { .. })).await
+    }
+
+    /// The connection, waited for as long as it takes.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, BrokerError> {
+        self.wait(|state| matches!(state, State::Up(_) | State::Closed)).await
+    }
+
+    /// The connection, if it stands within `patience`.
+    pub(super) async fn session_within(&self, patience: Duration) -> Result<Arc<Session>, BrokerError> {
+        let standing = self.standing();
+        match standing {
+            Some(session) => Ok(session),
+            None => match timeout(patience, self.session()).await {
+                Ok(session) => session,
+                Err(_) => self.outcome(self.state.borrow().clone()),
+            },
+        }
+    }
+
+    fn standing(&self) -> Option<Arc<Session>> {
+        match &*self.state.borrow() {
+            State::Up(session) if session.is_open() => Some(Arc::clone(session)),
+            _ => None,
+        }
+    }
+
+    async fn wait(&self, ready: impl Fn(&State) -> bool) -> Result<Arc<Session>, BrokerError> {
+        let mut states = self.state.subscribe();
+        // A session that has ended counts as standing until the task above has noticed.
+        let ready = |state: &State| ready(state) && !matches!(state, State::Up(session) if !session.is_open());
+        let state = states.wait_for(ready).await.map(|state| state.clone()).unwrap_or(State::Closed);
+        self.outcome(state)
+    }
+
+    fn outcome(&self, state: State) -> Result<Arc<Session>, BrokerError> {
+        match state {
+            State::Up(session) => Ok(session),
+            State::Down { reason } => Err(self.address.unavailable(reason)),
+            State::Refused { reason } => Err(self.address.misconfigured(reason)),
+            State::Closed => Err(BrokerError::Closed),
+        }
+    }
+}

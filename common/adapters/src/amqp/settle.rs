@@ -1,0 +1,101 @@
+//! Settles one delivery.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use lapin::Channel;
+use lapin::options::{BasicAckOptions, BasicRejectOptions};
+use lapin::types::ShortString;
+
+use crate::amqp::Shared;
+use crate::amqp::lane::Publication;
+use crate::amqp::message::{Label, redeliveries};
+use crate::amqp::topology::{EXCHANGE, exchange_for};
+use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
+
+/// A delivery's way back, over the channel it came by: a channel that was lost with its connection refuses, since its
+/// numbers mean other messages on the next one.
+struct AmqpSettle {
+    shared: Arc<Shared>,
+    channel: Arc<Channel>,
+    tag: u64,
+    queue: ShortString,
+    label: Label,
+    body: Bytes,
+    settled: AtomicBool,
+}
+
+pub(super) fn delivery(
+    shared: &Arc<Shared>,
+    channel: &Arc<Channel>,
+    queue: &ShortString,
+    found: lapin::message::Delivery,
+) -> Delivery {
+    let label = Label::read(&found.properties);
+    let body = Bytes::from(found.data);
+    Delivery {
+        queue: queue.to_string(),
+        message_id: label.message_id.to_string(),
+        body: body.clone(),
+        attempt: label.attempt,
+        redeliveries: redeliveries(&found.properties, found.redelivered),
+        given_up: label.given_up.clone(),
+        settle: Box::new(AmqpSettle {
+            shared: Arc::clone(shared),
+            channel: Arc::clone(channel),
+            tag: found.delivery_tag,
+            queue: queue.clone(),
+            label,
+            body,
+            settled: AtomicBool::new(false),
+        }),
+    }
+}
+
+#[async_trait]
+impl Settle for AmqpSettle {
+    async fn ack(&self) -> Result<(), BrokerError> {
+        self.settled.store(true, Ordering::Relaxed);
+        let acknowledged = self.channel.basic_ack(self.tag, BasicAckOptions::default()).await;
+        acknowledged.map_err(|error| self.shared.address.unavailable(error))
+    }
+
+    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
+        let exchange = exchange_for(delay);
+        let label = Label { message_id: self.label.message_id.clone(), attempt, given_up: self.label.given_up.clone() };
+        self.publish(exchange, self.queue.clone(), &label).await?;
+        self.ack().await
+    }
+
+    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError> {
+        let given_up = GivenUp { queue: self.queue.to_string(), reason: reason.to_owned() };
+        let label = Label { message_id: self.label.message_id.clone(), attempt, given_up: Some(given_up) };
+        self.publish(EXCHANGE.into(), DEAD_QUEUE.into(), &label).await?;
+        self.ack().await
+    }
+}
+
+impl AmqpSettle {
+    async fn publish(&self, exchange: ShortString, queue: ShortString, label: &Label) -> Result<(), BrokerError> {
+        // A copy for a delivery that cannot be acknowledged any more would be a second message.
+        if !self.channel.status().connected() {
+            return Err(self.shared.address.unavailable("the delivery was lost with its connection"));
+        }
+        let body = self.body.clone();
+        self.shared.publish(Publication { exchange, queue, properties: label.properties(), body }).await
+    }
+}
+
+impl Drop for AmqpSettle {
+    fn drop(&mut self) {
+        if !*self.settled.get_mut() {
+            // Reject counts as a delivery on every version of the broker; nack does not on the newest. Its first poll
+            // hands it to the connection; on a lost channel the broker has taken the message back by itself.
+            let _ = self.channel.basic_reject(self.tag, BasicRejectOptions { requeue: true }).now_or_never();
+        }
+    }
+}

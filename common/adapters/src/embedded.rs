@@ -1,0 +1,317 @@
+//! The broker within one process: queues in memory, nothing to install.
+//!
+//! Nothing here outlives the process. It need not: what is to be done follows from the session and from the outcomes in
+//! the Store, so a run that is started again plans what is missing.
+//!
+//! Consumers take from the queue itself, one delivery at a time, so there is nothing prefetched to hand back.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
+
+/// Queues of these names are declared by whoever uses them first.
+const OWN_PREFIX: &str = "bluefin.";
+
+/// Messages that a queue takes from publishers before it is full.
+const MAX_DEPTH: usize = 1_000_000;
+
+/// Bytes of a name, as over AMQP, so that what works here works there.
+const MAX_NAME: usize = 255;
+
+/// Beyond, the oldest dead are forgotten: they have an outcome.
+const MAX_DEAD: usize = 100_000;
+
+/// A broker in memory.
+pub struct EmbeddedBroker {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queues: Mutex<HashMap<String, Arc<Queue>>>,
+    max_depth: usize,
+    /// Messages that wait for their delay.
+    timers: TaskTracker,
+    closed: CancellationToken,
+}
+
+struct Queue {
+    name: String,
+    messages: Mutex<VecDeque<Message>>,
+    arrived: Notify,
+}
+
+struct Message {
+    id: String,
+    body: Bytes,
+    attempt: u32,
+    redeliveries: u32,
+    given_up: Option<GivenUp>,
+}
+
+impl Default for EmbeddedBroker {
+    fn default() -> Self {
+        Self::with_max_depth(MAX_DEPTH)
+    }
+}
+
+impl EmbeddedBroker {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A broker whose queues are full with `max_depth` messages.
+    #[must_use]
+    pub fn with_max_depth(max_depth: usize) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                queues: Mutex::default(),
+                max_depth,
+                timers: TaskTracker::new(),
+                closed: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Whether a call that names `name` may go on.
+    fn admit(&self, name: &str) -> Result<(), BrokerError> {
+        if self.shared.closed.is_cancelled() {
+            return Err(BrokerError::Closed);
+        }
+        if name.len() > MAX_NAME {
+            let reason = format!("name: found {} bytes, expected at most {MAX_NAME}", name.len());
+            return Err(BrokerError::Misconfigured { reason });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EmbeddedBroker {
+    fn drop(&mut self) {
+        self.shared.closed.cancel();
+    }
+}
+
+impl Shared {
+    fn find(&self, queue: &str) -> Option<Arc<Queue>> {
+        lock(&self.queues).get(queue).cloned()
+    }
+
+    fn declare(&self, queue: &str) -> Arc<Queue> {
+        let mut queues = lock(&self.queues);
+        let made = || Arc::new(Queue { name: queue.to_owned(), messages: Mutex::default(), arrived: Notify::new() });
+        Arc::clone(queues.entry(queue.to_owned()).or_insert_with(made))
+    }
+
+    fn push_after(&self, delay: Duration, queue: Arc<Queue>, message: Message) {
+        if delay.is_zero() {
+            return queue.push(message);
+        }
+        let closed = self.closed.clone();
+        self.timers.spawn(async move {
+            if closed.run_until_cancelled(sleep(delay)).await.is_some() {
+                queue.push(message);
+            }
+        });
+    }
+}
+
+impl Queue {
+    fn push(&self, message: Message) {
+        lock(&self.messages).push_back(message);
+        self.arrived.notify_one();
+    }
+
+    /// Back to where it was, or nearly so.
+    fn put_back(&self, message: Message) {
+        lock(&self.messages).push_front(message);
+        self.arrived.notify_one();
+    }
+
+    async fn pop(&self) -> Message {
+        loop {
+            // In line before looking: otherwise two who looked in vain could share one wake-up. Whoever is woken and then
+            // cancelled passes it on.
+            let mut arrived = pin!(self.arrived.notified());
+            arrived.as_mut().enable();
+            if let Some(message) = lock(&self.messages).pop_front() {
+                return message;
+            }
+            arrived.await;
+        }
+    }
+
+    fn depth(&self) -> usize {
+        lock(&self.messages).len()
+    }
+}
+
+#[async_trait]
+impl Broker for EmbeddedBroker {
+    async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
+        self.admit(queue)?;
+        self.shared.declare(queue);
+        Ok(())
+    }
+
+    async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
+        self.publish_after(Duration::ZERO, queue, message_id, body).await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
+        self.admit(queue)?;
+        self.admit(message_id)?;
+        let found = match self.shared.find(queue) {
+            Some(found) => found,
+            None if queue.starts_with(OWN_PREFIX) => self.shared.declare(queue),
+            None => return Err(BrokerError::Unroutable { queue: queue.to_owned() }),
+        };
+        let message = Message { id: message_id.to_owned(), body, attempt: 1, redeliveries: 0, given_up: None };
+        if found.depth() >= self.shared.max_depth {
+            return Err(BrokerError::Full { queue: queue.to_owned() });
+        }
+        self.shared.push_after(delay, found, message);
+        Ok(())
+    }
+
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
+        self.admit(queue)?;
+        Ok(Box::new(EmbeddedConsumer {
+            queue: self.shared.declare(queue),
+            window: Arc::new(Semaphore::new(usize::from(prefetch.max(1)))),
+            stop: self.shared.closed.child_token(),
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
+        self.admit(queue)?;
+        Ok(self.shared.find(queue).map_or(0, |found| found.depth() as u64))
+    }
+
+    fn reconnects(&self) -> u64 {
+        0
+    }
+
+    async fn close(&self) {
+        self.shared.closed.cancel();
+        self.shared.timers.close();
+        self.shared.timers.wait().await;
+    }
+}
+
+struct EmbeddedConsumer {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    /// One permit for each delivery that may be unsettled.
+    window: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+#[async_trait]
+impl Consumer for EmbeddedConsumer {
+    async fn next(&mut self) -> Option<Delivery> {
+        let taking = async {
+            let permit = Arc::clone(&self.window).acquire_owned().await.ok()?;
+            Some((permit, self.queue.pop().await))
+        };
+        let (permit, message) = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return None,
+            taken = taking => taken?,
+        };
+        Some(Delivery {
+            queue: self.queue.name.clone(),
+            message_id: message.id.clone(),
+            body: message.body.clone(),
+            attempt: message.attempt,
+            redeliveries: message.redeliveries,
+            given_up: message.given_up.clone(),
+            settle: Box::new(EmbeddedSettle {
+                shared: Arc::clone(&self.shared),
+                queue: Arc::clone(&self.queue),
+                held: Mutex::new(Some(Held { message, _permit: permit })),
+            }),
+        })
+    }
+
+    async fn stop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A message in a worker's hands.
+struct Held {
+    message: Message,
+    /// Opens the consumer's window when dropped.
+    _permit: OwnedSemaphorePermit,
+}
+
+struct EmbeddedSettle {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    held: Mutex<Option<Held>>,
+}
+
+#[async_trait]
+impl Settle for EmbeddedSettle {
+    async fn ack(&self) -> Result<(), BrokerError> {
+        self.take().map(drop)
+    }
+
+    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
+        let message = Message { attempt, redeliveries: 0, ..self.take()?.message };
+        self.shared.push_after(delay, Arc::clone(&self.queue), message);
+        Ok(())
+    }
+
+    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError> {
+        let given_up = GivenUp { queue: self.queue.name.clone(), reason: reason.to_owned() };
+        let message = Message { attempt, redeliveries: 0, given_up: Some(given_up), ..self.take()?.message };
+        let dead = self.shared.declare(DEAD_QUEUE);
+        if dead.depth() >= MAX_DEAD {
+            lock(&dead.messages).pop_front();
+        }
+        dead.push(message);
+        Ok(())
+    }
+}
+
+impl EmbeddedSettle {
+    fn take(&self) -> Result<Held, BrokerError> {
+        if self.shared.closed.is_cancelled() {
+            return Err(BrokerError::Closed);
+        }
+        lock(&self.held).take().ok_or(BrokerError::Closed)
+    }
+}
+
+impl Drop for EmbeddedSettle {
+    fn drop(&mut self) {
+        if let Some(Held { mut message, _permit }) = lock(&self.held).take() {
+            message.redeliveries = message.redeliveries.saturating_add(1);
+            self.queue.put_back(message);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics under these locks half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

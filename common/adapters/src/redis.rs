@@ -1,0 +1,334 @@
+//! The store of a fleet: a Redis that keeps what must last, and the same or a second, volatile one for the artifact cache.
+//!
+//! # Keys
+//!
+//! | key | type | holds |
+//! | --- | --- | --- |
+//! | `bluefin:sessions` | hash | session name → session |
+//! | `bluefin:blob:<digest>` | string | kernel spec or winning kernel, zstd |
+//! | `bluefin:shelf:<shelf>` | hash | key → record, see [`bluefin_common::shelf`] |
+//! | `bluefin:session:<name>:pins` | hash | key → value, the first one written |
+//! | `bluefin:session:<name>:jobs` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it |
+//! | `bluefin:session:<name>:open` | hash | group → jobs without an outcome; every group that ever had a job is in it |
+//! | `bluefin:session:<name>:unsettled` | set | groups that have work left |
+//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms) → count |
+//! | `bluefin:session:<name>:best` | hash | group → best median in milliseconds, as text |
+//! | `bluefin:session:<name>:group:<group>` | hash | job id → outcome |
+//! | `bluefin:cas:<digest>` | string, TTL | artifact, zstd |
+//! | `bluefin:ac:<digest>` | string, TTL | compile record |
+//!
+//! Digests are 64 hex digits in the name of a key and 32 bytes inside a hash. Sessions, outcomes and compile records are in
+//! the envelope of [`bluefin_common::wire`]. The two kinds with a TTL are the cache; reading an artifact renews its TTL.
+//!
+//! # Servers
+//!
+//! What must last needs `appendonly yes` and `appendfsync always`; eviction, if any, must be `volatile-lru`.
+
+mod check;
+mod keys;
+mod link;
+mod scripts;
+mod work;
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use lru::LruCache;
+use redis::{Cmd, FromRedisValue, cmd};
+
+use self::keys::SessionKeys;
+use self::link::{Link, Request};
+use self::scripts::Scripts;
+use crate::packed::{pack, unpack};
+use bluefin_common::artifact::{ArtifactRef, CompileRecord};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{GroupId, JobId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::wire;
+use bluefin_common::wire::Message;
+
+/// How long a call with small values is tried.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a call with an artifact or a blob is tried: many megabytes may be on their way ahead of it.
+const BULK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Connections for outcomes; each connects when it is first needed.
+const OUTCOME_LINKS: usize = 8;
+
+/// Records in one command.
+const RECORDS: usize = 1000;
+
+/// Sessions that are kept in memory.
+const SESSIONS_KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// A [`Store`] in Redis.
+pub struct RedisStore {
+    /// Small values that last. Large ones have connections of their own, so that nothing waits behind them.
+    main: Link,
+    blobs: Link,
+    /// Outcomes are spread over these by job: the server reads 16 KiB of a connection between two syncs, so that one
+    /// connection alone would write about ten outcomes a sync.
+    outcomes: Vec<Link>,
+    cache: Link,
+    artifacts: Link,
+    scripts: Scripts,
+    /// Sessions that were read: they never change, and every group that ends asks for its own.
+    sessions: Mutex<LruCache<SessionName, Session>>,
+    artifact_ttl_ms: u64,
+    reconnects: Arc<AtomicU64>,
+}
+
+impl RedisStore {
+    /// Connects to `url` and checks that what is written there lasts. The artifact cache is in `cache_url`, or else in `url`,
+    /// too; what has not been used there for `artifact_ttl` goes.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the server does not answer, [`StoreError::Misconfigured`] when a URL is wrong, access
+    /// is denied or the server would evict outcomes.
+    pub async fn connect(url: &str, cache_url: Option<&str>, artifact_ttl: Duration) -> Result<Self, StoreError> {
+        // Fails where the process has chosen a provider before, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let artifact_ttl_ms = u64::try_from(artifact_ttl.as_millis()).unwrap_or(u64::MAX).min(MAX_TTL_MS);
+        if artifact_ttl_ms == 0 {
+            return Err(StoreError::Misconfigured { reason: "artifact TTL: found 0, expected at least 1 ms".into() });
+        }
+        let reconnects = Arc::new(AtomicU64::new(0));
+        let link = |url: &str, patience| Link::new(url, patience, Arc::clone(&reconnects));
+        let cache_at = cache_url.unwrap_or(url);
+        let store = Self {
+            main: link(url, PATIENCE)?,
+            blobs: link(url, BULK_PATIENCE)?,
+            outcomes: (0..OUTCOME_LINKS).map(|_| link(url, PATIENCE)).collect::<Result<_, _>>()?,
+            cache: link(cache_at, PATIENCE)?,
+            artifacts: link(cache_at, BULK_PATIENCE)?,
+            scripts: Scripts::new(),
+            sessions: Mutex::new(LruCache::new(SESSIONS_KEPT)),
+            artifact_ttl_ms,
+            reconnects,
+        };
+        check::check_main(&store.main, cache_url.is_none()).await?;
+        if cache_url.is_some() {
+            check::check_cache(&store.cache).await?;
+        }
+        Ok(store)
+    }
+}
+
+/// A hundred years: more than that overflows the clock of the server.
+const MAX_TTL_MS: u64 = 100 * 365 * 24 * 3600 * 1000;
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
+        let name = session.name.as_str();
+        let bytes = wire::encode(session).map_err(|source| corrupt(keys::SESSIONS, source))?;
+        let mut pipeline = redis::pipe();
+        pipeline.hset_nx(keys::SESSIONS, name, bytes).ignore().hget(keys::SESSIONS, name);
+        let (stored,): (Vec<u8>,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        decode(&session_key(name), &stored)
+    }
+
+    async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
+        let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = kept().get(name) {
+            return Ok(Some(session.clone()));
+        }
+        let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
+        let Some(bytes) = stored else { return Ok(None) };
+        let session: Session = decode(&session_key(name.as_str()), &bytes)?;
+        kept().put(name.clone(), session.clone());
+        Ok(Some(session))
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        let mut stored: Vec<(String, Vec<u8>)> = query(&self.main, cmd("HGETALL").arg(keys::SESSIONS)).await?;
+        stored.sort_unstable();
+        stored.iter().map(|(name, bytes)| decode(&session_key(name), bytes)).collect()
+    }
+
+    async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError> {
+        let pins = SessionKeys(session).pins();
+        let mut pipeline = redis::pipe();
+        pipeline.hset_nx(&pins, key, value).ignore().hget(&pins, key);
+        let (pinned,): (String,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        Ok(pinned)
+    }
+
+    async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
+        query(&self.main, cmd("HGETALL").arg(SessionKeys(session).pins())).await
+    }
+
+    async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        let key = keys::shelf(shelf);
+        for chunk in records.chunks(RECORDS) {
+            let mut command = cmd("HSET");
+            command.arg(&key);
+            for (field, value) in chunk {
+                command.arg(field).arg(value);
+            }
+            let () = query(&self.blobs, &command).await?;
+        }
+        Ok(())
+    }
+
+    async fn claim_record(&self, shelf: &str, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let shelf = keys::shelf(shelf);
+        let mut pipeline = redis::pipe();
+        pipeline.hset_nx(&shelf, key, value).ignore().hget(&shelf, key);
+        let (claimed,): (Vec<u8>,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        Ok(claimed)
+    }
+
+    async fn records_of(&self, shelf: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let shelf = keys::shelf(shelf);
+        let mut found = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(RECORDS) {
+            let values: Vec<Option<Vec<u8>>> = query(&self.blobs, cmd("HMGET").arg(&shelf).arg(chunk)).await?;
+            found.extend(values);
+        }
+        Ok(found)
+    }
+
+    async fn records(&self, shelf: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut all: Vec<(String, Vec<u8>)> = query(&self.blobs, cmd("HGETALL").arg(keys::shelf(shelf))).await?;
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
+        let shelf = keys::shelf(shelf);
+        for chunk in keys.chunks(RECORDS) {
+            let () = query(&self.main, cmd("HDEL").arg(&shelf).arg(chunk)).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let packed = pack("blob", bytes).await?;
+        let digest = packed.artifact.digest;
+        let () = query(&self.blobs, cmd("SET").arg(keys::blob(digest)).arg(packed.bytes)).await?;
+        Ok(digest)
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        let stored: Option<Bytes> = query(&self.blobs, cmd("GET").arg(keys::blob(digest))).await?;
+        match stored {
+            Some(packed) => unpack("blob", packed, digest, None).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
+        let packed = pack("artifact", bytes).await?;
+        let key = keys::artifact(packed.artifact.digest);
+        let () =
+            query(&self.artifacts, cmd("SET").arg(key).arg(packed.bytes).arg("PX").arg(self.artifact_ttl_ms)).await?;
+        Ok(packed.artifact)
+    }
+
+    async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
+        let key = keys::artifact(artifact.digest);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("PEXPIRE").arg(&key).arg(self.artifact_ttl_ms).ignore().get(&key);
+        let (stored,): (Option<Bytes>,) = self.artifacts.call(Request::Pipeline(&pipeline)).await?;
+        let Some(packed) = stored else { return Ok(None) };
+        let unpacked = unpack("artifact", packed, artifact.digest, Some(artifact.size)).await;
+        if let Err(StoreError::Tampered { .. }) = &unpacked {
+            let () = query(&self.cache, cmd("UNLINK").arg(&key)).await?;
+        }
+        unpacked.map(|bytes| Some(bytes.into()))
+    }
+
+    async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError> {
+        let key = keys::artifact(artifact.digest);
+        query(&self.cache, cmd("PEXPIRE").arg(key).arg(self.artifact_ttl_ms)).await
+    }
+
+    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
+        let key = keys::compiled(key);
+        let bytes = wire::encode(record).map_err(|source| corrupt(&key, source))?;
+        query(&self.cache, cmd("SET").arg(key).arg(bytes).arg("PX").arg(self.artifact_ttl_ms)).await
+    }
+
+    async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
+        let key = keys::compiled(key);
+        let stored: Option<Vec<u8>> = query(&self.cache, cmd("GET").arg(&key)).await?;
+        Ok(super::cached_record(&key, stored.as_deref()))
+    }
+
+    async fn fullness(&self) -> Result<Fullness, StoreError> {
+        check::fullness(&self.cache).await
+    }
+
+    async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
+        self.plan_jobs(session, jobs).await
+    }
+
+    async fn enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
+        self.mark_enqueued(session, jobs).await
+    }
+
+    async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+        self.store_outcome(outcome).await
+    }
+
+    async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
+        query(&self.main, cmd("HEXISTS").arg(SessionKeys(session).group(group)).arg(&job.0)).await
+    }
+
+    async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        self.all_groups(session).await
+    }
+
+    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        self.outcomes_of(session, groups).await
+    }
+
+    async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
+        let open: Option<u64> = query(&self.main, cmd("HGET").arg(SessionKeys(session).open()).arg(&group.0)).await?;
+        Ok(open.unwrap_or(0))
+    }
+
+    async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
+        let keys = SessionKeys(session);
+        let script = &self.scripts.settle_group;
+        let mut command = scripts::invoke(script, &[keys.open(), keys.unsettled()]);
+        command.arg(&group.0);
+        self.main.call(Request::Script(script, &command)).await
+    }
+
+    async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError> {
+        self.progress_of(session).await
+    }
+
+    async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
+        query(&self.main, cmd("HGET").arg(SessionKeys(session).best()).arg(&group.0)).await
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+}
+
+async fn query<T: FromRedisValue>(link: &Link, command: &Cmd) -> Result<T, StoreError> {
+    link.call(Request::Command(command)).await
+}
+
+fn session_key(name: &str) -> String {
+    format!("{} {name}", keys::SESSIONS)
+}
+
+fn corrupt(key: &str, source: wire::WireError) -> StoreError {
+    StoreError::Corrupt { key: key.to_string(), source }
+}
+
+fn decode<T: Message>(key: &str, bytes: &[u8]) -> Result<T, StoreError> {
+    wire::decode(bytes).map_err(|source| corrupt(key, source))
+}

@@ -1,0 +1,352 @@
+//! What every broker promises, tried with each of them.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp};
+use bluefin_test_support::{Vhost, eventually};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+const QUEUE: &str = "bluefin.compile.test";
+const SOON: Duration = Duration::from_secs(20);
+/// Long enough for a broken promise to show.
+const A_WHILE: Duration = Duration::from_millis(700);
+
+/// Each test for each broker. A fresh virtual host is as good as a broker of one's own.
+macro_rules! contract {
+    ($($test:ident)*) => {
+        mod embedded {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(&super::EmbeddedBroker::new()).await;
+            })*
+        }
+        mod amqp {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let vhost = super::Vhost::fresh();
+                let broker = super::AmqpBroker::connect(&vhost.url()).await.unwrap();
+                super::$test(&broker).await;
+                super::Broker::close(&broker).await;
+            })*
+        }
+    };
+}
+
+contract! {
+    a_message_arrives_once_and_whole
+    many_at_a_time_all_arrive
+    a_queue_that_nobody_declared_is_unroutable
+    a_queue_of_ours_needs_no_declaration
+    no_more_than_prefetch_are_unsettled
+    a_dropped_delivery_comes_again
+    a_retry_waits_and_counts
+    a_hand_back_counts_nothing
+    a_delayed_hand_back_waits
+    a_delayed_message_waits
+    the_dead_keep_their_reason
+    stopping_hands_back_what_was_prefetched
+    dropping_a_consumer_hands_back_what_was_prefetched
+    depth_counts_what_waits
+    two_consumers_share_a_queue
+    a_cancelled_next_loses_nothing
+    names_that_are_too_long_are_an_error
+    closing_ends_everything
+}
+
+async fn publish(broker: &dyn Broker, queue: &str, ids: impl IntoIterator<Item = u32>) {
+    let publishing = ids.into_iter().map(|id| async move {
+        let body = Bytes::from(format!("body {id}"));
+        broker.publish(queue, &id.to_string(), body).await
+    });
+    for published in join_all(publishing).await {
+        published.unwrap();
+    }
+}
+
+async fn next(consumer: &mut dyn Consumer) -> Delivery {
+    timeout(SOON, consumer.next()).await.expect("a delivery within the time").expect("the broker is open")
+}
+
+async fn assert_nothing_comes(consumer: &mut dyn Consumer) {
+    if let Ok(Some(delivery)) = timeout(A_WHILE, consumer.next()).await {
+        panic!("message {} came", delivery.message_id);
+    }
+}
+
+async fn await_depth(broker: &dyn Broker, queue: &str, expected: u64) {
+    eventually(SOON, &format!("{expected} messages in {queue}"), async || {
+        broker.depth(queue).await.unwrap() == expected
+    })
+    .await;
+}
+
+fn id(delivery: &Delivery) -> u32 {
+    delivery.message_id.parse().unwrap()
+}
+
+async fn a_message_arrives_once_and_whole(broker: &dyn Broker) {
+    let body: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    broker.publish(QUEUE, "whole", body.clone().into()).await.unwrap();
+    broker.publish(QUEUE, "empty", Bytes::new()).await.unwrap();
+    let mut consumer = broker.consume(QUEUE, 10).await.unwrap();
+    let (first, second) = (next(&mut *consumer).await, next(&mut *consumer).await);
+    let (whole, empty) = if first.message_id == "whole" { (first, second) } else { (second, first) };
+    assert_eq!(whole.body, body);
+    assert_eq!((whole.queue.as_str(), whole.attempt, whole.redeliveries), (QUEUE, 1, 0));
+    assert_eq!(whole.given_up, None);
+    assert_eq!((empty.message_id.as_str(), empty.body.len()), ("empty", 0));
+    whole.ack().await.unwrap();
+    empty.ack().await.unwrap();
+    assert_nothing_comes(&mut *consumer).await;
+}
+
+async fn many_at_a_time_all_arrive(broker: &dyn Broker) {
+    let mut consumer = broker.consume(QUEUE, 50).await.unwrap();
+    publish(broker, QUEUE, 0..500).await;
+    let mut found = BTreeSet::new();
+    while found.len() < 500 {
+        let delivery = next(&mut *consumer).await;
+        assert_eq!(delivery.body, format!("body {}", delivery.message_id));
+        assert!(found.insert(id(&delivery)), "message {} came twice", delivery.message_id);
+        delivery.ack().await.unwrap();
+    }
+    assert_eq!(found, (0..500).collect());
+    await_depth(broker, QUEUE, 0).await;
+}
+
+async fn a_queue_that_nobody_declared_is_unroutable(broker: &dyn Broker) {
+    // Among messages that arrive: what is returned must be told from what is not.
+    let mixed = (0..200_u32).map(|n| async move {
+        let queue = if n % 5 == 0 { "elsewhere" } else { QUEUE };
+        (n, broker.publish(queue, &n.to_string(), Bytes::from_static(b"x")).await)
+    });
+    for (n, published) in join_all(mixed).await {
+        match published {
+            Err(BrokerError::Unroutable { queue }) => assert_eq!((n % 5, queue.as_str()), (0, "elsewhere")),
+            published => assert!(published.is_ok() && n % 5 != 0, "{n}: {published:?}"),
+        }
+    }
+    assert_eq!(broker.depth("elsewhere").await.unwrap(), 0);
+    await_depth(broker, QUEUE, 160).await;
+    broker.declare("elsewhere").await.unwrap();
+    publish(broker, "elsewhere", [1]).await;
+    await_depth(broker, "elsewhere", 1).await;
+}
+
+async fn a_queue_of_ours_needs_no_declaration(broker: &dyn Broker) {
+    publish(broker, "bluefin.eval.new", [1]).await;
+    broker.declare("bluefin.eval.new").await.unwrap();
+    broker.declare("bluefin.eval.new").await.unwrap();
+    await_depth(broker, "bluefin.eval.new", 1).await;
+}
+
+async fn no_more_than_prefetch_are_unsettled(broker: &dyn Broker) {
+    publish(broker, QUEUE, 0..10).await;
+    let mut consumer = broker.consume(QUEUE, 3).await.unwrap();
+    let first = next(&mut *consumer).await;
+    let (_second, _third) = (next(&mut *consumer).await, next(&mut *consumer).await);
+    assert_nothing_comes(&mut *consumer).await;
+    await_depth(broker, QUEUE, 7).await;
+    first.ack().await.unwrap();
+    let _fourth = next(&mut *consumer).await;
+    assert_nothing_comes(&mut *consumer).await;
+}
+
+async fn a_dropped_delivery_comes_again(broker: &dyn Broker) {
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    for redeliveries in 0..3 {
+        let delivery = next(&mut *consumer).await;
+        assert_eq!((delivery.attempt, delivery.redeliveries), (1, redeliveries));
+        drop(delivery);
+    }
+    next(&mut *consumer).await.ack().await.unwrap();
+    await_depth(broker, QUEUE, 0).await;
+}
+
+async fn a_retry_waits_and_counts(broker: &dyn Broker) {
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let started = Instant::now();
+    next(&mut *consumer).await.retry().await.unwrap();
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
+    let again = next(&mut *consumer).await;
+    assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
+    assert_eq!((id(&again), again.attempt, again.redeliveries), (7, 2, 0));
+    assert_eq!((again.body.as_ref(), again.queue.as_str()), (b"body 7".as_slice(), QUEUE));
+    assert_eq!(again.given_up, None);
+    again.ack().await.unwrap();
+    assert_nothing_comes(&mut *consumer).await;
+}
+
+async fn a_hand_back_counts_nothing(broker: &dyn Broker) {
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    for _ in 0..5 {
+        let delivery = next(&mut *consumer).await;
+        assert_eq!((delivery.attempt, delivery.redeliveries), (1, 0));
+        delivery.hand_back(Duration::ZERO).await.unwrap();
+    }
+    let last = next(&mut *consumer).await;
+    assert_eq!((id(&last), last.body.as_ref()), (7, b"body 7".as_slice()));
+    last.ack().await.unwrap();
+    await_depth(broker, QUEUE, 0).await;
+}
+
+async fn a_delayed_hand_back_waits(broker: &dyn Broker) {
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let started = Instant::now();
+    next(&mut *consumer).await.hand_back(Duration::from_secs(1)).await.unwrap();
+    let again = next(&mut *consumer).await;
+    assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
+    assert_eq!((again.attempt, again.redeliveries), (1, 0));
+    again.ack().await.unwrap();
+}
+
+async fn a_delayed_message_waits(broker: &dyn Broker) {
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let started = Instant::now();
+    broker.publish_after(Duration::from_secs(1), QUEUE, "7", Bytes::from_static(b"body 7")).await.unwrap();
+    let found = next(&mut *consumer).await;
+    assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
+    assert_eq!((id(&found), found.attempt, found.redeliveries, found.body.as_ref()), (7, 1, 0, b"body 7".as_slice()));
+    assert_eq!(found.given_up, None);
+    found.ack().await.unwrap();
+}
+
+async fn the_dead_keep_their_reason(broker: &dyn Broker) {
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    next(&mut *consumer).await.dead("20 workers died while they held it").await.unwrap();
+    await_depth(broker, DEAD_QUEUE, 1).await;
+    assert_nothing_comes(&mut *consumer).await;
+    let expected = GivenUp { queue: QUEUE.into(), reason: "20 workers died while they held it".into() };
+    let mut graveyard = broker.consume(DEAD_QUEUE, 1).await.unwrap();
+    let dead = next(&mut *graveyard).await;
+    assert_eq!((id(&dead), dead.attempt, dead.body.as_ref()), (7, 1, b"body 7".as_slice()));
+    assert_eq!(dead.given_up, Some(expected.clone()));
+    dead.hand_back(Duration::ZERO).await.unwrap();
+    let dead = next(&mut *graveyard).await;
+    assert_eq!(dead.given_up, Some(expected));
+    dead.ack().await.unwrap();
+    await_depth(broker, DEAD_QUEUE, 0).await;
+}
+
+async fn stopping_hands_back_what_was_prefetched(broker: &dyn Broker) {
+    publish(broker, QUEUE, 0..10).await;
+    let mut consumer = broker.consume(QUEUE, 8).await.unwrap();
+    let taken = next(&mut *consumer).await;
+    consumer.stop().await;
+    assert!(timeout(SOON, consumer.next()).await.unwrap().is_none());
+    await_depth(broker, QUEUE, 9).await;
+    taken.ack().await.unwrap();
+    drop(consumer);
+    assert_all_at_no_cost(broker, 9).await;
+}
+
+async fn dropping_a_consumer_hands_back_what_was_prefetched(broker: &dyn Broker) {
+    publish(broker, QUEUE, 0..10).await;
+    let mut consumer = broker.consume(QUEUE, 8).await.unwrap();
+    let taken = next(&mut *consumer).await;
+    drop(consumer);
+    await_depth(broker, QUEUE, 9).await;
+    taken.ack().await.unwrap();
+    assert_all_at_no_cost(broker, 9).await;
+}
+
+/// `count` messages wait, none of which has been charged for being prefetched.
+async fn assert_all_at_no_cost(broker: &dyn Broker, count: usize) {
+    let mut consumer = broker.consume(QUEUE, 50).await.unwrap();
+    let mut found = BTreeSet::new();
+    for _ in 0..count {
+        let delivery = next(&mut *consumer).await;
+        assert_eq!((delivery.attempt, delivery.redeliveries), (1, 0));
+        assert!(found.insert(id(&delivery)));
+        delivery.ack().await.unwrap();
+    }
+    assert_nothing_comes(&mut *consumer).await;
+}
+
+async fn depth_counts_what_waits(broker: &dyn Broker) {
+    assert_eq!(broker.depth("bluefin.eval.absent").await.unwrap(), 0);
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
+    publish(broker, QUEUE, 0..4).await;
+    await_depth(broker, QUEUE, 4).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let held = next(&mut *consumer).await;
+    await_depth(broker, QUEUE, 3).await;
+    held.ack().await.unwrap();
+    next(&mut *consumer).await.ack().await.unwrap();
+    consumer.stop().await;
+    await_depth(broker, QUEUE, 2).await;
+}
+
+async fn two_consumers_share_a_queue(broker: &dyn Broker) {
+    let (mut one, mut other) = (broker.consume(QUEUE, 1).await.unwrap(), broker.consume(QUEUE, 1).await.unwrap());
+    publish(broker, QUEUE, 0..2).await;
+    let (first, second) = tokio::join!(next(&mut *one), next(&mut *other));
+    assert_ne!(id(&first), id(&second));
+    first.ack().await.unwrap();
+    second.ack().await.unwrap();
+}
+
+async fn a_cancelled_next_loses_nothing(broker: &dyn Broker) {
+    let mut consumer = broker.consume(QUEUE, 5).await.unwrap();
+    let publishing = async {
+        for n in 0..50 {
+            publish(broker, QUEUE, [n]).await;
+        }
+    };
+    let consuming = async {
+        let mut found = BTreeSet::new();
+        while found.len() < 50 {
+            if let Ok(delivery) = timeout(Duration::from_micros(500), consumer.next()).await {
+                let delivery = delivery.expect("the broker is open");
+                assert_eq!(delivery.redeliveries, 0);
+                assert!(found.insert(id(&delivery)));
+                delivery.ack().await.unwrap();
+            }
+        }
+    };
+    timeout(SOON, async { tokio::join!(publishing, consuming) }).await.expect("all 50 within the time");
+}
+
+async fn names_that_are_too_long_are_an_error(broker: &dyn Broker) {
+    let long = format!("bluefin.{}", "x".repeat(300));
+    for result in [
+        broker.declare(&long).await,
+        broker.publish(&long, "id", Bytes::new()).await,
+        broker.publish(QUEUE, &long, Bytes::new()).await,
+        broker.depth(&long).await.map(|_| ()),
+        broker.consume(&long, 1).await.map(|_| ()),
+    ] {
+        assert!(matches!(result, Err(BrokerError::Misconfigured { .. })), "{result:?}");
+    }
+}
+
+async fn closing_ends_everything(broker: &dyn Broker) {
+    publish(broker, QUEUE, 0..3).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let mut idle = broker.consume("bluefin.eval.idle", 1).await.unwrap();
+    next(&mut *consumer).await.ack().await.unwrap();
+    let waiting = async { timeout(SOON, idle.next()).await.expect("the wait ends") };
+    let (ended, ()) = tokio::join!(waiting, broker.close());
+    assert!(ended.is_none());
+    assert!(consumer.next().await.is_none());
+    consumer.stop().await;
+    for result in [
+        broker.publish(QUEUE, "4", Bytes::new()).await,
+        broker.declare(QUEUE).await,
+        broker.depth(QUEUE).await.map(|_| ()),
+        broker.consume(QUEUE, 1).await.map(|_| ()),
+    ] {
+        assert!(matches!(result, Err(BrokerError::Closed)), "{result:?}");
+    }
+    broker.close().await;
+}

@@ -1,0 +1,8 @@
+//! The contracts of the two ports, against every implementation. One program, since linking one costs more than most of these
+//! tests.
+#![forbid(unsafe_code)]
+
+mod broker_contract;
+mod broker_outages;
+mod campaign;
+mod store_contract;

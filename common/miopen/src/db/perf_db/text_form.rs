@@ -1,0 +1,82 @@
+//! `key=solver:params;solver:params…`
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::sync::Arc;
+
+use bluefin_common::problem::PerfDbKey;
+
+use crate::db::error::{ReadError, WriteError};
+use crate::db::find_db::intern;
+use crate::db::findings::{FindingKind, Findings, short};
+use crate::db::lines;
+use crate::db::perf_db::{PerfDb, PerfRow};
+
+impl PerfDb {
+    /// Reads the text form from `bytes`; `name` is for errors.
+    ///
+    /// # Errors
+    /// If it is too large. Whatever else is wrong is a finding.
+    pub fn parse_text(name: &str, bytes: &[u8]) -> Result<Self, ReadError> {
+        Self::parse_text_with(name, bytes, |_| {})
+    }
+
+    /// As [`Self::parse_text`], and shows every row that MIOpen would use to `visit`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_text_with(name: &str, bytes: &[u8], mut visit: impl FnMut(PerfRow<'_>)) -> Result<Self, ReadError> {
+        let mut db = Self::default();
+        let mut findings = Findings::default();
+        let mut names: HashSet<Arc<str>> = HashSet::new();
+        lines::read(name, bytes, &mut findings, |line, findings| {
+            let key: PerfDbKey = match line.key.parse() {
+                Ok(key) => key,
+                Err(error) => return findings.add(line.number, FindingKind::Key, || format!("{error}; skipped")),
+            };
+            let mut solvers: BTreeMap<Arc<str>, Box<str>> = BTreeMap::new();
+            for (solver, params) in line.entries(findings) {
+                if solvers.contains_key(solver) {
+                    findings.add(line.number, FindingKind::DuplicateSolver, || {
+                        format!("solver {} came before in its line; the first one stands", short(solver))
+                    });
+                    continue;
+                }
+                if params.contains(|c: char| c.is_control()) {
+                    findings.add(line.number, FindingKind::Space, || {
+                        format!("params of {}: control character, such as a carriage return", short(solver))
+                    });
+                }
+                visit(PerfRow { line: line.number, key: &key, solver, params });
+                solvers.insert(intern(&mut names, solver), params.into());
+            }
+            db.records.insert(key, solvers);
+        })?;
+        db.findings = findings;
+        Ok(db)
+    }
+
+    /// Writes the text form, keys in byte order, solvers by name. Returns the number of (key, solver) written.
+    ///
+    /// # Errors
+    /// A text that the format can not hold, or that `out` fails.
+    pub fn write_text(&self, out: &mut impl Write) -> Result<u64, WriteError> {
+        let mut lines: Vec<_> = self.filled().map(|(key, solvers)| (key.to_string(), solvers)).collect();
+        lines.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut rows = 0;
+        for (key, solvers) in lines {
+            for (index, (solver, params)) in solvers.iter().enumerate() {
+                Self::check(solver, params)?;
+                if index == 0 {
+                    write!(out, "{key}=")?
+                } else {
+                    write!(out, ";")?
+                }
+                write!(out, "{solver}:{params}")?;
+                rows += 1;
+            }
+            writeln!(out)?;
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,185 @@
+//! What a candidate needs: macros for its compilation, and its launches.
+
+use std::collections::BTreeMap;
+
+use crate::error::SpecError;
+use crate::expression::{Expression, Values, push};
+use crate::rules::is_identifier;
+use crate::scope::MAX_BYTES;
+use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver};
+use bluefin_common::artifact::{Argument, Launch};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+
+/// Most threads of a block on any GPU, and along z.
+const MAX_THREADS: u64 = 1024;
+const MAX_THREADS_Z: u64 = 64;
+/// More shared memory than a block can have on any GPU.
+const MAX_SHARED: u64 = 1 << 20;
+/// Blocks along y and z on NVIDIA GPUs.
+const MAX_GRID_YZ: u64 = 65_535;
+
+/// How to compile and launch a candidate for one problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Build {
+    /// `-D<name>=<value>`, sorted by name.
+    pub defines: Vec<(String, String)>,
+    /// In order.
+    pub launches: Vec<Launch>,
+    /// Scratch memory in bytes.
+    pub workspace: u64,
+}
+
+impl Build {
+    /// The macros as options of a compiler, each behind a blank, in byte order: what tells the code object from others of its
+    /// source, as [`CodeObject::options`](bluefin_common::artifact::CodeObject::options) has it.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let mut options: Vec<_> = self.defines.iter().map(|(name, value)| format!(" -D{name}={value}")).collect();
+        options.sort_unstable();
+        options.concat()
+    }
+}
+
+impl KernelSpec {
+    /// Macros and launches of `candidate`, which may come from outside.
+    ///
+    /// # Errors
+    /// A solver or a value that the spec does not have, a point that violates a constraint, an expression without a
+    /// value, or a launch that no device takes.
+    pub fn build(&self, candidate: &Candidate, scope: &Scope) -> Result<Build, SpecError> {
+        let fail = |reason: String| SpecError::Candidate {
+            spec: self.name.clone(),
+            candidate: candidate.to_string().chars().take(200).collect(),
+            reason,
+        };
+        let solver = self.solver(&candidate.solver).ok_or_else(|| {
+            let names: Vec<&str> = self.solvers.iter().map(|solver| solver.name.as_str()).collect();
+            fail(format!("unknown solver, expected one of {}", names.join(" ")))
+        })?;
+        let mut values = scope.values.clone();
+        if !solver.applicable.holds(&mut values)? {
+            return Err(fail(format!("the solver is not applicable: `{}` is false", solver.applicable.text())));
+        }
+        solver.check_point(&candidate.params).map_err(&fail)?;
+        for (param, value) in solver.params.iter().zip(&candidate.params) {
+            push(&mut values, &param.name, value);
+        }
+        for constraint in &solver.constraints {
+            if !constraint.holds(&mut values)? {
+                return Err(fail(format!("the constraint `{}` is false", constraint.text())));
+            }
+        }
+        let mut defines: BTreeMap<String, String> =
+            solver.params.iter().zip(&candidate.params).map(|(p, value)| (p.name.clone(), value.to_string())).collect();
+        for (name, expression) in &solver.defines {
+            defines.insert(name.clone(), define(expression, &mut values)?);
+        }
+        let workspace = solver.workspace.bounded(&mut values, 0, MAX_BYTES)?;
+        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target);
+        let launches = solver.launches.iter().map(launch).collect::<Result<_, _>>()?;
+        Ok(Build { defines: defines.into_iter().collect(), launches, workspace })
+    }
+}
+
+impl Solver {
+    fn check_point(&self, params: &[Value]) -> Result<(), String> {
+        if params.len() != self.params.len() {
+            return Err(format!("found {} params, expected {}", params.len(), self.params.len()));
+        }
+        for (param, value) in self.params.iter().zip(params) {
+            if !param.values.contains(value) {
+                let values: Vec<String> = param.values.iter().map(Value::to_string).collect();
+                return Err(format!("{}: found {value}, expected one of {}", param.name, values.join(" ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of a macro: it becomes part of a command line and of the source.
+fn define(expression: &Expression, values: &mut Values) -> Result<String, SpecError> {
+    match expression.value(values)? {
+        Value::Int(int) => Ok(int.to_string()),
+        Value::Bool(bool) => Ok(i32::from(bool).to_string()),
+        Value::Text(text) if is_identifier(&text) => Ok(text),
+        Value::Text(text) => {
+            Err(expression.error(format!("found {text:?}, expected an integer, a bool or an identifier")))
+        }
+    }
+}
+
+impl LaunchSpec {
+    fn evaluate(&self, values: &mut Values, target: &Target) -> Result<Launch, SpecError> {
+        let arguments = self.arguments.iter().map(|argument| argument.evaluate(values)).collect::<Result<_, _>>()?;
+        let (grid, block, shared) = match &self.geometry {
+            Some(geometry) => geometry.evaluate(values, target)?,
+            None => ([1; 3], [1; 3], 0),
+        };
+        Ok(Launch { entry: self.entry.clone(), grid, block, shared, arguments })
+    }
+}
+
+impl Geometry {
+    fn evaluate(&self, values: &mut Values, target: &Target) -> Result<([u32; 3], [u32; 3], u32), SpecError> {
+        let (mut block, mut threads) = ([1_u32; 3], 1_u64);
+        for ((slot, expression), most) in
+            block.iter_mut().zip(&self.block).zip([MAX_THREADS, MAX_THREADS, MAX_THREADS_Z])
+        {
+            let found = expression.bounded(values, 1, most)?;
+            threads *= found;
+            if threads > MAX_THREADS {
+                return Err(
+                    expression.error(format!("found {threads} threads in a block, expected at most {MAX_THREADS}"))
+                );
+            }
+            *slot = narrow(found);
+        }
+        let nvidia = target.arch().starts_with("sm_");
+        let mut grid = [1_u32; 3];
+        for (axis, ((slot, expression), threads)) in grid.iter_mut().zip(&self.grid).zip(block).enumerate() {
+            // CUDA bounds the blocks of an axis, HIP its threads (32 bits).
+            let most = match (nvidia, axis) {
+                (true, 0) => i32::MAX as u64,
+                (true, _) => MAX_GRID_YZ,
+                (false, _) => u64::from(u32::MAX / threads).min(i32::MAX as u64),
+            };
+            *slot = narrow(expression.bounded(values, 1, most)?);
+        }
+        let shared = match &self.shared {
+            Some(expression) => narrow(expression.bounded(values, 0, MAX_SHARED)?),
+            None => 0,
+        };
+        Ok((grid, block, shared))
+    }
+}
+
+/// Values that were bounded below 2^32 before.
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+impl ArgumentSpec {
+    fn evaluate(&self, values: &mut Values) -> Result<Argument, SpecError> {
+        Ok(match self {
+            Self::Buffer(index) => Argument::Buffer(*index),
+            Self::Workspace => Argument::Workspace,
+            Self::I32(expression) => {
+                let found = expression.int(values)?;
+                let fits =
+                    i32::try_from(found).map_err(|_| expression.error(format!("found {found}, expected 32 bits")));
+                Argument::I32(fits?)
+            }
+            Self::I64(expression) => Argument::I64(expression.int(values)?),
+            Self::F32(expression) => {
+                let found = expression.float(values)? as f32;
+                if !found.is_finite() {
+                    return Err(expression.error("too large for f32"));
+                }
+                Argument::F32(found)
+            }
+            Self::F64(expression) => Argument::F64(expression.float(values)?),
+        })
+    }
+}

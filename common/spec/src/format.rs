@@ -1,0 +1,145 @@
+//! The TOML of a spec as it is written, before anything is checked. `docs/kernel-specs.md` explains every field.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::error::SpecError;
+use crate::place::line_of;
+use bluefin_common::task::{Role, Tolerance};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSpec {
+    pub(super) name: String,
+    pub(super) problem: String,
+    pub(super) toolchain: String,
+    pub(super) targets: Vec<String>,
+    pub(super) source: String,
+    #[serde(default)]
+    pub(super) includes: Vec<String>,
+    #[serde(default)]
+    pub(super) flags: Vec<String>,
+    #[serde(default = "Scalar::yes")]
+    pub(super) applicable: Scalar,
+    #[serde(default, rename = "let")]
+    pub(super) lets: Vec<String>,
+    pub(super) reference: String,
+    #[serde(default)]
+    pub(super) sizes: BTreeMap<String, i64>,
+    pub(super) buffer: Vec<RawBuffer>,
+    pub(super) tolerance: BTreeMap<String, Tolerance>,
+    pub(super) solver: Vec<RawSolver>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBuffer {
+    pub(super) name: String,
+    pub(super) r#type: String,
+    pub(super) length: Scalar,
+    pub(super) role: Role,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSolver {
+    pub(super) name: String,
+    pub(super) algorithm: String,
+    #[serde(default = "Scalar::yes")]
+    pub(super) applicable: Scalar,
+    #[serde(default)]
+    pub(super) defines: BTreeMap<String, Scalar>,
+    #[serde(default = "Scalar::zero")]
+    pub(super) workspace: Scalar,
+    #[serde(default)]
+    pub(super) constraints: Vec<String>,
+    #[serde(default)]
+    pub(super) param: Vec<RawParam>,
+    pub(super) launch: Vec<RawLaunch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawParam {
+    pub(super) name: String,
+    pub(super) values: Vec<RawValue>,
+    pub(super) default: RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLaunch {
+    pub(super) entry: String,
+    pub(super) arguments: Vec<RawArgument>,
+    pub(super) grid: Option<Vec<Scalar>>,
+    pub(super) block: Option<Vec<Scalar>>,
+    pub(super) shared: Option<Scalar>,
+}
+
+/// A value of a tuning space.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected an integer or a string")]
+pub(super) enum RawValue {
+    Int(i64),
+    Text(String),
+}
+
+/// An expression; a plain number or truth value needs no quotes.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected an expression in quotes, a number or a bool")]
+pub(super) enum Scalar {
+    Text(String),
+    Int(i64),
+    Bool(bool),
+    Float(f64),
+}
+
+impl Scalar {
+    fn yes() -> Self {
+        Self::Bool(true)
+    }
+
+    fn zero() -> Self {
+        Self::Int(0)
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Int(int) => int.to_string(),
+            Self::Bool(bool) => bool.to_string(),
+            // Debug keeps the point of a whole number, which makes it a float to the parser.
+            Self::Float(float) => format!("{float:?}"),
+        }
+    }
+}
+
+/// A buffer, `workspace`, or a number with its type.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a buffer's name, \"workspace\", or one of { i32 = … } { i64 = … } { f32 = … } { f64 = … }"
+)]
+pub(super) enum RawArgument {
+    Name(String),
+    Number(RawNumber),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub(super) enum RawNumber {
+    I32(Scalar),
+    I64(Scalar),
+    F32(Scalar),
+    F64(Scalar),
+}
+
+impl RawSpec {
+    pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
+        toml::from_str(text).map_err(|error| SpecError::Toml {
+            line: error.span().map_or(0, |span| line_of(text, span.start)),
+            reason: error.message().to_string(),
+        })
+    }
+}

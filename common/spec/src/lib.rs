@@ -1,0 +1,272 @@
+//! Kernel specs: a TOML file beside its source that says what a kernel computes, its tuning space and how to launch it.
+//!
+//! A [`Bundle`] is the text as it is stored and sent; [`KernelSpec::load`] checks it whole. For a problem and a target it
+//! yields a [`Scope`], in which its expressions have values, and with it candidates, defines and launches.
+//! `docs/kernel-specs.md` is the manual.
+#![forbid(unsafe_code)]
+
+mod build;
+mod bundle;
+mod candidates;
+mod condition;
+mod error;
+mod expression;
+mod format;
+mod load;
+mod misfit;
+#[cfg(test)]
+mod mistake_tests;
+mod permutation;
+mod place;
+mod rules;
+mod scope;
+pub mod search;
+#[cfg(test)]
+mod shipped_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use build::Build;
+pub use candidates::Candidates;
+pub use condition::Unmet;
+pub use error::SpecError;
+pub use misfit::Misfit;
+pub use place::Place;
+pub use scope::Scope;
+
+use bluefin_common::algorithm::Algorithm;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::description::{Description, SolverInfo};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
+use bluefin_common::problem::{DataType, Problem};
+use bluefin_common::task::{Role, Tolerance};
+use bluefin_common::value::Value;
+use bluefin_common::wire::{self, Message};
+use condition::Condition;
+use expression::Expression;
+
+/// A spec with everything that it needs, as it is held in the Store: workers fetch it by digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// The text of the spec.
+    pub toml: String,
+    /// Source and includes by file name.
+    pub files: BTreeMap<String, String>,
+}
+
+impl Bundle {
+    /// Bytes as they are stored: the envelope of [`bluefin_common::wire`].
+    ///
+    /// # Errors
+    /// If the bundle is too large for the envelope.
+    pub fn encode(&self) -> Result<Vec<u8>, wire::WireError> {
+        wire::encode(self)
+    }
+
+    /// Digest of [`Self::encode`]: the name of the spec in jobs.
+    ///
+    /// # Errors
+    /// If the bundle is too large for the envelope.
+    pub fn digest(&self) -> Result<Digest, wire::WireError> {
+        Ok(Digest::of(&self.encode()?))
+    }
+}
+
+impl Message for Bundle {
+    const KIND: u8 = 5;
+    const VERSION: u8 = 1;
+    const NAME: &'static str = "kernel spec";
+}
+
+/// What a spec is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Conv,
+    Gemm,
+    /// A user's own kernel with its sizes.
+    Kernel,
+}
+
+/// A spec that was checked: every name in it is known, every expression parses.
+#[derive(Clone, Debug)]
+pub struct KernelSpec {
+    pub name: String,
+    pub kind: Kind,
+    /// As [`Method::toolchains`] has it; names the compile queue.
+    pub toolchain: String,
+    /// Architectures as [`bluefin_common::target::Target::arch`] names them.
+    pub targets: Vec<String>,
+    /// File that is compiled.
+    pub source: String,
+    /// Further files that lie beside it when it is compiled.
+    pub includes: Vec<String>,
+    /// Flags behind the toolchain's own.
+    pub flags: Vec<String>,
+    /// Size names with their defaults, for [`Kind::Kernel`].
+    pub sizes: BTreeMap<String, i64>,
+    /// At least one, names unique.
+    pub solvers: Vec<Solver>,
+    /// Index of the solver whose output is right.
+    reference: usize,
+    applicable: Condition,
+    /// `applicable` uses derived values, so these come first.
+    applicable_uses_lets: bool,
+    lets: Vec<(String, Expression)>,
+    buffers: Vec<BufferSpec>,
+    tolerance: BTreeMap<DataType, Tolerance>,
+}
+
+/// A named way to compute a problem.
+#[derive(Clone, Debug)]
+pub struct Solver {
+    pub name: String,
+    pub algorithm: Algorithm,
+    /// The tuning space, in the order of the perf db; empty for a solver that is not tunable.
+    pub params: Vec<Param>,
+    applicable: Condition,
+    constraints: Vec<Condition>,
+    /// By name; no name is a param's.
+    defines: BTreeMap<String, Expression>,
+    workspace: Expression,
+    launches: Vec<LaunchSpec>,
+}
+
+/// One dimension of a tuning space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    pub name: String,
+    /// At least one, all of one type, none twice.
+    pub values: Vec<Value>,
+    /// One of `values`.
+    pub default: Value,
+}
+
+#[derive(Clone, Debug)]
+struct BufferSpec {
+    name: String,
+    data_type: TypeOf,
+    length: Expression,
+    role: Role,
+}
+
+/// The type of a buffer: fixed, or as an expression says.
+#[derive(Clone, Debug)]
+enum TypeOf {
+    Fixed(DataType),
+    Named(Expression),
+}
+
+#[derive(Clone, Debug)]
+struct LaunchSpec {
+    entry: String,
+    arguments: Vec<ArgumentSpec>,
+    /// `None` on the host, where a launch is a call.
+    geometry: Option<Geometry>,
+}
+
+#[derive(Clone, Debug)]
+struct Geometry {
+    grid: Vec<Expression>,
+    block: Vec<Expression>,
+    shared: Option<Expression>,
+}
+
+#[derive(Clone, Debug)]
+enum ArgumentSpec {
+    Buffer(u16),
+    Workspace,
+    I32(Expression),
+    I64(Expression),
+    F32(Expression),
+    F64(Expression),
+}
+
+impl KernelSpec {
+    /// What an exporter tells of the candidates of `job`.
+    #[must_use]
+    pub fn describe(&self, job: &Job) -> Description {
+        let asked = |solver: &&Solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name);
+        let solvers = self.solvers.iter().filter(asked).map(|solver| solver.info(&job.problem));
+        Description { library: self.name.clone(), reference: Some(self.reference()), solvers: solvers.collect() }
+    }
+
+    /// What kind of work its jobs are.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        Method::of_toolchain(&self.toolchain).unwrap_or_default()
+    }
+
+    /// The candidate whose output is right: the reference solver with its defaults.
+    #[must_use]
+    pub fn reference(&self) -> Candidate {
+        // `reference` is an index that loading found; an empty name would be refused by `build`.
+        self.solvers
+            .get(self.reference)
+            .map_or_else(|| Candidate { solver: String::new(), params: Vec::new() }, Solver::default_candidate)
+    }
+
+    /// The solver of that name.
+    #[must_use]
+    pub fn solver(&self, name: &str) -> Option<&Solver> {
+        self.solvers.iter().find(|solver| solver.name == name)
+    }
+}
+
+impl Solver {
+    /// What an exporter tells of it for `problem`.
+    #[must_use]
+    pub fn info(&self, problem: &Problem) -> SolverInfo {
+        let algorithm = match problem {
+            Problem::Conv(conv) => self.algorithm.miopen_name(conv.direction),
+            Problem::Gemm(_) | Problem::BatchNorm(_) | Problem::Kernel(_) => None,
+        };
+        SolverInfo {
+            name: self.name.clone(),
+            algorithm,
+            tunable: self.is_tunable(),
+            params: self.params.iter().map(|param| param.name.clone()).collect(),
+            default: Some(self.default_candidate().params),
+        }
+    }
+
+    /// Whether it has params to choose.
+    #[must_use]
+    pub fn is_tunable(&self) -> bool {
+        !self.params.is_empty()
+    }
+
+    /// Points of the tuning space, valid or not; 1 for a solver that is not tunable.
+    #[must_use]
+    pub fn space(&self) -> u64 {
+        // Loading has bounded the product.
+        self.params.iter().map(|param| param.values.len() as u64).product()
+    }
+
+    /// The candidate with the default of every param.
+    #[must_use]
+    pub fn default_candidate(&self) -> Candidate {
+        let params = self.params.iter().map(|param| param.default.clone()).collect();
+        Candidate { solver: self.name.clone(), params }
+    }
+
+    /// Reads params as a perf db holds them, [`Candidate::params_text`]. `None` if they are no point of the space: of
+    /// another number, or a value that the spec does not list.
+    #[must_use]
+    pub fn parse_params(&self, text: &str) -> Option<Vec<Value>> {
+        if self.params.is_empty() {
+            return text.is_empty().then(Vec::new);
+        }
+        let words: Vec<&str> = text.split(',').collect();
+        if words.len() != self.params.len() {
+            return None;
+        }
+        let find = |(param, word): (&Param, &str)| param.values.iter().find(|value| value.to_string() == word).cloned();
+        self.params.iter().zip(words).map(find).collect()
+    }
+}

@@ -1,0 +1,411 @@
+//! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bundle::{MAX_FILES, file_names};
+use crate::condition::Condition;
+use crate::error::SpecError;
+use crate::expression::{Expression, is_name};
+use crate::format::{RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
+use crate::place::Places;
+use crate::rules::{TARGET, is_arch, is_flag, is_identifier, is_spec_name, variables};
+use crate::{ArgumentSpec, BufferSpec, Bundle, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, TypeOf};
+use bluefin_common::method::{EvaluatedBy, Method};
+use bluefin_common::problem::DataType;
+use bluefin_common::task::{Role, Tolerance};
+use bluefin_common::value::Value;
+
+/// Most elements of any list of a spec.
+const MAX_LIST: usize = 256;
+/// Most values of a param.
+const MAX_VALUES: usize = 4096;
+/// Most points of a tuning space: far beyond what can be tried, far below an overflow.
+const MAX_SPACE: u64 = 1 << 48;
+
+type Names = BTreeSet<String>;
+
+impl KernelSpec {
+    /// Checks a spec whole.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its field and line.
+    pub fn load(bundle: &Bundle) -> Result<Self, SpecError> {
+        bundle.check_size()?;
+        let raw = RawSpec::parse(&bundle.toml)?;
+        Loader { places: Places::new(&raw.name, &bundle.toml) }.spec(&raw, bundle)
+    }
+}
+
+struct Loader<'a> {
+    places: Places<'a>,
+}
+
+impl Loader<'_> {
+    fn spec(&self, raw: &RawSpec, bundle: &Bundle) -> Result<KernelSpec, SpecError> {
+        self.require(is_spec_name(&raw.name), "name", &raw.name, "1 to 64 of a-z 0-9 and -")?;
+        let kind = match raw.problem.as_str() {
+            "conv" => Kind::Conv,
+            "gemm" => Kind::Gemm,
+            "kernel" => Kind::Kernel,
+            other => return Err(self.invalid("problem", other, "conv, gemm or kernel")),
+        };
+        let on_gpu = self.targets(raw)?;
+        self.files(raw, bundle)?;
+        for (index, flag) in raw.flags.iter().enumerate() {
+            self.require(
+                is_flag(flag),
+                &format!("flags[{index}]"),
+                flag,
+                "a flag that shapes code, without paths or plugins",
+            )?;
+        }
+        let mut names = self.variables(raw, kind)?;
+        let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &names);
+        let lets = self.lets(raw, &mut names)?;
+        // An `applicable` that needs no derived value is checked before they are computed, so that it can guard them.
+        let (applicable, applicable_uses_lets) = match early {
+            Ok(applicable) => (applicable, false),
+            Err(_) => (self.condition(&raw.applicable.text(), "applicable", &names)?, true),
+        };
+        let buffers = self.buffers(raw, &names)?;
+        let tolerance = self.tolerance(raw)?;
+        let solvers = self.solvers(raw, &names, on_gpu)?;
+        let reference = solvers.iter().position(|solver| solver.name == raw.reference).ok_or_else(|| {
+            let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
+            self.invalid("reference", &raw.reference, format!("one of the solvers {}", known.join(" ")))
+        })?;
+        Ok(KernelSpec {
+            name: raw.name.clone(),
+            kind,
+            toolchain: raw.toolchain.clone(),
+            targets: raw.targets.clone(),
+            source: raw.source.clone(),
+            includes: raw.includes.clone(),
+            flags: raw.flags.clone(),
+            sizes: raw.sizes.clone(),
+            solvers,
+            reference,
+            applicable,
+            applicable_uses_lets,
+            lets,
+            buffers,
+            tolerance,
+        })
+    }
+
+    /// Whether the targets are GPUs: one spec is for the host or for GPUs, as its launches differ.
+    fn targets(&self, raw: &RawSpec) -> Result<bool, SpecError> {
+        self.list("targets", raw.targets.len(), 1, MAX_LIST)?;
+        self.unique("targets", raw.targets.iter().map(String::as_str))?;
+        for (index, arch) in raw.targets.iter().enumerate() {
+            self.require(is_arch(arch), &format!("targets[{index}]"), arch, "host, gfx… or sm_…")?;
+        }
+        let hosts = raw.targets.iter().filter(|arch| *arch == "host").count();
+        let toolchains = evaluated_on_devices();
+        let fits = match raw.toolchain.as_str() {
+            "cc" => hosts == raw.targets.len(),
+            "clang" => hosts == 0,
+            other if toolchains.contains(&other) => hosts == 0 || hosts == raw.targets.len(),
+            other => {
+                let expected = format!("one of {}", toolchains.join(", "));
+                return Err(self.invalid("toolchain", other, expected));
+            }
+        };
+        let expected = "only host for the toolchain cc, only GPUs for clang, one or the other for any other";
+        self.require(fits, "targets", &raw.targets.join(" "), expected)?;
+        Ok(hosts == 0)
+    }
+
+    fn files(&self, raw: &RawSpec, bundle: &Bundle) -> Result<(), SpecError> {
+        self.list("includes", raw.includes.len(), 0, MAX_FILES - 1)?;
+        let names = file_names(raw)?;
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        for name in &names {
+            if !bundle.files.contains_key(*name) {
+                let field = if raw.source == *name { "source" } else { "includes" };
+                return Err(self.invalid(field, *name, "a file that comes with the spec"));
+            }
+        }
+        // A file that no field names would make another spec of the same kernel.
+        match bundle.files.keys().find(|name| !names.contains(name.as_str())) {
+            Some(extra) => Err(self.invalid("includes", extra, "only files that the spec names")),
+            None => Ok(()),
+        }
+    }
+
+    fn variables(&self, raw: &RawSpec, kind: Kind) -> Result<Names, SpecError> {
+        if kind != Kind::Kernel && !raw.sizes.is_empty() {
+            return Err(self.invalid("sizes", "a table", "none, as the problem has its own sizes"));
+        }
+        self.list("sizes", raw.sizes.len(), usize::from(kind == Kind::Kernel), 64)?;
+        let mut names: Names = TARGET.iter().chain(variables(kind)).map(ToString::to_string).collect();
+        for name in raw.sizes.keys() {
+            self.declare(&mut names, name, &format!("sizes.{name}"))?;
+        }
+        Ok(names)
+    }
+
+    fn lets(&self, raw: &RawSpec, names: &mut Names) -> Result<Vec<(String, Expression)>, SpecError> {
+        self.list("let", raw.lets.len(), 0, MAX_LIST)?;
+        let mut lets = Vec::with_capacity(raw.lets.len());
+        for (index, text) in raw.lets.iter().enumerate() {
+            let field = format!("let[{index}]");
+            let (name, right) = text.split_once('=').ok_or_else(|| self.invalid(&field, text, "name = expression"))?;
+            let name = name.trim();
+            let expression = Expression::parse(right.trim(), self.places.at(&field), names)?;
+            self.declare(names, name, &field)?;
+            lets.push((name.to_string(), expression));
+        }
+        Ok(lets)
+    }
+
+    fn buffers(&self, raw: &RawSpec, names: &Names) -> Result<Vec<BufferSpec>, SpecError> {
+        self.list("buffer", raw.buffer.len(), 1, MAX_LIST)?;
+        self.unique("buffer", raw.buffer.iter().map(|buffer| buffer.name.as_str()))?;
+        if !raw.buffer.iter().any(|buffer| buffer.role == Role::Output) {
+            return Err(self.invalid("buffer", "no output", "at least one buffer with role = \"output\""));
+        }
+        let buffers = raw.buffer.iter().enumerate();
+        buffers.map(|(index, buffer)| self.buffer(buffer, &format!("buffer[{index}]"), names)).collect()
+    }
+
+    fn buffer(&self, raw: &RawBuffer, field: &str, names: &Names) -> Result<BufferSpec, SpecError> {
+        let named = is_identifier(&raw.name) && raw.name != "workspace";
+        self.require(named, &format!("{field}.name"), &raw.name, "an identifier other than workspace")?;
+        let data_type = match raw.r#type.parse::<DataType>() {
+            Ok(data_type) if data_type.name() == raw.r#type => TypeOf::Fixed(data_type),
+            _ => TypeOf::Named(Expression::parse(&raw.r#type, self.places.at(&format!("{field}.type")), names)?),
+        };
+        let length = self.expression(&raw.length, &format!("{field}.length"), names)?;
+        Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role })
+    }
+
+    fn tolerance(&self, raw: &RawSpec) -> Result<BTreeMap<DataType, Tolerance>, SpecError> {
+        self.list("tolerance", raw.tolerance.len(), 1, MAX_LIST)?;
+        let mut all = BTreeMap::new();
+        for (name, tolerance) in &raw.tolerance {
+            let field = format!("tolerance.{name}");
+            let data_type: DataType = name.parse().map_err(|error| self.invalid(&field, name, format!("{error}")))?;
+            for (which, value) in [("absolute", tolerance.absolute), ("relative", tolerance.relative)] {
+                let fits = (0.0..=1e30).contains(&value);
+                self.require(fits, &format!("{field}.{which}"), &value.to_string(), "0 to 1e30")?;
+            }
+            all.insert(data_type, *tolerance);
+        }
+        Ok(all)
+    }
+
+    fn solvers(&self, raw: &RawSpec, names: &Names, on_gpu: bool) -> Result<Vec<Solver>, SpecError> {
+        self.list("solver", raw.solver.len(), 1, MAX_LIST)?;
+        self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
+        let context = Context { buffers: raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect(), on_gpu };
+        let solvers = raw.solver.iter().enumerate();
+        solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
+    }
+
+    fn solver(&self, raw: &RawSolver, field: &str, names: &Names, context: &Context<'_>) -> Result<Solver, SpecError> {
+        self.require(is_identifier(&raw.name), &format!("{field}.name"), &raw.name, "an identifier")?;
+        let algorithm = raw.algorithm.parse();
+        let algorithm = algorithm
+            .map_err(|error| self.invalid(&format!("{field}.algorithm"), &raw.algorithm, format!("{error}")))?;
+        let applicable = self.condition(&raw.applicable.text(), &format!("{field}.applicable"), names)?;
+        let mut names = names.clone();
+        let params = self.params(raw, field, &mut names)?;
+        self.list(&format!("{field}.constraints"), raw.constraints.len(), 0, MAX_LIST)?;
+        let mut constraints = Vec::with_capacity(raw.constraints.len());
+        for (index, text) in raw.constraints.iter().enumerate() {
+            constraints.push(self.condition(text, &format!("{field}.constraints[{index}]"), &names)?);
+        }
+        self.list(&format!("{field}.defines"), raw.defines.len(), 0, MAX_LIST)?;
+        let mut defines = BTreeMap::new();
+        for (name, scalar) in &raw.defines {
+            let field = format!("{field}.defines.{name}");
+            let free = is_identifier(name) && !params.iter().any(|param| param.name == *name);
+            self.require(free, &field, name, "an identifier that is not a param's name")?;
+            defines.insert(name.clone(), self.expression(scalar, &field, &names)?);
+        }
+        let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
+        self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
+        let launches = raw.launch.iter().enumerate();
+        let launches = launches
+            .map(|(index, launch)| self.launch(launch, &format!("{field}.launch[{index}]"), &names, context))
+            .collect::<Result<_, _>>()?;
+        Ok(Solver { name: raw.name.clone(), algorithm, params, applicable, constraints, defines, workspace, launches })
+    }
+
+    fn params(&self, raw: &RawSolver, field: &str, names: &mut Names) -> Result<Vec<Param>, SpecError> {
+        self.list(&format!("{field}.param"), raw.param.len(), 0, 64)?;
+        let mut space = 1_u64;
+        let mut params = Vec::with_capacity(raw.param.len());
+        for (index, param) in raw.param.iter().enumerate() {
+            let field = format!("{field}.param[{index}]");
+            self.declare(names, &param.name, &format!("{field}.name"))?;
+            self.list(&format!("{field}.values"), param.values.len(), 1, MAX_VALUES)?;
+            let values: Vec<Value> = param.values.iter().map(value).collect();
+            let mut seen = BTreeSet::new();
+            for (index, value) in values.iter().enumerate() {
+                let field = format!("{field}.values[{index}]");
+                let word = if let Value::Text(text) = value { is_identifier(text) } else { true };
+                self.require(word, &field, &value.to_string(), "an integer or an identifier")?;
+                let alike = std::mem::discriminant(value) == std::mem::discriminant(&values[0]);
+                self.require(alike, &field, &value.to_string(), "values of one type")?;
+                self.require(seen.insert(value), &field, &value.to_string(), "each value once")?;
+            }
+            let default = value(&param.default);
+            self.require(
+                seen.contains(&default),
+                &format!("{field}.default"),
+                &default.to_string(),
+                "one of the values",
+            )?;
+            space = space.saturating_mul(values.len() as u64);
+            if space > MAX_SPACE {
+                return Err(self.invalid(
+                    &field,
+                    format!("{space} points"),
+                    format!("at most {MAX_SPACE} in a tuning space"),
+                ));
+            }
+            params.push(Param { name: param.name.clone(), values, default });
+        }
+        Ok(params)
+    }
+
+    fn launch(
+        &self,
+        raw: &RawLaunch,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<LaunchSpec, SpecError> {
+        let free = is_identifier(&raw.entry) && !raw.entry.starts_with("bluefin_launch_");
+        self.require(
+            free,
+            &format!("{field}.entry"),
+            &raw.entry,
+            "an identifier that does not start with bluefin_launch_",
+        )?;
+        self.list(&format!("{field}.arguments"), raw.arguments.len(), 1, MAX_LIST)?;
+        let mut arguments = Vec::with_capacity(raw.arguments.len());
+        for (index, argument) in raw.arguments.iter().enumerate() {
+            arguments.push(self.argument(argument, &format!("{field}.arguments[{index}]"), names, context)?);
+        }
+        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, geometry: self.geometry(raw, field, names, context)? })
+    }
+
+    fn argument(
+        &self,
+        raw: &RawArgument,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<ArgumentSpec, SpecError> {
+        let number = match raw {
+            RawArgument::Name(name) if name == "workspace" => return Ok(ArgumentSpec::Workspace),
+            RawArgument::Name(name) => {
+                let index = context.buffers.iter().position(|buffer| buffer == name);
+                // Lists are bounded far below 2^16.
+                return match index.and_then(|index| u16::try_from(index).ok()) {
+                    Some(index) => Ok(ArgumentSpec::Buffer(index)),
+                    None => Err(self.invalid(
+                        field,
+                        name,
+                        format!("workspace or one of the buffers {}", context.buffers.join(" ")),
+                    )),
+                };
+            }
+            RawArgument::Number(number) => number,
+        };
+        Ok(match number {
+            RawNumber::I32(scalar) => ArgumentSpec::I32(self.expression(scalar, field, names)?),
+            RawNumber::I64(scalar) => ArgumentSpec::I64(self.expression(scalar, field, names)?),
+            RawNumber::F32(scalar) => ArgumentSpec::F32(self.expression(scalar, field, names)?),
+            RawNumber::F64(scalar) => ArgumentSpec::F64(self.expression(scalar, field, names)?),
+        })
+    }
+
+    fn geometry(
+        &self,
+        raw: &RawLaunch,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<Option<Geometry>, SpecError> {
+        if !context.on_gpu {
+            let absent = raw.grid.is_none() && raw.block.is_none() && raw.shared.is_none();
+            self.require(absent, field, "grid, block or shared", "none of them on the host, where a launch is a call")?;
+            return Ok(None);
+        }
+        let axes = |name: &str, given: &Option<Vec<Scalar>>| {
+            let field = format!("{field}.{name}");
+            let given =
+                given.as_deref().ok_or_else(|| self.invalid(&field, "nothing", "1 to 3 expressions on a GPU"))?;
+            self.list(&field, given.len(), 1, 3)?;
+            let axes = given.iter().enumerate();
+            axes.map(|(axis, scalar)| self.expression(scalar, &format!("{field}[{axis}]"), names))
+                .collect::<Result<_, _>>()
+        };
+        let shared = raw.shared.as_ref().map(|scalar| self.expression(scalar, &format!("{field}.shared"), names));
+        Ok(Some(Geometry {
+            grid: axes("grid", &raw.grid)?,
+            block: axes("block", &raw.block)?,
+            shared: shared.transpose()?,
+        }))
+    }
+
+    fn expression(&self, scalar: &Scalar, field: &str, names: &Names) -> Result<Expression, SpecError> {
+        Expression::parse(&scalar.text(), self.places.at(field), names)
+    }
+
+    fn condition(&self, text: &str, field: &str, names: &Names) -> Result<Condition, SpecError> {
+        Condition::parse(text, self.places.at(field), names)
+    }
+
+    /// Makes `name` known to the expressions that follow.
+    fn declare(&self, names: &mut Names, name: &str, field: &str) -> Result<(), SpecError> {
+        self.require(is_name(name), field, name, "an identifier that means nothing else in an expression")?;
+        self.require(names.insert(name.to_string()), field, name, "a name that is not taken")
+    }
+
+    fn unique<'n>(&self, field: &str, names: impl Iterator<Item = &'n str>) -> Result<(), SpecError> {
+        let mut seen = BTreeSet::new();
+        for (index, name) in names.enumerate() {
+            self.require(seen.insert(name), &format!("{field}[{index}]"), name, "a name that is not taken")?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, field: &str, found: usize, least: usize, most: usize) -> Result<(), SpecError> {
+        if (least..=most).contains(&found) {
+            return Ok(());
+        }
+        Err(self.invalid(field, format!("{found} entries"), format!("{least} to {most}")))
+    }
+
+    fn require(&self, holds: bool, field: &str, found: &str, expected: &str) -> Result<(), SpecError> {
+        if holds { Ok(()) } else { Err(self.invalid(field, found.chars().take(80).collect::<String>(), expected)) }
+    }
+
+    fn invalid(&self, field: &str, found: impl Into<String>, expected: impl Into<String>) -> SpecError {
+        SpecError::invalid(self.places.at(field), format!("{:?}", found.into()), expected)
+    }
+}
+
+/// Toolchains whose artifacts a device loads.
+fn evaluated_on_devices() -> Vec<&'static str> {
+    let methods = Method::all().into_iter().filter(|method| method.evaluated_by == EvaluatedBy::Device);
+    methods.flat_map(|method| method.toolchains.to_vec()).collect()
+}
+
+/// What launches refer to.
+struct Context<'a> {
+    buffers: Vec<&'a str>,
+    on_gpu: bool,
+}
+
+fn value(raw: &RawValue) -> Value {
+    match raw {
+        RawValue::Int(int) => Value::Int(*int),
+        RawValue::Text(text) => Value::Text(text.clone()),
+    }
+}

@@ -1,0 +1,139 @@
+//! What names and flags of a spec may be. They become parts of queue names, macros, symbols and a compiler's command line.
+
+use crate::Kind;
+
+/// Most characters of a name.
+const MAX_NAME: usize = 64;
+
+/// Variables of a convolution: those of [`bluefin_common::problem::ConvProblem::variables`].
+const CONV: [&str; 31] = [
+    "spatial",
+    "direction",
+    "n",
+    "c",
+    "d",
+    "h",
+    "w",
+    "k",
+    "g",
+    "fz",
+    "fy",
+    "fx",
+    "od",
+    "oh",
+    "ow",
+    "pd",
+    "ph",
+    "pw",
+    "sd",
+    "sh",
+    "sw",
+    "dd",
+    "dh",
+    "dw",
+    "in_layout",
+    "wei_layout",
+    "out_layout",
+    "in_type",
+    "wei_type",
+    "out_type",
+    "transposed",
+];
+/// Variables of a matrix product: those of [`bluefin_common::problem::GemmProblem::variables`].
+const GEMM: [&str; 8] = ["m", "n", "k", "batch", "trans_a", "trans_b", "col_major", "dtype"];
+/// Variables of the target.
+pub(super) const TARGET: [&str; 3] = ["target", "wave", "cus"];
+
+/// Variables that every problem of a kind has. A user's kernel has its sizes instead.
+pub(super) fn variables(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Conv => &CONV,
+        Kind::Gemm => &GEMM,
+        Kind::Kernel => &[],
+    }
+}
+
+/// `[a-z0-9-]+`
+pub(super) fn is_spec_name(name: &str) -> bool {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    !name.is_empty() && name.len() <= MAX_NAME && plain && !name.starts_with('-')
+}
+
+/// A C identifier.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    !name.is_empty() && name.len() <= MAX_NAME && plain && !name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// `host`, or an architecture as compilers name it.
+pub(super) fn is_arch(arch: &str) -> bool {
+    let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_"));
+    let plain = |rest: &str| (1..=16).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric());
+    arch == "host" || known.is_some_and(plain)
+}
+
+/// A flag that shapes code and cannot make the compiler read, write or load anything else: no path, no plugin, no
+/// pass-through to another program.
+pub(super) fn is_flag(flag: &str) -> bool {
+    let plain = flag.len() <= 200 && flag.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=+.,".contains(&b));
+    let kind = ["-O", "-f", "-m", "-W", "-std=", "-D", "-U", "-g"].iter().any(|prefix| flag.starts_with(prefix));
+    let passes_on = ["-Wl,", "-Wa,", "-Wp,", "-Wno-error=", "-gsplit"].iter().any(|prefix| flag.starts_with(prefix));
+    let loads = ["plugin", "load", "profile", "dump", "save-", "sanitize", "ident", "prefix-map", "random-seed"];
+    let special = flag == "-lm" || flag == "-w";
+    special || (plain && kind && !passes_on && !loads.iter().any(|word| flag.contains(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_reach_outside_are_refused() {
+        for flag in [
+            "-O3",
+            "-ffast-math",
+            "-mavx2",
+            "-march=native",
+            "-std=c11",
+            "-DX=1",
+            "-lm",
+            "-Wno-unused",
+            "-mllvm=-amdgpu-x=1",
+        ] {
+            assert!(is_flag(flag), "{flag}");
+        }
+        for flag in [
+            "",
+            "-",
+            "x.c",
+            "@file",
+            "-o",
+            "-I/etc",
+            "-include",
+            "-fplugin=x",
+            "-Wl,-T",
+            "-Wa,-x",
+            "-Wp,-MD",
+            "-lfoo",
+            "-specs=x",
+            "-wrapper",
+            "-B.",
+            "-fdump-tree-all",
+            "-fprofile-use=x",
+            "-mllvm=-load=x.so",
+            "-O3 -o",
+            "-D A",
+            "-xc",
+            "--version",
+        ] {
+            assert!(!is_flag(flag), "{flag}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert!(is_spec_name("conv-fwd-host") && !is_spec_name("Conv") && !is_spec_name("-a") && !is_spec_name(""));
+        assert!(is_identifier("_a1") && !is_identifier("1a") && !is_identifier("a-b") && !is_identifier(""));
+        assert!(is_arch("host") && is_arch("gfx90a") && is_arch("sm_90") && !is_arch("cpu") && !is_arch("gfx/.."));
+    }
+}

@@ -1,0 +1,190 @@
+//! Where the expressions of a spec have values: one problem on one target.
+
+use std::collections::BTreeMap;
+
+use crate::error::SpecError;
+use crate::expression::{Values, push};
+use crate::{KernelSpec, Kind, Solver, TypeOf};
+use bluefin_common::problem::{DataType, KernelProblem, Problem};
+use bluefin_common::target::Target;
+use bluefin_common::task::{Buffer, Role, Tolerance};
+use bluefin_common::value::Value;
+
+/// Most bytes of all buffers together, and of a workspace.
+pub(super) const MAX_BYTES: u64 = 1 << 40;
+/// Largest magnitude of a size: products of three still fit 64 bits or overflow with an error.
+const MAX_SIZE: i64 = 1 << 40;
+
+/// The variables of a problem and a target, and the values derived from them.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub(super) values: Values,
+    pub(super) target: Target,
+}
+
+/// What of a spec does not fit a problem on a target.
+pub(super) enum Unfit {
+    /// It is for problems of another kind, or another kernel.
+    Problem,
+    Target,
+    /// `applicable` is false for these.
+    Inapplicable(Values),
+}
+
+impl Scope {
+    /// The value of a variable or of a derived value.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let value = self.values.get(name)?;
+        if let Ok(int) = value.as_int() {
+            return Some(Value::Int(int));
+        }
+        value
+            .as_bool()
+            .map_or_else(|_| value.clone().into_string().ok().map(Value::Text), |bool| Some(Value::Bool(bool)))
+    }
+
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl KernelSpec {
+    /// The scope of `problem` on `target`, or `None` if the spec is not for them: of another kind, another architecture,
+    /// or not `applicable`.
+    ///
+    /// # Errors
+    /// An expression that has no value, or not one of the right type.
+    pub fn scope(&self, problem: &Problem, target: &Target) -> Result<Option<Scope>, SpecError> {
+        Ok(self.fit(problem, target)?.ok())
+    }
+
+    /// The same, with what it is that does not fit.
+    pub(super) fn fit(&self, problem: &Problem, target: &Target) -> Result<Result<Scope, Unfit>, SpecError> {
+        let fits = match problem {
+            Problem::Conv(_) => self.kind == Kind::Conv,
+            Problem::Gemm(_) => self.kind == Kind::Gemm,
+            // There is no kind of spec for it.
+            Problem::BatchNorm(_) => false,
+            Problem::Kernel(kernel) => {
+                self.kind == Kind::Kernel && kernel.kernel == self.name && kernel.sizes.keys().eq(self.sizes.keys())
+            }
+        };
+        if !fits {
+            return Ok(Err(Unfit::Problem));
+        }
+        if !self.targets.iter().any(|arch| arch == target.arch()) {
+            return Ok(Err(Unfit::Target));
+        }
+        let mut values = Values::new();
+        for (name, value) in problem.variables() {
+            push(&mut values, &name, &value);
+        }
+        push(&mut values, "target", &target.arch().into());
+        push(&mut values, "wave", &target.wave().into());
+        push(&mut values, "cus", &target.cus().into());
+        if !self.applicable_uses_lets && !self.applicable.holds(&mut values)? {
+            return Ok(Err(Unfit::Inapplicable(values)));
+        }
+        for (name, expression) in &self.lets {
+            let value = expression.value(&mut values)?;
+            push(&mut values, name, &value);
+        }
+        if self.applicable_uses_lets && !self.applicable.holds(&mut values)? {
+            return Ok(Err(Unfit::Inapplicable(values)));
+        }
+        Ok(Ok(Scope { values, target: target.clone() }))
+    }
+
+    /// The problem of a user's own kernel: its sizes with their defaults, `sizes` in their place where given.
+    ///
+    /// # Errors
+    /// A size that the spec does not have, or out of range; a spec that is not of a user's own kernel.
+    pub fn problem(&self, sizes: &BTreeMap<String, i64>) -> Result<Problem, SpecError> {
+        let fail = |name: &str, found: String, expected: String| SpecError::Sizes {
+            spec: self.name.clone(),
+            name: name.chars().take(64).collect(),
+            found,
+            expected,
+        };
+        if self.kind != Kind::Kernel {
+            let found = "a spec for problems of another kind".to_string();
+            return Err(fail("", found, "problem = \"kernel\"".to_string()));
+        }
+        let mut all = self.sizes.clone();
+        for (name, size) in sizes {
+            let Some(slot) = all.get_mut(name) else {
+                let names: Vec<&str> = self.sizes.keys().map(String::as_str).collect();
+                return Err(fail(name, "no such size".to_string(), format!("one of {}", names.join(" "))));
+            };
+            if !(-MAX_SIZE..=MAX_SIZE).contains(size) {
+                return Err(fail(name, size.to_string(), format!("-{MAX_SIZE} to {MAX_SIZE}")));
+            }
+            *slot = *size;
+        }
+        let problem = KernelProblem::new(self.name.clone(), all);
+        problem.map(Problem::Kernel).map_err(|source| SpecError::Problem { spec: self.name.clone(), source })
+    }
+
+    /// The solvers that apply.
+    ///
+    /// # Errors
+    /// An `applicable` that has no value.
+    pub fn solvers_for(&self, scope: &Scope) -> Result<Vec<&Solver>, SpecError> {
+        let mut values = scope.values.clone();
+        let mut found = Vec::new();
+        for solver in &self.solvers {
+            if solver.applicable.holds(&mut values)? {
+                found.push(solver);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The buffers, and how far outputs may be from the reference: the tolerance of the outputs' type, the widest where
+    /// they have several.
+    ///
+    /// # Errors
+    /// A length or type that has no value or is out of range; an output of a type without tolerance.
+    pub fn task_parts(&self, scope: &Scope) -> Result<(Vec<Buffer>, Tolerance), SpecError> {
+        let mut values = scope.values.clone();
+        let mut buffers = Vec::with_capacity(self.buffers.len());
+        let mut tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
+        let mut total = 0_u64;
+        for spec in &self.buffers {
+            let data_type = spec.data_type.evaluate(&mut values)?;
+            let length = spec.length.bounded(&mut values, 1, MAX_BYTES)?;
+            let buffer = Buffer { name: spec.name.clone(), data_type, length, role: spec.role };
+            total = total.saturating_add(buffer.bytes());
+            if total > MAX_BYTES {
+                return Err(spec
+                    .length
+                    .error(format!("found {total} bytes in all buffers, expected at most {MAX_BYTES}")));
+            }
+            if spec.role == Role::Output {
+                let known = || self.tolerance.keys().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                let own = self.tolerance.get(&data_type).ok_or_else(|| {
+                    spec.length
+                        .error(format!("output of type {data_type}, expected one with a [tolerance]: {}", known()))
+                })?;
+                tolerance.absolute = tolerance.absolute.max(own.absolute);
+                tolerance.relative = tolerance.relative.max(own.relative);
+            }
+            buffers.push(buffer);
+        }
+        Ok((buffers, tolerance))
+    }
+}
+
+impl TypeOf {
+    fn evaluate(&self, values: &mut Values) -> Result<DataType, SpecError> {
+        match self {
+            Self::Fixed(data_type) => Ok(*data_type),
+            Self::Named(expression) => match expression.value(values)? {
+                Value::Text(name) => name.parse().map_err(|error| expression.error(format!("{error}"))),
+                other => Err(expression.error(format!("found {other}, expected the name of a data type"))),
+            },
+        }
+    }
+}

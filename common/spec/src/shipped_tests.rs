@@ -1,0 +1,154 @@
+//! The kernels that bluefin ships, on problems that people tune.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::bundle::SHIPPED_NAMES;
+use crate::{Bundle, KernelSpec, Kind};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::target::Target;
+
+/// Convolutions of ResNet-50 (c, size, k, filter, stride, pad) and a grouped one.
+fn conv_problems(direction: Direction, n: u32) -> Vec<Problem> {
+    let layers = [
+        (3, 224, 64, 7, 2, 3, 1),
+        (64, 56, 64, 1, 1, 0, 1),
+        (64, 56, 64, 3, 1, 1, 1),
+        (256, 56, 512, 1, 2, 0, 1),
+        (512, 7, 512, 3, 1, 1, 1),
+        (128, 28, 128, 3, 1, 1, 32),
+    ];
+    let mut problems = Vec::new();
+    for (c, size, k, filter, stride, pad, group) in layers {
+        for data_type in [DataType::Fp32, DataType::Fp16] {
+            let shape = ConvShape {
+                n,
+                c,
+                k,
+                group,
+                input: [1, size, size],
+                filter: [1, filter, filter],
+                stride: [1, stride, stride],
+                pad: [0, pad, pad],
+                ..ConvShape::plain(direction, data_type)
+            };
+            problems.push(Problem::Conv(ConvProblem::new(shape).unwrap()));
+        }
+    }
+    problems
+}
+
+fn gemm_problems() -> Vec<Problem> {
+    let sizes = [(128, 128, 128, 1), (512, 49, 2048, 1), (1024, 1024, 1024, 1), (64, 64, 64, 12)];
+    let mut problems = Vec::new();
+    for (m, n, k, batch) in sizes {
+        for data_type in [DataType::Fp32, DataType::Fp16] {
+            for (trans_a, trans_b, col_major) in [(false, false, false), (true, true, false), (false, true, true)] {
+                problems.push(Problem::Gemm(GemmProblem { m, n, k, batch, trans_a, trans_b, col_major, data_type }));
+            }
+        }
+    }
+    problems
+}
+
+fn problems(spec: &KernelSpec, on_gpu: bool) -> Vec<Problem> {
+    let n = if on_gpu { 32 } else { 1 };
+    match spec.kind {
+        Kind::Conv => Direction::ALL.into_iter().flat_map(|direction| conv_problems(direction, n)).collect(),
+        Kind::Gemm => gemm_problems(),
+        Kind::Kernel => vec![spec.problem(&spec.sizes).unwrap()],
+    }
+}
+
+fn target(arch: &str) -> Target {
+    if arch == "host" { Target::Host } else { format!("{arch}-104").parse().unwrap() }
+}
+
+#[test]
+fn none_is_forgotten_or_shipped_twice() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let on_disk: BTreeSet<String> = files.filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(on_disk, SHIPPED_NAMES.iter().map(ToString::to_string).collect(), "list it in spec/bundle.rs");
+    assert_eq!(on_disk.len(), SHIPPED_NAMES.len(), "twice in spec/bundle.rs");
+    for (name, shipped) in SHIPPED_NAMES.iter().zip(Bundle::shipped()) {
+        assert_eq!(Bundle::read(&folder.join(name)).unwrap(), shipped, "{name}");
+    }
+}
+
+#[test]
+fn every_solver_has_candidates_and_a_valid_default() {
+    for bundle in Bundle::shipped() {
+        let spec = KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}"));
+        let mut used = BTreeSet::new();
+        for arch in &spec.targets {
+            for problem in problems(&spec, arch != "host") {
+                let Some(scope) = spec.scope(&problem, &target(arch)).unwrap() else { continue };
+                spec.task_parts(&scope).unwrap();
+                spec.build(&spec.reference(), &scope).unwrap_or_else(|error| panic!("{arch} {problem}: {error}"));
+                for solver in spec.solvers_for(&scope).unwrap() {
+                    let found = spec.candidates(solver, &scope, 20).unwrap();
+                    assert!(
+                        found.points.first() == Some(&solver.default_candidate()),
+                        "{}: {arch} {problem}: default",
+                        solver.name
+                    );
+                    for point in &found.points {
+                        let build = spec.build(point, &scope);
+                        build.unwrap_or_else(|error| panic!("{arch} {problem}: {error}"));
+                    }
+                    if used.insert(solver.name.clone()) {
+                        let mark = if found.exact { "" } else { "about " };
+                        println!("{}: {mark}{} of {} points: {arch} {problem}", solver.name, found.valid, found.space);
+                    }
+                    assert!(
+                        !solver.is_tunable() || found.valid > 1,
+                        "{}: {arch} {problem}: nothing to tune",
+                        solver.name
+                    );
+                }
+            }
+        }
+        let all: BTreeSet<String> = spec.solvers.iter().map(|solver| solver.name.clone()).collect();
+        assert_eq!(used, all, "{}: solvers that no sample problem reaches", spec.name);
+    }
+}
+
+/// On Hopper a tile's sums are in registers, of which ptxas wants as many again for the rest: what has no room for one
+/// instruction's sums it refuses (C7602), and what has hardly any keeps it busy beyond a compile's time.
+#[test]
+fn sums_of_warpgroups_leave_half_of_the_registers() {
+    let (mut seen, mut points) = (BTreeSet::new(), 0);
+    for bundle in Bundle::shipped() {
+        let spec = KernelSpec::load(&bundle).unwrap();
+        if !spec.targets.iter().any(|arch| arch == "sm_90") {
+            continue;
+        }
+        for problem in problems(&spec, true) {
+            let Some(scope) = spec.scope(&problem, &target("sm_90")).unwrap() else { continue };
+            for solver in spec.solvers_for(&scope).unwrap() {
+                let feeders = u32::from(solver.name.ends_with("TensorCopy"));
+                let has_sums = feeders == 1 || solver.name.contains("Warpgroup");
+                if !has_sums || !seen.insert(solver.name.clone()) {
+                    continue;
+                }
+                for point in spec.candidates(solver, &scope, usize::MAX).unwrap().points {
+                    let build = spec.build(&point, &scope).unwrap();
+                    let size = |name: &str| -> u32 {
+                        let (_, value) = build.defines.iter().find(|(define, _)| define == name).unwrap();
+                        value.parse().unwrap()
+                    };
+                    let threads = size("WM") * size("WN") * 128;
+                    assert!(build.launches.iter().any(|launch| launch.block[0] == threads + feeders * 128), "{point}");
+                    let sums = size("BM") * size("BN") / threads;
+                    assert!(
+                        sums <= 128 && sums * 2 <= 65536 / threads,
+                        "{point}: {sums} sums a thread, {threads} threads"
+                    );
+                    points += 1;
+                }
+            }
+        }
+    }
+    assert!(seen.len() == 9 && points > 1000, "{points} points of {seen:?}");
+}

@@ -1,0 +1,68 @@
+//! The algorithm of a solver, in MIOpen's words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Direction;
+
+/// What kind of computation a solver is. The find db and the kernel db group solvers by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Algorithm {
+    Gemm,
+    Direct,
+    Fft,
+    Winograd,
+    ImplicitGemm,
+}
+
+/// A text that names no algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("algorithm: found {found:?}, expected one of GEMM Direct FFT Winograd ImplicitGEMM")]
+pub struct UnknownAlgorithm {
+    found: String,
+}
+
+impl Algorithm {
+    pub const ALL: [Self; 5] = [Self::Gemm, Self::Direct, Self::Fft, Self::Winograd, Self::ImplicitGemm];
+
+    /// MIOpen's name: what follows `miopenConvolutionFwdAlgo`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gemm => "GEMM",
+            Self::Direct => "Direct",
+            Self::Fft => "FFT",
+            Self::Winograd => "Winograd",
+            Self::ImplicitGemm => "ImplicitGEMM",
+        }
+    }
+
+    /// What MIOpen's find db calls it for a convolution of `direction`; `None` where MIOpen has none: there is no FFT for weights.
+    #[must_use]
+    pub fn miopen_name(self, direction: Direction) -> Option<String> {
+        let prefix = match direction {
+            Direction::BackwardWeights if self == Self::Fft => return None,
+            Direction::Forward => "miopenConvolutionFwdAlgo",
+            Direction::BackwardData => "miopenConvolutionBwdDataAlgo",
+            Direction::BackwardWeights => "miopenConvolutionBwdWeightsAlgo",
+        };
+        Some(format!("{prefix}{self}"))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = || UnknownAlgorithm { found: text.chars().take(32).collect() };
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == text).ok_or_else(found)
+    }
+}

@@ -1,0 +1,242 @@
+//! Who won a group, and who is played off for it: pure functions of its outcomes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::candidate::Candidate;
+use crate::description::Description;
+use crate::job::{Job, JobId};
+use crate::method::FindJobs;
+use crate::outcome::{CandidateOutcome, Outcome, Timing};
+use crate::session::{Session, Stage};
+
+/// Candidates that a play-off is filled up to: enough for the perf stage to be wrong by some places, and each costs a sample
+/// in every round.
+const FINALISTS: usize = 8;
+
+/// How many times as long as the fastest of the perf stage a candidate may take there and still be the fastest: samples that
+/// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
+const CLOSE: f64 = 1.1;
+
+/// The find jobs that follow from the outcomes of all perf jobs of a group.
+///
+/// By [`FindJobs`] of the session's method: a play-off of the best candidate of every solver that has one, and of what may be
+/// faster; or a job for each solver that was tuned, with its best params, or with the tool's own where tuning failed.
+#[must_use]
+pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
+    if !session.stages.contains(&Stage::Find) {
+        return Vec::new();
+    }
+    let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
+    match session.method.find {
+        FindJobs::PlayOff => {
+            let candidates: Vec<_> = finalists(outcomes).into_iter().cloned().collect();
+            let job = tuned.next().filter(|_| !candidates.is_empty());
+            job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
+        }
+        FindJobs::EachSolver => {
+            let best = best_of_each_solver(outcomes);
+            let params = |asked: &Candidate| {
+                let best = best.get(asked.solver.as_str());
+                best.map_or_else(|| asked.clone(), |best| best.outcome.candidate.clone())
+            };
+            let find = |job: &Job| Job {
+                stage: Stage::Find,
+                candidates: job.candidates.iter().map(params).collect(),
+                ..job.clone()
+            };
+            tuned.map(find).collect()
+        }
+        FindJobs::Planned => Vec::new(),
+    }
+}
+
+/// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
+/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. Ordered by name: the job does
+/// not depend on which of them was the fastest.
+fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
+    let mut solvers = HashSet::new();
+    let (best, others): (Vec<_>, Vec<_>) =
+        in_order(outcomes, Stage::Perf).into_iter().partition(|timed| solvers.insert(timed.solver()));
+    let close_ms = best.first().map_or(0.0, |fastest| CLOSE * fastest.timing.median_ms);
+    let close = others.iter().filter(|timed| !timed.timing.pruned && timed.timing.median_ms <= close_ms);
+    let mut finalists: BTreeSet<_> = best.iter().map(|timed| &timed.outcome.candidate).collect();
+    for timed in close {
+        if finalists.len() >= FINALISTS {
+            break;
+        }
+        // Not always one more: a larger budget may have timed it twice.
+        finalists.insert(&timed.outcome.candidate);
+    }
+    finalists
+}
+
+/// A candidate that has a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed<'a> {
+    pub outcome: &'a CandidateOutcome,
+    pub timing: &'a Timing,
+}
+
+impl<'a> Timed<'a> {
+    /// Name of its solver.
+    #[must_use]
+    pub fn solver(&self) -> &'a str {
+        &self.outcome.candidate.solver
+    }
+
+    /// Workspace in bytes.
+    #[must_use]
+    pub fn workspace(&self) -> u64 {
+        self.outcome.built.as_ref().map_or(0, |built| built.workspace)
+    }
+
+    /// Half of the interval in which the true median lies with little doubt: 2.5 standard errors of the median, and at
+    /// least 0.3 percent: medians of one kernel under two names are up to twice that apart.
+    fn half_width_ms(&self) -> f64 {
+        let samples = self.timing.samples_ms.len().max(1) as f64;
+        let median_ms = self.timing.median_ms;
+        (2.5 * 1.2533 * self.timing.spread_ms / samples.sqrt()).max(0.003 * median_ms)
+    }
+
+    /// Whether the two can not be told apart: their intervals overlap.
+    #[must_use]
+    pub fn ties_with(&self, other: &Timed<'_>) -> bool {
+        let distance = (self.timing.median_ms - other.timing.median_ms).abs();
+        distance <= self.half_width_ms() + other.half_width_ms()
+    }
+
+    /// Total order for equal times: less workspace, then name of the solver, then params.
+    fn preference(&self) -> (u64, &Candidate) {
+        (self.workspace(), &self.outcome.candidate)
+    }
+}
+
+/// The candidates of `outcomes` that were timed to the end, fastest first; equal times by workspace and name.
+#[must_use]
+pub fn ranked(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
+    let mut timed = in_order(outcomes, stage);
+    timed.retain(|timed| !timed.timing.pruned);
+    timed
+}
+
+/// All candidates with a time, fastest first; those that were only probed last.
+fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
+    let mut timed: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| outcome.job.stage == stage)
+        .flat_map(|outcome| &outcome.candidates)
+        .filter_map(|outcome| {
+            let timing = outcome.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0)?;
+            Some(Timed { outcome, timing })
+        })
+        .collect();
+    timed.sort_by(|a, b| {
+        let pruned = a.timing.pruned.cmp(&b.timing.pruned);
+        pruned
+            .then_with(|| a.timing.median_ms.total_cmp(&b.timing.median_ms))
+            .then_with(|| a.preference().cmp(&b.preference()))
+    });
+    timed
+}
+
+/// The fastest candidate of each solver in the perf stage, by solver name. A solver that is far slower than the best of its
+/// group has only probes; the best of those then stands for it, since its params are wanted all the same.
+#[must_use]
+pub fn best_of_each_solver(outcomes: &[Outcome]) -> BTreeMap<&str, Timed<'_>> {
+    let mut best = BTreeMap::new();
+    for timed in in_order(outcomes, Stage::Perf) {
+        best.entry(timed.solver()).or_insert(timed);
+    }
+    best
+}
+
+/// The end of a group: who won.
+#[derive(Clone, Debug)]
+pub struct Decision<'a> {
+    /// Each solver once, fastest first: the winner for its own, and for any other the fastest of its params as the play-off
+    /// timed them. So what a database says of a solver's time, of its params and of the winner is of one candidate.
+    pub solvers: Vec<Timed<'a>>,
+    /// Index into `solvers`.
+    pub winner: usize,
+    /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
+    /// the winner was then chosen by default params, less workspace, then name, so that it is the same every time.
+    pub ties: usize,
+}
+
+impl Decision<'_> {
+    #[must_use]
+    pub fn winner(&self) -> Option<&Timed<'_>> {
+        self.solvers.get(self.winner)
+    }
+}
+
+/// What is known of the candidates of a group: what its outcomes say of them.
+#[must_use]
+pub fn description(outcomes: &[Outcome]) -> Description {
+    let mut all = Description::default();
+    outcomes.iter().for_each(|outcome| all.merge(&outcome.description));
+    all
+}
+
+/// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
+/// only. `None` while that stage has not ended or if nothing ran. Among ties one with its solver's default params comes first:
+/// what can not be told apart from it is no reason to leave it.
+#[must_use]
+pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
+    let mut timed = match session.method.find {
+        FindJobs::PlayOff if session.stages.contains(&Stage::Find) => {
+            let id = follow_ups(session, outcomes).first()?.id();
+            let find =
+                outcomes.iter().position(|outcome| outcome.job.stage == Stage::Find && outcome.job.id() == id)?;
+            ranked(outcomes.get(find..=find)?, Stage::Find)
+        }
+        FindJobs::PlayOff => fastest_of_each_solver(outcomes),
+        FindJobs::EachSolver | FindJobs::Planned => return fastest(session, outcomes),
+    };
+    let is_other = |timed: &Timed<'_>| {
+        let mut known =
+            outcomes.iter().filter_map(|outcome| outcome.description.solver(timed.solver())?.default.as_ref());
+        known.next() != Some(&timed.outcome.candidate.params)
+    };
+    let fastest = *timed.first()?;
+    let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
+    let best =
+        *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
+    let mut others = HashSet::from([best.solver()]);
+    timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
+    let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;
+    Some(Decision { ties: tied.len() - 1, winner, solvers: timed })
+}
+
+/// The best of each solver in the perf stage that was measured to the end, fastest first.
+fn fastest_of_each_solver(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
+    let mut best: Vec<_> = best_of_each_solver(outcomes).into_values().collect();
+    best.retain(|timed| !timed.timing.pruned);
+    best.sort_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
+    best
+}
+
+/// MIOpen takes the fastest of its find db, whatever the distance to the next: so that one has to be the winner.
+fn fastest<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
+    let mut solvers = if session.stages.contains(&Stage::Find) {
+        let following: HashSet<JobId> = follow_ups(session, outcomes).iter().map(Job::id).collect();
+        let tuned = best_of_each_solver(outcomes);
+        let counts = |outcome: &Outcome| {
+            let candidates = &outcome.job.candidates;
+            // One of params that were the best before more was tuned does not count any more.
+            following.contains(&outcome.job_id()) || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
+        };
+        let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find && counts(outcome));
+        finals.flat_map(|outcome| ranked(std::slice::from_ref(outcome), Stage::Find)).collect()
+    } else {
+        fastest_of_each_solver(outcomes)
+    };
+    solvers.sort_by(|a: &Timed<'_>, b| {
+        // As its find db holds them.
+        let time = |timed: &Timed<'_>| timed.timing.median_ms as f32;
+        time(a).total_cmp(&time(b)).then_with(|| a.solver().cmp(b.solver()))
+    });
+    let fastest = *solvers.first()?;
+    let ties = solvers.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
+    Some(Decision { solvers, winner: 0, ties })
+}

@@ -1,0 +1,81 @@
+//! What a session's results depend on is the same for all of them: the first worker pins what it is, the others must be that.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use lru::LruCache;
+
+use crate::session::SessionName;
+use crate::store::{Store, StoreError};
+
+/// Sessions whose pin is remembered.
+const SESSIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// What a worker pins sessions to.
+#[async_trait]
+pub trait Pin: Send + Sync {
+    /// What is pinned: `toolchain.cc`, `device.host`.
+    fn key(&self) -> String;
+
+    /// What this worker is.
+    fn value(&self) -> &str;
+
+    /// Pins `session` to this worker unless it is pinned to another one; returns what it is pinned to.
+    async fn pin(&self, store: &dyn Store, session: &SessionName) -> Result<String, StoreError> {
+        store.pin(session, &self.key(), self.value()).await
+    }
+}
+
+/// A key and a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainPin {
+    pub key: String,
+    pub value: String,
+}
+
+impl Pin for PlainPin {
+    fn key(&self) -> String {
+        self.key.clone()
+    }
+
+    fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+/// Which sessions take a worker, remembered.
+pub struct Pinned(Mutex<LruCache<(SessionName, String), bool>>);
+
+impl Default for Pinned {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(SESSIONS)))
+    }
+}
+
+impl Pinned {
+    /// Whether a worker that is what `pin` says may work for `session`. Says loudly if not, once for each session.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn allows(&self, store: &dyn Store, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
+        let key = (session.clone(), pin.key());
+        if let Some(allowed) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(*allowed);
+        }
+        let pinned = pin.pin(store, session).await?;
+        let allowed = pinned == pin.value();
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, allowed);
+        if !allowed && before.is_none() {
+            tracing::error!(
+                %session,
+                pin = pin.key(),
+                pinned,
+                this_worker = pin.value(),
+                "this worker is not what the session's results come from; its jobs are handed back. Run workers that are the \
+                 same for a session, or start a new session for this one"
+            );
+        }
+        Ok(allowed)
+    }
+}

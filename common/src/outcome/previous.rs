@@ -1,0 +1,52 @@
+//! What the release before this one wrote of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CandidateOutcome, DeviceState, Outcome, Timing};
+use crate::artifact::Built;
+use crate::artifact::previous::BuiltV2;
+use crate::candidate::Candidate;
+use crate::description::{Description, SolverInfo};
+use crate::failure::Attempt;
+use crate::job::Job;
+use crate::job::previous::JobV1;
+use crate::method::Method;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OutcomeV2 {
+    job: JobV1,
+    candidates: Vec<CandidateOutcomeV2>,
+    device: String,
+    device_state: DeviceState,
+    protocol: u16,
+    busy_ms: u64,
+    finished_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CandidateOutcomeV2 {
+    candidate: Candidate,
+    built: Option<BuiltV2>,
+    result: Attempt<Timing>,
+}
+
+/// What kernels of specs are it did not say: whoever exports asks the spec, while there are such outcomes.
+impl From<OutcomeV2> for Outcome {
+    fn from(old: OutcomeV2) -> Self {
+        let OutcomeV2 { job, candidates, device, device_state, protocol, busy_ms, finished_ms } = old;
+        let job = Job::from(job);
+        let mut solvers: Vec<SolverInfo> = Vec::new();
+        let candidates = candidates.into_iter().map(|CandidateOutcomeV2 { candidate, built, result }| {
+            solvers.extend(built.as_ref().and_then(|built| built.info(&candidate.solver)));
+            let built = built.map(Built::from);
+            CandidateOutcome { candidate, built, result }
+        });
+        let candidates = candidates.collect();
+        let description = if job.method == Method::KERNELS {
+            Description::default()
+        } else {
+            Description::of_tool(&job.method, solvers)
+        };
+        Self { job, task: None, description, candidates, device, device_state, protocol, busy_ms, finished_ms }
+    }
+}

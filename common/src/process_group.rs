@@ -1,0 +1,40 @@
+//! The process group of a child: ended as a whole, so that nothing that it started outlives it.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A process group that is killed when this is dropped, also if the future that has it is.
+#[derive(Debug)]
+pub struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    /// The group that the child of that number leads, which was started with `process_group(0)`. Nothing for one that has ended.
+    #[must_use]
+    pub fn of(child: Option<u32>) -> Self {
+        Self(child.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+    }
+
+    /// The number of its leader.
+    #[must_use]
+    pub fn leader(&self) -> Option<Pid> {
+        self.0
+    }
+
+    /// Kills whatever is in it.
+    pub fn kill(&self) {
+        if let Some(group) = self.0 {
+            // It may be gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// Kills nothing any more: its leader was waited for, so that its number may be another group's from now on.
+    pub fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,103 @@
+//! The next round of a search: what of a group is to be tried next becomes perf jobs, or its perf stage is over.
+//!
+//! Which round a group is at follows from its outcomes alone, and the ids of its jobs from what they are. So whoever is asked
+//! plans the same jobs again, and a worker that dies in between is repeated: what it planned and did not publish is published
+//! then.
+
+use std::sync::Arc;
+
+use bluefin_common::campaign::{self, AdvanceError, now_ms};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::job::{Job, JobId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::store::{JobState, Planned};
+use bluefin_spec::search::BATCH;
+
+use crate::error::Error;
+use crate::job::{Done, Jobs};
+use crate::toolchain::{Ask, Toolchain, session};
+
+impl Jobs {
+    /// Plans the next round of the search that `job` is of, or concludes the perf stage of its group.
+    pub(crate) async fn plan_round(&self, toolchain: &dyn Toolchain, job: &Job) -> Result<Done, Error> {
+        let session = session(&self.workshop, job).await?;
+        let Some(plan) = &session.search else { return Ok(Done::Skipped) };
+        if self.strategies.get(&plan.strategy).is_none() {
+            tracing::error!(
+                session = %session.name,
+                strategy = plan.strategy,
+                known = ?self.strategies.names(),
+                "search strategy is not known to this release; its rounds are handed back to workers that know it"
+            );
+            return Ok(Done::Newer);
+        }
+        let outcomes = self.outcomes(&session, job).await?;
+        if is_concluded(&outcomes) {
+            return Ok(Done::Skipped);
+        }
+        let (strategies, workshop) = (&self.strategies, &self.workshop);
+        let round = toolchain.next_round(Ask { job, plan, strategies, outcomes: &outcomes, workshop }).await?;
+        if round.is_empty() {
+            return self.conclude(&session, job, &outcomes).await;
+        }
+        self.publish_round(&jobs(job, &round)).await
+    }
+
+    /// The search of the group of `job` is given up: with what was tried the group goes on.
+    pub(crate) async fn give_up_search(&self, job: &Job) -> Result<(), Error> {
+        let session = session(&self.workshop, job).await?;
+        let outcomes = self.outcomes(&session, job).await?;
+        if is_concluded(&outcomes) {
+            return Ok(());
+        }
+        match self.conclude(&session, job, &outcomes).await? {
+            // Some of its round may be in no queue: nobody would ask again.
+            Done::Skipped => Err(Error::Exhausted { reason: "a round of the search is still open".to_string() }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn outcomes(&self, session: &Session, job: &Job) -> Result<Arc<[Outcome]>, Error> {
+        Ok(self.store().outcomes(&session.name, &[job.group()]).await?.into())
+    }
+
+    /// Nothing is left to try: what follows is published, unless jobs are open, after which it is asked again.
+    async fn conclude(&self, session: &Session, job: &Job, outcomes: &[Outcome]) -> Result<Done, Error> {
+        if self.store().open_jobs(&session.name, job.group()).await? > 0 {
+            return Ok(Done::Skipped);
+        }
+        campaign::conclude(self.store(), &*self.broker, session, job.group(), outcomes).await?;
+        Ok(Done::Passed)
+    }
+
+    /// Plans all of a round, so that its group is not done before all of it is, then publishes what is in no queue yet.
+    async fn publish_round(&self, round: &[Job]) -> Result<Done, Error> {
+        let Some(Job { session, .. }) = round.first() else { return Ok(Done::Skipped) };
+        let planned: Vec<Planned> = round.iter().map(Planned::of).collect();
+        let states = self.store().plan(session, &planned).await?;
+        let missing = round.iter().zip(&planned).zip(states).filter(|(_, state)| *state == JobState::Planned);
+        let mut published: Vec<JobId> = Vec::new();
+        for ((job, planned), _) in missing {
+            let (queue, body) = campaign::first_message(job, now_ms()).map_err(AdvanceError::from)?;
+            self.broker.publish(&queue, &planned.id.to_string(), body.into()).await?;
+            published.push(planned.id);
+        }
+        if published.is_empty() {
+            return Ok(Done::Skipped);
+        }
+        self.store().enqueued(session, &published).await?;
+        Ok(Done::Passed)
+    }
+}
+
+/// Once there is a find job the search is over.
+fn is_concluded(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find)
+}
+
+/// The perf jobs of a round of the group of `job`.
+fn jobs(job: &Job, round: &[Vec<Candidate>]) -> Vec<Job> {
+    let batches = round.iter().flat_map(|candidates| candidates.chunks(BATCH));
+    batches.map(|batch| Job { stage: Stage::Perf, candidates: batch.to_vec(), ..job.clone() }).collect()
+}

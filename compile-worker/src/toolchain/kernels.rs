@@ -1,0 +1,165 @@
+//! Kernel specs as a toolchain, over any [`Compiler`].
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bluefin_common::artifact::Built;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::delivery::pin::{Pin, PlainPin};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::job::Job;
+use bluefin_common::target::Target;
+use bluefin_common::task::{Task, TaskRef};
+use bluefin_spec::search::current_round;
+use bluefin_spec::{KernelSpec, Scope};
+use futures_util::stream::{self, StreamExt as _};
+
+use super::{Ask, Compiled, Compiler, Toolchain, Work};
+use crate::error::Error;
+use crate::specs::Loaded;
+use crate::unit::Unit;
+use crate::workshop::Workshop;
+
+/// Candidates of one job that are looked up at a time; the slots bound how many compile.
+const LOOKED_UP: usize = 32;
+
+/// Compiles jobs of kernel specs.
+pub struct Kernels {
+    compiler: Arc<dyn Compiler>,
+    pin: PlainPin,
+}
+
+impl Kernels {
+    #[must_use]
+    pub fn new(compiler: impl Compiler) -> Self {
+        let pin = PlainPin { key: format!("toolchain.{}", compiler.name()), value: compiler.identity().to_string() };
+        Self { compiler: Arc::new(compiler), pin }
+    }
+}
+
+#[async_trait]
+impl Toolchain for Kernels {
+    fn name(&self) -> &str {
+        self.compiler.name()
+    }
+
+    fn pin(&self) -> &dyn Pin {
+        &self.pin
+    }
+
+    async fn serves(&self, target: &Target) -> Result<bool, Error> {
+        Ok(self.compiler.serves(target.arch()))
+    }
+
+    fn only_waits(&self) -> bool {
+        self.compiler.only_waits()
+    }
+
+    async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
+        let Work { job, workshop } = work;
+        let loaded = workshop.specs().get(job.spec).await?;
+        let description = loaded.spec.describe(job);
+        let scope = match scope(&loaded.spec, job) {
+            Ok(scope) => scope,
+            Err(failure) => return Ok(Compiled::failed(job, description, &failure)),
+        };
+        let bench = Bench { compiler: &*self.compiler, workshop, loaded: &loaded, scope: &scope };
+        match bench.build_all(job).await? {
+            Ok((task, built)) => Ok(Compiled { task, description, built }),
+            Err(failure) => Ok(Compiled::failed(job, description, &failure)),
+        }
+    }
+
+    async fn next_round(&self, ask: Ask<'_>) -> Result<Vec<Vec<Candidate>>, Error> {
+        let Ask { job, plan, strategies, outcomes, workshop } = ask;
+        let loaded = workshop.specs().get(job.spec).await?;
+        let (job, plan, strategies, outcomes) = (job.clone(), plan.clone(), strategies.clone(), Arc::clone(outcomes));
+        // A large tuning space takes a while to walk through.
+        let round = tokio::task::spawn_blocking(move || {
+            let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
+            let Some(scope) = loaded.spec.scope(&job.problem, &job.target).map_err(failed)? else {
+                return Ok(Vec::new());
+            };
+            let Some(search) = strategies.get(&plan.strategy) else { return Ok(Vec::new()) };
+            current_round(search, &plan, (&loaded.spec, &scope), &outcomes).map_err(failed)
+        });
+        round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
+    }
+
+    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
+        Some(Arc::clone(&self.compiler))
+    }
+}
+
+/// Where the expressions of `spec` have values, or why it is not for the job.
+fn scope(spec: &KernelSpec, job: &Job) -> Attempt<Scope> {
+    match spec.scope(&job.problem, &job.target) {
+        Ok(Some(scope)) => Ok(scope),
+        Ok(None) => Err(invalid(format!("kernel spec {} is not for this problem on {}", spec.name, job.target))),
+        Err(error) => Err(invalid(error.to_string())),
+    }
+}
+
+/// One spec on one problem.
+struct Bench<'a> {
+    compiler: &'a dyn Compiler,
+    workshop: &'a Workshop,
+    loaded: &'a Loaded,
+    scope: &'a Scope,
+}
+
+impl Bench<'_> {
+    /// Builds the reference and all candidates. The inner error is one that all of them share; a task that nobody needs is
+    /// not stored.
+    async fn build_all(&self, job: &Job) -> Result<Attempt<(TaskRef, Vec<Attempt<Built>>)>, Error> {
+        let spec = &self.loaded.spec;
+        let (buffers, tolerance) = match spec.task_parts(self.scope) {
+            Ok(parts) => parts,
+            Err(error) => return Ok(Err(invalid(error.to_string()))),
+        };
+        // A source may not go together with the entries that check on the device; then the host checks.
+        let reference = match self.build(spec.reference(), true).await? {
+            Err(failure) if failure.kind == FailureKind::CompileError => self.build(spec.reference(), false).await?,
+            built => built,
+        };
+        let reference = match reference {
+            Ok(reference) => reference,
+            Err(failure) => {
+                let detail = format!("the reference {} failed: {}", spec.reference().solver, failure.detail);
+                return Ok(Err(Failure::new(failure.kind, detail)));
+            }
+        };
+        let all = stream::iter(job.candidates.iter().cloned()).map(|candidate| {
+            let waiting = self.workshop.waiting();
+            let built = self.build(candidate, false);
+            async move {
+                let built = built.await;
+                drop(waiting);
+                built
+            }
+        });
+        let all: Vec<_> = all.buffered(LOOKED_UP).collect().await;
+        let built = all.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let task = if built.iter().any(Result::is_ok) {
+            self.workshop.put_task(&Task { buffers, reference, tolerance }).await?
+        } else {
+            TaskRef::None
+        };
+        Ok(Ok((task, built)))
+    }
+
+    async fn build(&self, candidate: Candidate, with_checks: bool) -> Result<Attempt<Built>, Error> {
+        let build = match self.loaded.spec.build(&candidate, self.scope) {
+            Ok(build) => build,
+            Err(error) => return Ok(Err(invalid(error.to_string()))),
+        };
+        let (bundle, arch) = (Arc::clone(&self.loaded.bundle), self.scope.target().arch());
+        let unit = Unit::new(self.compiler, arch, bundle, &self.loaded.spec, build);
+        let unit = if with_checks { unit.with_checks(self.compiler) } else { unit };
+        self.workshop.compile(self.compiler, &unit).await
+    }
+}
+
+fn invalid(detail: String) -> Failure {
+    Failure::new(FailureKind::InvalidLaunch, detail)
+}

@@ -1,0 +1,193 @@
+//! Units: everything that one run of a compiler of kernel specs depends on.
+
+use std::sync::Arc;
+
+use bluefin_common::artifact::{Built, CodeObject, Launch};
+use bluefin_common::digest::{self, Digest};
+use bluefin_spec::{Build, Bundle, KernelSpec};
+
+use crate::shim;
+
+/// What goes before the source of a reference.
+const CHECKS: &str = include_str!("check.hip");
+
+/// What of a compiler shapes what it is given, and what becomes of it.
+pub trait Shapes: Send + Sync + 'static {
+    /// As specs name it.
+    fn name(&self) -> &'static str;
+
+    /// What shapes its output, without paths.
+    fn identity(&self) -> &str;
+
+    /// Whether launches are called through a generated unit.
+    fn needs_shim(&self) -> bool {
+        false
+    }
+
+    /// Whether it compiles the entries that check on the device.
+    fn takes_checks(&self) -> bool {
+        false
+    }
+}
+
+/// What is compiled of a candidate, and what becomes of it for one problem.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    arch: String,
+    pub(crate) bundle: Arc<Bundle>,
+    source: String,
+    flags: Vec<String>,
+    defines: Vec<(String, String)>,
+    /// The generated unit, for compilers that have one.
+    pub(crate) shim: Option<String>,
+    /// What a kernel db tells code objects of one source apart by.
+    options: String,
+    /// The compiler is told nothing of these but what is in the shim.
+    launches: Vec<Launch>,
+    workspace: u64,
+}
+
+/// What a command line of a compiler is made of. Source and output lie beside each other in its working folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    pub arch: &'a str,
+    /// Those of the spec, behind the compiler's own.
+    pub flags: &'a [String],
+    /// Macros, by name.
+    pub defines: &'a [(String, String)],
+    pub source: &'a str,
+    pub output: &'a str,
+}
+
+impl Unit {
+    /// What compiles a candidate of `spec`, of which `build` says how it is built for a problem.
+    #[must_use]
+    pub fn new(compiler: &dyn Shapes, arch: &str, bundle: Arc<Bundle>, spec: &KernelSpec, build: Build) -> Self {
+        let options = build.options();
+        let Build { defines, launches, workspace } = build;
+        let shim = compiler.needs_shim().then(|| shim::unit(&spec.source, &launches));
+        let (source, flags) = (spec.source.clone(), spec.flags.clone());
+        Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
+    }
+
+    /// The same with the entries by which an eval worker checks on the device, where the compiler takes them.
+    #[must_use]
+    pub fn with_checks(self, compiler: &dyn Shapes) -> Self {
+        if !compiler.takes_checks() {
+            return self;
+        }
+        let shim = Some(format!("{CHECKS}#include \"{}\"\n", self.source));
+        Self { shim, ..self }
+    }
+
+    /// Equal keys mean equal artifacts.
+    #[must_use]
+    pub fn key(&self, compiler: &dyn Shapes) -> Digest {
+        let mut parts: Vec<String> = vec![compiler.name().into(), compiler.identity().into(), self.arch.clone()];
+        // Lengths in front keep one list from running into the next.
+        parts.push(self.flags.len().to_string());
+        parts.extend(self.flags.iter().cloned());
+        parts.push(self.defines.len().to_string());
+        parts.extend(self.defines.iter().flat_map(|(name, value)| [name.clone(), value.clone()]));
+        parts.extend([self.source.clone(), self.shim.clone().unwrap_or_default()]);
+        let files = self.bundle.files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
+        Digest::of_parts(digest::COMPILE, parts.iter().map(String::as_bytes).chain(files))
+    }
+
+    /// What a command line that compiles it to `output` is made of.
+    pub(crate) fn input<'a>(&'a self, output: &'a str) -> Input<'a> {
+        let source = if self.shim.is_some() { shim::UNIT } else { &self.source };
+        Input { arch: &self.arch, flags: &self.flags, defines: &self.defines, source, output }
+    }
+
+    /// `compiled`, which the cache has for all problems and under whatever name it was compiled first, for this one.
+    pub(crate) fn complete(&self, compiled: Built) -> Built {
+        let named = |object| CodeObject { file: self.source.clone(), options: self.options.clone(), ..object };
+        Built {
+            objects: compiled.objects.into_iter().map(named).collect(),
+            launches: self.launches.clone(),
+            workspace: self.workspace,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bluefin_common::artifact::{Argument, ArtifactRef};
+
+    use super::*;
+    use crate::toolchain::{clang, noop};
+
+    const SPEC: &str = r#"
+name = "copy"
+problem = "kernel"
+toolchain = "clang"
+targets = ["gfx90a"]
+source = "copy.hip"
+flags = ["-ffast-math"]
+reference = "Copy"
+
+[sizes]
+n = 8
+
+[[buffer]]
+name = "out"
+type = "FP32"
+length = "n"
+role = "output"
+
+[tolerance.FP32]
+absolute = 0.0
+relative = 0.0
+
+[[solver]]
+name = "Copy"
+algorithm = "Direct"
+defines = { AB = 2, A = 1 }
+  [[solver.launch]]
+  entry = "copy"
+  arguments = ["out"]
+  grid = ["n"]
+  block = [64]
+"#;
+
+    fn unit(compiler: &dyn Shapes) -> Unit {
+        let files = BTreeMap::from([("copy.hip".to_string(), "// nothing\n".to_string())]);
+        let bundle = Bundle { toml: SPEC.to_string(), files };
+        let spec = KernelSpec::load(&bundle).unwrap();
+        let arguments = vec![Argument::Buffer(0)];
+        let launch = Launch { entry: "copy".to_string(), grid: [1; 3], block: [64, 1, 1], shared: 0, arguments };
+        let defines = [("A", "1"), ("AB", "2")].map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        let build = Build { defines, launches: vec![launch], workspace: 3 };
+        Unit::new(compiler, "gfx90a", Arc::new(bundle), &spec, build)
+    }
+
+    /// The artifacts of the releases before are found under these keys.
+    #[test]
+    fn keys_are_what_they_always_were() {
+        let clang = clang::Clang::named("clang++", "clang version 19.1.7");
+        let plain = unit(&clang);
+        assert_eq!(plain.key(&clang).to_string(), "e910825d60ffa9986b84d3f09f0548de57ceb1893447735a2b8d6f96c50cd634");
+        assert_eq!(
+            unit(&noop::Noop).key(&noop::Noop).to_string(),
+            "80ff56bfb0e287e58c0a827d755d4c985366ac42312907f3a1472b02e9d390e3"
+        );
+        let checked = plain.clone().with_checks(&clang);
+        assert_ne!(checked.key(&clang), plain.key(&clang));
+        assert!(checked.input("x").source != "copy.hip" && plain.input("x").source == "copy.hip");
+    }
+
+    #[test]
+    fn what_the_cache_has_is_completed_for_the_problem() {
+        let unit = unit(&noop::Noop);
+        let cached = CodeObject::plain(ArtifactRef::of(b"code"), "other.hip", " -DA=2");
+        let built = unit.complete(Built { objects: vec![cached], ..Built::default() });
+        assert_eq!((built.workspace, built.launches.len()), (3, 1));
+        let [object] = built.objects.as_slice() else { panic!("{built:?}") };
+        assert_eq!(object.artifact, ArtifactRef::of(b"code"));
+        // As kernel dbs sort them.
+        assert_eq!((object.file.as_str(), object.options.as_str()), ("copy.hip", " -DA=1 -DAB=2"));
+    }
+}

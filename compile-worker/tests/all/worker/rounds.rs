@@ -1,0 +1,361 @@
+//! A search in rounds, each planned by a worker from the outcomes of those before.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, MAX_ATTEMPTS};
+use bluefin_common::campaign::advance;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::decision::decide;
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, JobId, compile_queue};
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
+use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_common::wire;
+use bluefin_spec::search::{FixedOrder, Search, Space, Strategies, Tried, next_round};
+use bluefin_spec::{Bundle, SpecError};
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::fleet::{Fleet, PATIENCE, Worker, evals, fleet_of, next, noop};
+
+/// The last of the fixed order first.
+struct Backwards;
+
+impl Search for Backwards {
+    fn name(&self) -> &'static str {
+        "backwards"
+    }
+
+    fn next(&self, space: &Space<'_>, tried: &[Tried<'_>], n: usize) -> Result<Vec<Candidate>, SpecError> {
+        let mut all = space.first(usize::MAX)?.points;
+        all.retain(|candidate| tried.iter().all(|tried| tried.candidate != candidate));
+        all.reverse();
+        all.truncate(n);
+        Ok(all)
+    }
+}
+
+/// Two solvers, one of them with 32 candidates.
+fn small(bundle: &mut Bundle) {
+    noop(bundle);
+    for (from, to) in [
+        ("[4, 8, 16, 32, 64, 128, 256]", "[4, 8, 16, 32]"),
+        ("[64, 128, 256, 512, 1024, 2048, 4096]", "[64, 128, 256, 512]"),
+        ("values = [1, 2, 4, 8]", "values = [1, 2]"),
+    ] {
+        assert!(bundle.toml.contains(from));
+        bundle.toml = bundle.toml.replacen(from, to, 1);
+    }
+}
+
+fn plan(strategy: &str, candidates: u64) -> SearchPlan {
+    SearchPlan { strategy: strategy.to_string(), candidates }
+}
+
+async fn searching(search: Option<SearchPlan>) -> Fleet {
+    let plain = Session::of_kernels("test".parse().unwrap(), Target::Host, "", &Stage::ALL, 1);
+    fleet_of(EmbeddedBroker::new(), Session { search, ..plain }, small).await
+}
+
+fn knowing(fleet: &Fleet, broker: Arc<dyn Broker>) -> Worker {
+    fleet.worker_on(broker, |config| {
+        config.strategies = Strategies::default().with(Arc::new(Backwards));
+        config.patience = Duration::from_secs(5);
+    })
+}
+
+impl Fleet {
+    /// The perf jobs of these candidates.
+    fn jobs(&self, candidates: &[Vec<Candidate>]) -> Vec<Job> {
+        let any = self.job(64, 0);
+        let batches = candidates.iter().flat_map(|candidates| candidates.chunks(8));
+        batches.map(|batch| Job { candidates: batch.to_vec(), ..any.clone() }).collect()
+    }
+
+    /// The first round, as a producer plans it.
+    fn first_round(&self) -> Vec<Job> {
+        let scope = self.spec.scope(&self.job(64, 0).problem, &Target::Host).unwrap().unwrap();
+        let Some(plan) = &self.session.search else {
+            let all = |solver| self.spec.candidates(solver, &scope, usize::MAX).unwrap().points;
+            return self.jobs(&self.spec.solvers_for(&scope).unwrap().into_iter().map(all).collect::<Vec<_>>());
+        };
+        let search: &dyn Search = if plan.strategy == "fixed" { &FixedOrder } else { &Backwards };
+        self.jobs(&next_round(search, plan, (&self.spec, &scope), &[]).unwrap())
+    }
+
+    /// Asks for the next round of the group, as whoever finds it finished does.
+    async fn ask(&self) {
+        self.ask_of(self.job(64, 0)).await;
+    }
+
+    async fn ask_of(&self, job: Job) {
+        let (queue, id) = (job.compile_queue(), job.id().to_string());
+        let asked = CompileJob { job, enqueued_ms: 1, recompiles: 0, work: CompileWork::NextRound };
+        self.broker.publish(&queue, &id, wire::encode(&asked).unwrap().into()).await.unwrap();
+    }
+
+    /// Stores what a job comes to whose candidates take what follows from their params.
+    async fn evaluate(&self, eval: &EvalJob) {
+        let timed = |(candidate, built): (&Candidate, &Result<_, _>)| CandidateOutcome {
+            candidate: candidate.clone(),
+            built: built.as_ref().ok().cloned(),
+            result: Ok(Timing::single(milliseconds(candidate))),
+        };
+        let candidates = eval.job.candidates.iter().zip(&eval.built).map(timed).collect();
+        let outcome = Outcome::undone(&eval.job, eval.description.clone(), candidates, 1);
+        let stored = self.store.put_outcome(&Outcome { task: eval.task.digest(), ..outcome }).await.unwrap();
+        advance(&*self.store, &*self.broker, &eval.job, stored.open).await.unwrap();
+    }
+
+    /// Evaluates until nothing is left to do; all outcomes.
+    async fn finish(&self, evals: &mut Box<dyn Consumer>) -> Vec<Outcome> {
+        let started = Instant::now();
+        while !self.store.progress(&self.session.name).await.unwrap().is_complete() {
+            assert!(started.elapsed() < PATIENCE, "{:?}", self.store.progress(&self.session.name).await);
+            match tokio::time::timeout(Duration::from_millis(20), evals.next()).await {
+                Ok(delivery) => {
+                    let delivery = delivery.unwrap();
+                    let eval: EvalJob = wire::decode(&delivery.body).unwrap();
+                    self.evaluate(&eval).await;
+                    delivery.ack().await.unwrap();
+                }
+                // Somebody else is at work, or the end is not stored yet.
+                Err(_) => continue,
+            }
+        }
+        self.store.outcomes(&self.session.name, &[self.job(64, 0).group()]).await.unwrap()
+    }
+
+    async fn planned(&self) -> u64 {
+        self.store.progress(&self.session.name).await.unwrap().planned.values().sum()
+    }
+}
+
+/// Waits until `worker` has settled so many deliveries with `result`.
+async fn settled(worker: &Worker, result: &str, count: u32) {
+    let started = Instant::now();
+    while worker.settled(result) < f64::from(count) {
+        assert!(started.elapsed() < PATIENCE, "{result}: {}", worker.settled(result));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Another time for each candidate.
+fn milliseconds(candidate: &Candidate) -> f64 {
+    let [first, second, ..] = Digest::of(candidate.to_string().as_bytes()).0;
+    1.0 + f64::from(u16::from_le_bytes([first, second])) / 1000.0
+}
+
+fn perf(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
+    outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf)
+}
+
+#[tokio::test]
+async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner() {
+    let mut ends = Vec::new();
+    for search in [None, Some(plan("fixed", 100)), Some(plan("backwards", 100))] {
+        let fleet = searching(search).await;
+        let worker = knowing(&fleet, fleet.broker.clone());
+        for job in fleet.first_round() {
+            fleet.enqueue(&job).await;
+        }
+        let mut evals = fleet.consume(&evals()).await;
+        let outcomes = fleet.finish(&mut evals).await;
+        worker.stop().await;
+        let tried: Vec<&Candidate> = perf(&outcomes).flat_map(|outcome| &outcome.job.candidates).collect();
+        assert_eq!(tried.len(), 33, "none is tried twice");
+        let tried: BTreeSet<Candidate> = tried.into_iter().cloned().collect();
+        let winner = decide(&fleet.session, &outcomes).unwrap().winner().unwrap().outcome.candidate.clone();
+        ends.push((tried, winner));
+    }
+    assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn a_search_tries_as_many_as_it_may_and_what_comes_next_in_its_order() {
+    let fleet = searching(Some(plan("backwards", 12))).await;
+    let worker = knowing(&fleet, fleet.broker.clone());
+    for job in fleet.first_round() {
+        fleet.enqueue(&job).await;
+    }
+    let mut evals = fleet.consume(&evals()).await;
+    let outcomes = fleet.finish(&mut evals).await;
+    worker.stop().await;
+    let tiled = fleet.spec.solver("StencilTiled").unwrap();
+    let scope = fleet.spec.scope(&fleet.job(64, 0).problem, &Target::Host).unwrap().unwrap();
+    let mut expected = fleet.spec.candidates(tiled, &scope, usize::MAX).unwrap().points;
+    let last = expected.split_off(expected.len() - 12);
+    let tried = perf(&outcomes).flat_map(|outcome| &outcome.job.candidates).filter(|tried| tried.solver == tiled.name);
+    assert_eq!(tried.cloned().collect::<HashSet<_>>(), last.into_iter().collect());
+    let sizes: BTreeSet<usize> = perf(&outcomes).map(|outcome| outcome.job.candidates.len()).collect();
+    assert_eq!(sizes, [1, 4, 8].into(), "the reference, what was left, a full round");
+}
+
+/// Lets some messages into a queue, then hangs, as a worker does that is about to die.
+struct Dying {
+    broker: Arc<EmbeddedBroker>,
+    queue: String,
+    /// Messages that it still lets pass.
+    left: AtomicUsize,
+    /// The last one gets there, and nobody learns of it.
+    passes: bool,
+    hangs: Notify,
+}
+
+#[async_trait]
+impl Broker for Dying {
+    async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
+        self.broker.declare(queue).await
+    }
+
+    async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
+        if queue != self.queue {
+            return self.broker.publish(queue, message_id, body).await;
+        }
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 && (left > 1 || !self.passes) {
+            return self.broker.publish(queue, message_id, body).await;
+        }
+        if left > 0 {
+            self.broker.publish(queue, message_id, body).await?;
+        }
+        self.hangs.notify_one();
+        std::future::pending().await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
+        self.broker.publish_after(delay, queue, message_id, body).await
+    }
+
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
+        self.broker.consume(queue, prefetch).await
+    }
+
+    async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
+        self.broker.depth(queue).await
+    }
+
+    fn reconnects(&self) -> u64 {
+        0
+    }
+
+    async fn close(&self) {}
+}
+
+/// Two jobs are a round here. A worker dies with both planned and as many published; what was published may be done by then.
+#[tokio::test]
+async fn a_worker_that_dies_amid_a_round_leaves_it_to_the_next() {
+    for (published, passes) in [(0, false), (1, false), (2, true)] {
+        let fleet = searching(Some(plan("backwards", 8))).await;
+        let expected: BTreeSet<JobId> = fleet.first_round().iter().map(Job::id).collect();
+        assert_eq!(expected.len(), 2);
+        let dying = Arc::new(Dying {
+            broker: fleet.broker.clone(),
+            queue: compile_queue("noop"),
+            left: AtomicUsize::new(published),
+            passes,
+            hangs: Notify::new(),
+        });
+        let mut evals = fleet.consume(&evals()).await;
+        let first = knowing(&fleet, dying.clone());
+        fleet.ask().await;
+        tokio::time::timeout(PATIENCE, dying.hangs.notified()).await.expect("it comes to publishing");
+        assert_eq!(fleet.planned().await, 2, "planned before any is published");
+        if published > 0 {
+            // The group is not done with the first half of its round.
+            let eval = next::<EvalJob>(&mut evals).await;
+            fleet.evaluate(&eval).await;
+            assert!(expected.contains(&eval.job.id()));
+        }
+        first.task.abort();
+        assert!(first.task.await.unwrap_err().is_cancelled());
+
+        let second = knowing(&fleet, fleet.broker.clone());
+        let outcomes = fleet.finish(&mut evals).await;
+        let done: BTreeSet<JobId> = perf(&outcomes).map(Outcome::job_id).collect();
+        assert_eq!(done, expected, "{published} published");
+        assert_eq!(outcomes.len(), 3, "and the play-off");
+        // Whoever asks now learns that all is done.
+        fleet.ask().await;
+        settled(&second, "skipped", 1).await;
+        second.stop().await;
+        assert_eq!(fleet.planned().await, 3);
+        assert_eq!(fleet.broker.depth(DEAD_QUEUE).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_round_that_is_under_way_is_not_planned_again() {
+    let fleet = searching(Some(plan("backwards", 100))).await;
+    let worker = knowing(&fleet, fleet.broker.clone());
+    let mut evals = fleet.consume(&evals()).await;
+    fleet.ask().await;
+    let (first, second): (EvalJob, EvalJob) = (next(&mut evals).await, next(&mut evals).await);
+    settled(&worker, "done", 3).await;
+    fleet.evaluate(&first).await;
+    // Half of it has outcomes, from which another round would follow.
+    for asked in 1..=2 {
+        fleet.ask().await;
+        settled(&worker, "skipped", asked).await;
+    }
+    assert_eq!(fleet.planned().await, 2);
+    assert_eq!(fleet.broker.depth(&compile_queue("noop")).await.unwrap(), 0);
+    fleet.evaluate(&second).await;
+    let outcomes = fleet.finish(&mut evals).await;
+    assert_eq!(perf(&outcomes).flat_map(|outcome| &outcome.candidates).count(), 33);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_strategy_that_is_not_known_is_for_a_newer_worker() {
+    let fleet = searching(Some(plan("annealing", 8))).await;
+    let worker = knowing(&fleet, fleet.broker.clone());
+    fleet.ask().await;
+    settled(&worker, "handed_back", 1).await;
+    worker.stop().await;
+    assert_eq!(fleet.planned().await, 0);
+    assert_eq!(fleet.broker.depth(DEAD_QUEUE).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_search_that_can_not_go_on_ends_with_what_it_has() {
+    let fleet = searching(Some(plan("fixed", 100))).await;
+    let mut dead = fleet.consume(DEAD_QUEUE).await;
+    let mut evals = fleet.consume(&evals()).await;
+    // A spec that nobody stored; nothing was tried of it.
+    let lost = Job { spec: Digest::of(b"lost"), ..fleet.job(64, 0) };
+    let first = knowing(&fleet, fleet.broker.clone());
+    fleet.ask_of(lost.clone()).await;
+    assert_eq!(next::<CompileJob>(&mut dead).await.job, lost);
+    for job in fleet.first_round() {
+        fleet.enqueue(&job).await;
+    }
+    let (one, other): (EvalJob, EvalJob) = (next(&mut evals).await, next(&mut evals).await);
+    first.stop().await;
+    fleet.evaluate(&one).await;
+    fleet.evaluate(&other).await;
+    // The ask that follows was tried too often.
+    let mut compile = fleet.consume(&compile_queue("noop")).await;
+    let asked = tokio::time::timeout(PATIENCE, compile.next()).await.unwrap().unwrap();
+    asked.settle.republish(MAX_ATTEMPTS + 1, Duration::ZERO).await.unwrap();
+    compile.stop().await;
+    let second = knowing(&fleet, fleet.broker.clone());
+    assert_eq!(next::<CompileJob>(&mut dead).await.work, CompileWork::NextRound);
+    let outcomes = fleet.finish(&mut evals).await;
+    assert_eq!((perf(&outcomes).count(), outcomes.len()), (2, 3));
+    assert!(decide(&fleet.session, &outcomes).is_some());
+    second.stop().await;
+}

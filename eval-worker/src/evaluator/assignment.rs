@@ -1,0 +1,123 @@
+//! A job in the hands of an evaluator, and what its worker does for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::delivery::{OTHER_VERSION, Patience, Verdict};
+use bluefin_common::job::{EvalJob, Job};
+use bluefin_common::session::Session;
+use bluefin_common::store::{Store, StoreError};
+use bluefin_common::task::{Task, TaskRef};
+use bluefin_common::wire;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::artifacts::{Artifact, Artifacts};
+use super::stop::Stop;
+use super::tasks::Tasks;
+use crate::supervisor::Translators;
+use crate::timing::Limits;
+
+/// A job that is to be evaluated. It is for the target and a method of whoever has it, has something built for each of its
+/// candidates if its method compiles, and has no outcome yet.
+pub struct Assignment<'a> {
+    pub eval_job: &'a EvalJob,
+    /// What samples may take.
+    pub limits: &'a Limits,
+    pub store: &'a dyn Store,
+    /// With a store that is away.
+    pub patience: &'a Patience,
+    pub(crate) artifacts: &'a Artifacts,
+    pub(crate) tasks: &'a Tasks,
+    /// Held by the job that is at work.
+    pub(crate) turn: &'a Mutex<()>,
+    /// No job is begun any more.
+    pub(crate) draining: &'a CancellationToken,
+}
+
+impl Assignment<'_> {
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.eval_job.job
+    }
+
+    /// What the candidates are checked by.
+    ///
+    /// # Errors
+    /// Ends the way of a job that has none, or none that can be read.
+    pub async fn task(&self) -> Result<Arc<Task>, Stop> {
+        let digest = match &self.eval_job.task {
+            TaskRef::None => {
+                return Err(Stop::Bury("task: found none, expected one to check candidates by".to_string()));
+            }
+            TaskRef::Inline(task) => return Ok(Arc::new(Task::clone(task))),
+            TaskRef::Blob(digest) => *digest,
+        };
+        if let Some(task) = self.tasks.get(digest) {
+            return Ok(task);
+        }
+        let fetch = || async {
+            match self.store.blob(digest).await {
+                // It is made anew, and put in its place.
+                Err(StoreError::Tampered { .. }) => Ok(None),
+                found => found,
+            }
+        };
+        let found = self.patience.with("fetch task", fetch).await?;
+        match wire::decode(&found.ok_or(Stop::SendBack)?) {
+            Ok(task) => Ok(self.tasks.put(digest, task)),
+            Err(error) if error.is_of_another_version() => {
+                tracing::error!(task = %digest.short(), %error, "handed back to workers of that version");
+                Err(Verdict::HandBack(OTHER_VERSION).into())
+            }
+            Err(error) => Err(Stop::Bury(error.to_string())),
+        }
+    }
+
+    /// The session that the job is of.
+    ///
+    /// # Errors
+    /// Ends the way of a job whose session is gone.
+    pub async fn session(&self) -> Result<Session, Stop> {
+        let name = &self.job().session;
+        let found = self.patience.with("read session", || self.store.session(name)).await?;
+        found.ok_or_else(|| Verdict::Dead(format!("session {name}: not in the store")).into())
+    }
+
+    /// An artifact, from memory if it was needed before. `translators`: those that make of it what is loaded in its place, if
+    /// there are any.
+    ///
+    /// # Errors
+    /// Ends the way of a job whose artifact is gone.
+    pub async fn artifact(&self, artifact: ArtifactRef, translators: Option<&Translators>) -> Result<Artifact, Stop> {
+        let get = || self.artifacts.get(self.store, artifact, translators);
+        self.patience.with("fetch artifact", get).await?.ok_or(Stop::SendBack)
+    }
+
+    /// Makes the bytes of an artifact last.
+    ///
+    /// # Errors
+    /// If the store is away for too long.
+    pub async fn keep(&self, bytes: &[u8]) -> Result<(), Stop> {
+        self.patience.with("keep artifact", || self.store.put_blob(bytes)).await?;
+        Ok(())
+    }
+
+    /// Does `work` while the device is this job's alone; what came of it and how long it took.
+    ///
+    /// # Errors
+    /// Ends the way of the job if the worker drains before the work is begun, or its grace period ends while it is done.
+    pub async fn alone<T>(&self, work: impl Future<Output = T>) -> Result<(T, Duration), Stop> {
+        let _turn = tokio::select! {
+            biased;
+            () = self.draining.cancelled() => return Err(Stop::drained()),
+            turn = self.turn.lock() => turn,
+        };
+        let began = Instant::now();
+        tokio::select! {
+            result = work => Ok((result, began.elapsed())),
+            () = self.patience.expired.cancelled() => Err(Stop::drained()),
+        }
+    }
+}

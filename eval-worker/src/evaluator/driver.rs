@@ -1,0 +1,109 @@
+//! Evaluation by MIOpenDriver: it finds, tunes and compiles, and what it wrote is the outcome.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use bluefin_common::artifact::Built;
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, Timing};
+use bluefin_miopen::driver::{Found, Harvest, arguments, harvest, instruct};
+use bluefin_miopen::fin::Trouble;
+use bluefin_miopen::process;
+use bluefin_miopen::process::Run;
+use bluefin_miopen::{ANY_SOLVER, solver};
+
+use super::Evaluated;
+use super::miopen::{MiopenTool, ToolJob, candidate};
+use super::stop::Stop;
+
+/// A MIOpenDriver that was found.
+pub(super) struct Driver {
+    pub(super) program: PathBuf,
+    /// Stands in front of the program; may be empty.
+    pub(super) launcher: Vec<OsString>,
+}
+
+#[async_trait]
+impl MiopenTool for Driver {
+    fn method(&self) -> Method {
+        Method::MIOPENDRIVER
+    }
+
+    /// Runs MIOpenDriver for the problem of a job; an outcome for each solver that it found, and for each that was asked for
+    /// and not found.
+    async fn evaluate(&self, tool_job: &ToolJob<'_>) -> Result<Evaluated, Stop> {
+        let job = tool_job.job();
+        let mut evaluated = Evaluated::default();
+        let arguments = match arguments(&job.problem) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                let failure = Failure::new(FailureKind::NotApplicable, error.to_string());
+                evaluated.candidates = CandidateOutcome::all_failed(job, &failure);
+                return Ok(evaluated);
+            }
+        };
+        let mut place = tool_job.place()?;
+        let named: Vec<&str> =
+            job.candidates.iter().map(|asked| asked.solver.as_str()).filter(|name| *name != ANY_SOLVER).collect();
+        instruct(&mut place, &tool_job.session.environment, &named);
+        let run = Run {
+            command: self.launcher.iter().cloned().chain([self.program.clone().into()]).chain(arguments).collect(),
+            environment: place.environment(),
+            folder: place.path().to_path_buf(),
+            output: None,
+        };
+        let (ran, busy) = tool_job.alone(process::run(&run, &tool_job.watch)).await?;
+        evaluated.busy = busy;
+        let trouble = match &ran {
+            Ok(ran) => Trouble::of_end(ran, &tool_job.watch),
+            Err(error) => Some(Trouble::not_started(&self.program.display().to_string(), error)),
+        };
+        if let Some(trouble) = trouble {
+            let failure = tool_job.failure(trouble).await?;
+            evaluated.candidates = CandidateOutcome::all_failed(job, &failure);
+            return Ok(evaluated);
+        }
+        let (problem, arch) = (job.problem.clone(), job.target.arch().to_string());
+        let harvested = tokio::task::spawn_blocking(move || harvest(&place, &problem, &arch)).await;
+        let Harvest { found, kernels } = match harvested.map_err(Stop::retry)? {
+            Ok(harvest) => harvest,
+            Err(failure) => {
+                evaluated.candidates = CandidateOutcome::all_failed(job, &failure);
+                return Ok(evaluated);
+            }
+        };
+        for (_, stream) in &kernels {
+            tool_job.assignment.keep(stream).await?;
+        }
+        evaluated.solvers = found.iter().map(|found| found.info.clone()).collect();
+        let mut candidates: Vec<CandidateOutcome> = found.into_iter().map(outcome).collect();
+        // The kernel cache does not say whose its kernels are: they go with the winner, whom they are kept for.
+        let winner = candidates.iter_mut().find(|candidate| candidate.result.is_ok());
+        if let Some(built) = winner.and_then(|winner| winner.built.as_mut()) {
+            built.objects = kernels.into_iter().map(|(object, _)| object).collect();
+        }
+        for asked in job.candidates.iter().filter(|asked| asked.solver != ANY_SOLVER) {
+            let wanted = solver::spelling(&asked.solver);
+            if !candidates.iter().any(|found| solver::spelling(&found.candidate.solver) == wanted) {
+                let failure = Failure::new(FailureKind::NoResult, "MIOpen's find db has no entry for it");
+                candidates.push(CandidateOutcome { candidate: asked.clone(), built: None, result: Err(failure) });
+            }
+        }
+        evaluated.candidates = candidates;
+        Ok(evaluated)
+    }
+}
+
+fn outcome(found: Found) -> CandidateOutcome {
+    let time = found.time_ms;
+    let result = if time.is_finite() && time > 0.0 {
+        Ok(Timing::single(time))
+    } else {
+        Err(Failure::new(FailureKind::InvalidTime, format!("time: found {time} ms, expected more than 0")))
+    };
+    let candidate = candidate(&found.solver, &found.params);
+    let built = Built { workspace: found.workspace, ..Built::default() };
+    CandidateOutcome { candidate, built: Some(built), result }
+}

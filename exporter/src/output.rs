@@ -1,0 +1,105 @@
+//! Where formats write to: files that appear together when all are written, each with its number of records.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use bluefin_common::files::FileSet;
+use bluefin_common::session::Session;
+use bluefin_common::store::Store;
+use bluefin_miopen::db::WriteError;
+use serde::Serialize;
+
+use crate::error::ExportError;
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExportedFile {
+    pub path: PathBuf,
+    /// Keys of a find db, rows of the others, problems of `winners.json`.
+    pub records: u64,
+    pub bytes: u64,
+}
+
+/// Where a format writes its files, and what it may need for them.
+pub struct Output<'a> {
+    /// Where code objects are.
+    pub store: &'a dyn Store,
+    pub session: &'a Session,
+    /// What the names of databases begin with.
+    pub base: &'a str,
+    /// Solvers kept for each find-db key; `None`: all.
+    pub top: Option<usize>,
+    /// What was to be written and could not be, for people; told in this order.
+    pub warnings: Vec<String>,
+    files: FileSet,
+    /// Of each of `files`.
+    records: Vec<u64>,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(
+        store: &'a dyn Store,
+        session: &'a Session,
+        base: &'a str,
+        top: Option<usize>,
+        files: FileSet,
+    ) -> Self {
+        Self { store, session, base, top, warnings: Vec::new(), files, records: Vec::new() }
+    }
+
+    /// Makes the file `name`: `fill` gets the path of an empty one that will be there, and returns its number of records.
+    ///
+    /// # Errors
+    /// If it can not be made, or `fill` fails.
+    pub async fn file<F>(&mut self, name: &str, fill: impl FnOnce(PathBuf) -> F) -> Result<(), ExportError>
+    where
+        F: Future<Output = Result<u64, ExportError>>,
+    {
+        let path = self.files.add(name)?;
+        self.records.push(fill(path).await?);
+        Ok(())
+    }
+
+    /// Makes the file `name`, as [`Self::file`] does, on a thread that may wait for the disk.
+    ///
+    /// # Errors
+    /// If it can not be made, or `fill` fails.
+    pub async fn blocking<E: Into<WriteError> + Send + 'static>(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> Result<u64, E> + Send + 'static,
+    ) -> Result<(), ExportError> {
+        let fill = async |path: PathBuf| {
+            let fill = move || fill(&path).map_err(ExportError::at(&path));
+            tokio::task::spawn_blocking(fill).await?
+        };
+        self.file(name, fill).await
+    }
+
+    /// Makes the text file `name`: `write` returns its number of records.
+    ///
+    /// # Errors
+    /// If it can not be made, or `write` fails.
+    pub async fn text<E: Into<WriteError> + Send + 'static>(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<std::fs::File>) -> Result<u64, E> + Send + 'static,
+    ) -> Result<(), ExportError> {
+        let fill = move |path: &Path| -> Result<u64, WriteError> {
+            let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+            let records = write(&mut out).map_err(Into::into)?;
+            out.flush()?;
+            Ok(records)
+        };
+        self.blocking(name, fill).await
+    }
+
+    /// Puts all files in place.
+    pub(crate) async fn commit(self) -> Result<(Vec<ExportedFile>, Vec<String>), ExportError> {
+        let (files, warnings) = (self.files, self.warnings);
+        let paths = tokio::task::spawn_blocking(move || files.commit()).await??;
+        let named = paths.into_iter().zip(self.records);
+        Ok((named.map(|((path, bytes), records)| ExportedFile { path, records, bytes }).collect(), warnings))
+    }
+}

@@ -1,0 +1,85 @@
+//! How many candidates are tried.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How many candidates of each tunable solver are tried for each problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandidateBudget {
+    /// At most this many, the solver's default among them.
+    Candidates(usize),
+    /// The whole space.
+    All,
+}
+
+impl Default for CandidateBudget {
+    fn default() -> Self {
+        Self::NORMAL
+    }
+}
+
+impl CandidateBudget {
+    pub const QUICK: Self = Self::Candidates(8);
+    pub const NORMAL: Self = Self::Candidates(16);
+    pub const THOROUGH: Self = Self::Candidates(64);
+
+    pub(super) fn limit(self) -> usize {
+        match self {
+            Self::Candidates(limit) => limit,
+            Self::All => usize::MAX,
+        }
+    }
+}
+
+impl fmt::Display for CandidateBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::QUICK => f.write_str("quick"),
+            Self::NORMAL => f.write_str("normal"),
+            Self::THOROUGH => f.write_str("thorough"),
+            Self::Candidates(limit) => write!(f, "{limit}"),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+/// A text that is no budget.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "budget: found {found:?}, expected quick (8), normal (16), thorough (64), all, or a number of candidates per solver"
+)]
+pub struct InvalidBudget {
+    found: String,
+}
+
+impl FromStr for CandidateBudget {
+    type Err = InvalidBudget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "quick" => Ok(Self::QUICK),
+            "normal" => Ok(Self::NORMAL),
+            "thorough" => Ok(Self::THOROUGH),
+            "all" => Ok(Self::All),
+            number => match number.parse() {
+                Ok(limit) if limit > 0 => Ok(Self::Candidates(limit)),
+                _ => Err(InvalidBudget { found: text.chars().take(80).collect() }),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_parse_and_print() {
+        for text in ["quick", "normal", "thorough", "all", "5"] {
+            assert_eq!(text.parse::<CandidateBudget>().unwrap().to_string(), text);
+        }
+        for text in ["", "0", "-1", "some"] {
+            assert!(text.parse::<CandidateBudget>().is_err());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Sessions of kernel specs: which specs apply, which candidates are tried, how they are batched.
+
+use async_trait::async_trait;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::job::{Job, JobId, group_id};
+use bluefin_common::method::Method;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_miopen::driver::FIND_ENFORCE;
+use bluefin_spec::search::{BATCH, Search, Strategies, next_round};
+use bluefin_spec::{Misfit, Scope, SpecError};
+
+use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
+use crate::PlanError;
+use crate::specs::LoadedSpec;
+
+/// Most specs, and most characters, of the reason why a problem has no candidate.
+const MAX_SPECS: usize = 3;
+const MAX_REASON: usize = 600;
+
+/// Plans sessions of kernel specs.
+pub struct Kernels {
+    method: Method,
+    strategies: Strategies,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self::new(Strategies::default())
+    }
+}
+
+impl Kernels {
+    /// A planner whose sessions may search by one of `strategies`.
+    #[must_use]
+    pub fn new(strategies: Strategies) -> Self {
+        Self { method: Method::KERNELS, strategies }
+    }
+
+    /// The same for another method whose toolchains compile kernel specs.
+    #[must_use]
+    pub fn of(method: Method, strategies: Strategies) -> Self {
+        Self { method, strategies }
+    }
+
+    fn strategy(&self, plan: &SearchPlan) -> Result<&dyn Search, PlanError> {
+        self.strategies.get(&plan.strategy).ok_or_else(|| PlanError::NoStrategy {
+            found: plan.strategy.chars().take(64).collect(),
+            expected: self.strategies.names().join(", "),
+        })
+    }
+}
+
+#[async_trait]
+impl Planner for Kernels {
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn tunes(&self) -> &'static str {
+        "kernel specs"
+    }
+
+    fn takes_specs(&self) -> bool {
+        true
+    }
+
+    fn check(&self, session: &Session) -> Result<(), PlanError> {
+        let (fin, driver) = (Method::FIN, Method::MIOPENDRIVER);
+        if session.environment.contains_key(FIND_ENFORCE) {
+            return Err(PlanError::Usage(format!("--exhaustive is for --tuner {driver}")));
+        }
+        if !session.environment.is_empty() {
+            return Err(PlanError::Usage(format!(
+                "--find-mode and --blacklist are for MIOpen's solvers: --tuner {fin} or {driver}"
+            )));
+        }
+        needs_perf(&session.stages)
+    }
+
+    async fn begin<'a>(
+        &'a self,
+        store: &'a dyn Store,
+        session: &Session,
+        asked: &'a Asked,
+    ) -> Result<Box<dyn Planning + 'a>, PlanError> {
+        let Asked { specs, choice, .. } = asked;
+        if !choice.is_empty() {
+            return Err(PlanError::Usage(format!(
+                "--solver, --algorithm, --tunable and --dynamic-only choose among MIOpen's solvers; session {} is none of \
+                 those: make it with bluefin session new",
+                session.name
+            )));
+        }
+        if !asked.stages.is_empty() {
+            needs_perf(&asked.stages)?;
+        }
+        if specs.of(self.method).next().is_none() {
+            return Err(PlanError::NoSpec(session.target.clone()));
+        }
+        if let Some(target) = asked.target.as_ref().filter(|target| **target != session.target) {
+            return Err(PlanError::differs(session, "target", &session.target, target));
+        }
+        if !asked.stages.is_empty() && asked.stages != session.stages {
+            let text = |stages: &[Stage]| format!("{stages:?}");
+            return Err(PlanError::differs(session, "stages", text(&session.stages), text(&asked.stages)));
+        }
+        let search = match &session.search {
+            Some(plan) => Some((self.strategy(plan)?, plan.clone())),
+            None => None,
+        };
+        for loaded in specs.of(self.method) {
+            store.put_blob(&loaded.bundle.encode()?).await?;
+        }
+        Ok(Box::new(OfSpecs { store, session: session.clone(), method: self.method, asked, search }))
+    }
+}
+
+fn needs_perf(stages: &[Stage]) -> Result<(), PlanError> {
+    if stages.contains(&Stage::Perf) {
+        return Ok(());
+    }
+    Err(PlanError::Usage("--stage find needs perf: its candidates are the best of the perf stage".to_string()))
+}
+
+/// A session of kernel specs that is being planned.
+struct OfSpecs<'a> {
+    store: &'a dyn Store,
+    session: Session,
+    method: Method,
+    asked: &'a Asked,
+    /// In a session that searches.
+    search: Option<(&'a dyn Search, SearchPlan)>,
+}
+
+#[async_trait]
+impl Planning for OfSpecs<'_> {
+    fn selects(&self) -> Selects {
+        let within = match &self.search {
+            None => format!("at budget {}", self.asked.budget),
+            Some((search, plan)) => {
+                format!("so far, of at most {} for each solver by the strategy {}", plan.candidates, search.name())
+            }
+        };
+        Selects::Candidates { within }
+    }
+
+    async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
+        let mut plans = Vec::with_capacity(problems.len());
+        for problem in problems {
+            let groups = match &self.search {
+                None => plan_problem(&self.session, problem, self.specs(), self.asked.budget)?,
+                Some((search, plan)) => self.searched(problem, *search, plan).await?,
+            };
+            plans.push(match groups {
+                none if none.is_empty() => {
+                    let specs = self.specs().chain(&self.asked.specs.elsewhere);
+                    ProblemPlan::Unsolved(why_unsolved(problem, &self.session.target, specs)?)
+                }
+                groups => ProblemPlan::Jobs(groups),
+            });
+        }
+        Ok(plans)
+    }
+}
+
+impl OfSpecs<'_> {
+    fn specs(&self) -> impl Iterator<Item = &LoadedSpec> {
+        self.asked.specs.of(self.method)
+    }
+
+    /// The rounds of `problem` that its outcomes call for. Workers plan all but the first; whoever plans the session again
+    /// must know of them, as it may be to publish them once more.
+    async fn searched(
+        &self,
+        problem: &Problem,
+        search: &dyn Search,
+        plan: &SearchPlan,
+    ) -> Result<Vec<PlannedGroup>, PlanError> {
+        let mut groups = Vec::new();
+        for loaded in self.specs() {
+            let wrong = |source| of_problem(problem, source);
+            let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
+            let outcomes = self.store.outcomes(&self.session.name, &[group_id(problem, loaded.digest)]).await?;
+            let way = Rounds { session: &self.session, problem, loaded, scope: &scope, search, plan };
+            groups.push(way.plan(&outcomes).map_err(wrong)?);
+        }
+        groups.retain(|group| !group.jobs.is_empty());
+        Ok(groups)
+    }
+}
+
+/// A search for one problem with one spec.
+struct Rounds<'a> {
+    session: &'a Session,
+    problem: &'a Problem,
+    loaded: &'a LoadedSpec,
+    scope: &'a Scope,
+    search: &'a dyn Search,
+    plan: &'a SearchPlan,
+}
+
+impl Rounds<'_> {
+    /// Round after round, each as it followed from those before it, up to the first that is not done.
+    fn plan(&self, outcomes: &[Outcome]) -> Result<PlannedGroup, SpecError> {
+        let Self { session, problem, loaded, scope, search, plan } = *self;
+        let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
+        for solver in loaded.spec.solvers_for(scope)? {
+            group.valid += loaded.spec.candidates(solver, scope, 0)?.valid;
+        }
+        let mut before: Vec<Outcome> = Vec::new();
+        loop {
+            let round = next_round(search, plan, (&loaded.spec, scope), &before)?;
+            let batches = round.iter().flat_map(|candidates| candidates.chunks(BATCH));
+            let jobs: Vec<Job> = batches.map(|batch| job(session, problem, loaded, batch.to_vec())).collect();
+            let ids: Vec<JobId> = jobs.iter().map(Job::id).collect();
+            let done: Vec<&Outcome> = outcomes.iter().filter(|outcome| ids.contains(&outcome.job_id())).collect();
+            let is_last = jobs.is_empty() || done.len() < jobs.len();
+            before.extend(done.into_iter().cloned());
+            group.chosen += jobs.iter().map(|job| job.candidates.len() as u64).sum::<u64>();
+            group.jobs.extend(jobs);
+            if is_last {
+                return Ok(group);
+            }
+        }
+    }
+}
+
+/// Plans the perf jobs of `problem` for every spec that applies to it. Empty: no solver applies.
+///
+/// # Errors
+/// If an expression of a spec fails for this problem.
+pub fn plan_problem<'a>(
+    session: &Session,
+    problem: &Problem,
+    specs: impl IntoIterator<Item = &'a LoadedSpec>,
+    budget: CandidateBudget,
+) -> Result<Vec<PlannedGroup>, PlanError> {
+    let mut groups = Vec::new();
+    for loaded in specs {
+        let group = plan_group(session, problem, loaded, budget).map_err(|source| of_problem(problem, source))?;
+        groups.extend(group.filter(|group| !group.jobs.is_empty()));
+    }
+    Ok(groups)
+}
+
+fn of_problem(problem: &Problem, source: SpecError) -> PlanError {
+    PlanError::Problem { problem: problem.to_string(), source: source.into() }
+}
+
+/// Why [`plan_problem`] plans nothing for `problem`, in one line: what is in the way of the specs that are for problems like
+/// it, the nearest first. Specs that are for other architectures are told of where there is none for `target`.
+///
+/// # Errors
+/// If an expression of a spec fails for this problem.
+fn why_unsolved<'a>(
+    problem: &Problem,
+    target: &Target,
+    specs: impl IntoIterator<Item = &'a LoadedSpec>,
+) -> Result<String, PlanError> {
+    let mut misfits = Vec::new();
+    for LoadedSpec { spec, .. } in specs {
+        let misfit = spec.misfit(problem, target).map_err(|source| of_problem(problem, source))?;
+        misfits.extend(misfit.filter(|misfit| *misfit != Misfit::Problem).map(|misfit| (&spec.name, misfit)));
+    }
+    if misfits.iter().any(|(_, misfit)| !matches!(misfit, Misfit::Target { .. })) {
+        misfits.retain(|(_, misfit)| !matches!(misfit, Misfit::Target { .. }));
+    }
+    misfits.sort_by_key(|(_, misfit)| misfit.distance());
+    let told: Vec<String> = misfits.iter().take(MAX_SPECS).map(|(name, misfit)| format!("{name} {misfit}")).collect();
+    let mut reason = match problem {
+        _ if !told.is_empty() => told.join("; "),
+        Problem::Kernel(kernel) => {
+            let sizes: Vec<&str> = kernel.sizes.keys().map(String::as_str).collect();
+            format!("no kernel spec is named {} and has the sizes {}", kernel.kernel, sizes.join(" "))
+        }
+        Problem::Conv(_) => "no kernel spec is for convolutions".to_string(),
+        Problem::Gemm(_) => "no kernel spec is for matrix products".to_string(),
+        Problem::BatchNorm(_) => "no kernel spec is for batch norms".to_string(),
+    };
+    if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    match misfits.len().saturating_sub(MAX_SPECS) {
+        0 => {}
+        more => reason.push_str(&format!("; and {more} more specs do not apply")),
+    }
+    Ok(reason)
+}
+
+fn plan_group(
+    session: &Session,
+    problem: &Problem,
+    loaded: &LoadedSpec,
+    budget: CandidateBudget,
+) -> Result<Option<PlannedGroup>, SpecError> {
+    let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
+    let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
+    for solver in loaded.spec.solvers_for(&scope)? {
+        let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
+        group.valid += candidates.valid;
+        group.chosen += candidates.points.len() as u64;
+        group.jobs.extend(candidates.points.chunks(BATCH).map(|batch| job(session, problem, loaded, batch.to_vec())));
+    }
+    Ok(Some(group))
+}
+
+fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Vec<Candidate>) -> Job {
+    Job {
+        session: session.name.clone(),
+        stage: Stage::Perf,
+        target: session.target.clone(),
+        problem: problem.clone(),
+        method: session.method,
+        spec: loaded.digest,
+        toolchain: loaded.spec.toolchain.to_string(),
+        candidates,
+    }
+}

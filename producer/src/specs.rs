@@ -1,0 +1,67 @@
+//! Kernel specs, ready to plan with.
+
+use bluefin_common::digest::Digest;
+use bluefin_common::method::Method;
+use bluefin_common::target::Target;
+use bluefin_spec::{Bundle, KernelSpec};
+
+use crate::PlanError;
+
+/// A spec ready to plan with.
+pub struct LoadedSpec {
+    pub bundle: Bundle,
+    pub digest: Digest,
+    pub spec: KernelSpec,
+}
+
+impl LoadedSpec {
+    /// Loads and checks `bundle`.
+    ///
+    /// # Errors
+    /// What is wrong with the spec, and where.
+    pub fn load(bundle: Bundle) -> Result<Self, PlanError> {
+        let spec = KernelSpec::load(&bundle)?;
+        Ok(Self { digest: bundle.digest()?, spec, bundle })
+    }
+
+    /// The specs that bluefin ships.
+    ///
+    /// # Errors
+    /// Never for a released binary; a test loads them all.
+    pub fn shipped() -> Result<Vec<Self>, PlanError> {
+        Bundle::shipped().into_iter().map(Self::load).collect()
+    }
+}
+
+/// The specs that a session is planned with.
+#[derive(Default)]
+pub struct Specs {
+    /// Those for its target.
+    pub here: Vec<LoadedSpec>,
+    /// Those for others, which are told of where none is for the target.
+    pub elsewhere: Vec<LoadedSpec>,
+}
+
+impl Specs {
+    /// Sorts `all` by whether they are for `target`.
+    #[must_use]
+    pub fn for_target(all: Vec<LoadedSpec>, target: &Target) -> Self {
+        let is_here = |spec: &LoadedSpec| spec.spec.targets.iter().any(|arch| arch == target.arch());
+        let (here, elsewhere) = all.into_iter().partition(is_here);
+        Self { here, elsewhere }
+    }
+
+    /// Those for its target whose jobs are of `method`.
+    pub(crate) fn of(&self, method: Method) -> impl Iterator<Item = &LoadedSpec> {
+        self.here.iter().filter(move |loaded| loaded.spec.method() == method)
+    }
+
+    /// The toolchains that those for its target need, each once.
+    #[must_use]
+    pub fn toolchains(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.here.iter().map(|loaded| loaded.spec.toolchain.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}

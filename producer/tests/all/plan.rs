@@ -1,0 +1,244 @@
+//! Planning and enqueueing from the outside: planners of one's own, and sessions that search.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::broker::Broker;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::description::Description;
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{CompileJob, CompileWork, Job};
+use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_common::wire;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
+use bluefin_producer::plan::{Asked, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects};
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_producer::{Metrics, PlanError, driver};
+use bluefin_spec::search::BATCH;
+
+/// An in-process queue and store.
+struct Ground {
+    store: SqliteStore,
+    broker: EmbeddedBroker,
+    metrics: Metrics,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+        Self { store: SqliteStore::in_memory().unwrap(), broker: EmbeddedBroker::new(), metrics }
+    }
+
+    async fn enqueue(&self, planners: &Planners, session: &Session, asked: &Asked, publish: Publish) -> Plan {
+        let planning = planners.begin(&self.store, session, asked).await.unwrap();
+        let ways = Ways { store: &self.store, broker: &self.broker, metrics: &self.metrics, publish };
+        enqueue(&ways, session, &*planning, problems()).await.unwrap()
+    }
+
+    /// Takes what waits in `queue`.
+    async fn take(&self, queue: &str) -> Vec<CompileJob> {
+        let mut taken = Vec::new();
+        let waiting = self.broker.depth(queue).await.unwrap();
+        let mut consumer = self.broker.consume(queue, 100).await.unwrap();
+        for _ in 0..waiting {
+            let delivery = consumer.next().await.unwrap();
+            taken.push(wire::decode(&delivery.body).unwrap());
+            delivery.ack().await.unwrap();
+        }
+        consumer.stop().await;
+        taken
+    }
+}
+
+fn problems() -> Vec<Problem> {
+    driver::parse("gemm -m 64 -n 64 -k 64", None).unwrap()
+}
+
+fn session(name: &str, target: Target) -> Session {
+    Session::of_kernels(name.parse().unwrap(), target, "", &Stage::ALL, 1)
+}
+
+static TOY: MethodInfo = MethodInfo {
+    name: "toy",
+    about: "nothing",
+    toolchains: &["toy"],
+    evaluated_by: EvaluatedBy::Device,
+    find: FindJobs::PlayOff,
+};
+
+struct Toys(Method);
+
+#[async_trait]
+impl Planner for Toys {
+    fn method(&self) -> Method {
+        self.0
+    }
+
+    fn tunes(&self) -> &'static str {
+        "toys"
+    }
+
+    fn check(&self, _session: &Session) -> Result<(), PlanError> {
+        Ok(())
+    }
+
+    async fn begin<'a>(
+        &'a self,
+        _store: &'a dyn Store,
+        session: &Session,
+        _asked: &'a Asked,
+    ) -> Result<Box<dyn Planning + 'a>, PlanError> {
+        Ok(Box::new(OfToys(session.clone())))
+    }
+}
+
+struct OfToys(Session);
+
+#[async_trait]
+impl Planning for OfToys {
+    fn selects(&self) -> Selects {
+        Selects::Solvers
+    }
+
+    async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
+        let plan = |problem: &Problem| {
+            let job = Job {
+                session: self.0.name.clone(),
+                stage: Stage::Perf,
+                target: self.0.target.clone(),
+                problem: problem.clone(),
+                method: self.0.method,
+                spec: Digest::of(b"toy"),
+                toolchain: "toy".to_string(),
+                candidates: vec![Candidate { solver: "Toy".to_string(), params: Vec::new() }],
+            };
+            ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
+        };
+        Ok(problems.iter().map(plan).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_planner_of_ones_own_plans_the_sessions_of_its_method() {
+    let ground = Ground::new();
+    let method = Method::register(&TOY);
+    let toys = Session { method, ..session("toys", Target::Host) };
+    let shipped = Planners::shipped();
+    let error = shipped.begin(&ground.store, &toys, &Asked::default()).await.err().unwrap();
+    assert_eq!(error.to_string(), "tuner toy: nothing here plans its sessions");
+    let planners = shipped.with(Arc::new(Toys(method)));
+    let plan = ground.enqueue(&planners, &toys, &Asked::default(), Publish::Missing).await;
+    assert_eq!((plan.problems, plan.jobs, plan.enqueued), (1, 1, 1));
+    assert_eq!(ground.take("bluefin.compile.toy").await[0].job.method, method);
+    // A session of that name is not taken for one of another method.
+    let kernels = session("toys", Target::Host);
+    let error = planners.begin(&ground.store, &kernels, &Asked::default()).await.err().unwrap();
+    assert_eq!(error.to_string(), "session toys: its tuner is toy, found kernels; use another session name");
+}
+
+#[tokio::test]
+async fn what_was_asked_for_has_to_fit_the_session() {
+    let ground = Ground::new();
+    let planners = Planners::shipped();
+    let of = |method, stages: &[Stage]| Session {
+        method,
+        stages: stages.to_vec(),
+        ..session("s", "gfx90a-104".parse().unwrap())
+    };
+    let asked = |stages: &[Stage], target: Option<&str>| Asked {
+        stages: stages.to_vec(),
+        target: target.map(|target| target.parse().unwrap()),
+        ..Asked::default()
+    };
+    for (session, asked, usage, reason) in [
+        (of(Method::FIN, &[Stage::Perf]), asked(&[Stage::Find], None), true, "--stage find: session s has perf"),
+        (of(Method::FIN, &Stage::ALL), asked(&[], Some("host")), true, "--target host: session s is for gfx90a-104"),
+        (of(Method::FIN, &Stage::ALL), asked(&[], None), false, "run bluefin solvers update --session s"),
+        (of(Method::KERNELS, &Stage::ALL), asked(&[Stage::Find], None), true, "--stage find needs perf"),
+        (of(Method::KERNELS, &Stage::ALL), asked(&[], None), false, "no kernel spec is for target gfx90a-104"),
+    ] {
+        let error = planners.begin(&ground.store, &session, &asked).await.err().unwrap();
+        assert_eq!(error.is_usage(), usage, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    for (method, stages, reason) in [
+        (Method::MIOPENDRIVER, &Stage::ALL[..], "--stage: MIOpenDriver tunes and finds at once, expected find"),
+        (Method::KERNELS, &[Stage::Find], "--stage find needs perf"),
+    ] {
+        let error = planners.get(method).unwrap().check(&of(method, stages)).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains(reason), "{error}");
+    }
+}
+
+fn specs() -> Specs {
+    Specs::for_target(LoadedSpec::shipped().unwrap(), &Target::Host)
+}
+
+fn done(job: &Job) -> Outcome {
+    let candidates = job.candidates.iter().map(|candidate| CandidateOutcome {
+        candidate: candidate.clone(),
+        built: None,
+        result: Ok(Timing::single(1.0)),
+    });
+    Outcome::undone(job, Description::default(), candidates.collect(), 1)
+}
+
+/// Workers plan the rounds after the first. Whoever plans the session again neither plans one twice nor forgets one.
+#[tokio::test]
+async fn a_session_that_searches_is_planned_round_by_round() {
+    let ground = Ground::new();
+    let planners = Planners::shipped();
+    let search = SearchPlan { strategy: "fixed".to_string(), candidates: 2 * BATCH as u64 };
+    let searching = Session { search: Some(search), ..session("it", Target::Host) };
+    let asked = Asked { specs: specs(), ..Asked::default() };
+    let counts = |plan: &Plan| (plan.enqueued, plan.waiting, plan.done);
+
+    let first = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
+    assert_eq!(counts(&first), (first.jobs, 0, 0));
+    assert!(first.sentence().ends_with("candidates so far, of at most 16 for each solver by the strategy fixed"));
+    let jobs = ground.take("bluefin.compile.cc").await;
+    assert_eq!(jobs.len() as u64, first.jobs);
+    assert!(jobs.iter().all(|job| job.work == CompileWork::Candidates && job.job.candidates.len() <= BATCH));
+    let again = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
+    assert_eq!(counts(&again), (0, first.jobs, 0));
+
+    // Where the first round is done the second follows, the same whoever plans it.
+    for job in &jobs {
+        ground.store.put_outcome(&done(&job.job)).await.unwrap();
+    }
+    let second = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
+    assert!(second.enqueued > 0, "{second:?}");
+    assert_eq!((second.waiting, second.done), (0, first.jobs));
+    let more = ground.take("bluefin.compile.cc").await;
+    assert!(more.iter().all(|new| jobs.iter().all(|old| old.job.id() != new.job.id())));
+    // Lost in its queue, it is published again.
+    let again = ground.enqueue(&planners, &searching, &asked, Publish::Unfinished).await;
+    assert_eq!(counts(&again), counts(&second));
+    ground.take("bluefin.compile.cc").await;
+
+    // When the budget is spent a worker is asked, who will find nothing more and end the search.
+    for job in &more {
+        ground.store.put_outcome(&done(&job.job)).await.unwrap();
+    }
+    let last = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
+    assert_eq!(counts(&last), (0, 0, second.jobs));
+    let asked_for = ground.take("bluefin.compile.cc").await;
+    assert!(!asked_for.is_empty() && asked_for.iter().all(|job| job.work == CompileWork::NextRound));
+}
+
+#[tokio::test]
+async fn a_strategy_that_is_not_known_is_named() {
+    let ground = Ground::new();
+    let search = SearchPlan { strategy: "luck".to_string(), candidates: 8 };
+    let searching = Session { search: Some(search), ..session("it", Target::Host) };
+    let asked = Asked { specs: specs(), ..Asked::default() };
+    let error = Planners::shipped().begin(&ground.store, &searching, &asked).await.err().unwrap();
+    assert_eq!(error.to_string(), "search: found strategy \"luck\", expected one of fixed");
+}

@@ -1,0 +1,129 @@
+//! Carrying out a session: workers of this process, if there are any, and waiting for it to be complete.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bluefin_common::metrics::Step;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::store::Progress;
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::progress::Display;
+use crate::workers::{Compilers, Crew, LocalDevice, Ports, Utilisation};
+
+/// Between two looks at how far the session is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A session that is being carried out.
+pub struct Campaign {
+    session: SessionName,
+    crew: Crew,
+    /// There is one device here: what its worker hands back nobody else takes.
+    one_device: bool,
+    shutdown: CancellationToken,
+}
+
+/// How a campaign ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Complete,
+    /// By a signal.
+    Interrupted,
+}
+
+impl End {
+    /// Says on standard error that it was interrupted, and returns the exit code of that. `None`: it was not.
+    pub fn interrupted(self) -> Option<ExitCode> {
+        match self {
+            Self::Complete => None,
+            Self::Interrupted => {
+                eprintln!("stopped; the same command continues where this one ended");
+                Some(ExitCode::from(130))
+            }
+        }
+    }
+}
+
+impl Campaign {
+    /// One without workers of its own, which waits for those of others; `shutdown` interrupts it.
+    pub fn new(
+        ports: &Ports,
+        session: &Session,
+        registry: &Registry,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let crew = Crew::new(ports.clone(), registry.clone(), shutdown.child_token())?;
+        Ok(Self { session: session.name.clone(), crew, one_device: false, shutdown: shutdown.clone() })
+    }
+
+    /// Starts workers that compile and evaluate.
+    pub fn work(&mut self, compilers: Compilers, device: LocalDevice) -> anyhow::Result<Utilisation> {
+        self.compile(compilers, &device.cpus())?;
+        self.evaluate(device)
+    }
+
+    /// Starts a worker that compiles, and leaves the CPUs in `taken` to kernels that are timed.
+    pub fn compile(&mut self, compilers: Compilers, taken: &[u32]) -> anyhow::Result<()> {
+        compilers.spawn(&mut self.crew, taken)
+    }
+
+    /// Starts workers that evaluate.
+    pub fn evaluate(&mut self, device: LocalDevice) -> anyhow::Result<Utilisation> {
+        self.one_device = device.is_one();
+        device.spawn(&mut self.crew)
+    }
+
+    /// Starts something else, which runs until its token is cancelled.
+    pub fn spawn<F>(&mut self, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let stop = self.crew.stop.clone();
+        self.crew.running.spawn(task(stop));
+    }
+
+    /// Shows how far the session is until it is `complete`, then stops what was started here.
+    ///
+    /// # Errors
+    /// If a worker ends before, the store fails, or the session is pinned to something else than the workers started here.
+    pub async fn wait(mut self, complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>) -> anyhow::Result<End> {
+        let mut display = Display::start(false);
+        let ended = loop {
+            let progress = self.crew.ports.store.progress(&self.session).await?;
+            display.show(&progress);
+            if complete(&progress).await? || self.refused() {
+                break None;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.shutdown.cancelled() => break None,
+                Some(result) = self.crew.running.join_next() => break Some(result),
+            }
+        };
+        display.finish();
+        let interrupted = self.shutdown.is_cancelled();
+        self.crew.stop.cancel();
+        if let Some(result) = ended {
+            result??;
+            // An interrupt ends the workers as well, and one may be gone before it is noticed here.
+            anyhow::ensure!(interrupted, "a worker ended before the session was complete");
+        }
+        while let Some(result) = self.crew.running.join_next().await {
+            result??;
+        }
+        anyhow::ensure!(
+            interrupted || !self.refused(),
+            "session {}: it is pinned to another compiler or device; name another one with --session",
+            self.session
+        );
+        Ok(if interrupted { End::Interrupted } else { End::Complete })
+    }
+
+    /// Whether the session is pinned to another compiler or, where the device is the only one, another device than those of
+    /// this process: what its workers hand back then nobody takes.
+    fn refused(&self) -> bool {
+        let refusals = |step| self.crew.pipeline.refusals(step) > 0;
+        refusals(Step::Compile) || self.one_device && refusals(Step::Eval)
+    }
+}

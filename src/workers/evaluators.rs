@@ -1,0 +1,54 @@
+//! Evaluators that `--device` names beside the devices of this machine: `NAME`, or `NAME:<target>`.
+
+use std::sync::Arc;
+
+use bluefin_common::target::Target;
+use bluefin_eval_worker::{Evaluator, Noop};
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
+
+use super::miopen::MiopenArgs;
+
+/// What is found by a name. All that is found works on one device, by turns.
+type Found<'a> = BoxFuture<'a, anyhow::Result<Vec<Arc<dyn Evaluator>>>>;
+
+struct Named {
+    name: &'static str,
+    /// For the help text, in a few words; without it is not told of.
+    about: Option<&'static str>,
+    find: for<'a> fn(Option<Target>, &'a MiopenArgs) -> Found<'a>,
+}
+
+static NAMED: [Named; 2] = [
+    Named {
+        name: "miopen",
+        about: Some("for a GPU through MIOpen's own tools"),
+        find: |target, args| args.evaluators(target).boxed(),
+    },
+    Named { name: "noop", about: None, find: |target, _| ready(noop(target)).boxed() },
+];
+
+fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
+    let target =
+        target.ok_or_else(|| crate::usage("--device noop: expected noop:<target>, such as noop:gfx90a-104"))?;
+    Ok(vec![Arc::new(Noop { target })])
+}
+
+/// What `text` names, if it is none of this machine's devices.
+pub fn named<'a>(text: &str, args: &'a MiopenArgs) -> Option<Found<'a>> {
+    let (name, target) = text.split_once(':').unwrap_or((text, ""));
+    let named = NAMED.iter().find(|named| named.name == name)?;
+    if target.is_empty() {
+        return Some((named.find)(None, args));
+    }
+    Some(match target.parse() {
+        Ok(target) => (named.find)(Some(target), args),
+        Err(error) => ready(Err(crate::usage(format!("--device: {error}")))).boxed(),
+    })
+}
+
+/// `miopen, miopen:<target>, for a GPU ...`
+pub fn help() -> String {
+    let told =
+        NAMED.iter().filter_map(|Named { name, about, .. }| Some(format!("{name}, {name}:<target>, {}", (*about)?)));
+    told.collect::<Vec<_>>().join("; ")
+}
