@@ -122,11 +122,7 @@ pub async fn publish(
     enqueued_ms: u64,
 ) -> Result<(), AdvanceError> {
     let id = job.id();
-    let compiled = match compiled_before(job, outcomes, enqueued_ms) {
-        Some(eval_job) if is_there(store, &eval_job).await? => Some(eval_job),
-        _ => None,
-    };
-    match compiled {
+    match compiled_before(job, outcomes, enqueued_ms) {
         Some(eval_job) => {
             let queue = job.eval_queue();
             let body = wire::encode(&eval_job)?;
@@ -157,8 +153,27 @@ pub fn first_message(job: &Job, enqueued_ms: u64) -> Result<(String, Vec<u8>), W
     Ok((job.compile_queue(), wire::encode(&compile_job)?))
 }
 
-/// Whether everything that `eval_job` was compiled into is in the store now. What goes to the device without it would only come
-/// back.
+/// Publishes `job` as [`publish`] does, to be compiled if anything of what it was compiled into is gone. Where the device is on
+/// another machine than the compilers it would come back to nobody.
+///
+/// # Errors
+/// If the store or the broker fails.
+pub async fn publish_whole(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    job: &Job,
+    outcomes: &[Outcome],
+    enqueued_ms: u64,
+) -> Result<(), AdvanceError> {
+    let compiled = compiled_before(job, outcomes, enqueued_ms);
+    let whole = match &compiled {
+        Some(eval_job) => is_there(store, eval_job).await?,
+        None => false,
+    };
+    publish(store, broker, job, if whole { outcomes } else { &[] }, enqueued_ms).await
+}
+
+/// Whether everything that `eval_job` was compiled into is in the store now.
 async fn is_there(store: &dyn Store, eval_job: &EvalJob) -> Result<bool, StoreError> {
     let Some(digest) = eval_job.task.digest() else { return Ok(false) };
     let Some(task) = store.blob(digest).await?.and_then(|bytes| wire::decode::<Task>(&bytes).ok()) else {

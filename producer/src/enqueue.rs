@@ -176,7 +176,7 @@ impl<'a> Enqueuer<'a> {
         if open > 0 && self.publish == Publish::Unfinished {
             let outcomes = self.store.outcomes(&self.session.name, &[group]).await?;
             for find in follow_ups(&self.session, &outcomes) {
-                campaign::publish(self.store, self.broker, &find, &outcomes, now_ms()).await?;
+                campaign::publish_whole(self.store, self.broker, &find, &outcomes, now_ms()).await?;
                 self.total.published += 1;
             }
             return Ok(());

@@ -6,7 +6,7 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::advance;
+use bluefin_common::campaign::{advance, publish_whole};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::{best_of_each_solver, decide, follow_ups, ranked};
 use bluefin_common::delivery::pin::Pin as _;
@@ -334,8 +334,11 @@ async fn a_play_off_goes_to_the_device_as_its_candidates_ran_before() {
             }
         }
         broker.declare("bluefin.compile.cc").await.unwrap();
-        advance(&store, &broker, &outcomes[0].job, 0).await.unwrap();
-        if !whole {
+        if whole {
+            advance(&store, &broker, &outcomes[0].job, 0).await.unwrap();
+        } else {
+            let find = follow_ups(&session, &outcomes).remove(0);
+            publish_whole(&store, &broker, &find, &outcomes, 1).await.unwrap();
             assert_eq!(broker.depth("bluefin.eval.host").await.unwrap(), 0, "it would only come back");
             assert_eq!(broker.depth("bluefin.compile.cc").await.unwrap(), 1);
             continue;
