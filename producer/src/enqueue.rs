@@ -101,7 +101,7 @@ impl<'a> Enqueuer<'a> {
     ) -> Result<Self, PlanError> {
         let stored = store.create_session(session).await?;
         if stored.method != session.method {
-            return Err(PlanError::differs(&stored, "tuner", &stored.method, &session.method));
+            return Err(PlanError::differs(&stored, "tuner", stored.method, session.method));
         }
         if stored.target != session.target {
             return Err(PlanError::differs(&stored, "target", &stored.target, &session.target));

@@ -178,7 +178,7 @@ impl Planners {
     ) -> Result<Box<dyn Planning + 'a>, PlanError> {
         let stored = store.session(&session.name).await?;
         if let Some(stored) = stored.as_ref().filter(|stored| stored.method != session.method) {
-            return Err(PlanError::differs(stored, "tuner", &stored.method, &session.method));
+            return Err(PlanError::differs(stored, "tuner", stored.method, session.method));
         }
         self.get(session.method)?.begin(store, stored.as_ref().unwrap_or(session), asked).await
     }

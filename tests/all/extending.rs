@@ -34,6 +34,7 @@ use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects};
 use bluefin_producer::{self as producer, PlanError};
 use prometheus::Registry;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Words that are weighed by counting their letters.
@@ -256,10 +257,12 @@ async fn a_campaign_of_things_that_are_not_shipped() {
     let mut compile = compile_worker::Config::new("press", vec![Arc::new(Press(pin("toolchain.press")))], 1);
     compile.prefetch = 4;
     let metrics = compile_worker::Metrics::register(&registry, pipeline.clone()).unwrap();
-    let compiling = tokio::spawn(compile_worker::run(compile, broker.clone(), store.clone(), metrics, stop.clone()));
+    let mut compiling = JoinSet::new();
+    compiling.spawn(compile_worker::run(compile, broker.clone(), store.clone(), metrics, stop.clone()));
     let metrics = eval_worker::Metrics::register(&registry, pipeline).unwrap();
     let evaluate = eval_worker::Config::new("scales", Arc::new(Scales(Target::Host)));
-    let evaluating = tokio::spawn(eval_worker::run(evaluate, broker.clone(), store.clone(), metrics, stop.clone()));
+    let mut evaluating = JoinSet::new();
+    evaluating.spawn(eval_worker::run(evaluate, broker.clone(), store.clone(), metrics, stop.clone()));
 
     let planners = Planners::shipped().with(Arc::new(Words));
     let asked = Asked::default();
@@ -276,8 +279,8 @@ async fn a_campaign_of_things_that_are_not_shipped() {
     };
     tokio::time::timeout(Duration::from_secs(60), complete).await.expect("the campaign comes to an end");
     stop.cancel();
-    compiling.await.unwrap().unwrap();
-    evaluating.await.unwrap().unwrap();
+    compiling.join_next().await.unwrap().unwrap().unwrap();
+    evaluating.join_next().await.unwrap().unwrap().unwrap();
 
     let progress = store.progress(&session.name).await.unwrap();
     assert_eq!((progress.done["perf"], progress.done["find"]), (2, 2), "each was played off");

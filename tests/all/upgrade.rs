@@ -20,6 +20,7 @@ use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluate
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_test_support::data;
 use prometheus::Registry;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Says that it is the device that the session is pinned to, and times nothing.
@@ -103,7 +104,8 @@ async fn an_interrupted_session_of_the_release_before_comes_to_its_end() {
     let pin = PlainPin { key: "device.host".to_string(), value: pins["device.host"].clone() };
     let config = eval_worker::Config::new("now", Arc::new(SameDevice(pin)));
     let stop = CancellationToken::new();
-    let working = tokio::spawn(eval_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
+    let mut working = JoinSet::new();
+    working.spawn(eval_worker::run(config, broker.clone(), store.clone(), metrics, stop.clone()));
     let complete = async {
         while !store.progress(&session.name).await.unwrap().is_complete() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -111,7 +113,7 @@ async fn an_interrupted_session_of_the_release_before_comes_to_its_end() {
     };
     tokio::time::timeout(Duration::from_secs(60), complete).await.expect("the session comes to its end");
     stop.cancel();
-    working.await.unwrap().unwrap();
+    working.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(broker.depth(DEAD_QUEUE).await.unwrap(), 0);
     assert_eq!(broker.depth(&compile_queue("cc")).await.unwrap(), 0, "nothing was compiled again");
 

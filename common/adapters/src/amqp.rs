@@ -64,6 +64,9 @@ pub struct AmqpBroker {
     shared: Arc<Shared>,
 }
 
+/// The lanes of a connection, opened on first use.
+type LanesOf = (Weak<Session>, Arc<OnceCell<Arc<Lanes>>>);
+
 /// What the broker, its consumers and their deliveries share.
 struct Shared {
     address: Arc<Address>,
@@ -75,7 +78,7 @@ struct Shared {
     /// Ends the connections.
     closed: CancellationToken,
     /// Those of the connection that publishes, opened on first use.
-    lanes: Mutex<Option<(Weak<Session>, Arc<OnceCell<Arc<Lanes>>>)>>,
+    lanes: Mutex<Option<LanesOf>>,
     /// Keepers of the connections, and lanes.
     tasks: TaskTracker,
     consumers: TaskTracker,

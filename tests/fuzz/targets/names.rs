@@ -1,10 +1,10 @@
 //! Short texts from command lines, messages and files: what parses prints as it was.
 #![no_main]
 
+use bluefin_common::algorithm::Algorithm;
 use bluefin_common::digest::Digest;
 use bluefin_common::problem::{DataType, Direction, Layout};
 use bluefin_common::session::SessionName;
-use bluefin_common::algorithm::Algorithm;
 use bluefin_common::target::Target;
 use bluefin_producer::plan::CandidateBudget;
 use libfuzzer_sys::fuzz_target;

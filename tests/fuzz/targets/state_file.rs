@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use bluefin_common::store::Store;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::store::Store;
 use libfuzzer_sys::fuzz_target;
 use tokio::runtime::{Builder, Runtime};
 

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::digest::Digest;
 use bluefin_common::store::Store;
-use bluefin_adapters::sqlite::SqliteStore;
 use libfuzzer_sys::fuzz_target;
 use rusqlite::Connection;
 use tokio::runtime::{Builder, Runtime};

@@ -3,21 +3,25 @@
 
 use std::fmt::Debug;
 
+use bluefin_common::artifact::CompileRecord;
 use bluefin_common::job::{CompileJob, EvalJob, Job};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Session;
-use bluefin_spec::Bundle;
-use bluefin_common::artifact::CompileRecord;
 use bluefin_common::target::Target;
+use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire::{Message, decode, encode};
+use bluefin_spec::Bundle;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     read::<CompileJob>(bytes, |message| job(&message.job));
     read::<EvalJob>(bytes, |message| {
         job(&message.job);
-        message.task.buffers.iter().for_each(|buffer| drop(buffer.bytes()));
+        if let TaskRef::Inline(inline) = &message.task {
+            task(inline);
+        }
     });
+    read::<Task>(bytes, task);
     read::<Outcome>(bytes, |outcome| {
         job(&outcome.job);
         outcome.candidates.iter().for_each(|one| drop(one.candidate.to_string()));
@@ -34,6 +38,10 @@ fn read<T: Message + Debug>(bytes: &[u8], check: impl FnOnce(&T)) {
     // NaN is not equal to itself, but its bytes are.
     let back = decode::<T>(&again).expect("what was encoded is decoded");
     assert_eq!(encode(&back).expect("twice"), again);
+}
+
+fn task(task: &Task) {
+    task.buffers.iter().for_each(|buffer| drop(buffer.bytes()));
 }
 
 fn job(job: &Job) {
