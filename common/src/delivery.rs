@@ -85,7 +85,7 @@ impl From<GivenUp> for Verdict {
         match given_up {
             GivenUp::Expired => Self::HandBack(Duration::ZERO),
             GivenUp::Lost => Self::HandBack(LOST),
-            GivenUp::OtherVersion(_) => Self::HandBack(OTHER_VERSION),
+            GivenUp::OtherVersion => Self::HandBack(OTHER_VERSION),
             GivenUp::Failed(reason) => Self::Retry(reason),
         }
     }

@@ -148,4 +148,8 @@ impl Passing for Error {
     fn is_lost(&self) -> bool {
         self.ends_worker()
     }
+
+    fn is_of_another_version(&self) -> bool {
+        Self::is_of_another_version(self)
+    }
 }

@@ -247,10 +247,6 @@ impl Queue {
             self.end.now(error);
             return Verdict::HandBack(Duration::ZERO);
         }
-        if error.is_of_another_version() {
-            tracing::error!(%job, %error, "handed back to workers of that version");
-            return Verdict::HandBack(OTHER_VERSION);
-        }
         match error {
             Error::Killed { .. } => {
                 tracing::warn!(%job, %error, "handed back");

@@ -1,7 +1,8 @@
 //! Outcomes that the release before this one wrote. Those of kernel specs do not say what their solvers and kernels are
 //! called; the spec does, which is in the store. So does the spec of a job that was given up before anybody had described it.
 //!
-//! This goes with the next release, and with it all that the exporter knows of specs.
+//! With the next release only those that were given up are left, and with a description of them from whoever gives them up nothing
+//! that the exporter knows of specs.
 
 use std::collections::HashMap;
 use std::sync::Arc;

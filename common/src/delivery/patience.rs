@@ -22,7 +22,7 @@ pub enum GivenUp {
     /// The store is of no more use to this process, which is about to end.
     Lost,
     /// What it read is of another version of bluefin.
-    OtherVersion(String),
+    OtherVersion,
     /// The same would happen again, or did for too long.
     Failed(String),
 }
@@ -129,7 +129,7 @@ impl Patience {
             }
             if error.is_of_another_version() {
                 tracing::error!(what, %error, "handed back to workers of that version");
-                return Err((GivenUp::OtherVersion(error.to_string()), Some(error)));
+                return Err((GivenUp::OtherVersion, Some(error)));
             }
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
             if !error.is_transient() || Instant::now() + pause > give_up_at {

@@ -17,7 +17,8 @@ pub struct Rounds {
     pub careful: bool,
 }
 
-/// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
+/// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
+/// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
 /// the same number of samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its
 /// own budget lasts: what it would cost is worth nothing.
 ///
