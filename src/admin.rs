@@ -9,7 +9,9 @@ use bluefin_common::admin::{AdminServer, Readiness};
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::store::Store;
-use prometheus::Registry;
+use bluefin_common::waiting::{Guard, On, Waiting};
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{IntGauge, Opts, Registry};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +37,14 @@ impl AdminArgs {
     /// Binds and serves, if an address was given.
     pub async fn start(&self) -> anyhow::Result<Admin> {
         let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let version =
+            &[("version", env!("CARGO_PKG_VERSION"))].map(|(name, value)| (name.to_string(), value.to_string()));
+        let build =
+            Opts::new("bluefin_build_info", "The version that runs.").const_labels(version.iter().cloned().collect());
+        let build = IntGauge::with_opts(build)?;
+        build.set(1);
+        registry.register(Box::new(build))?;
         let readiness = Readiness::default();
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -56,24 +66,37 @@ impl AdminArgs {
 
 impl Admin {
     /// Keeps the gauges of queues, connections and the cache up to date, and readiness with them: a worker whose broker or
-    /// store does not answer is not ready.
+    /// store does not answer, or that waits for something, is not ready.
     pub fn watch(
         &mut self,
         pipeline: PipelineMetrics,
-        broker: Arc<dyn Broker>,
-        store: Arc<dyn Store>,
+        (broker, store): (Arc<dyn Broker>, Arc<dyn Store>),
+        waiting: Waiting,
         mut queues: Vec<String>,
     ) {
         queues.push(DEAD_QUEUE.to_string());
         let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
         self.tasks.spawn(async move {
             let mut tick = tokio::time::interval(LOOK_EVERY);
+            // For what no job has asked for yet.
+            let mut away: Option<Guard> = None;
             while stop.run_until_cancelled(tick.tick()).await.is_some() {
                 let looked = stop.run_until_cancelled(look(&pipeline, &*broker, &*store, &queues)).await;
-                match looked {
-                    Some(Ok(())) => readiness.ready(),
-                    Some(Err(error)) => readiness.not_ready(error.to_string()),
+                away = match looked {
+                    Some(Ok(())) => None,
+                    Some(Err((on, error))) => Some(match away {
+                        Some(guard) if guard.on() == on => {
+                            guard.still(error);
+                            guard
+                        }
+                        _ => waiting.on(on, error),
+                    }),
                     None => break,
+                };
+                pipeline.set_waiting(&waiting);
+                match waiting.reason() {
+                    None => readiness.ready(),
+                    Some(reason) => readiness.not_ready(reason),
                 }
             }
         });
@@ -91,11 +114,13 @@ async fn look(
     broker: &dyn Broker,
     store: &dyn Store,
     queues: &[String],
-) -> anyhow::Result<()> {
+) -> Result<(), (On, String)> {
     pipeline.set_reconnects(broker.reconnects(), store.reconnects());
     for queue in queues {
-        pipeline.set_queue_depth(queue, broker.depth(queue).await?);
+        let depth = broker.depth(queue).await.map_err(|error| (On::Broker, error.to_string()))?;
+        pipeline.set_queue_depth(queue, depth);
     }
-    pipeline.set_cache_fullness(store.fullness().await?.ratio);
+    let fullness = store.fullness().await.map_err(|error| (On::Store, error.to_string()))?;
+    pipeline.set_cache_fullness(fullness.ratio);
     Ok(())
 }

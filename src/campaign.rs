@@ -6,6 +6,7 @@ use std::time::Duration;
 use bluefin_common::metrics::Step;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Progress;
+use bluefin_common::target::Target;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A session that is being carried out.
 pub struct Campaign {
     session: SessionName,
+    target: Target,
     crew: Crew,
     /// There is one device here: what its worker hands back nobody else takes.
     one_device: bool,
@@ -54,7 +56,13 @@ impl Campaign {
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let crew = Crew::new(ports.clone(), registry.clone(), shutdown.child_token())?;
-        Ok(Self { session: session.name.clone(), crew, one_device: false, shutdown: shutdown.clone() })
+        Ok(Self {
+            session: session.name.clone(),
+            target: session.target.clone(),
+            crew,
+            one_device: false,
+            shutdown: shutdown.clone(),
+        })
     }
 
     /// Starts workers that compile and evaluate.
@@ -65,7 +73,7 @@ impl Campaign {
 
     /// Starts a worker that compiles, and leaves the CPUs in `taken` to kernels that are timed.
     pub fn compile(&mut self, compilers: Compilers, taken: &[u32]) -> anyhow::Result<()> {
-        compilers.spawn(&mut self.crew, taken)
+        compilers.spawn(&mut self.crew, &self.target, taken)
     }
 
     /// Starts workers that evaluate.

@@ -6,14 +6,18 @@ use std::process::ExitCode;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::shutdown;
 use bluefin_common::target::Target;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Asked, Plan, Planners};
+use bluefin_producer::request;
 use bluefin_producer::specs::Specs;
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
+use crate::campaign::End;
 use crate::input::{Input, InputArgs, nothing};
 use crate::ports::FleetArgs;
 use crate::{applicability, out};
@@ -71,14 +75,22 @@ pub fn parse_stage(text: &str) -> Result<Stage, String> {
 
 impl EnqueueArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let library = self.tag.is_some() || self.all_tags;
-        if self.input.files.is_empty() && self.input.kernel.is_empty() && !library {
+        if self.input.files.is_empty() && self.input.kernel.is_empty() && !self.of_library() {
             return Err(nothing());
         }
+        let shutdown = shutdown::on_signal()?;
+        match shutdown.run_until_cancelled(self.enqueue(&shutdown)).await {
+            Some(result) => result,
+            // What is planned and not known to be in a queue is published by the same command.
+            None => Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE)),
+        }
+    }
+
+    async fn enqueue(&self, shutdown: &CancellationToken) -> anyhow::Result<ExitCode> {
         let admin = self.admin.start().await?;
-        let store = self.fleet.store().await?;
+        let store = self.fleet.patient_store(shutdown).await?;
         let (mut problems, rejects) = self.input.listed()?;
-        if library {
+        if self.of_library() {
             problems.extend(applicability::problems(&*store, self.tag.as_ref()).await?);
         }
         let metrics = Metrics::register(&admin.registry)?;
@@ -102,10 +114,11 @@ impl EnqueueArgs {
             hint: self.tag.as_ref().map_or_else(String::new, |tag| format!(" -t {tag}")),
         };
         let planning = planners.begin(&*store, &session, &asked).await?;
-        let broker = self.fleet.broker().await?;
+        let broker = self.fleet.patient_broker(shutdown).await?;
         admin.readiness.ready();
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
+        request::keep(&*store, &session, &asked, &problems).await?;
         let plan = Plan { rejects, ..enqueue(&ways, &session, &*planning, problems).await? };
         broker.close().await;
         if self.json {
@@ -116,6 +129,11 @@ impl EnqueueArgs {
         complain(&plan);
         admin.stop().await;
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Whether problems are from the library.
+    fn of_library(&self) -> bool {
+        self.tag.is_some() || self.all_tags
     }
 
     /// The session that is `stored`, or a new one of kernel specs.

@@ -17,10 +17,12 @@ mod input;
 mod install;
 mod itself;
 mod logging;
+mod monitor;
 mod out;
 mod ports;
 mod problems;
 mod progress;
+mod reconcile;
 mod release;
 mod report;
 mod run;
@@ -91,6 +93,8 @@ enum Verb {
     Devices(devices::DevicesArgs),
     Selftest(selftest::SelftestArgs),
     Status(status::StatusArgs),
+    Monitor(monitor::MonitorArgs),
+    Reconcile(reconcile::ReconcileArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
     /// MITuna's name of `export`
@@ -180,7 +184,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::SandboxExec(args) => return Ok(args.run()),
         verb => verb,
     };
-    let logs = matches!(verb, Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_));
+    let logs = matches!(
+        verb,
+        Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)
+    );
     logging::start(cli.log, if logs { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -202,6 +209,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Devices(args) => args.run().await,
             Verb::Selftest(args) => args.run().await,
             Verb::Status(args) => args.run().await,
+            Verb::Monitor(args) => args.run().await,
+            Verb::Reconcile(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,

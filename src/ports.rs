@@ -1,5 +1,7 @@
 //! Which broker and which store: RabbitMQ and Redis, from flags, the environment or a file.
 
+mod patient;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,9 @@ use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
+use tokio_util::sync::CancellationToken;
+
+use patient::{PatientBroker, PatientStore, connected};
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
 const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -47,15 +52,44 @@ impl FleetArgs {
 
     /// Connects to RabbitMQ.
     pub async fn broker(&self) -> anyhow::Result<Arc<dyn Broker>> {
-        let url = required("--amqp", "BLUEFIN_AMQP_URL", self.amqp.as_deref())?;
-        Ok(Arc::new(AmqpBroker::connect(&url).await?))
+        Ok(Arc::new(AmqpBroker::connect(&self.broker_url()?).await?))
+    }
+
+    /// RabbitMQ, once it is there, for a worker: `shutdown` ends the wait, and later calls return at once what goes wrong.
+    pub async fn broker_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
+        let url = self.broker_url()?;
+        Ok(Arc::new(connected(shutdown, || AmqpBroker::connect(&url)).await?))
+    }
+
+    /// RabbitMQ, which is waited for in every call, until `shutdown`.
+    pub async fn patient_broker(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
+        Ok(Arc::new(PatientBroker::new(self.broker_once_there(shutdown).await?, shutdown)))
+    }
+
+    fn broker_url(&self) -> anyhow::Result<String> {
+        required("--amqp", "BLUEFIN_AMQP_URL", self.amqp.as_deref())
     }
 
     /// Connects to Redis.
     pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
-        let url = required("--redis", "BLUEFIN_REDIS_URL", self.redis.as_deref())?;
-        let cache = url_of("--cache", "BLUEFIN_CACHE_URL", self.cache.as_deref())?;
+        let (url, cache) = self.store_urls()?;
         Ok(Arc::new(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?))
+    }
+
+    /// Redis, once it is there, for a worker: `shutdown` ends the wait, and later calls return what goes wrong.
+    pub async fn store_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Store>> {
+        let (url, cache) = self.store_urls()?;
+        Ok(Arc::new(connected(shutdown, || RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL)).await?))
+    }
+
+    /// Redis, which is waited for in every call, until `shutdown`.
+    pub async fn patient_store(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(Arc::new(PatientStore::new(self.store_once_there(shutdown).await?, shutdown)))
+    }
+
+    fn store_urls(&self) -> anyhow::Result<(String, Option<String>)> {
+        let url = required("--redis", "BLUEFIN_REDIS_URL", self.redis.as_deref())?;
+        Ok((url, url_of("--cache", "BLUEFIN_CACHE_URL", self.cache.as_deref())?))
     }
 }
 
@@ -88,6 +122,14 @@ impl StoreArgs {
         let Some(path) = self.file() else { return self.redis().await };
         let file = Arc::new(SqliteStore::open_read_only(path).await?);
         Ok(Opened { store: file.clone(), file: Some(file) })
+    }
+
+    /// Opens the file, or Redis, which is waited for in every call until `shutdown`.
+    pub async fn open_patiently(&self, shutdown: &CancellationToken) -> anyhow::Result<Opened> {
+        match self.file() {
+            Some(_) => self.open().await,
+            None => Ok(Opened { store: self.fleet.patient_store(shutdown).await?, file: None }),
+        }
     }
 
     async fn redis(&self) -> anyhow::Result<Opened> {

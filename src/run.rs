@@ -22,6 +22,7 @@ use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::Library;
 use bluefin_producer::plan::{Asked, CandidateBudget, Planner, Planners};
+use bluefin_producer::request;
 use bluefin_producer::session::{Wanted, make};
 use bluefin_producer::solvers::{Choice, snapshot};
 use serde_json::{Map, Value, json};
@@ -68,13 +69,14 @@ impl RunArgs {
             return self.describe(&plan, &wanted);
         }
         let admin = self.admin.start().await?;
-        let opened = self.store.open().await?;
+        let shutdown = shutdown::on_signal()?;
+        let opened = self.store.open_patiently(&shutdown).await?;
         let fleet = self.store.fleet.names_a_broker() && !plan.wait.local;
         let broker: Arc<dyn Broker> =
-            if fleet { self.store.fleet.broker().await? } else { Arc::new(EmbeddedBroker::new()) };
+            if fleet { self.store.fleet.patient_broker(&shutdown).await? } else { Arc::new(EmbeddedBroker::new()) };
         admin.readiness.ready();
-        let carried_out =
-            CarriedOut { plan, wanted, opened, broker, fleet, json: self.json, admin, report: Map::new() };
+        let (json, report) = (self.json, Map::new());
+        let carried_out = CarriedOut { plan, wanted, opened, broker, fleet, json, admin, shutdown, report };
         carried_out.run().await
     }
 
@@ -148,6 +150,7 @@ struct CarriedOut {
     fleet: bool,
     json: bool,
     admin: Admin,
+    shutdown: CancellationToken,
     report: Map<String, Value>,
 }
 
@@ -165,19 +168,15 @@ impl CarriedOut {
     }
 
     async fn steps(&mut self) -> anyhow::Result<ExitCode> {
-        let mut fine = self.import().await.context("[[import]]")?;
-        let made = make(&*self.opened.store, &self.wanted).await.context("[session]")?;
-        let session = made.session;
-        self.note("session", format!("{}", session.name), &session);
-        self.solvers(&session).await.context("[solvers]")?;
-        fine &= self.applicability(&session).await.context("[applicability]")?;
-        let shutdown = shutdown::on_signal()?;
-        let Enqueued { fine: planned, jobs, local } = self.enqueue(&session).await.context("[enqueue]")?;
+        let shutdown = self.shutdown.clone();
+        let Some(prepared) = shutdown.run_until_cancelled(self.prepare()).await else {
+            return Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE));
+        };
+        let (session, Enqueued { mut fine, jobs, local }) = prepared?;
         if jobs == 0 {
             return Ok(ExitCode::FAILURE);
         }
-        fine &= planned;
-        if let Some(code) = self.wait(&session, local, &shutdown).await.context("[wait]")?.interrupted() {
+        if let Some(code) = self.wait(&session, local).await.context("[wait]")?.interrupted() {
             return Ok(code);
         }
         if let Some(step) = &self.plan.export {
@@ -186,6 +185,18 @@ impl CarriedOut {
             fine &= self.exported(&exported).await.context("[check]")?;
         }
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// All steps up to where workers are waited for.
+    async fn prepare(&mut self) -> anyhow::Result<(Session, Enqueued)> {
+        let mut fine = self.import().await.context("[[import]]")?;
+        let made = make(&*self.opened.store, &self.wanted).await.context("[session]")?;
+        let session = made.session;
+        self.note("session", format!("{}", session.name), &session);
+        self.solvers(&session).await.context("[solvers]")?;
+        fine &= self.applicability(&session).await.context("[applicability]")?;
+        let enqueued = self.enqueue(&session).await.context("[enqueue]")?;
+        Ok((session, Enqueued { fine: fine && enqueued.fine, ..enqueued }))
     }
 
     /// Says on standard error what a step did, and keeps it for the report.
@@ -278,6 +289,9 @@ impl CarriedOut {
         let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
         let planning = planners.begin(&*store, session, &asked).await?;
+        if self.fleet {
+            request::keep(&*store, session, &asked, &problems).await?;
+        }
         let planned = enqueue(&ways, session, &*planning, problems).await?;
         complain(&planned);
         self.note("enqueue", planned.sentence(), &planned);
@@ -309,14 +323,9 @@ impl CarriedOut {
         Ok((problems, Asked { specs, budget, ..Asked::default() }))
     }
 
-    async fn wait(
-        &mut self,
-        session: &Session,
-        local: Option<Local>,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<End> {
+    async fn wait(&mut self, session: &Session, local: Option<Local>) -> anyhow::Result<End> {
         let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
-        let mut campaign = Campaign::new(&ports, session, &self.admin.registry, shutdown)?;
+        let mut campaign = Campaign::new(&ports, session, &self.admin.registry, &self.shutdown)?;
         if let Some((compilers, device)) = local {
             campaign.work(compilers, device)?;
         }

@@ -1,6 +1,6 @@
 //! `bluefin status`: how far sessions are, what waits, what failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,15 +9,18 @@ use std::time::Duration;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::job::{compile_queue, eval_queue};
-use bluefin_common::method::Method;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{Progress, Store};
 use bluefin_compile_worker::toolchain;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::out;
 use crate::ports::FleetArgs;
+
+/// For broker or store to answer.
+const REACH: Duration = Duration::from_secs(3);
 
 /// Show how far sessions are
 #[derive(clap::Args)]
@@ -45,6 +48,8 @@ struct Status {
     sessions: Vec<SessionStatus>,
     /// Messages that wait, by queue; absent without a broker.
     queues: Option<BTreeMap<String, u64>>,
+    /// What of broker and store does not answer, which says nothing of what they hold.
+    away: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -59,13 +64,14 @@ struct SessionStatus {
 
 impl StatusArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let store: Arc<dyn Store> = match &self.state {
-            Some(path) => Arc::new(SqliteStore::open_read_only(path).await?),
-            None => self.fleet.store().await?,
+        let store: Option<Arc<dyn Store>> = match &self.state {
+            Some(path) => Some(Arc::new(SqliteStore::open_read_only(path).await?)),
+            None => None,
         };
-        let broker = if self.fleet.names_a_broker() { Some(self.fleet.broker().await?) } else { None };
-        loop {
-            let status = self.gather(&*store, broker.as_deref()).await?;
+        // Each is asked for when it is needed, so that the other is shown though one is away.
+        let mut ports = Connected { store, broker: None };
+        let away = loop {
+            let status = self.gather(&mut ports).await?;
             if self.json {
                 out::json(&status)?;
             } else {
@@ -74,20 +80,40 @@ impl StatusArgs {
                 out::line(format_args!("{clear}{}", status.tables().trim_end()))?;
             }
             if !self.watch {
-                break;
+                break !status.away.is_empty();
             }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                _ = tokio::signal::ctrl_c() => break,
+                _ = tokio::signal::ctrl_c() => break false,
             }
-        }
-        if let Some(broker) = broker {
+        };
+        if let Some(broker) = ports.broker {
             broker.close().await;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if away { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    async fn gather(&self, store: &dyn Store, broker: Option<&dyn Broker>) -> anyhow::Result<Status> {
+    /// What can be had within a few seconds.
+    async fn gather(&self, ports: &mut Connected) -> anyhow::Result<Status> {
+        let mut away = Vec::new();
+        let sessions = answer("store", self.sessions(&mut ports.store), &mut away).await?;
+        if let (Some(name), Some([])) = (&self.session, sessions.as_deref()) {
+            anyhow::bail!("session {name}: there is none of that name");
+        }
+        let sessions = sessions.unwrap_or_default();
+        let mut queues = None;
+        if self.fleet.names_a_broker() {
+            let names = queue_names(sessions.iter().map(|status| (&status.session, &status.pins)));
+            queues = answer("broker", self.queues(&mut ports.broker, names), &mut away).await?;
+        }
+        Ok(Status { sessions, queues, away })
+    }
+
+    async fn sessions(&self, store: &mut Option<Arc<dyn Store>>) -> anyhow::Result<Vec<SessionStatus>> {
+        let store = match store {
+            Some(store) => store,
+            None => store.insert(self.fleet.store().await?),
+        };
         let mut sessions = Vec::new();
         for session in store.sessions().await? {
             if self.session.as_ref().is_some_and(|only| *only != session.name) {
@@ -97,35 +123,61 @@ impl StatusArgs {
             let pins = store.pins(&session.name).await?;
             sessions.push(SessionStatus { complete: progress.is_complete(), session, pins, progress });
         }
-        if let Some(name) = &self.session
-            && sessions.is_empty()
-        {
-            anyhow::bail!("session {name}: there is none of that name");
-        }
-        let queues = match broker {
-            Some(broker) => Some(queue_depths(broker, &sessions).await?),
-            None => None,
+        Ok(sessions)
+    }
+
+    async fn queues(
+        &self,
+        broker: &mut Option<Arc<dyn Broker>>,
+        names: BTreeSet<String>,
+    ) -> anyhow::Result<BTreeMap<String, u64>> {
+        let broker = match broker {
+            Some(broker) => broker,
+            None => broker.insert(self.fleet.broker().await?),
         };
-        Ok(Status { sessions, queues })
+        let mut depths = BTreeMap::new();
+        for name in names {
+            let depth = broker.depth(&name).await?;
+            depths.insert(name, depth);
+        }
+        Ok(depths)
     }
 }
 
-async fn queue_depths(broker: &dyn Broker, sessions: &[SessionStatus]) -> anyhow::Result<BTreeMap<String, u64>> {
-    // Of those that nobody asks for by name.
+/// What is asked of `port`, or why there is no answer, among what is `away`.
+async fn answer<T>(
+    port: &str,
+    asked: impl Future<Output = anyhow::Result<T>>,
+    away: &mut Vec<String>,
+) -> anyhow::Result<Option<T>> {
+    let reason = match timeout(REACH, asked).await {
+        Ok(Ok(answer)) => return Ok(Some(answer)),
+        Ok(Err(error)) if crate::is_usage(&error) => return Err(error),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("{port}: no answer within {} s", REACH.as_secs()),
+    };
+    away.push(reason);
+    Ok(None)
+}
+
+/// The ports that have answered.
+struct Connected {
+    store: Option<Arc<dyn Store>>,
+    broker: Option<Arc<dyn Broker>>,
+}
+
+/// The queues that jobs of `sessions` go through, and that of dead letters. Toolchains that nobody serves unless asked to count
+/// where a session was compiled by them.
+pub fn queue_names<'a>(sessions: impl IntoIterator<Item = (&'a Session, &'a Pins)>) -> BTreeSet<String> {
     let usual: Vec<&str> = toolchain::shipped().iter().filter(|one| one.by_default).map(|one| one.name).collect();
-    let of_method = |method: Method| method.toolchains.iter().copied().filter(|name| usual.contains(name));
-    let methods = sessions.iter().map(|status| status.session.method).chain([Method::default()]);
-    let mut names: Vec<String> = methods.flat_map(of_method).map(compile_queue).collect();
-    let pins = sessions.iter().flat_map(|status| status.pins.keys());
-    names.extend(pins.filter_map(|pin| pin.strip_prefix("toolchain.")).map(compile_queue));
-    names.extend(sessions.iter().map(|status| eval_queue(&status.session.target, status.session.method)));
-    names.push(DEAD_QUEUE.to_string());
-    let mut depths = BTreeMap::new();
-    for name in names {
-        let depth = broker.depth(&name).await?;
-        depths.insert(name, depth);
+    let mut names = BTreeSet::from([DEAD_QUEUE.to_string()]);
+    for (session, pins) in sessions {
+        let pinned = pins.keys().filter_map(|pin| pin.strip_prefix("toolchain."));
+        let toolchains = session.method.toolchains.iter().copied().filter(|name| usual.contains(name)).chain(pinned);
+        names.extend(toolchains.map(|toolchain| compile_queue(toolchain, &session.target)));
+        names.insert(eval_queue(&session.target, session.method));
     }
-    Ok(depths)
+    names
 }
 
 impl Status {
@@ -164,6 +216,9 @@ impl Status {
         }
         for (queue, depth) in self.queues.iter().flatten() {
             text.push_str(&format!("{depth:>8} {queue}\n"));
+        }
+        for reason in &self.away {
+            text.push_str(&format!("away: {reason}\n"));
         }
         text
     }

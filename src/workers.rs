@@ -9,10 +9,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::job::compile_queue;
+use bluefin_common::delivery::Leave;
 use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
+use bluefin_common::target::Target;
+use bluefin_common::waiting::Waiting;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::sandbox;
 use bluefin_compile_worker::toolchain::{self, Toolchain};
@@ -45,15 +47,20 @@ pub struct CompileWorkerArgs {
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
+    /// Device classes to compile for, such as gfx90a-104 [default: those of all sessions]
+    #[arg(long, value_name = "TARGET,...", value_delimiter = ',')]
+    target: Vec<Target>,
     /// Wall-clock time of one compile
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     compile_timeout: Duration,
-    /// Pause while more jobs than this wait for evaluation
+    /// Compile nothing more for a device class while more jobs than this wait for its evaluation
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     high_water: u64,
     /// How long a drain may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     grace: Duration,
+    #[command(flatten)]
+    leave: LeaveArgs,
     /// Name in the log [default: host name and process id]
     #[arg(long)]
     name: Option<String>,
@@ -92,6 +99,8 @@ pub struct EvalWorkerArgs {
     /// How long a drain may take
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = parse_duration)]
     grace: Duration,
+    #[command(flatten)]
+    leave: LeaveArgs,
     /// Name in the log [default: host name and process id]
     #[arg(long)]
     name: Option<String>,
@@ -99,6 +108,23 @@ pub struct EvalWorkerArgs {
     admin: AdminArgs,
     #[command(flatten)]
     fleet: FleetArgs,
+}
+
+/// When a worker ends by itself, as batch systems want it.
+#[derive(clap::Args)]
+struct LeaveArgs {
+    /// End when no job came for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    exit_when_idle: Option<Duration>,
+    /// End after this many jobs
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+}
+
+impl LeaveArgs {
+    fn leave(&self) -> Leave {
+        Leave { when_idle: self.exit_when_idle, after_jobs: self.max_jobs }
+    }
 }
 
 fn toolchain_help() -> String {
@@ -162,14 +188,16 @@ impl EvalChildArgs {
 impl CompileWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
-        let toolchains = self.toolchains().await?;
         let shutdown = shutdown::on_signal()?;
+        let toolchains = self.toolchains().await?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = compile_worker::Metrics::register(&admin.registry, pipeline.clone())?;
-        let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
-        let queues = toolchains.iter().map(|toolchain| compile_queue(toolchain.name())).collect();
-        admin.watch(pipeline, broker.clone(), store.clone(), queues);
+        let broker = self.fleet.broker_once_there(&shutdown).await?;
+        let store = self.fleet.store_once_there(&shutdown).await?;
+        let waiting = Waiting::default();
+        // The worker looks at its own queues, which come and go with sessions.
+        admin.watch(pipeline, (broker.clone(), store.clone()), waiting.clone(), Vec::new());
 
         let slots = self.slots.unwrap_or_else(itself::cpus);
         let mut config = compile_worker::Config::new(worker_name(self.name), toolchains, slots);
@@ -177,6 +205,9 @@ impl CompileWorkerArgs {
         config.limits.time = self.compile_timeout;
         config.high_water = self.high_water;
         config.grace = self.grace;
+        config.targets = (!self.target.is_empty()).then_some(self.target);
+        config.leave = self.leave.leave();
+        config.waiting = waiting;
         let result = compile_worker::run(config, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;
         admin.stop().await;
@@ -201,16 +232,18 @@ impl CompileWorkerArgs {
 impl EvalWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
-        let (evaluators, in_turn) = self.evaluators().await?;
         let shutdown = shutdown::on_signal()?;
+        let (evaluators, in_turn) = self.evaluators().await?;
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = eval_worker::Metrics::register(&admin.registry, pipeline.clone())?;
-        let (broker, store) = (self.fleet.broker().await?, self.fleet.store().await?);
+        let broker = self.fleet.broker_once_there(&shutdown).await?;
+        let store = self.fleet.store_once_there(&shutdown).await?;
+        let waiting = Waiting::default();
         let mut queues: Vec<String> = evaluators.iter().map(|evaluator| evaluator.queue()).collect();
         queues.sort_unstable();
         queues.dedup();
-        admin.watch(pipeline, broker.clone(), store.clone(), queues);
+        admin.watch(pipeline, (broker.clone(), store.clone()), waiting.clone(), queues);
 
         let name = worker_name(self.name);
         let turn = Arc::default();
@@ -220,6 +253,8 @@ impl EvalWorkerArgs {
             config.limits.cache = cache(self.warm);
             config.grace = self.grace;
             config.reprobe = Some(self.reprobe);
+            config.leave = self.leave.leave();
+            config.waiting = waiting.clone();
             if in_turn {
                 config.turn = Arc::clone(&turn);
             }

@@ -14,13 +14,6 @@ use bytes::Bytes;
 /// Where given-up messages go, with their reason.
 pub const DEAD_QUEUE: &str = "bluefin.dead";
 
-/// Deliveries without settlement after which a worker gives a job up. Every one of them is a worker that died while it held
-/// the job, so the limit is generous: a job is isolated in a child, and a machine that fails is not the job's fault.
-pub const MAX_REDELIVERIES: u32 = 20;
-
-/// Attempts that may fail for reasons outside the job (store away, disk full) before it is given up.
-pub const MAX_ATTEMPTS: u32 = 8;
-
 /// What goes wrong between bluefin and its broker.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -33,7 +26,11 @@ pub enum BrokerError {
     /// No queue takes the message.
     #[error("broker: no queue named {queue}")]
     Unroutable { queue: String },
-    /// The URL or the broker's configuration is not usable.
+    /// It answers, and refuses what is asked of it: credentials, permissions, a queue that exists with other properties. Somebody
+    /// has to mend that, and nothing is lost until then.
+    #[error("broker {broker} refuses: {reason}")]
+    Refused { broker: String, reason: String },
+    /// What it is given makes no sense: a URL, a name.
     #[error("broker: {reason}")]
     Misconfigured { reason: String },
     /// The broker was closed by its owner.
@@ -46,7 +43,7 @@ impl BrokerError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Full { .. } => true,
+            Self::Unavailable { .. } | Self::Refused { .. } | Self::Full { .. } => true,
             Self::Unroutable { .. } | Self::Misconfigured { .. } | Self::Closed => false,
         }
     }
@@ -58,7 +55,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Makes sure that `queue` exists. Idempotent.
     async fn declare(&self, queue: &str) -> Result<(), BrokerError>;
 
-    /// Publishes `body` to `queue` as a first attempt and waits until it is safe (confirmed, and routed).
+    /// Publishes `body` to `queue` and waits until it is safe (confirmed, and routed).
     /// `message_id` is the job's id in hex, for people who look into the queue.
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError>;
 
@@ -91,19 +88,17 @@ pub trait Consumer: Send {
     /// The next delivery. Waits through reconnections; `None` once the broker is closed. Cancel safe.
     async fn next(&mut self) -> Option<Delivery>;
 
-    /// Stops new deliveries and hands back what was prefetched and not taken, at no cost of attempts. Deliveries taken
+    /// Stops new deliveries and hands back what was prefetched and not taken, at no cost. Deliveries taken
     /// before can still be settled.
     async fn stop(&mut self);
 }
 
-/// One message in the hands of a worker. Settle it with one of [`ack`](Self::ack), [`retry`](Self::retry),
-/// [`hand_back`](Self::hand_back) or [`dead`](Self::dead).
+/// One message in the hands of a worker. Settle it with one of [`ack`](Self::ack), [`hand_back`](Self::hand_back) or
+/// [`dead`](Self::dead).
 pub struct Delivery {
     pub queue: String,
     pub message_id: String,
     pub body: Bytes,
-    /// 1 for the first attempt; raised by [`Self::retry`] alone.
-    pub attempt: u32,
     /// How often it was delivered before without being settled.
     pub redeliveries: u32,
     /// Why it is in [`DEAD_QUEUE`]; nothing elsewhere.
@@ -123,11 +118,11 @@ pub struct GivenUp {
 #[async_trait]
 pub trait Settle: Send + Sync {
     async fn ack(&self) -> Result<(), BrokerError>;
-    /// Publishes a copy with `attempt` to the same queue, visible after `delay`, waits until it is safe, then
-    /// acknowledges.
-    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError>;
+    /// Publishes a copy to the same queue, visible after `delay`, waits until it is safe, then acknowledges. The copy was never
+    /// delivered.
+    async fn republish(&self, delay: Duration) -> Result<(), BrokerError>;
     /// Publishes a copy to [`DEAD_QUEUE`] with the reason, waits until it is safe, then acknowledges.
-    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError>;
+    async fn dead(&self, reason: &str) -> Result<(), BrokerError>;
 }
 
 impl Delivery {
@@ -136,36 +131,23 @@ impl Delivery {
         self.settle.ack().await
     }
 
-    /// This attempt failed for a reason outside the job: again after a delay that grows with the attempt.
-    pub async fn retry(self) -> Result<(), BrokerError> {
-        self.settle.republish(self.attempt + 1, retry_delay(self.attempt)).await
-    }
-
-    /// Not this worker's to do (drain, unhealthy device, wrong version): back to the queue at no cost of attempts.
+    /// Not to be done here and now, through no fault of the job (drain, outage, unhealthy device, wrong version): back to its
+    /// queue, at no cost.
     pub async fn hand_back(self, delay: Duration) -> Result<(), BrokerError> {
-        self.settle.republish(self.attempt, delay).await
+        self.settle.republish(delay).await
     }
 
     /// Given up for good.
     pub async fn dead(self, reason: &str) -> Result<(), BrokerError> {
-        self.settle.dead(self.attempt, reason).await
-    }
-
-    /// Whether this delivery is one too many, and why.
-    #[must_use]
-    pub fn exhausted(&self) -> Option<String> {
-        if self.attempt > MAX_ATTEMPTS {
-            return Some(format!("gave up after {MAX_ATTEMPTS} attempts"));
-        }
-        (self.redeliveries >= MAX_REDELIVERIES)
-            .then(|| format!("{} workers died while they held it", self.redeliveries))
+        self.settle.dead(reason).await
     }
 }
 
-/// Delay before the attempt that follows `attempt`: 1, 5, 25 and at most 125 seconds, the delays that exist as queues.
+/// How long something stays away that came back `times` times: 1, 5, 25 and at most 125 seconds, the delays that exist as queues.
 #[must_use]
-pub fn retry_delay(attempt: u32) -> Duration {
-    DELAYS[(attempt.saturating_sub(1) as usize).min(DELAYS.len() - 1)]
+pub fn delay_after(times: u32) -> Duration {
+    let [.., last] = DELAYS;
+    DELAYS.get(times.saturating_sub(1) as usize).copied().unwrap_or(last)
 }
 
 /// The delays that exist; others are rounded up to the next, or down to the last.

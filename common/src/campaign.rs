@@ -9,15 +9,18 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::artifact::Built;
-use crate::broker::{Broker, BrokerError, MAX_ATTEMPTS, retry_delay};
+use crate::broker::{Broker, BrokerError, delay_after};
 use crate::candidate::Candidate;
 use crate::decision::{description, follow_ups};
 use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Session, SessionName, Stage};
-use crate::store::{Planned, Store, StoreError};
+use crate::store::{Planned, Store, StoreError, Stored};
 use crate::task::{Task, TaskRef};
 use crate::wire::{self, WireError};
+
+/// How often in a row a job may be compiled for nothing: more would go round for ever.
+pub const MAX_RECOMPILES: u32 = 8;
 
 /// Why a group could not be advanced.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,17 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Stores an outcome, and its group's end with it where that is all that can follow. Otherwise [`advance`] is next.
+///
+/// # Errors
+/// If the store fails; call again.
+pub async fn put_outcome(store: &dyn Store, outcome: &Outcome) -> Result<Stored, StoreError> {
+    match store.session(&outcome.job.session).await? {
+        Some(session) if !session.has_follow_ups() => store.put_last_outcome(outcome).await,
+        _ => store.put_outcome(outcome).await,
+    }
+}
+
 /// Takes the next step of the group of `job`, given that `open` of its planned jobs have no outcome yet: nothing while
 /// any is open, then what follows, then the end.
 ///
@@ -61,7 +75,7 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     }
     let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
     let group = job.group();
-    if session.search.is_none() && !session.stages.contains(&Stage::Find) {
+    if !session.has_follow_ups() {
         store.settle_group(&session.name, group).await?;
         return Ok(());
     }
@@ -217,14 +231,14 @@ pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result
     if job.method.toolchains.is_empty() {
         return Ok(Err(format!("method {}: nothing compiles its jobs, so none can be compiled again", job.method)));
     }
-    if *recompiles >= MAX_ATTEMPTS {
+    if *recompiles >= MAX_RECOMPILES {
         return Ok(Err(format!(
             "compiled {} times in a row, and each time its artifacts were gone before they could be evaluated: the artifact \
              cache is too small",
             recompiles + 1
         )));
     }
-    let delay = if *recompiles == 0 { Duration::ZERO } else { retry_delay(*recompiles) };
+    let delay = if *recompiles == 0 { Duration::ZERO } else { delay_after(*recompiles) };
     let (enqueued_ms, recompiles) = (*enqueued_ms, recompiles + 1);
     let again = CompileJob { job: job.clone(), enqueued_ms, recompiles, work: CompileWork::Candidates };
     let body = wire::encode(&again)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::candidate::Candidate;
 use crate::description::Description;
-use crate::job::{Job, JobId};
+use crate::job::Job;
 use crate::method::FindJobs;
 use crate::outcome::{CandidateOutcome, Outcome, Timing};
 use crate::session::{Session, Stage};
@@ -185,9 +185,8 @@ pub fn description(outcomes: &[Outcome]) -> Description {
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
     let mut timed = match session.method.find {
         FindJobs::PlayOff if session.stages.contains(&Stage::Find) => {
-            let id = follow_ups(session, outcomes).first()?.id();
-            let find =
-                outcomes.iter().position(|outcome| outcome.job.stage == Stage::Find && outcome.job.id() == id)?;
+            let play_off = follow_ups(session, outcomes).into_iter().next()?;
+            let find = outcomes.iter().position(|outcome| outcome.job.is(&play_off))?;
             ranked(outcomes.get(find..=find)?, Stage::Find)
         }
         FindJobs::PlayOff => fastest_of_each_solver(outcomes),
@@ -219,12 +218,13 @@ fn fastest_of_each_solver(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
 /// MIOpen takes the fastest of its find db, whatever the distance to the next: so that one has to be the winner.
 fn fastest<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
     let mut solvers = if session.stages.contains(&Stage::Find) {
-        let following: HashSet<JobId> = follow_ups(session, outcomes).iter().map(Job::id).collect();
+        let following = follow_ups(session, outcomes);
         let tuned = best_of_each_solver(outcomes);
         let counts = |outcome: &Outcome| {
             let candidates = &outcome.job.candidates;
             // One of params that were the best before more was tuned does not count any more.
-            following.contains(&outcome.job_id()) || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
+            following.iter().any(|job| outcome.job.is(job))
+                || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
         };
         let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find && counts(outcome));
         finals.flat_map(|outcome| ranked(std::slice::from_ref(outcome), Stage::Find)).collect()

@@ -1,6 +1,8 @@
 //! The life of a delivery, the same in every worker: it is [opened](open), is found [done or not](begin), is this worker's or
 //! [pinned](pin) to another, is done with [patience](Patience) while store or broker are away, and is [settled](settle).
 
+mod begun;
+mod intake;
 mod patience;
 pub mod pin;
 
@@ -18,6 +20,8 @@ use crate::session::Stage;
 use crate::store::Store;
 use crate::wire::{self, Message};
 
+pub use begun::{Begun, MAX_BEGUN, begin_again, spare, suspect};
+pub use intake::{InHand, Intake, Leave, Leaving};
 pub use patience::{GivenUp, Passing, Patience};
 
 /// Before a message of another version of bluefin is offered again: until the fleet is upgraded.
@@ -26,6 +30,10 @@ pub const OTHER_VERSION: Duration = Duration::from_secs(25);
 pub const NOT_MINE: Duration = Duration::from_secs(5);
 /// Before a job is offered again whose worker has lost its store: longer than that takes to end.
 const LOST: Duration = Duration::from_secs(5);
+/// Before a job is offered again that stood still for as long as a worker waits.
+const STOOD_STILL: Duration = Duration::from_secs(25);
+/// Before a job is offered again that something in the store stands in the way of, which somebody has to mend.
+const STUCK: Duration = Duration::from_secs(125);
 /// What handing back takes at most, once the grace period of a drain is over.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
@@ -74,10 +82,16 @@ pub enum Verdict {
     Ack(Settled),
     /// Not this worker's, or not now.
     HandBack(Duration),
-    /// It failed for a reason outside the job.
-    Retry(String),
     /// Given up; an outcome says so.
     Dead(String),
+}
+
+impl Verdict {
+    /// Not now, for a reason outside the job that is worth a line in the log.
+    pub fn later(delay: Duration, reason: impl std::fmt::Display) -> Self {
+        tracing::warn!(%reason, again_in = delay.as_secs(), "job handed back");
+        Self::HandBack(delay)
+    }
 }
 
 impl From<GivenUp> for Verdict {
@@ -86,7 +100,11 @@ impl From<GivenUp> for Verdict {
             GivenUp::Expired => Self::HandBack(Duration::ZERO),
             GivenUp::Lost => Self::HandBack(LOST),
             GivenUp::OtherVersion => Self::HandBack(OTHER_VERSION),
-            GivenUp::Failed(reason) => Self::Retry(reason),
+            GivenUp::TooLong(reason) => Self::later(STOOD_STILL, reason),
+            GivenUp::Failed(reason) => {
+                tracing::error!(reason, again_in = STUCK.as_secs(), "job handed back: somebody has to mend this");
+                Self::HandBack(STUCK)
+            }
         }
     }
 }
@@ -97,10 +115,6 @@ pub async fn settle(delivery: Delivery, (step, stage): (Step, Stage), verdict: V
     let (settled, result) = match verdict {
         Verdict::Ack(settled) => (settled, delivery.ack().await),
         Verdict::HandBack(delay) => (Settled::HandedBack, delivery.hand_back(delay).await),
-        Verdict::Retry(reason) => {
-            tracing::warn!(message, attempt = delivery.attempt, reason, "job failed, to be tried again");
-            (Settled::Retried, delivery.retry().await)
-        }
         Verdict::Dead(reason) => {
             tracing::error!(message, reason, "job given up");
             (Settled::Dead, delivery.dead(&reason).await)

@@ -35,7 +35,7 @@ pub struct Job {
     pub method: Method,
     /// Digest of the kernel spec's bundle, held in the Store; of nothing where there is no spec.
     pub spec: Digest,
-    /// Name of the toolchain that compiles it, which names the queue; that of the method where nothing is compiled.
+    /// Name of the toolchain that compiles it; that of the method where nothing is compiled.
     pub toolchain: String,
     pub candidates: Vec<Candidate>,
 }
@@ -53,6 +53,14 @@ impl Job {
         Digest::of_parts(digest::JOB, parts.chain(candidates.iter().map(|c| c.as_bytes())))
     }
 
+    /// Whether both have the same [`id`](Self::id), without the work of making one.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        let Self { session, stage, target, problem, method: _, spec, toolchain, candidates } = self;
+        (stage, candidates, problem, spec) == (&other.stage, &other.candidates, &other.problem, &other.spec)
+            && (session, target, toolchain) == (&other.session, &other.target, &other.toolchain)
+    }
+
     /// The group that the job belongs to.
     #[must_use]
     pub fn group(&self) -> GroupId {
@@ -62,7 +70,7 @@ impl Job {
     /// The queue that its compilation waits in.
     #[must_use]
     pub fn compile_queue(&self) -> String {
-        compile_queue(&self.toolchain)
+        compile_queue(&self.toolchain, &self.target)
     }
 
     /// The queue that its evaluation waits in.
@@ -78,9 +86,16 @@ pub fn group_id(problem: &Problem, spec: Digest) -> GroupId {
     Digest::of_parts(digest::GROUP, [problem.canonical().as_bytes(), spec.0.as_slice()])
 }
 
-/// `bluefin.compile.<toolchain>`
+/// `bluefin.compile.<toolchain>.<target>`: a device class that nobody serves stops compiling for no other, and a worker meets
+/// no job that it can not compile.
 #[must_use]
-pub fn compile_queue(toolchain: &str) -> String {
+pub fn compile_queue(toolchain: &str, target: &Target) -> String {
+    format!("bluefin.compile.{toolchain}.{target}")
+}
+
+/// `bluefin.compile.<toolchain>`, where the release before queued the jobs of all targets: still consumed, never published to.
+#[must_use]
+pub fn previous_compile_queue(toolchain: &str) -> String {
     format!("bluefin.compile.{toolchain}")
 }
 

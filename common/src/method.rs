@@ -15,7 +15,7 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// For help texts, in a few words.
     pub about: &'static str,
-    /// Toolchains that compile its jobs, each with a queue of its own; none if everything happens where it is evaluated.
+    /// Toolchains that compile its jobs, each with a queue of its own for each target; none if everything happens where it is evaluated.
     pub toolchains: &'static [&'static str],
     pub evaluated_by: EvaluatedBy,
     pub find: FindJobs,

@@ -3,12 +3,13 @@
 mod sessions;
 
 use prometheus::{
-    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 use crate::failure::FailureKind;
 use crate::outcome::{CandidateOutcome, Outcome};
 use crate::session::Stage;
+use crate::waiting::{On, Waiting};
 
 /// Half of a pipeline: which worker a metric is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,6 @@ pub enum Settled {
     Done,
     /// Its outcome existed already.
     Skipped,
-    /// Failed for a reason outside the job; comes again after a delay.
-    Retried,
     /// Not this worker's to do; back in its queue at no cost.
     HandedBack,
     /// Sent back to be compiled again: its artifact was evicted or refused.
@@ -45,14 +44,13 @@ pub enum Settled {
 }
 
 impl Settled {
-    const ALL: [Self; 6] = [Self::Done, Self::Skipped, Self::Retried, Self::HandedBack, Self::Recompile, Self::Dead];
+    const ALL: [Self; 5] = [Self::Done, Self::Skipped, Self::HandedBack, Self::Recompile, Self::Dead];
 
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Skipped => "skipped",
-            Self::Retried => "retried",
             Self::HandedBack => "handed_back",
             Self::Recompile => "recompile",
             Self::Dead => "dead",
@@ -73,6 +71,7 @@ pub struct PipelineMetrics {
     broker_reconnects: IntCounter,
     store_reconnects: IntCounter,
     cache_fullness: Gauge,
+    waiting: GaugeVec,
     sessions: sessions::SessionMetrics,
 }
 
@@ -115,8 +114,16 @@ impl PipelineMetrics {
                 "bluefin_cache_fullness_ratio",
                 "Used memory of the artifact cache over its limit.",
             )?,
+            waiting: GaugeVec::new(
+                Opts::new(
+                    "bluefin_waiting_seconds",
+                    "For how long the process has been waiting for broker, store or its own machine; 0 while it is not.",
+                ),
+                &["on"],
+            )?,
             sessions: sessions::SessionMetrics::register(registry)?,
         };
+        registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.jobs.clone()))?;
         registry.register(Box::new(metrics.candidates.clone()))?;
         registry.register(Box::new(metrics.job_age.clone()))?;
@@ -145,6 +152,7 @@ impl PipelineMetrics {
             self.version_refusals.with_label_values(&[step.name()]);
             self.in_flight.with_label_values(&[step.name()]);
         }
+        self.set_waiting(&Waiting::default());
     }
 
     /// A delivery of `stage` was settled.
@@ -199,6 +207,13 @@ impl PipelineMetrics {
 
     pub fn set_cache_fullness(&self, ratio: f64) {
         self.cache_fullness.set(ratio);
+    }
+
+    /// Takes over what is waited for.
+    pub fn set_waiting(&self, waiting: &Waiting) {
+        for on in On::ALL {
+            self.waiting.with_label_values(&[on.name()]).set(waiting.lasts(on).as_secs_f64());
+        }
     }
 
     /// Takes over the counts that the two ports keep.

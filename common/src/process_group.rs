@@ -1,6 +1,17 @@
 //! The process group of a child: ended as a whole, so that nothing that it started outlives it.
 
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
 use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The signal that ended a process, if it is one that others send: a service manager, an administrator, whoever guards the
+/// memory. A program that fails by itself gets others.
+#[must_use]
+pub fn ended_from_outside(status: ExitStatus) -> Option<Signal> {
+    let signal = status.signal().and_then(Signal::from_named_raw)?;
+    [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal).then_some(signal)
+}
 
 /// A process group that is killed when this is dropped, also if the future that has it is.
 #[derive(Debug)]

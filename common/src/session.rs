@@ -135,6 +135,12 @@ impl Session {
             search: None,
         }
     }
+
+    /// Whether jobs may follow from the outcomes of a group: another round, a find job. Otherwise all are planned at once.
+    #[must_use]
+    pub fn has_follow_ups(&self) -> bool {
+        self.search.is_some() || self.stages.contains(&Stage::Find)
+    }
 }
 
 impl Message for Session {

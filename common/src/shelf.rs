@@ -8,6 +8,8 @@
 //! | `applicability:<session>` | digest of a problem | the solvers that apply to it | producer |
 //! | `compiled:<session>` | id of a job | the eval job, where it is carried instead of queued | compile worker |
 //! | `forgotten:<session>` | id of a job | its group, where a run in one process forgot it and others of the group were compiled | binary |
+//! | `begun:<session>` | id of a job | how many workers began it and were not heard of again, in decimal digits | both workers |
+//! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
 //! | `releases` | name of a release | its manifest | exporter |
 //! | `channels` | `<channel>@<target>#<step>` | the release that the channel was moved to | exporter |
 //!
@@ -40,6 +42,18 @@ pub fn compiled(session: &SessionName) -> String {
 #[must_use]
 pub fn forgotten(session: &SessionName) -> String {
     format!("forgotten:{session}")
+}
+
+/// Jobs of `session` that came again to a worker that works on them now, or that is gone.
+#[must_use]
+pub fn begun(session: &SessionName) -> String {
+    format!("begun:{session}")
+}
+
+/// What was asked of `session`.
+#[must_use]
+pub fn requests(session: &SessionName) -> String {
+    format!("requests:{session}")
 }
 
 /// Solvers of the library that `session` is of.

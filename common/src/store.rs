@@ -24,6 +24,10 @@ pub enum StoreError {
     /// Not reachable, timed out, out of memory or disk: try again later.
     #[error("store {store}: {reason}")]
     Unavailable { store: String, reason: String },
+    /// It answers, and refuses what is asked of it: credentials, permissions. Somebody has to mend that, and nothing is lost until
+    /// then.
+    #[error("store {store} refuses: {reason}")]
+    Refused { store: String, reason: String },
     /// The URL, the path or the store's configuration is not usable.
     #[error("store: {reason}")]
     Misconfigured { reason: String },
@@ -44,7 +48,7 @@ impl StoreError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } => true,
+            Self::Unavailable { .. } | Self::Refused { .. } => true,
             Self::Misconfigured { .. } | Self::Lost { .. } | Self::Tampered { .. } | Self::Corrupt { .. } => false,
         }
     }
@@ -94,6 +98,8 @@ pub struct Stored {
     pub first: bool,
     /// Planned jobs of its group that have no outcome yet.
     pub open: u64,
+    /// It marked its group as having nothing left to do.
+    pub settled: bool,
 }
 
 /// How full the artifact cache is.
@@ -199,6 +205,16 @@ pub trait Store: Send + Sync + 'static {
     /// Stores the outcome unless its job has one, and lowers the best median of its group to the best of its timings that
     /// are not pruned. A job that was never planned counts as planned and done at once.
     async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError>;
+    /// [Stores](Self::put_outcome) an outcome from which no job follows: [settles](Self::settle_group) its group as well, where
+    /// it leaves no job of that open.
+    async fn put_last_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+        let stored = self.put_outcome(outcome).await?;
+        if stored.open > 0 {
+            return Ok(stored);
+        }
+        self.settle_group(&outcome.job.session, outcome.group()).await?;
+        Ok(Stored { settled: true, ..stored })
+    }
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
     /// Planned jobs of the group that have no outcome yet.
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError>;

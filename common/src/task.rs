@@ -32,7 +32,7 @@ pub enum TaskRef {
     None,
     /// A blob of the Store, in its envelope.
     Blob(Digest),
-    /// In the message itself, as the release before this one sent it.
+    /// In the message itself: no other job of the group will ask for it.
     Inline(Box<Task>),
 }
 

@@ -48,13 +48,23 @@ impl Body<'_> {
     /// The position at which it stops making sense.
     pub fn read<M: Message, T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
         let expected = M::NAME;
-        bincode::serde::decode_from_std_read(&mut self.rest, config()).map_err(|error| match error {
-            // A method is but a name, so that a new one changes no shape.
-            DecodeError::OtherString(reason) if reason.starts_with(UnknownMethod::BEGINS) => {
-                WireError::Method { expected, reason }
+        match bincode::serde::decode_from_slice(self.rest, config()) {
+            Ok((value, read)) => {
+                self.rest = self.rest.get(read..).unwrap_or_default();
+                Ok(value)
             }
-            error => WireError::Body { expected, position: self.length - self.rest.len(), reason: error.to_string() },
-        })
+            // A method is but a name, so that a new one changes no shape.
+            Err(DecodeError::OtherString(reason)) if reason.starts_with(UnknownMethod::BEGINS) => {
+                Err(WireError::Method { expected, reason })
+            }
+            Err(error) => Err(WireError::Body { expected, position: self.sense::<T>(), reason: error.to_string() }),
+        }
+    }
+
+    /// The position at which the body stops making sense as a `T`, which reading a slice does not tell.
+    fn sense<T: DeserializeOwned>(&mut self) -> usize {
+        let _ = bincode::serde::decode_from_std_read::<T, _, _>(&mut self.rest, config());
+        self.length - self.rest.len()
     }
 }
 

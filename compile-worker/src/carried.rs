@@ -220,7 +220,7 @@ impl Carried<'_> {
     /// # Errors
     /// If the store or the broker fails.
     pub async fn serve(&self, toolchain: &str, stop: &CancellationToken) -> Result<(), Error> {
-        let mut consumer = self.broker.consume(&compile_queue(toolchain), PREFETCH).await?;
+        let mut consumer = self.broker.consume(&compile_queue(toolchain, &self.session.target), PREFETCH).await?;
         while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
             let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, None).await else { continue };
             let CompileJob { job, work, .. } = compile_job;

@@ -6,8 +6,19 @@ use std::path::PathBuf;
 use bluefin_common::broker::BrokerError;
 use bluefin_common::campaign::AdvanceError;
 use bluefin_common::delivery::Passing;
+use bluefin_common::failure::Failure;
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::store::StoreError;
+use bluefin_common::waiting::On;
+
+/// What looks like the fault of a machine.
+#[derive(Debug)]
+pub struct Suspect {
+    /// What it is if it is not.
+    pub failure: Failure,
+    /// Whether it says that the machine is at its end, instead of that the compiler crashed.
+    pub says_so: bool,
+}
 
 /// An error of the worker or of what it stands on.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +52,26 @@ pub enum Error {
     #[error("compiling: {0}")]
     Limit(LimitMet),
     /// The same, as the kernel says.
-    #[error("the kernel killed a compiler for want of memory, which is no candidate's fault: {short_of}")]
-    Killed { short_of: String },
-    /// That again and again.
     #[error(
-        "{last}. So it was {times} times with no job done in between: allow more memory, or run fewer compilers at a time"
+        "the kernel killed a compiler for want of memory, which is no candidate's fault: {short_of}: allow more memory, or run \
+         fewer compilers at a time"
     )]
-    TooLittleMemory { last: Box<Self>, times: usize },
+    Killed { short_of: String },
+    /// By somebody else: a signal that no compiler sends itself.
+    #[error("a compiler was ended from outside, by {by}")]
+    Interrupted { by: String },
+    /// A failure that may be the machine's: believed once that was found well.
+    #[error("{}", .0.failure.detail)]
+    Suspect(Box<Suspect>),
+    /// The machine is not well, for longer than this worker waits.
+    #[error("this machine cannot compile: {reason}")]
+    Unfit { reason: String },
+    /// A search that is given up has jobs under way, after which it can be.
+    #[error("a round of the search is still open")]
+    OpenRound,
+    /// What a job names is not in the store, which must have lost it.
+    #[error("{what}: not in the store")]
+    Missing { what: String },
     /// The job makes no sense, and will not the next time.
     #[error("{reason}")]
     Job { reason: String },
@@ -68,7 +92,7 @@ impl Error {
     #[must_use]
     pub fn ends_worker(&self) -> bool {
         match self {
-            Self::Limit(_) | Self::TooLittleMemory { .. } => true,
+            Self::Limit(_) | Self::Unfit { .. } => true,
             Self::Store(error) | Self::Advance(AdvanceError::Store(error)) => error.is_lost(),
             Self::Broker(_)
             | Self::Advance(_)
@@ -80,6 +104,10 @@ impl Error {
             | Self::Machine { .. }
             | Self::Exhausted { .. }
             | Self::Killed { .. }
+            | Self::Interrupted { .. }
+            | Self::Suspect(_)
+            | Self::OpenRound
+            | Self::Missing { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
@@ -99,7 +127,42 @@ impl Error {
             | Self::Exhausted { .. }
             | Self::Limit(_)
             | Self::Killed { .. }
-            | Self::TooLittleMemory { .. }
+            | Self::Interrupted { .. }
+            | Self::Suspect(_)
+            | Self::Unfit { .. }
+            | Self::OpenRound
+            | Self::Missing { .. }
+            | Self::Job { .. }
+            | Self::Config { .. } => false,
+        }
+    }
+
+    /// Whether the job makes no sense, so that nobody will ever do it. Everything else is a matter of broker, store or machine.
+    #[must_use]
+    pub fn is_of_job(&self) -> bool {
+        matches!(self, Self::Job { .. } | Self::Advance(AdvanceError::Wire(_)))
+    }
+
+    /// Whether this machine is to blame, or may be.
+    #[must_use]
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            Self::Machine { .. }
+            | Self::Exhausted { .. }
+            | Self::Killed { .. }
+            | Self::Interrupted { .. }
+            | Self::Suspect(_) => true,
+            Self::NoCompiler { .. } | Self::BrokenCompiler { .. } => true,
+            Self::Store(_)
+            | Self::Broker(_)
+            | Self::Advance(_)
+            | Self::UnknownToolchain { .. }
+            | Self::NoToolchain
+            | Self::NoTool { .. }
+            | Self::Limit(_)
+            | Self::Unfit { .. }
+            | Self::OpenRound
+            | Self::Missing { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
@@ -125,24 +188,47 @@ impl Error {
             Self::Broker(BrokerError::Unroutable { .. }) => true,
             Self::Broker(error) => error.is_transient(),
             Self::Advance(error) => error.is_transient(),
-            Self::Machine { .. } | Self::Exhausted { .. } | Self::Killed { .. } => true,
+            Self::Machine { .. }
+            | Self::Exhausted { .. }
+            | Self::Killed { .. }
+            | Self::Interrupted { .. }
+            | Self::Suspect(_)
+            | Self::OpenRound => true,
             Self::UnknownToolchain { .. }
             | Self::NoToolchain
             | Self::NoTool { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. }
             | Self::Limit(_)
-            | Self::TooLittleMemory { .. }
+            | Self::Unfit { .. }
+            | Self::Missing { .. }
             | Self::Job { .. }
             | Self::Config { .. } => false,
         }
     }
 }
 
-/// An outage is waited for with the job in hand; whatever else may pass is left to another attempt.
+/// An outage is waited for with the job in hand; while the machine is not well it is better handed back.
 impl Passing for Error {
     fn is_transient(&self) -> bool {
         self.is_outage()
+    }
+
+    fn on(&self) -> On {
+        match self {
+            Self::Store(error) => error.on(),
+            Self::Broker(error) => error.on(),
+            Self::Advance(error) => error.on(),
+            _ => On::Machine,
+        }
+    }
+
+    fn holds_up_all(&self) -> bool {
+        match self {
+            Self::Broker(error) => error.holds_up_all(),
+            Self::Advance(error) => error.holds_up_all(),
+            _ => true,
+        }
     }
 
     fn is_lost(&self) -> bool {

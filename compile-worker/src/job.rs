@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bluefin_common::broker::{Broker, BrokerError};
+use bluefin_common::broker::{Broker, BrokerError, Delivery};
 use bluefin_common::campaign::{self, now_ms};
-use bluefin_common::delivery;
 use bluefin_common::delivery::pin::Pinned;
+use bluefin_common::delivery::{self, Begun};
 use bluefin_common::failure::Failure;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob};
 use bluefin_common::metrics::Step;
@@ -18,8 +18,8 @@ use bluefin_spec::search::Strategies;
 
 use crate::error::Error;
 use crate::gate::Gate;
+use crate::machine::Machine;
 use crate::metrics::Metrics;
-use crate::shortage::Shortage;
 use crate::toolchain::{Compiled, Toolchain, Work};
 use crate::workshop::Workshop;
 
@@ -42,7 +42,7 @@ pub(crate) struct Jobs {
     pub(crate) workshop: Workshop,
     pub(crate) metrics: Metrics,
     pub(crate) gate: Gate,
-    pub(crate) shortage: Shortage,
+    pub(crate) machine: Machine,
     pub(crate) pinned: Pinned,
     /// Evaluation queues that are known to exist.
     pub(crate) declared: Mutex<HashSet<String>>,
@@ -50,15 +50,14 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// `exhausted`: why it is not to be tried again, if it has no outcome.
-    pub(crate) async fn process(
+    /// Whether there is anything to do, and whether it may be begun; `None` if not.
+    pub(crate) async fn begin(
         &self,
         toolchain: &dyn Toolchain,
         compile_job: &CompileJob,
-        exhausted: Option<&str>,
-    ) -> Result<Done, Error> {
+        delivery: &Delivery,
+    ) -> Result<Option<Begun>, Error> {
         let job = &compile_job.job;
-        self.metrics.pipeline.started(Step::Compile, compile_job.enqueued_ms, now_ms());
         let name = toolchain.name();
         if job.toolchain != name {
             let found = job.toolchain.chars().take(64).collect::<String>();
@@ -68,18 +67,23 @@ impl Jobs {
             CompileWork::Candidates => delivery::begin(self.store(), &*self.broker, job).await?,
             CompileWork::NextRound => true,
         };
-        match (compile_job.work, exhausted) {
-            _ if !is_new => Ok(Done::Skipped),
-            (_, Some(reason)) => Err(Error::Job { reason: reason.to_string() }),
-            (CompileWork::Candidates, None) => self.compile(toolchain, compile_job).await,
-            (CompileWork::NextRound, None) => self.plan_round(toolchain, job).await,
+        if !is_new {
+            return Ok(None);
+        }
+        Ok(Some(delivery::begin_again(self.store(), delivery, job).await?))
+    }
+
+    pub(crate) async fn process(&self, toolchain: &dyn Toolchain, compile_job: &CompileJob) -> Result<Done, Error> {
+        match compile_job.work {
+            CompileWork::Candidates => self.compile(toolchain, compile_job).await,
+            CompileWork::NextRound => self.plan_round(toolchain, &compile_job.job).await,
         }
     }
 
     async fn compile(&self, toolchain: &dyn Toolchain, compile_job: &CompileJob) -> Result<Done, Error> {
         let CompileJob { job, enqueued_ms, recompiles, .. } = compile_job;
         if *recompiles > 0 {
-            self.workshop.forget_tasks();
+            self.workshop.forget();
         }
         // A play-off comes long after its candidates were compiled: that their artifacts are gone by then says nothing of the queue.
         if *recompiles > u32::from(job.stage == Stage::Find) {
@@ -131,13 +135,14 @@ impl Jobs {
             self.broker.declare(&queue).await?;
             self.declared().insert(queue.clone());
         }
-        self.gate.watch(&queue);
         let published = self.broker.publish(&queue, &job.job.id().to_string(), body.into()).await;
         if matches!(published, Err(BrokerError::Unroutable { .. })) {
             // Deleted meanwhile: declared again at the next attempt.
             self.declared().remove(&queue);
         }
-        Ok(published?)
+        published?;
+        self.gate.published(&queue);
+        Ok(())
     }
 
     /// Stores the outcome of a job of which no candidate is left to evaluate.
@@ -151,11 +156,13 @@ impl Jobs {
     }
 
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Error> {
-        let stored = self.store().put_outcome(outcome).await?;
+        let stored = campaign::put_outcome(self.store(), outcome).await?;
         if stored.first {
             self.metrics.pipeline.outcome(Step::Compile, outcome);
         }
-        campaign::advance(self.store(), &*self.broker, &outcome.job, stored.open).await?;
+        if !stored.settled {
+            campaign::advance(self.store(), &*self.broker, &outcome.job, stored.open).await?;
+        }
         Ok(())
     }
 

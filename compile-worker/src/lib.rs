@@ -12,16 +12,19 @@
 
 mod backlog;
 pub mod carried;
+mod confine;
 mod diagnose;
 mod error;
+mod folder;
 mod gate;
 mod job;
+mod machine;
 mod metrics;
 mod process;
+mod queue;
 mod round;
 pub mod sandbox;
 pub mod shim;
-mod shortage;
 mod specs;
 pub mod toolchain;
 mod unit;
@@ -29,7 +32,7 @@ mod worker;
 mod workshop;
 
 pub use backlog::Waiting;
-pub use error::Error;
+pub use error::{Error, Suspect};
 pub use metrics::Metrics;
 pub use process::Limits;
 pub use toolchain::{Compiler, Programs, Toolchain};

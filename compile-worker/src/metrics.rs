@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bluefin_common::failure::FailureKind;
 use bluefin_common::metrics::PipelineMetrics;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// What a look into the cache found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Metrics {
     slots: IntGauge,
     busy: IntGauge,
     waiting: IntGauge,
-    paused: IntGauge,
+    paused: IntGaugeVec,
 }
 
 impl Metrics {
@@ -68,7 +68,13 @@ impl Metrics {
             slots: IntGauge::new("bluefin_compile_slots", "Compilers that may run at a time.")?,
             busy: IntGauge::new("bluefin_compile_slots_busy", "Compilers that run now.")?,
             waiting: IntGauge::new("bluefin_compile_backlog", "Candidates taken that are not compiled yet.")?,
-            paused: IntGauge::new("bluefin_compile_paused", "1 while evaluation or the cache is too full to go on.")?,
+            paused: IntGaugeVec::new(
+                Opts::new(
+                    "bluefin_compile_paused",
+                    "1 while nothing is compiled for an evaluation queue: it or the cache is too full.",
+                ),
+                &["queue"],
+            )?,
         };
         registry.register(Box::new(metrics.compile_seconds.clone()))?;
         registry.register(Box::new(metrics.artifact_bytes.clone()))?;
@@ -118,8 +124,9 @@ impl Metrics {
         Raised::by(&self.waiting, i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    pub(crate) fn set_paused(&self, paused: bool) {
-        self.paused.set(i64::from(paused));
+    /// Whether nothing is compiled for the evaluation queue of that name.
+    pub(crate) fn set_paused(&self, queue: &str, paused: bool) {
+        self.paused.with_label_values(&[queue]).set(i64::from(paused));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The outer side of the sandbox: runs one compiler, bounded in time and output, and kills it with all its children.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -9,11 +9,12 @@ use std::time::Duration;
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::limits;
 use bluefin_common::process_group::ProcessGroup;
-use rustix::process::{Resource, Signal};
+use rustix::process::{Pid, Resource, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::confine;
 use crate::error::Error;
 use crate::sandbox::SandboxLimits;
 
@@ -31,6 +32,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// CPUs that compilers may run on; all if empty.
     pub cpus: Vec<usize>,
+    /// Whether compilers are confined to their own files and those of the system, where the kernel can do that.
+    pub confine: bool,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
 }
@@ -42,6 +45,7 @@ impl Default for Limits {
             memory_bytes: 4 << 30,
             file_bytes: 64 << 20,
             cpus: Vec::new(),
+            confine: false,
             root: PathBuf::from("/"),
         }
     }
@@ -57,13 +61,14 @@ impl Limits {
         }
     }
 
-    fn sandbox(&self) -> SandboxLimits {
+    fn sandbox(&self, program: &OsStr) -> SandboxLimits {
         SandboxLimits {
             // The wall clock ends a compile first, unless the compiler runs threads.
             cpu_seconds: Some(self.time.as_secs() + 2),
             memory_bytes: Some(self.memory_bytes),
             file_bytes: Some(self.file_bytes),
             cpus: self.cpus.clone(),
+            readable: if self.confine { confine::own(Path::new(program)) } else { Vec::new() },
         }
     }
 }
@@ -77,6 +82,8 @@ pub(crate) enum Ended {
         output: String,
     },
     TimedOut,
+    /// It did not end, and somebody had stopped it.
+    Stopped,
     /// By the kernel, itself or a part of it, for want of memory: what there is too little of.
     Killed {
         short_of: String,
@@ -94,7 +101,7 @@ pub(crate) async fn run(
     let mut line: Vec<OsString> = Vec::new();
     if let Some(launcher) = launcher {
         line.extend(launcher.iter().cloned());
-        line.extend(limits.sandbox().to_args());
+        line.extend(limits.sandbox(command.first().map(OsString::as_os_str).unwrap_or_default()).to_args());
     }
     line.extend(command.iter().cloned());
     let Some((program, args)) = line.split_first() else {
@@ -138,12 +145,20 @@ pub(crate) async fn run(
         }
         Ok(Err(source)) => Err(machine(source)),
         Err(_) => {
+            let stopped = group.leader().is_some_and(is_stopped);
             drop(group);
             // Reaps it; it was killed, so this is short.
             child.wait().await.map_err(machine)?;
-            Ok(Ended::TimedOut)
+            Ok(if stopped { Ended::Stopped } else { Ended::TimedOut })
         }
     }
+}
+
+/// Whether somebody stopped it, by SIGSTOP or a debugger.
+fn is_stopped(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    // The state is behind the name, which is in parentheses and may have any byte.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('T' | 't')))
 }
 
 /// The environment of every compiler. All of it is a constant but PATH, where compilers look for their own parts.

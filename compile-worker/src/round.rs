@@ -53,7 +53,7 @@ impl Jobs {
         }
         match self.conclude(&session, job, &outcomes).await? {
             // Some of its round may be in no queue: nobody would ask again.
-            Done::Skipped => Err(Error::Exhausted { reason: "a round of the search is still open".to_string() }),
+            Done::Skipped => Err(Error::OpenRound),
             _ => Ok(()),
         }
     }

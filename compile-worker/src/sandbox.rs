@@ -3,17 +3,23 @@
 //! A compile worker starts `bluefin sandbox-exec <limits> -- <compiler> <arguments>` for each compile, because the limits
 //! must be set between fork and exec, and the code that may run there is unsafe. What it limits: CPU time, memory,
 //! size of files, core dumps, and life beyond the worker's. Where a hard limit of the worker is lower, as batch systems set
-//! them, that one stands.
+//! them, that one stands. Where the kernel has Landlock it also confines a compiler to its own files and those of the system.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use bluefin_common::limits;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::confine::confine;
+
+/// Between the signal that says that a compiler has used its CPU time, and the one that looks like any other kill.
+const LAST_CPU_SECONDS: u64 = 2;
 
 /// What goes wrong before the compiler runs.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +28,8 @@ pub enum SandboxError {
     Usage { flag: String, found: String, expected: &'static str },
     #[error("{what}: {source}")]
     System { what: String, source: io::Error },
+    #[error("Landlock: {0}")]
+    Landlock(#[from] landlock::RulesetError),
 }
 
 /// The limits of one compile.
@@ -32,6 +40,8 @@ pub struct SandboxLimits {
     pub file_bytes: Option<u64>,
     /// CPUs it may run on; all if empty.
     pub cpus: Vec<usize>,
+    /// What it may read beside the folders of the system and the one that it is in; everything if empty.
+    pub readable: Vec<PathBuf>,
 }
 
 impl SandboxLimits {
@@ -51,6 +61,7 @@ impl SandboxLimits {
             let cpus: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
             args.extend(["--cpus".into(), cpus.join(",").into()]);
         }
+        args.extend(self.readable.iter().flat_map(|path| ["--readable".into(), path.clone().into_os_string()]));
         args.push("--".into());
         args
     }
@@ -71,7 +82,8 @@ impl SandboxLimits {
                 }
                 return Ok((limits, command));
             }
-            let value = args.next().map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
+            let raw = args.next().unwrap_or_default();
+            let value = raw.to_string_lossy().into_owned();
             let number = || value.parse::<u64>().map_err(|_| usage(&flag, &value, "a whole number"));
             match flag.as_str() {
                 "--cpu-seconds" => limits.cpu_seconds = Some(number()?),
@@ -82,8 +94,10 @@ impl SandboxLimits {
                     let cpus: Option<Vec<usize>> = value.split(',').map(parse).collect();
                     limits.cpus = cpus.ok_or_else(|| usage(&flag, &value, "CPU numbers separated by commas"))?;
                 }
+                "--readable" if !raw.is_empty() => limits.readable.push(raw.into()),
                 other => {
-                    return Err(usage(other, &value, "one of --cpu-seconds --memory-bytes --file-bytes --cpus --"));
+                    let expected = "one of --cpu-seconds --memory-bytes --file-bytes --cpus --readable --";
+                    return Err(usage(other, &value, expected));
                 }
             }
         }
@@ -109,12 +123,19 @@ impl SandboxLimits {
             limit(Resource::As, bytes, "limit of memory")?;
         }
         if let Some(seconds) = self.cpu_seconds {
-            limit(Resource::Cpu, seconds, "limit of CPU time")?;
+            // At the hard limit the kernel kills; only below it the signal says why.
+            let maximum = limits::within(Resource::Cpu, seconds + LAST_CPU_SECONDS);
+            let current = seconds.min(maximum.saturating_sub(1));
+            setrlimit(Resource::Cpu, Rlimit { current: Some(current), maximum: Some(maximum) })
+                .map_err(system("limit of CPU time"))?;
         }
         if !self.cpus.is_empty() {
             let mut set = CpuSet::new();
             self.cpus.iter().for_each(|cpu| set.set(*cpu));
             sched_setaffinity(None, &set).map_err(system("CPU affinity"))?;
+        }
+        if !self.readable.is_empty() {
+            confine(&self.readable)?;
         }
         Ok(())
     }
@@ -156,8 +177,13 @@ mod tests {
 
     #[test]
     fn arguments_are_read_back() {
-        let limits =
-            SandboxLimits { cpu_seconds: Some(60), memory_bytes: Some(1 << 32), file_bytes: None, cpus: vec![0, 3] };
+        let limits = SandboxLimits {
+            cpu_seconds: Some(60),
+            memory_bytes: Some(1 << 32),
+            file_bytes: None,
+            cpus: vec![0, 3],
+            readable: vec!["/opt/cc".into(), "/a b".into()],
+        };
         let mut args = limits.to_args();
         args.extend(os(&["cc", "--", "x.c"]));
         assert_eq!(SandboxLimits::parse(args).unwrap(), (limits, os(&["cc", "--", "x.c"])));
@@ -175,6 +201,7 @@ mod tests {
             os(&["--cpus", "0,x", "--", "cc"]),
             os(&["--cpus", "99999", "--", "cc"]),
             os(&["--nice", "1", "--", "cc"]),
+            os(&["--readable", "", "--", "cc"]),
         ] {
             assert!(SandboxLimits::parse(args.clone()).is_err(), "{args:?}");
         }

@@ -37,7 +37,7 @@ impl Specs {
             return Ok(Arc::clone(found));
         }
         let bytes = self.store.blob(digest).await?;
-        let bytes = bytes.ok_or_else(|| Error::Job { reason: format!("kernel spec {digest}: not in the store") })?;
+        let bytes = bytes.ok_or_else(|| Error::Missing { what: format!("kernel spec {digest}") })?;
         let bundle: Bundle = wire::decode(&bytes).map_err(|error| {
             if error.is_of_another_version() {
                 return Error::Store(StoreError::Corrupt { key: format!("kernel spec {digest}"), source: error });

@@ -1,4 +1,4 @@
-//! Toolchains: each compiles the jobs of a compile queue of its own. A [`Toolchain`] does so for whole jobs; a [`Compiler`] is
+//! Toolchains: each compiles the jobs of compile queues of its own, one for each target. A [`Toolchain`] does so for whole jobs; a [`Compiler`] is
 //! all that one for kernel specs takes. Each is a file of its own and a line of [`shipped`].
 
 pub mod cc;
@@ -38,7 +38,7 @@ pub use kernels::Kernels;
 /// What compiles the jobs of a queue. It was tried and works.
 #[async_trait]
 pub trait Toolchain: Send + Sync + 'static {
-    /// As jobs name it: it serves the compile queue of that name.
+    /// As jobs name it: it serves the compile queues of that name.
     fn name(&self) -> &str;
 
     /// What a session pins of it: a worker with another one leaves its jobs alone.
@@ -49,8 +49,16 @@ pub trait Toolchain: Send + Sync + 'static {
         self.pin().value()
     }
 
-    /// Whether it compiles for `target`. Jobs of another one are left to others.
+    /// Whether it compiles for `target`: otherwise it does not serve the queue of that.
     async fn serves(&self, target: &Target) -> Result<bool, Error>;
+
+    /// Compiles something trivial, as it did when it was found: whether this machine still can.
+    ///
+    /// # Errors
+    /// What is wrong with this machine.
+    async fn try_out(&self, _workshop: &Workshop) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Waits for room on the disk that it writes to, where that is much.
     async fn roomy(&self) {}
@@ -103,7 +111,7 @@ impl Work<'_> {
 /// The session of `job`.
 pub(crate) async fn session(workshop: &Workshop, job: &Job) -> Result<Session, Error> {
     let session = workshop.store().session(&job.session).await?;
-    session.ok_or_else(|| Error::Job { reason: format!("session {}: not in the store", job.session) })
+    session.ok_or_else(|| Error::Missing { what: format!("session {}", job.session) })
 }
 
 /// What a job was compiled into: what becomes of its [`EvalJob`](bluefin_common::job::EvalJob).

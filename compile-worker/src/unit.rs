@@ -112,7 +112,7 @@ impl Unit {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use bluefin_common::artifact::{Argument, ArtifactRef};
@@ -153,7 +153,7 @@ defines = { AB = 2, A = 1 }
   block = [64]
 "#;
 
-    fn unit(compiler: &dyn Shapes) -> Unit {
+    pub(crate) fn unit(compiler: &dyn Shapes) -> Unit {
         let files = BTreeMap::from([("copy.hip".to_string(), "// nothing\n".to_string())]);
         let bundle = Bundle { toml: SPEC.to_string(), files };
         let spec = KernelSpec::load(&bundle).unwrap();

@@ -1,36 +1,47 @@
-//! The loop: takes deliveries while there is room, settles each, drains when told to.
+//! The worker: a task for each queue that it serves, begun when the queue is known; drains when told to, or when it is time.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bluefin_common::broker::{Broker, Delivery};
+use bluefin_common::broker::Broker;
 use bluefin_common::delivery::pin::Pinned;
-use bluefin_common::delivery::{self, GivenUp, NOT_MINE, OTHER_VERSION, Patience, Verdict};
-use bluefin_common::job::{CompileJob, compile_queue};
-use bluefin_common::metrics::{Settled, Step};
+use bluefin_common::delivery::{GivenUp, InHand, Leave, Leaving, Patience};
+use bluefin_common::method::Method;
 use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_common::waiting::Waiting;
 use bluefin_spec::search::Strategies;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::folder;
 use crate::gate::Gate;
-use crate::job::{Done, Jobs};
+use crate::job::Jobs;
+use crate::machine::{Machine, MachinePatience};
 use crate::metrics::Metrics;
 use crate::process::Limits;
-use crate::shortage::{PAUSE, Shortage};
+use crate::queue::{JobsOf, Queue};
 use crate::toolchain::Toolchain;
 use crate::workshop::Workshop;
+
+/// As good as for ever.
+const FOR_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What a compile worker is told.
 #[derive(Clone)]
 pub struct Config {
     /// Its name in logs.
     pub name: String,
-    /// The queue of each is served.
+    /// The queues of each are served.
     pub toolchains: Vec<Arc<dyn Toolchain>>,
+    /// What it compiles for; `None`: for the targets of all sessions, as they come.
+    pub targets: Option<Vec<Target>>,
+    /// Between two looks for sessions.
+    pub look_every: Duration,
     /// Those that sessions may name.
     pub strategies: Strategies,
     /// Compilers that run at a time, for all toolchains together.
@@ -41,15 +52,25 @@ pub struct Config {
     pub backlog: usize,
     /// What is in flight when a drain begins may take this long to end.
     pub grace: Duration,
-    /// How long a delivery is kept while broker or store is away, before that counts as a failed attempt. Shorter than
-    /// the time after which RabbitMQ takes a delivery for lost (30 minutes).
+    /// How long a delivery is kept while broker or store is away, before it is handed back. Shorter than the time after which
+    /// RabbitMQ takes a delivery for lost (30 minutes).
     pub patience: Duration,
     /// Command that starts the inner side of the sandbox, such as `/usr/bin/bluefin sandbox-exec`. Without it compilers
     /// run with no limit but that of time.
     pub launcher: Option<Vec<OsString>>,
     pub limits: Limits,
-    /// Messages in an evaluation queue above which compiling pauses.
+    /// Messages in an evaluation queue above which nothing more is compiled for it.
     pub high_water: u64,
+    /// When it ends by itself.
+    pub leave: Leave,
+    /// Where it says what it waits for.
+    pub waiting: Waiting,
+    /// Whether it runs in a terminal, where somebody waits for it: it ends with an error where others wait for their machine.
+    pub alone: bool,
+    /// Before it looks again whether its machine is well, at first and at most; each time twice as long.
+    pub pauses: (Duration, Duration),
+    /// Ends it with an error when its machine was not well for so long; `None`: never.
+    pub give_up: Option<Duration>,
 }
 
 impl Config {
@@ -61,6 +82,8 @@ impl Config {
         Self {
             name: name.into(),
             toolchains,
+            targets: None,
+            look_every: Duration::from_secs(2),
             strategies: Strategies::default(),
             slots: if idle { slots.max(1024) } else { slots },
             prefetch: if idle { 256 } else { 64 },
@@ -68,8 +91,13 @@ impl Config {
             grace: Duration::from_secs(30),
             patience: Duration::from_secs(600),
             launcher: None,
-            limits: Limits::default(),
+            limits: Limits { confine: true, ..Limits::default() },
             high_water: 10_000,
+            leave: Leave::default(),
+            waiting: Waiting::default(),
+            alone: false,
+            pauses: (Duration::from_secs(1), Duration::from_secs(30)),
+            give_up: None,
         }
     }
 
@@ -88,11 +116,11 @@ impl Config {
     }
 }
 
-/// Serves the compile queues of the configured toolchains until `shutdown`, then drains: takes nothing more, finishes
-/// what is in flight within the grace period, and hands back the rest.
+/// Serves the compile queues of the configured toolchains until `shutdown`, or until it is time to leave, then drains: takes
+/// nothing more, finishes what is in flight within the grace period, and hands back the rest.
 ///
 /// # Errors
-/// A configuration that makes no sense; a queue that cannot be consumed; too little memory for any compiler.
+/// A configuration that makes no sense; a queue that cannot be consumed; a machine that is not well, where that ends the worker.
 pub async fn run(
     config: Config,
     broker: Arc<dyn Broker>,
@@ -102,48 +130,215 @@ pub async fn run(
 ) -> Result<(), Error> {
     config.check()?;
     metrics.set_slots(config.slots);
-    let (limits, launcher) = (config.limits.clone(), config.launcher.clone());
-    let jobs = Arc::new(Jobs {
-        broker: Arc::clone(&broker),
-        workshop: Workshop::new(Arc::clone(&store), config.slots, limits, launcher, metrics.clone()),
-        metrics: metrics.clone(),
-        gate: Gate::new(config.high_water),
-        shortage: Shortage::new(config.slots),
-        pinned: Pinned::default(),
-        declared: Mutex::default(),
-        strategies: config.strategies.clone(),
-    });
-    let end = End {
-        reason: Arc::default(),
-        // Ends the gate and the other queues when one of them fails.
-        stop: shutdown.child_token(),
-        abandon: CancellationToken::new(),
-    };
-    let serve = config.toolchains.iter().map(|toolchain| {
-        let patience = Patience { limit: config.patience, expired: end.abandon.clone() };
-        let queue = Queue { jobs: Arc::clone(&jobs), toolchain: Arc::clone(toolchain), patience, end: end.clone() };
-        Arc::new(queue).run(&config)
-    });
-    let gate = jobs.gate.run(&*broker, &*store, &metrics, &end.stop);
-    let (results, ()) = tokio::join!(futures_util::future::join_all(serve), gate);
-    match end.reason().take() {
-        Some(error) => Err(error),
-        None => results.into_iter().collect(),
+    let swept = tokio::task::spawn_blocking(|| folder::sweep(&std::env::temp_dir())).await.unwrap_or_default();
+    if swept > 0 {
+        tracing::info!(swept, "removed temporary folders of workers that were killed");
+    }
+    let worker = Arc::new(Worker::new(config, broker, store, metrics, &shutdown));
+    worker.jobs.workshop.confine(&worker.config.toolchains).await;
+    worker.run().await
+}
+
+/// What the queues of a worker share.
+pub(crate) struct Worker {
+    pub(crate) config: Config,
+    pub(crate) jobs: Jobs,
+    pub(crate) patience: Patience,
+    pub(crate) end: End,
+    /// What stops all of its queues, as a part of what the process waits for.
+    pub(crate) waiting: Waiting,
+    leaving: Leaving,
+    /// Taking one job at a time, so that no more are taken than are to be.
+    taking: Mutex<()>,
+    /// By the names of toolchains, the targets whose queues are served.
+    served: Mutex<HashMap<String, HashSet<Target>>>,
+}
+
+impl Worker {
+    fn new(
+        config: Config,
+        broker: Arc<dyn Broker>,
+        store: Arc<dyn Store>,
+        metrics: Metrics,
+        shutdown: &CancellationToken,
+    ) -> Self {
+        let end = End {
+            reason: Arc::default(),
+            // Ends everything else when one part of it fails.
+            stop: shutdown.child_token(),
+            abandon: CancellationToken::new(),
+        };
+        let Config { waiting, pauses, give_up, alone, .. } = config.clone();
+        let waiting = waiting.part();
+        let jobs = Jobs {
+            broker,
+            workshop: Workshop::new(
+                store,
+                config.slots,
+                config.limits.clone(),
+                config.launcher.clone(),
+                metrics.clone(),
+            ),
+            gate: Gate::new(config.high_water, metrics.clone()),
+            metrics,
+            machine: Machine::new(MachinePatience { pauses, give_up, alone }, waiting.clone(), config.slots),
+            pinned: Pinned::default(),
+            declared: Mutex::default(),
+            strategies: config.strategies.clone(),
+        };
+        Self {
+            patience: Patience { limit: config.patience, expired: end.abandon.clone(), waiting: waiting.clone() },
+            waiting,
+            leaving: Leaving::new(config.leave),
+            config,
+            jobs,
+            end,
+            taking: Mutex::default(),
+            served: Mutex::default(),
+        }
+    }
+
+    async fn run(self: Arc<Self>) -> Result<(), Error> {
+        let mut queues = JoinSet::new();
+        for toolchain in &self.config.toolchains {
+            self.begin(&mut queues, toolchain, JobsOf::ReleaseBefore);
+        }
+        let (jobs, stop) = (&self.jobs, &self.end.stop);
+        let gate = jobs.gate.run(&*jobs.broker, jobs.store(), stop);
+        let machine = async {
+            if let Err(error) = jobs.machine.watch(&jobs.workshop, &self.config.toolchains, stop).await {
+                self.end.now(error);
+            }
+        };
+        let leave = async {
+            if stop.run_until_cancelled(self.leaving.time()).await.is_some() {
+                tracing::info!("it is time to leave: finishing what is under way");
+                stop.run_until_cancelled(self.leaving.nothing_in_hand()).await;
+                stop.cancel();
+            }
+        };
+        tokio::join!(Arc::clone(&self).look_for_queues(&mut queues), gate, machine, leave);
+        let mut result = Ok(());
+        while let Some(served) = queues.join_next().await {
+            result = result.and(served.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() })));
+        }
+        match self.end.reason().take() {
+            Some(error) => Err(error),
+            None => result,
+        }
+    }
+
+    /// Begins to serve the queues of all targets, as they become known, until the worker is to stop.
+    async fn look_for_queues(self: Arc<Self>, queues: &mut JoinSet<Result<(), Error>>) {
+        let stop = &self.end.stop;
+        // For broker or store there is nothing else to do than to wait.
+        let patience = Patience { limit: FOR_YEARS, expired: stop.clone(), ..self.patience.clone() };
+        let mut said = String::new();
+        while !stop.is_cancelled() {
+            match self.targets(&patience).await {
+                Ok(targets) => {
+                    for (toolchain, target) in targets {
+                        self.serve(queues, &toolchain, target).await;
+                    }
+                }
+                Err(error) if error.ends_worker() => self.end.now(error),
+                // A session of a newer release, for one.
+                Err(error) if error.to_string() != said => {
+                    said = error.to_string();
+                    tracing::error!(%error, "no new queues are found");
+                }
+                Err(_) => {}
+            }
+            stop.run_until_cancelled(tokio::time::sleep(self.config.look_every)).await;
+        }
+    }
+
+    /// What may be compiled, for what.
+    async fn targets(&self, patience: &Patience) -> Result<Vec<(Arc<dyn Toolchain>, Target)>, Error> {
+        let toolchains = || self.config.toolchains.iter().cloned();
+        if let Some(targets) = &self.config.targets {
+            let of = |toolchain: Arc<dyn Toolchain>| {
+                targets.iter().map(move |target| (Arc::clone(&toolchain), target.clone()))
+            };
+            return Ok(toolchains().flat_map(of).collect());
+        }
+        let sessions = match patience.with_error("look for sessions", || self.jobs.store().sessions()).await {
+            Ok(sessions) => sessions,
+            Err((GivenUp::Expired, _)) => Vec::new(),
+            Err((given_up, error)) => {
+                let reason = format!("{given_up:?}");
+                return Err(error.map_or(Error::Exhausted { reason }, Error::from));
+            }
+        };
+        let of = |toolchain: Arc<dyn Toolchain>| {
+            // One that no method names may be any session's.
+            let method = Method::of_toolchain(toolchain.name());
+            let sessions = sessions.iter().filter(|session| method.is_none_or(|method| method == session.method));
+            let targets: HashSet<Target> = sessions.map(|session| session.target.clone()).collect();
+            targets.into_iter().map(move |target| (Arc::clone(&toolchain), target)).collect::<Vec<_>>()
+        };
+        Ok(toolchains().flat_map(of).collect())
+    }
+
+    /// Begins to serve the queue of `toolchain` and `target`, unless it is served or not for this worker.
+    async fn serve(
+        self: &Arc<Self>,
+        queues: &mut JoinSet<Result<(), Error>>,
+        toolchain: &Arc<dyn Toolchain>,
+        target: Target,
+    ) {
+        if self.serves(toolchain.name(), &target) {
+            return;
+        }
+        match toolchain.serves(&target).await {
+            Ok(true) => {
+                self.served().entry(toolchain.name().to_string()).or_default().insert(target.clone());
+                self.begin(queues, toolchain, JobsOf::Target(target));
+            }
+            Ok(false) => {}
+            // Asked again with the next look.
+            Err(error) => self.jobs.machine.doubt(error),
+        }
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        queues: &mut JoinSet<Result<(), Error>>,
+        toolchain: &Arc<dyn Toolchain>,
+        jobs_of: JobsOf,
+    ) {
+        let queue = Queue { worker: Arc::clone(self), toolchain: Arc::clone(toolchain), jobs_of };
+        queues.spawn(queue.run());
+    }
+
+    /// Whether the queue of these is served.
+    pub(crate) fn serves(&self, toolchain: &str, target: &Target) -> bool {
+        self.served().get(toolchain).is_some_and(|targets| targets.contains(target))
+    }
+
+    /// A job is taken, unless there were enough.
+    pub(crate) fn takes(&self) -> Option<InHand> {
+        let _one = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        (!self.leaving.has_enough()).then(|| self.leaving.took())
+    }
+
+    fn served(&self) -> MutexGuard<'_, HashMap<String, HashSet<Target>>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How a job ends the whole worker, whose fault it is not.
+/// How the whole worker ends.
 #[derive(Clone)]
-struct End {
+pub(crate) struct End {
     reason: Arc<Mutex<Option<Error>>>,
-    stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
     /// Ends what is in flight, as when the grace period is over.
-    abandon: CancellationToken,
+    pub(crate) abandon: CancellationToken,
 }
 
 impl End {
     /// Takes no more jobs and hands back those in flight. The first reason stands.
-    fn now(&self, error: Error) {
+    pub(crate) fn now(&self, error: Error) {
         self.reason().get_or_insert(error);
         self.stop.cancel();
         self.abandon.cancel();
@@ -152,137 +347,4 @@ impl End {
     fn reason(&self) -> MutexGuard<'_, Option<Error>> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// One compile queue.
-struct Queue {
-    jobs: Arc<Jobs>,
-    toolchain: Arc<dyn Toolchain>,
-    patience: Patience,
-    end: End,
-}
-
-impl Queue {
-    /// Serves it until it is to stop, then drains.
-    async fn run(self: Arc<Self>, config: &Config) -> Result<(), Error> {
-        let mut tasks = JoinSet::new();
-        let served = self.serve(config, &mut tasks).await;
-        // Of all queues, whatever ended this one.
-        self.end.stop.cancel();
-        served.and(delivery::drain(&mut tasks, config.grace, &self.end.abandon, ended).await)
-    }
-
-    async fn serve(self: &Arc<Self>, config: &Config, tasks: &mut JoinSet<()>) -> Result<(), Error> {
-        let name = compile_queue(self.toolchain.name());
-        let mut consumer = self.jobs.broker.consume(&name, config.prefetch).await?;
-        tracing::info!(
-            worker = config.name,
-            queue = name,
-            compiler = self.toolchain.identity(),
-            slots = config.slots,
-            "serving"
-        );
-        let in_flight = Arc::new(Semaphore::new(usize::from(config.prefetch)));
-        let stop = &self.end.stop;
-        loop {
-            while let Some(done) = tasks.try_join_next() {
-                ended(done)?;
-            }
-            let room = async {
-                self.jobs.gate.passed().await;
-                self.toolchain.roomy().await;
-                self.jobs.workshop.backlog().below(config.backlog).await;
-                // Never closed, so there is always a permit in the end.
-                Arc::clone(&in_flight).acquire_owned().await.ok()
-            };
-            let Some(permit) = stop.run_until_cancelled(room).await else { break };
-            let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await else { break };
-            // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
-            let waiting = self.jobs.workshop.waiting();
-            let queue = Arc::clone(self);
-            tasks.spawn(async move {
-                queue.handle(delivery).await;
-                drop((waiting, permit));
-            });
-        }
-        consumer.stop().await;
-        Ok(())
-    }
-
-    /// Does one delivery and settles it, whatever comes of it.
-    async fn handle(&self, delivery: Delivery) {
-        let pipeline = &self.jobs.metrics.pipeline;
-        let _in_flight = pipeline.in_flight(Step::Compile);
-        let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, Some(pipeline)).await else {
-            return;
-        };
-        let verdict = self.process(&compile_job, delivery.exhausted()).await;
-        delivery::settle(delivery, (Step::Compile, compile_job.job.stage), verdict, pipeline).await;
-    }
-
-    /// Does a job, again and again while broker or store is away: an outage must not use up the attempts of all jobs.
-    /// Dropping the work kills its compilers.
-    async fn process(&self, compile_job: &CompileJob, exhausted: Option<String>) -> Verdict {
-        let work = || self.jobs.process(&*self.toolchain, compile_job, exhausted.as_deref());
-        match self.patience.with_error("compile job", work).await {
-            Ok(Done::Passed) => {
-                self.jobs.shortage.passed();
-                Verdict::Ack(Settled::Done)
-            }
-            Ok(Done::Skipped) => Verdict::Ack(Settled::Skipped),
-            Ok(Done::NotMine) => {
-                self.jobs.metrics.pipeline.refused(Step::Compile);
-                Verdict::HandBack(NOT_MINE)
-            }
-            Ok(Done::Newer) => Verdict::HandBack(OTHER_VERSION),
-            Err((GivenUp::Failed(_) | GivenUp::Lost, Some(error))) => self.failed(compile_job, error).await,
-            Err((given_up, _)) => given_up.into(),
-        }
-    }
-
-    /// What becomes of a job that came to `error`.
-    async fn failed(&self, compile_job: &CompileJob, error: Error) -> Verdict {
-        let job = compile_job.job.id();
-        if error.ends_worker() {
-            self.end.now(error);
-            return Verdict::HandBack(Duration::ZERO);
-        }
-        match error {
-            Error::Killed { .. } => {
-                tracing::warn!(%job, %error, "handed back");
-                if let Some(reason) = self.jobs.shortage.met(error) {
-                    self.end.now(reason);
-                }
-                Verdict::HandBack(PAUSE)
-            }
-            error if error.is_transient() => Verdict::Retry(error.to_string()),
-            error => self.give_up(compile_job, error.to_string()).await,
-        }
-    }
-
-    /// The outcome first: a session must not wait for a job that is among the dead letters.
-    async fn give_up(&self, compile_job: &CompileJob, reason: String) -> Verdict {
-        match self.jobs.give_up(compile_job, &reason).await {
-            Ok(()) => Verdict::Dead(reason),
-            Err(error) if error.ends_worker() => {
-                self.end.now(error);
-                Verdict::HandBack(Duration::ZERO)
-            }
-            Err(error) if error.is_of_another_version() => {
-                tracing::error!(%error, reason, "given up by workers of that version");
-                Verdict::HandBack(OTHER_VERSION)
-            }
-            Err(error) if error.is_transient() => Verdict::Retry(format!("giving up: {error}")),
-            // Its session is gone, so nobody waits for its outcome.
-            Err(error) => Verdict::Dead(format!("{reason}; no outcome: {error}")),
-        }
-    }
-}
-
-/// A task that fell over loses its delivery, which comes again and is counted.
-fn ended(done: Result<(), JoinError>) -> Result<(), Error> {
-    if let Err(error) = done {
-        tracing::error!(%error, "a job was lost by its task");
-    }
-    Ok(())
 }

@@ -1,21 +1,34 @@
 //! Limits of the sandbox, with this program as the launcher that sets them.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::broker::Broker as _;
+use bluefin_common::campaign;
 use bluefin_common::failure::{Attempt, FailureKind};
+use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
-use bluefin_compile_worker::{Limits, Metrics, Unit, Workshop, sandbox};
+use bluefin_compile_worker::{Config, Limits, Metrics, Unit, Workshop, run, sandbox};
 use bluefin_spec::{Bundle, KernelSpec};
 use libtest_mimic::{Arguments, Trial};
+use tokio_util::sync::CancellationToken;
 
-const TESTS: [(&str, fn()); 5] = [
+const TESTS: [(&str, fn()); 10] = [
+    ("cpu_time_is_limited_and_says_so", cpu_time_is_limited_and_says_so),
+    ("a_compiler_reads_its_own_files_and_those_of_the_system", a_compiler_reads_its_own_files_and_those_of_the_system),
+    ("a_compiler_writes_where_it_works_and_has_no_network", a_compiler_writes_where_it_works_and_has_no_network),
+    ("a_compiler_that_needs_other_files_is_not_confined", a_compiler_that_needs_other_files_is_not_confined),
+    ("what_a_killed_worker_left_is_swept_and_nothing_else", what_a_killed_worker_left_is_swept_and_nothing_else),
     ("a_compile_within_limits_succeeds", a_compile_within_limits_succeeds),
     ("memory_is_limited", memory_is_limited),
     ("artifacts_are_limited", artifacts_are_limited),
@@ -32,6 +45,14 @@ fn main() -> ExitCode {
         let error = sandbox::exec_from_args(args.into_iter().skip(1)).expect_err("returns only with an error");
         eprintln!("{error}");
         return ExitCode::from(125);
+    }
+    match args.first().and_then(|arg| arg.to_str()) {
+        Some("a-worker") => return a_worker(),
+        Some("a-compile") => {
+            let _ = compile(Some(&endless()), Limits::default(), launcher());
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
     }
     let trial = |(name, test): (&str, fn())| {
         Trial::test(name, move || {
@@ -72,6 +93,16 @@ fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Res
     })
 }
 
+/// 10^8 numbers, of which the compiler keeps each.
+fn endless() -> String {
+    let mut source = String::from("#define A0 1,\n");
+    for level in 1..=8 {
+        source.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
+    }
+    source.push_str("int x[] = { A8 };\n");
+    source
+}
+
 fn a_compile_within_limits_succeeds() {
     let limits = Limits { cpus: vec![0], ..Limits::default() };
     let size = compile(None, limits, launcher()).unwrap().unwrap();
@@ -80,13 +111,7 @@ fn a_compile_within_limits_succeeds() {
 
 fn memory_is_limited() {
     let limits = Limits { memory_bytes: 200 << 20, ..Limits::default() };
-    // 10^8 numbers, of which the compiler keeps each.
-    let mut source = String::from("#define A0 1,\n");
-    for level in 1..=8 {
-        source.push_str(&format!("#define A{level} {}\n", format!("A{} ", level - 1).repeat(10)));
-    }
-    source.push_str("int x[] = { A8 };\n");
-    let failure = compile(Some(&source), limits, launcher()).unwrap().expect_err("more than 200 MiB");
+    let failure = compile(Some(&endless()), limits, launcher()).unwrap().expect_err("more than 200 MiB");
     assert_eq!(failure.kind, FailureKind::CompileCrash, "{}", failure.detail);
     assert!(failure.detail.contains("memory"), "{}", failure.detail);
 }
@@ -118,11 +143,13 @@ fn the_lower_of_two_limits_stands() {
             let mut words = line.trim_start_matches(name).split_whitespace().map(|word| word.parse::<u64>().ok());
             (words.next().unwrap(), words.next().unwrap())
         });
-        assert!(found.iter().all(|(soft, hard)| soft == hard), "{said}");
-        found.map(|(soft, _)| soft.unwrap())
+        let [(cpu, last), memory, file] = found;
+        // Below the hard limit, at which the kernel kills without a word.
+        assert!(cpu < last && memory.0 == memory.1 && file.0 == file.1, "{said}");
+        [cpu, memory.0, file.0].map(Option::unwrap)
     };
     assert_eq!(limits(&[]), [60, 4 << 30, 64 << 20]);
-    assert_eq!(limits(&["--cpu=50", "--as=2000000000", "--fsize=1000000"]), [50, 2_000_000_000, 1_000_000]);
+    assert_eq!(limits(&["--cpu=50", "--as=2000000000", "--fsize=1000000"]), [49, 2_000_000_000, 1_000_000]);
     // One that is higher changes nothing.
     assert_eq!(limits(&["--cpu=90", "--as=5000000000", "--fsize=99999999"]), [60, 4 << 30, 64 << 20]);
 }
@@ -143,4 +170,157 @@ fn a_launcher_that_cannot_start_is_not_the_candidates_fault() {
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut pid).unwrap();
     child.wait().unwrap();
     assert!(!pid.trim().is_empty() && started.elapsed() < Duration::from_secs(30), "{pid:?} {:?}", started.elapsed());
+}
+
+/// At the limit the kernel sends the signal that says so, and not the one that everybody may have sent.
+fn cpu_time_is_limited_and_says_so() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["sandbox-exec", "--cpu-seconds", "1", "--", "sh", "-c", "while :; do :; done"]);
+    let status = command.status().unwrap();
+    assert_eq!(status.signal(), Some(rustix::process::Signal::XCPU.as_raw()), "{status}");
+}
+
+/// Runs `script` in `folder`, confined.
+fn confined(folder: &Path, script: &str) -> std::process::Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["sandbox-exec", "--readable", "/nowhere", "--", "bash", "-c", script]).current_dir(folder);
+    command.output().unwrap()
+}
+
+/// Whether this kernel has Landlock, as far as the sandbox knows: without it nothing is confined.
+fn has_landlock(folder: &Path) -> bool {
+    let has = !confined(folder, "cat /etc/passwd").status.success();
+    if !has {
+        println!("SKIP: no Landlock");
+    }
+    has
+}
+
+fn a_compiler_reads_its_own_files_and_those_of_the_system() {
+    let private = tempfile::tempdir().unwrap();
+    let secret = private.path().join("secret.h");
+    std::fs::write(&secret, "the word is swordfish\n").unwrap();
+    let included = |path: &Path, confine| {
+        let source = format!("#include <stdio.h>\n#include \"{}\"\n", path.display());
+        let limits = Limits { confine, ..Limits::default() };
+        compile(Some(&source), limits, launcher()).unwrap().expect_err("no C")
+    };
+    assert!(included(&secret, false).detail.contains("swordfish"), "what is to be prevented");
+    if !has_landlock(private.path()) {
+        return;
+    }
+    for path in [&secret, Path::new("/etc/passwd"), Path::new("/proc/self/environ"), Path::new("/proc/1/cmdline")] {
+        let failure = included(path, true);
+        assert_eq!(failure.kind, FailureKind::CompileError, "{}", failure.detail);
+        assert!(failure.detail.contains("Permission denied"), "{}: {}", path.display(), failure.detail);
+        assert!(!failure.detail.contains("swordfish") && !failure.detail.contains("root:"), "{}", failure.detail);
+    }
+    let limits = Limits { confine: true, ..Limits::default() };
+    compile(None, limits, launcher()).unwrap().expect("its headers, its assembler and its linker are there");
+}
+
+fn a_compiler_writes_where_it_works_and_has_no_network() {
+    let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    if !has_landlock(own.path()) {
+        return;
+    }
+    let wrote = confined(own.path(), "mkdir a && echo x > a/b && mv a/b c && rm c && echo y > /dev/null && echo z > d");
+    assert!(wrote.status.success(), "{}", String::from_utf8_lossy(&wrote.stderr));
+    assert!(own.path().join("d").exists());
+    let file = other.path().join("file");
+    assert!(!confined(own.path(), &format!("echo x > {}", file.display())).status.success() && !file.exists());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
+    assert!(Command::new("bash").args(["-c", &connect]).status().unwrap().success());
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|text| text.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(7)) {
+        return println!("SKIP: the network only from Linux 6.7 on");
+    }
+    assert!(!confined(own.path(), &connect).status.success());
+}
+
+/// A worker that sweeps, compiles a job with what BLUEFIN_CC names, and ends.
+fn a_worker() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stencil.toml")).unwrap();
+        let spec = KernelSpec::load(&bundle).unwrap();
+        let session = Session::of_kernels("one".parse().unwrap(), Target::Host, "", &[Stage::Perf], 1);
+        let job = Job {
+            session: session.name.clone(),
+            stage: Stage::Perf,
+            target: Target::Host,
+            problem: spec.problem(&spec.sizes).unwrap(),
+            method: session.method,
+            spec: bundle.digest().unwrap(),
+            toolchain: "cc".to_string(),
+            candidates: vec![spec.reference()],
+        };
+        let (broker, store) = (Arc::new(EmbeddedBroker::new()), Arc::new(SqliteStore::in_memory().unwrap()));
+        store.create_session(&session).await.unwrap();
+        store.put_blob(&bundle.encode().unwrap()).await.unwrap();
+        campaign::publish(&*store, &*broker, &job, &[], 1).await.unwrap();
+        let mut config = Config::new("one", vec![probe("cc", &Programs::default()).await.unwrap()], 1);
+        config.launcher = Some(launcher());
+        config.leave.after_jobs = Some(1);
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
+        run(config, broker.clone(), store, metrics, CancellationToken::new()).await.unwrap();
+        let compiled = broker.depth(&job.eval_queue()).await.unwrap() == 1;
+        if compiled { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    })
+}
+
+/// This program, as something else than a test.
+fn myself(what: &str, temporary: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(what).env("TMPDIR", temporary).env("RUST_LOG", "info");
+    command
+}
+
+fn a_compiler_that_needs_other_files_is_not_confined() {
+    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    if !has_landlock(folder.path()) {
+        return;
+    }
+    let (compiler, settings) = (folder.path().join("bin/wrapped"), folder.path().join("elsewhere"));
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(&settings, "").unwrap();
+    let script = |reads: &str| {
+        std::fs::write(&compiler, format!("#!/bin/sh\n{reads}\nexec cc \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&compiler, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let worked = myself("a-worker", temporary.path()).env("BLUEFIN_CC", &compiler).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&worked.stdout), String::from_utf8_lossy(&worked.stderr));
+        assert!(worked.status.success(), "{said}");
+        said.contains("not confined")
+    };
+    // What it is installed with is its own.
+    assert!(!script(&format!(". {}", settings.display())));
+    assert!(script("cat /etc/passwd > /dev/null || exit 1"));
+}
+
+fn what_a_killed_worker_left_is_swept_and_nothing_else() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folders = || {
+        let entries = std::fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.to_string_lossy().contains("bluefin-compile-")).collect::<Vec<_>>()
+    };
+    let mut other = myself("a-compile", temporary.path()).spawn().unwrap();
+    let started = Instant::now();
+    let works = || folders().iter().any(|own| std::fs::read_dir(own).unwrap().count() > 1);
+    while !works() {
+        assert!(started.elapsed() < Duration::from_secs(60) && other.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let work = || assert!(myself("a-worker", temporary.path()).output().unwrap().status.success());
+    work();
+    assert_eq!(folders().len(), 1, "of one that runs");
+    assert!(works());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(folders().len(), 1, "what is to be swept");
+    work();
+    assert_eq!(folders().len(), 0);
 }

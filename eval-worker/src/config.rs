@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bluefin_common::delivery::Leave;
+use bluefin_common::waiting::Waiting;
 use tokio::sync::Mutex;
 
 use crate::evaluator::Evaluator;
@@ -14,7 +16,7 @@ pub struct Config {
     /// For logs.
     pub worker: String,
     pub evaluator: Arc<dyn Evaluator>,
-    /// Jobs held at a time: one on the device, the others on their way to it or to the store.
+    /// Jobs held at a time: the one on the device and the next, where evaluators do not say otherwise.
     pub prefetch: u16,
     pub limits: Limits,
     /// Artifacts kept in memory, in bytes.
@@ -27,6 +29,12 @@ pub struct Config {
     pub turn: Arc<Mutex<()>>,
     /// How often a device that does not work is tried again; without it, the worker ends.
     pub reprobe: Option<Duration>,
+    /// How often a machine that is in no state to work, or a broker that lets nobody consume, is looked at again.
+    pub look_again: Duration,
+    /// When the worker ends by itself.
+    pub leave: Leave,
+    /// Where it says what it waits for. Workers of one process may share it: each stands still for its own reasons alone.
+    pub waiting: Waiting,
 }
 
 impl Config {
@@ -43,6 +51,9 @@ impl Config {
             grace: Duration::from_secs(25),
             turn: Arc::default(),
             reprobe: None,
+            look_again: Duration::from_secs(5),
+            leave: Leave::default(),
+            waiting: Waiting::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod probe;
 pub mod stop;
 pub(crate) mod tasks;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,6 +28,7 @@ use self::assignment::Assignment;
 use self::stop::Stop;
 use crate::metrics::Metrics;
 use crate::supervisor::DeviceError;
+use crate::timing::Limits;
 
 /// What evaluates the jobs of one queue.
 #[async_trait]
@@ -45,7 +47,8 @@ pub trait Evaluator: Send + Sync {
         eval_queue(self.target(), self.method())
     }
 
-    /// Jobs held at a time: one at work, the others on their way to it or to the store.
+    /// Jobs held at a time. Two are enough where one at work takes longer than it takes to store what came of the last and to
+    /// fetch the next.
     fn prefetch(&self) -> u16 {
         2
     }
@@ -63,11 +66,22 @@ pub trait Running: Send + Sync {
     /// What outcomes were evaluated on, as they say it.
     fn identity(&self) -> &str;
 
-    /// What sessions are pinned to: the times of one are of evaluators that are the same.
-    fn pin(&self) -> &dyn Pin;
+    /// What sessions are pinned to: the times of one are of evaluators that are the same, with samples taken within the same
+    /// `limits`. In an order that does not depend on the machine.
+    fn pins(&self, limits: &Limits) -> Vec<Arc<dyn Pin>>;
 
-    /// Waits until there is room to work in; no job is taken before. Cancel safe.
-    async fn roomy(&self) {}
+    /// Why no job is to be taken now, if there is a reason in this machine. Only a look: it is called before each job.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
+    /// Tries whether this machine is in a state to work, after it was found not to be. Cancel safe.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Evaluates the candidates of a job. Called for several jobs at a time: each fetches what it needs, then does its work
     /// [alone](Assignment::alone). May be cancelled.

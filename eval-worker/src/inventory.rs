@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use bluefin_common::secrets;
 use bluefin_common::target::Target;
 use serde::Serialize;
 use tokio::process::Command;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use crate::device::Device as _;
 use crate::device::gpu::{self, Interface};
 use crate::device::host::HostDevice;
-use crate::supervisor::ChildConfig;
+use crate::supervisor::{ChildConfig, environment};
 
 pub use self::placement::allowed_cpus;
 pub use crate::device::info::{DeviceInfo, Listing};
@@ -214,6 +215,8 @@ async fn ask(command: &[OsString], interface: &str) -> Result<Listing, String> {
     let child = Command::new(program)
         .args(arguments)
         .arg(interface)
+        .env_clear()
+        .envs(environment::inherited())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -225,7 +228,7 @@ async fn ask(command: &[OsString], interface: &str) -> Result<Listing, String> {
         .map_err(|_| format!("its driver did not answer within {} s", PATIENCE.as_secs()))?
         .map_err(|error| error.to_string())?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = secrets::scrub(&String::from_utf8_lossy(&output.stderr));
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         return Err(format!("its driver ended the process that opened it ({}) {last}", output.status));
     }

@@ -13,7 +13,7 @@ use prometheus::{
 use crate::protocol::Spent;
 
 /// Why a child process was replaced.
-const CAUSES: [&str; 7] = ["signal", "exit", "hang", "overrun", "garbled", "tainted", "memory"];
+const CAUSES: [&str; 8] = ["signal", "exit", "hang", "overrun", "garbled", "tainted", "memory", "outside"];
 
 /// Metrics of an eval worker. Cheap to clone.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Metrics {
             child_losses: IntCounterVec::new(
                 Opts::new(
                     "bluefin_child_losses_total",
-                    "Child processes that were lost; but for memory, a candidate or a reference took them down.",
+                    "Child processes that were lost; but for memory and outside, a candidate or a reference took them down.",
                 ),
                 &["cause"],
             )?,

@@ -115,6 +115,8 @@ pub struct Identity {
     pub target: String,
     /// Empty where the device has none.
     pub uuid: String,
+    /// Versions of its driver and of the library above; empty where it tells none.
+    pub driver: String,
 }
 
 /// What a child does.
@@ -151,7 +153,7 @@ impl Message for Request {
 
 impl Message for Reply {
     const KIND: u8 = 33;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "reply of a device's child process";
 }
 

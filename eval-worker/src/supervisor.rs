@@ -1,6 +1,7 @@
 //! The parent's side of a device: a child that runs candidates, and a new one whenever a candidate takes it down.
 
 mod config;
+pub(crate) mod environment;
 mod error;
 mod process;
 mod translators;
@@ -16,10 +17,10 @@ use bluefin_common::task::Task;
 use bluefin_common::wire;
 use bytes::Bytes;
 
-use self::config::TRIES;
 pub use self::config::{ChildConfig, Deadlines};
+use self::config::{ENDS, TRIES};
 pub use self::error::DeviceError;
-use self::process::{ChildProcess, Lost};
+use self::process::{ChildProcess, Lost, Obituary};
 pub use self::translators::Translators;
 use crate::metrics::Metrics;
 use crate::protocol::{Cpus, Identity, Reply, Request, Spent};
@@ -94,6 +95,12 @@ impl DeviceWorker {
         Ok(worker)
     }
 
+    /// Versions of the device's driver; empty where it tells none.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        self.identity.as_ref().map_or("", |identity| &identity.driver)
+    }
+
     /// The device as it names itself.
     #[must_use]
     pub fn device(&self) -> &str {
@@ -134,14 +141,20 @@ impl DeviceWorker {
     pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Attempt<Timing>>, DeviceError> {
         let start = Instant::now();
         let mut results = vec![None; work.candidates.len()];
-        let mut tries = 0;
+        let (mut tries, mut open) = (0, results.len());
         while let Err(error) = self.evaluate_open(work, &mut results).await {
-            tries += 1;
-            let DeviceError::Killed { short_of } = &error else { return Err(error) };
-            if tries >= TRIES {
+            let left = results.iter().filter(|result| result.is_none()).count();
+            tries = if left < open { 1 } else { tries + 1 };
+            open = left;
+            let limit = match &error {
+                DeviceError::Killed { .. } => TRIES,
+                DeviceError::Ended { .. } => ENDS,
+                _ => return Err(error),
+            };
+            if tries >= limit {
                 return Err(error);
             }
-            tracing::warn!(short_of, tries, "the kernel killed a child for want of memory; no result is made of that");
+            tracing::warn!(%error, tries, "no result is made of that");
             tokio::time::sleep(PAUSE).await;
         }
         self.metrics.busy(work.stage, start.elapsed());
@@ -313,10 +326,11 @@ impl DeviceWorker {
         let obituary = child.bury(lost).await;
         self.metrics.child_lost(obituary.cause);
         tracing::debug!(kind = obituary.failure.kind.name(), detail = obituary.failure.detail, "child lost");
-        match (obituary.stuck, obituary.short_of) {
-            (Some(pid), _) => Err(DeviceError::Stuck { pid }),
-            (None, Some(short_of)) => Err(DeviceError::Killed { short_of }),
-            (None, None) => Ok((obituary.candidate, obituary.failure)),
+        match obituary {
+            Obituary { stuck: Some(pid), .. } => Err(DeviceError::Stuck { pid }),
+            Obituary { short_of: Some(short_of), .. } => Err(DeviceError::Killed { short_of }),
+            Obituary { from_outside: true, failure, .. } => Err(DeviceError::Ended { how: failure.detail }),
+            Obituary { candidate, failure, .. } => Ok((candidate, failure)),
         }
     }
 

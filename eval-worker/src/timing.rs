@@ -33,6 +33,7 @@ mod simulated;
 mod statistics;
 mod warm_up;
 
+use std::fmt;
 use std::time::Duration;
 
 use bluefin_common::failure::Attempt;
@@ -188,5 +189,38 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20, cache: Cache::Cold, rule: Rule::Protocol }
+    }
+}
+
+/// What shapes a number: `protocol 4, cold, 100 ms`, and what is not as it usually is.
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sample_budget_ms, rotation_bytes, cache, rule } = self;
+        let cache = match cache {
+            Cache::Cold => "cold",
+            Cache::Warm => "warm",
+            Cache::Rotated => "rotated",
+        };
+        write!(f, "protocol {PROTOCOL_VERSION}, {cache}, {sample_budget_ms} ms")?;
+        if *rotation_bytes != Self::default().rotation_bytes {
+            write!(f, ", rotating {rotation_bytes} bytes")?;
+        }
+        match rule {
+            Rule::Protocol => Ok(()),
+            Rule::DoBench => f.write_str(", do_bench"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_say_what_shapes_a_number() {
+        let usual = Limits::default();
+        assert_eq!(usual.to_string(), format!("protocol {PROTOCOL_VERSION}, cold, 100 ms"));
+        let other = Limits { sample_budget_ms: 2.5, rotation_bytes: 7, cache: Cache::Warm, rule: Rule::DoBench };
+        assert!(other.to_string().ends_with("warm, 2.5 ms, rotating 7 bytes, do_bench"), "{other}");
     }
 }

@@ -10,6 +10,7 @@ use bluefin_common::wire;
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::fin;
 use bluefin_miopen::solver::{Solver, solvers, spelling};
+use serde::{Deserialize, Serialize};
 
 use crate::library::LibraryError;
 
@@ -114,7 +115,7 @@ pub fn names(text: &str) -> Vec<String> {
 }
 
 /// Which of the applicable solvers are tuned.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// Only these; all if there are none.
     pub names: Vec<String>,

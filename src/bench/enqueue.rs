@@ -17,7 +17,7 @@ use crate::ports::FleetArgs;
 /// Publishes under way at a time in the bare run.
 const WINDOW: usize = 1000;
 /// Where the jobs wait.
-const QUEUE: &str = "bluefin.compile.noop";
+const QUEUE: &str = "bluefin.compile.noop.gfx000-1";
 /// Jobs planned and enqueued at a time.
 pub const CHUNK: u64 = 5000;
 

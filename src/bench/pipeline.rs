@@ -71,7 +71,7 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
             ran
         });
     }
-    let (timed, took) = wait(&*store, &session.name, count).await?;
+    let Timed { jobs: timed, took, cpu } = wait(&*store, &session.name, count).await?;
     stop.cancel();
     while let Some(worker) = workers.join_next().await {
         worker??;
@@ -82,13 +82,25 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
     // A job is published twice and consumed twice; the first publish is before the clock starts.
     let bound = 1.0 / (1.0 / publish + 2.0 / consume);
     figures.push(Figure::new("of one bare publish and two bare consumes beside it", jobs / bound, "x"));
+    if let Some(cpu) = cpu {
+        let each = cpu.as_secs_f64() * 1e6 / timed as f64;
+        figures.push(Figure::new("CPU time of the whole machine for each of them, servers included", each, "us"));
+    }
     figures.push(Figure::new("peak memory of both workers and the producer", peak_rss_mib(), "MiB"));
     Ok(figures)
 }
 
+/// What was done while the clock ran.
+struct Timed {
+    jobs: u64,
+    took: Duration,
+    /// CPU time that all processes of the machine spent meanwhile, where the system tells.
+    cpu: Option<Duration>,
+}
+
 /// Waits until `count` jobs have outcomes. The clock starts when the first ones have: workers connect, and wait once until
-/// a queue can be trusted, which is a matter of their start. Returns the jobs done since, and the time they took.
-async fn wait(store: &dyn Store, session: &SessionName, count: u64) -> anyhow::Result<(u64, Duration)> {
+/// a queue can be trusted, which is a matter of their start.
+async fn wait(store: &dyn Store, session: &SessionName, count: u64) -> anyhow::Result<Timed> {
     let (mut done, mut moved) = (0, Instant::now());
     let mut first = None;
     loop {
@@ -97,11 +109,24 @@ async fn wait(store: &dyn Store, session: &SessionName, count: u64) -> anyhow::R
             (done, moved) = (now, Instant::now());
         }
         match first {
-            None if done > 0 => first = Some((done, moved)),
-            Some((before, started)) if done >= count => return Ok((count - before, started.elapsed())),
+            None if done > 0 => first = Some((done, moved, cpu_time())),
+            Some((before, started, cpu)) if done >= count => {
+                let cpu = cpu_time().zip(cpu).map(|(now, then)| now.saturating_sub(then));
+                return Ok(Timed { jobs: count - before, took: started.elapsed(), cpu });
+            }
             _ => {}
         }
         ensure!(moved.elapsed() < STALLED, "stalled at {done} of {count} jobs");
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// CPU time of all processes since the machine was started: what proc(5) counts of user, nice, system, irq and softirq.
+fn cpu_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let counts: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|count| count.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = *counts.as_slice() else { return None };
+    let ticks = user + nice + system + irq + softirq;
+    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }

@@ -99,7 +99,7 @@ impl TuneArgs {
         let device = LocalDevice::find(&session.target.to_string(), cache(self.warm)).await?;
         let Ports { store, broker } = ports.clone();
         for toolchain in &toolchains {
-            broker.declare(&compile_queue(toolchain)).await?;
+            broker.declare(&compile_queue(toolchain, &session.target)).await?;
         }
         forgotten::recall(sqlite, &session.name).await?;
         let open = sqlite.open_jobs_by_group(&session.name).await?;

@@ -66,11 +66,13 @@ impl Compilers {
         self.toolchains.iter().map(|toolchain| toolchain.identity()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Starts a compile worker in `crew`, which leaves the CPUs in `taken` to kernels that are timed.
-    pub fn spawn(self, crew: &mut Crew, taken: &[u32]) -> anyhow::Result<()> {
+    /// Starts a compile worker for `target` in `crew`, which leaves the CPUs in `taken` to kernels that are timed.
+    pub fn spawn(self, crew: &mut Crew, target: &Target, taken: &[u32]) -> anyhow::Result<()> {
         let metrics = compile_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
         config.launcher = Some(itself::command("sandbox-exec")?);
+        config.targets = Some(vec![target.clone()]);
+        config.alone = true;
         let more = limits::open_files().saturating_sub(OPEN_FILES) / OPEN_FILES_OF_COMPILER;
         config.slots = config.slots.min(usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1));
         let allowed = inventory::allowed_cpus();

@@ -149,7 +149,7 @@ fn jobs_are_planned_once_and_as_they_are_chosen() {
     assert_eq!(json(&run(&[old.as_slice(), &["--tunable"]].concat(), 0))["enqueued"], 0);
 
     let status = json(&run(&["status", "--json"], 0));
-    assert_eq!(status["queues"]["bluefin.compile.fin"], 5 + 5, "{status}");
+    assert_eq!(status["queues"]["bluefin.compile.fin.gfx90a-104"], 5 + 5, "{status}");
     // MIOpenDriver needs to know nothing, and one job a problem.
     run(&["session", "new", "-l", "d", "--target", "gfx90a-104", "--tuner", "miopendriver", "--name", "drv"], 0);
     assert_eq!(enqueue("drv", &[]), [2, 2, 0]);

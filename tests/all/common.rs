@@ -2,6 +2,8 @@
 
 pub mod fleet;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -52,6 +54,15 @@ pub fn files(folder: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
             (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
         })
         .collect()
+}
+
+/// What is answered to a GET of `path` on a local port: nothing where nobody listens.
+pub fn http_get(port: u16, path: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// A process that is killed when the test ends, however it ends.

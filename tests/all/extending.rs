@@ -26,6 +26,7 @@ use bluefin_common::task::TaskRef;
 use bluefin_common::value::Value;
 use bluefin_compile_worker::toolchain::{Compiled, Toolchain, Work};
 use bluefin_compile_worker::{self as compile_worker, Made};
+use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluated, Evaluator, Running, Stop};
 use bluefin_exporter::fold::{Fold, Group, Warnings};
 use bluefin_exporter::format::{AnyRecords, Format, Records};
@@ -173,8 +174,8 @@ impl Running for Weighing {
         "scales of brass"
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.0
+    fn pins(&self, _: &Limits) -> Vec<Arc<dyn Pin>> {
+        vec![Arc::new(self.0.clone())]
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {

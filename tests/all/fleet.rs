@@ -1,7 +1,5 @@
 //! The fleet: a producer, workers and an exporter that meet only in RabbitMQ and Redis.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use bluefin_adapters::redis::RedisStore;
@@ -14,7 +12,7 @@ use bluefin_test_support::{Redis, RedisOptions, Vhost, free_port, wait_until};
 use rustix::process::Signal;
 
 use crate::common::fleet::{Fleet, many_problems, noop_spec};
-use crate::common::{expect, files, json, text, write};
+use crate::common::{expect, files, http_get, json, text, write};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -44,10 +42,10 @@ fn tunes_a_small_network_whenever_the_workers_come() {
     let eval = fleet.worker(&["eval-worker", "--device", "host"]);
     fleet.wait_complete("net", PATIENCE);
 
-    let metrics = get(port, "/metrics");
+    let metrics = http_get(port, "/metrics");
     assert!(metrics.contains("bluefin_jobs_total{result=\"done\",stage=\"perf\",step=\"compile\"}"), "{metrics}");
-    assert!(get(port, "/live").starts_with("HTTP/1.1 200"));
-    assert!(get(port, "/ready").starts_with("HTTP/1.1 200"));
+    assert!(http_get(port, "/live").starts_with("HTTP/1.1 200"));
+    assert!(http_get(port, "/ready").starts_with("HTTP/1.1 200"));
 
     let out = files(&fleet.export("net", "out"));
     let names: Vec<&str> = out.keys().map(String::as_str).collect();
@@ -140,7 +138,7 @@ fn an_evicted_and_a_tampered_artifact_are_compiled_again() {
     wait_until(PATIENCE, "artifacts in the cache", compiled);
     wait_until(PATIENCE, "all jobs to be compiled", || {
         let status = fleet.bluefin(&["status", "--json"]).output().unwrap();
-        json(&status)["queues"]["bluefin.compile.noop"].as_u64().unwrap_or(0) == 0
+        json(&status)["queues"]["bluefin.compile.noop.gfx000-1"].as_u64().unwrap_or(0) == 0
     });
     compile.signal(Signal::TERM);
     assert_eq!(compile.wait(Duration::from_secs(30)), Some(0));
@@ -168,7 +166,7 @@ fn a_poison_message_goes_to_the_dead_with_its_reason() {
     runtime.block_on(async {
         use bluefin_common::broker::Broker;
         let broker = bluefin_adapters::amqp::AmqpBroker::connect(&fleet.amqp).await.unwrap();
-        for queue in ["bluefin.compile.noop", "bluefin.eval.gfx000-1"] {
+        for queue in ["bluefin.compile.noop.gfx000-1", "bluefin.eval.gfx000-1"] {
             broker.publish(queue, "poison", b"not a job at all".as_slice().into()).await.unwrap();
         }
         broker.close().await;
@@ -227,12 +225,4 @@ fn noop_session(fleet: &Fleet, session: &str, problems: u32) {
 fn cli(redis: &Redis, arguments: &[&str]) -> String {
     let output = std::process::Command::new("redis-cli").args(["-u", &redis.url()]).args(arguments).output().unwrap();
     text(&output.stdout).trim().to_string()
-}
-
-fn get(port: u16, path: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

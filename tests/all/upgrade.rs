@@ -16,6 +16,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::carried::{Carried, Kept, Undone};
+use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluated, Evaluator, Running, Stop};
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_test_support::data;
@@ -51,8 +52,8 @@ impl Running for SameDevice {
         "the same device"
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.0
+    fn pins(&self, _: &Limits) -> Vec<Arc<dyn Pin>> {
+        vec![Arc::new(self.0.clone())]
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
@@ -90,7 +91,7 @@ async fn an_interrupted_session_of_the_release_before_comes_to_its_end() {
 
     let kept = Kept::load(&*store, &session.name).await.unwrap();
     assert_eq!(kept.jobs().filter(|kept| kept.job.stage == Stage::Perf).count(), 12);
-    broker.declare(&compile_queue("cc")).await.unwrap();
+    broker.declare(&compile_queue("cc", &session.target)).await.unwrap();
     let undone = Undone::default();
     let carried = Carried { store: &*store, broker: &*broker, session: &session, undone: &undone };
     let open = store.open_jobs_by_group(&session.name).await.unwrap();
@@ -115,7 +116,7 @@ async fn an_interrupted_session_of_the_release_before_comes_to_its_end() {
     stop.cancel();
     working.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(broker.depth(DEAD_QUEUE).await.unwrap(), 0);
-    assert_eq!(broker.depth(&compile_queue("cc")).await.unwrap(), 0, "nothing was compiled again");
+    assert_eq!(broker.depth(&compile_queue("cc", &session.target)).await.unwrap(), 0, "nothing was compiled again");
 
     let after = store.outcomes(&session.name, &groups).await.unwrap();
     let of_before = |outcome: &&Outcome| before.iter().any(|old| old == *outcome);

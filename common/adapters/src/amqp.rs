@@ -4,14 +4,19 @@
 //!
 //! | name | what | arguments |
 //! | --- | --- | --- |
-//! | `bluefin` | direct exchange; every queue is bound to it under its own name | |
-//! | `bluefin.compile.<toolchain>`, `bluefin.eval.<device class>` | quorum queues of jobs | `x-delivery-limit` 50, then to `bluefin.dead` through the default exchange, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
-//! | `bluefin.delay.<1, 5, 25, 125>s` | fanout exchange and quorum queue of the same name | `x-message-ttl`, then to `bluefin` under the routing key it had, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
+//! | `bluefin` | direct exchange; every queue but those of delays is bound to it under its own name | |
+//! | `bluefin.compile.<toolchain>.<target>`, `bluefin.eval.<device class>` | quorum queues of jobs | `x-delivery-limit` 50, then to `bluefin.dead` through the default exchange, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
+//! | `bluefin.delay.<1, 5, 25, 125>s.<queue>` | quorum queue of what comes to that queue later, published to through the default exchange | `x-message-ttl`, then to the queue through the default exchange, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
 //! | `bluefin.dead` | quorum queue of what was given up | `x-max-length` 100,000, `x-overflow` drop-head |
 //!
+//! A queue has delays of its own because what is to be moved at least once stays at the head until it can be: a queue that is
+//! deleted, or full, holds up nobody else's. The release before had one exchange and queue for each delay, `bluefin.delay.<N>s`,
+//! which are left alone.
+//!
 //! A message carries the job's id as `message_id`, the time it was published as `timestamp`, and as headers
-//! `bluefin-attempt` (absent on a first attempt) and, in `bluefin.dead`, `bluefin-reason` and `bluefin-queue`. What the
-//! broker itself put there at the delivery limit says so in `x-first-death-reason`.
+//! `bluefin-digest`, the first 16 hex digits of the BLAKE3 digest of its body, and, in `bluefin.dead`, `bluefin-reason` and
+//! `bluefin-queue`. What the broker itself put there at the delivery limit says so in `x-first-death-reason`. A body that does
+//! not match its digest goes to `bluefin.dead` before a worker sees it; a message without the header is of the release before.
 //!
 //! Publishing and consuming have a connection each, so that a broker which stops taking messages still takes
 //! acknowledgements. Delivering again what was handed back with `basic.nack` or `basic.reject` counts as a delivery, so
@@ -23,9 +28,10 @@ mod fresh;
 mod lane;
 mod link;
 mod message;
+mod said;
 mod session;
 mod settle;
-mod topology;
+pub(crate) mod topology;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -42,15 +48,13 @@ use self::consumer::AmqpConsumer;
 use self::fresh::Fresh;
 use self::lane::{Lanes, Publication};
 use self::link::Link;
-use self::message::{Label, short};
+use self::message::{Label, message_id as id_of, queue_name};
 use self::session::Session;
+use self::topology::{Queue, Route};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 
 /// Queues of these names are declared by whoever uses them first.
 const OWN_PREFIX: &str = "bluefin.";
-
-/// How long a call waits for a connection that is down.
-const RECONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a message waits for its confirm. A broker that is short of memory or disk reads nothing from the connections
 /// that publish until it has room again, which may be never.
@@ -88,11 +92,12 @@ struct Shared {
 
 impl AmqpBroker {
     /// Connects to `url`, `amqp://USER:PASSWORD@HOST:PORT/VHOST` or `amqps://...`, and waits until the broker is there,
-    /// for as long as it takes.
+    /// for as long as it takes; the log says so. Several `HOST:PORT` with commas between, and several addresses of a host, are
+    /// tried in turn whenever it connects. Dropping the future ends the wait.
     ///
     /// # Errors
-    /// [`BrokerError::Misconfigured`] if the URL, the credentials or the virtual host are wrong, or if a queue of
-    /// bluefin's exists with other properties.
+    /// [`BrokerError::Misconfigured`] if the URL is none, and [`BrokerError::Refused`] if the broker refuses the credentials or
+    /// the virtual host, or if `bluefin.dead` exists with other properties.
     pub async fn connect(url: &str) -> Result<Self, BrokerError> {
         let address = Arc::new(Address::parse(url)?);
         let fresh = Arc::<Fresh>::default();
@@ -113,11 +118,10 @@ impl AmqpBroker {
         };
         let shared = &broker.shared;
         for link in [&shared.publishing, &shared.consuming] {
+            // One after the other: a broker that is away is waited for, and said to be, once.
             shared.tasks.spawn(Arc::clone(link).keep(shared.closed.clone()));
-        }
-        for link in [&shared.publishing, &shared.consuming] {
             match link.first_session().await {
-                Ok(session) => match session.declare(DEAD_QUEUE).await {
+                Ok(session) => match session.declare(&Queue::named(DEAD_QUEUE.into())).await {
                     // Broken again already: every later call copes with that.
                     Ok(()) | Err(BrokerError::Unavailable { .. }) => {}
                     Err(error) => return Err(error),
@@ -132,19 +136,6 @@ impl AmqpBroker {
     #[must_use]
     pub fn url(&self) -> &str {
         self.shared.address.shown()
-    }
-
-    fn first_attempt(
-        &self,
-        delay: Duration,
-        queue: &str,
-        message_id: &str,
-        body: Bytes,
-    ) -> Result<Publication, BrokerError> {
-        self.ensure_open()?;
-        let label = Label { message_id: short("id of a message", message_id)?, attempt: 1, given_up: None };
-        let (exchange, queue) = (topology::exchange_for(delay), short("name of a queue", queue)?);
-        Ok(Publication { exchange, queue, properties: label.properties(), body })
     }
 
     fn ensure_open(&self) -> Result<(), BrokerError> {
@@ -178,12 +169,22 @@ impl Shared {
     /// Publishes and waits until the message is safe. Deliveries do so too while the broker is closing.
     async fn publish(&self, publication: Publication) -> Result<(), BrokerError> {
         let _call = self.calls.token();
-        let session = self.publishing.session_within(RECONNECT_PATIENCE).await?;
-        let queue = publication.queue.as_str();
-        let own = queue.starts_with(OWN_PREFIX);
-        session.declare(if own { queue } else { DEAD_QUEUE }).await?;
+        let session = self.publishing.standing_session().await?;
+        let (queue, delay) = (publication.route.queue.clone(), publication.route.delay_queue());
+        let own = queue.as_str().starts_with(OWN_PREFIX);
+        session.declare(&Queue::named(if own { queue.clone() } else { DEAD_QUEUE.into() })).await?;
+        if let Some(delay) = &delay {
+            // Nobody is told later that a queue is missing.
+            if !own && session.waiting(queue.as_str()).await?.is_none() {
+                return Err(BrokerError::Unroutable { queue: queue.to_string() });
+            }
+            session.declare(delay).await?;
+        }
         let lanes = self.lanes(&session).await?;
-        let trusted_at = self.fresh.trusted_at(queue, Instant::now());
+        let now = Instant::now();
+        let passed = [Some(queue.as_str()), delay.as_ref().map(|delay| delay.name.as_str())];
+        let trusted_at = passed.into_iter().flatten().filter_map(|queue| self.fresh.trusted_at(queue, now)).max();
+        let declares = own || delay.is_some();
         let Ok(published) = timeout(CONFIRM_PATIENCE, lanes.publish(publication)).await else {
             // It may arrive all the same, as after a connection that broke.
             let reason = if session.is_blocked() { "takes no messages, short of memory or disk" } else { "no confirm" };
@@ -200,7 +201,7 @@ impl Shared {
                 Ok(())
             }
             None => Err(self.address.unavailable("the connection broke")),
-            Some(Err(BrokerError::Unroutable { queue })) if own => {
+            Some(Err(BrokerError::Unroutable { queue })) if declares => {
                 Err(self.address.unavailable(format!("queue {queue} was deleted; the next message declares it again")))
             }
             Some(result) => result,
@@ -212,12 +213,12 @@ impl Shared {
 impl Broker for AmqpBroker {
     async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
         self.ensure_open()?;
-        short("name of a queue", queue)?;
-        self.shared.publishing.session_within(RECONNECT_PATIENCE).await?.declare(queue).await
+        let queue = Queue::named(queue_name(queue)?);
+        self.shared.publishing.standing_session().await?.declare(&queue).await
     }
 
     async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
-        self.shared.publish(self.first_attempt(Duration::ZERO, queue, message_id, body)?).await
+        self.publish_after(Duration::ZERO, queue, message_id, body).await
     }
 
     async fn publish_after(
@@ -227,14 +228,17 @@ impl Broker for AmqpBroker {
         message_id: &str,
         body: Bytes,
     ) -> Result<(), BrokerError> {
-        self.shared.publish(self.first_attempt(delay, queue, message_id, body)?).await
+        self.ensure_open()?;
+        let label = Label::new(id_of(message_id)?, &body);
+        let route = Route::new(queue_name(queue)?, delay);
+        self.shared.publish(Publication { route, properties: label.properties(), body }).await
     }
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
         self.ensure_open()?;
-        let queue = short("name of a queue", queue)?;
+        let queue = queue_name(queue)?;
         let first = tokio::select! {
-            session = self.shared.consuming.session() => session?,
+            session = self.shared.consuming.standing_session() => session?,
             () = self.shared.closing.cancelled() => return Err(BrokerError::Closed),
         };
         Ok(Box::new(AmqpConsumer::start(&self.shared, first, queue, prefetch).await?))
@@ -242,13 +246,13 @@ impl Broker for AmqpBroker {
 
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         self.ensure_open()?;
-        short("name of a queue", queue)?;
+        let name = queue_name(queue)?;
         // A broker that takes no messages for now answers on a connection that publishes none.
-        let session = self.shared.consuming.session_within(RECONNECT_PATIENCE).await?;
+        let session = self.shared.consuming.standing_session().await?;
         if queue.starts_with(OWN_PREFIX) {
             // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
             // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
-            session.declare(queue).await?;
+            session.declare(&Queue::named(name)).await?;
         }
         Ok(session.waiting(queue).await?.unwrap_or(0))
     }

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
 
 /// Queues of these names are declared by whoever uses them first.
@@ -25,8 +26,8 @@ const OWN_PREFIX: &str = "bluefin.";
 /// Messages that a queue takes from publishers before it is full.
 const MAX_DEPTH: usize = 1_000_000;
 
-/// Bytes of a name, as over AMQP, so that what works here works there.
-const MAX_NAME: usize = 255;
+/// Bytes of a message's id, as over AMQP, so that what works here works there.
+const MAX_ID: usize = 255;
 
 /// Beyond, the oldest dead are forgotten: they have an outcome.
 const MAX_DEAD: usize = 100_000;
@@ -53,7 +54,6 @@ struct Queue {
 struct Message {
     id: String,
     body: Bytes,
-    attempt: u32,
     redeliveries: u32,
     given_up: Option<GivenUp>,
 }
@@ -83,17 +83,20 @@ impl EmbeddedBroker {
         }
     }
 
-    /// Whether a call that names `name` may go on.
-    fn admit(&self, name: &str) -> Result<(), BrokerError> {
+    /// Whether a call that names `queue` may go on.
+    fn admit(&self, queue: &str) -> Result<(), BrokerError> {
         if self.shared.closed.is_cancelled() {
             return Err(BrokerError::Closed);
         }
-        if name.len() > MAX_NAME {
-            let reason = format!("name: found {} bytes, expected at most {MAX_NAME}", name.len());
-            return Err(BrokerError::Misconfigured { reason });
-        }
-        Ok(())
+        fits("name of a queue", queue, MAX_QUEUE_NAME)
     }
+}
+
+fn fits(what: &str, text: &str, most: usize) -> Result<(), BrokerError> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(BrokerError::Misconfigured { reason: format!("{what}: found {} bytes, expected at most {most}", text.len()) })
 }
 
 impl Drop for EmbeddedBroker {
@@ -176,13 +179,13 @@ impl Broker for EmbeddedBroker {
         body: Bytes,
     ) -> Result<(), BrokerError> {
         self.admit(queue)?;
-        self.admit(message_id)?;
+        fits("id of a message", message_id, MAX_ID)?;
         let found = match self.shared.find(queue) {
             Some(found) => found,
             None if queue.starts_with(OWN_PREFIX) => self.shared.declare(queue),
             None => return Err(BrokerError::Unroutable { queue: queue.to_owned() }),
         };
-        let message = Message { id: message_id.to_owned(), body, attempt: 1, redeliveries: 0, given_up: None };
+        let message = Message { id: message_id.to_owned(), body, redeliveries: 0, given_up: None };
         if found.depth() >= self.shared.max_depth {
             return Err(BrokerError::Full { queue: queue.to_owned() });
         }
@@ -240,7 +243,6 @@ impl Consumer for EmbeddedConsumer {
             queue: self.queue.name.clone(),
             message_id: message.id.clone(),
             body: message.body.clone(),
-            attempt: message.attempt,
             redeliveries: message.redeliveries,
             given_up: message.given_up.clone(),
             settle: Box::new(EmbeddedSettle {
@@ -275,15 +277,15 @@ impl Settle for EmbeddedSettle {
         self.take().map(drop)
     }
 
-    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
-        let message = Message { attempt, redeliveries: 0, ..self.take()?.message };
+    async fn republish(&self, delay: Duration) -> Result<(), BrokerError> {
+        let message = Message { redeliveries: 0, ..self.take()?.message };
         self.shared.push_after(delay, Arc::clone(&self.queue), message);
         Ok(())
     }
 
-    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError> {
+    async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
         let given_up = GivenUp { queue: self.queue.name.clone(), reason: reason.to_owned() };
-        let message = Message { attempt, redeliveries: 0, given_up: Some(given_up), ..self.take()?.message };
+        let message = Message { redeliveries: 0, given_up: Some(given_up), ..self.take()?.message };
         let dead = self.shared.declare(DEAD_QUEUE);
         if dead.depth() >= MAX_DEAD {
             lock(&dead.messages).pop_front();

@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | `bluefin:sessions` | hash | session name → session |
 //! | `bluefin:blob:<digest>` | string | kernel spec or winning kernel, zstd |
+//! | `bluefin:blob:mark` | string | nothing; written where replicas are waited for |
 //! | `bluefin:shelf:<shelf>` | hash | key → record, see [`bluefin_common::shelf`] |
 //! | `bluefin:session:<name>:pins` | hash | key → value, the first one written |
 //! | `bluefin:session:<name>:jobs` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it |
@@ -22,14 +23,21 @@
 //!
 //! # Servers
 //!
-//! What must last needs `appendonly yes` and `appendfsync always`; eviction, if any, must be `volatile-lru`.
+//! What must last needs `appendonly yes` and `appendfsync always`; eviction, if any, must be `volatile-lru`. Where a replica
+//! may take over, `?replicas=1` behind the URL keeps what was acknowledged: replication is asynchronous, and a replica that
+//! was behind has lost the last writes otherwise. Sentinels are asked for the primary, see [`address`]; a cluster is refused.
+//! Tried with Redis 7.0; Valkey speaks the same protocol, and was not tried.
 
+mod address;
 mod check;
 mod keys;
 mod link;
+mod remedy;
 mod scripts;
+mod sentinel;
 mod work;
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,11 +64,11 @@ use bluefin_common::wire::Message;
 /// How long a call with small values is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a call with an artifact or a blob is tried: many megabytes may be on their way ahead of it.
-const BULK_PATIENCE: Duration = Duration::from_secs(30);
+/// How much longer a call with an artifact or a blob is tried: many megabytes may be on their way ahead of it.
+const BULK: u32 = 3;
 
-/// Connections for outcomes; each connects when it is first needed.
-const OUTCOME_LINKS: usize = 8;
+/// Connections for what must last; each connects when it is first needed.
+const WRITES: usize = 8;
 
 /// Records in one command.
 const RECORDS: usize = 1000;
@@ -68,33 +76,59 @@ const RECORDS: usize = 1000;
 /// Sessions that are kept in memory.
 const SESSIONS_KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
+/// How a store is used.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectOptions {
+    /// How long an artifact is kept after its last use, unless memory runs out first.
+    pub artifact_ttl: Duration,
+    /// How long a call with small values is tried. One with an artifact or a blob has three times as long.
+    pub patience: Duration,
+}
+
+impl ConnectOptions {
+    /// For a process that works with the store.
+    #[must_use]
+    pub fn new(artifact_ttl: Duration) -> Self {
+        Self { artifact_ttl, patience: PATIENCE }
+    }
+}
+
 /// A [`Store`] in Redis.
 pub struct RedisStore {
-    /// Small values that last. Large ones have connections of their own, so that nothing waits behind them.
+    /// Small values that last, to read. Large ones have connections of their own, so that nothing waits behind them.
     main: Link,
     blobs: Link,
-    /// Outcomes are spread over these by job: the server reads 16 KiB of a connection between two syncs, so that one
-    /// connection alone would write about ten outcomes a sync.
-    outcomes: Vec<Link>,
+    /// To write them. Outcomes are spread over these by job: the server reads 16 KiB of a connection between two syncs, so that
+    /// one connection alone would write about ten outcomes a sync; and one that waits for replicas does nothing else.
+    writes: Vec<Link>,
     cache: Link,
     artifacts: Link,
     scripts: Scripts,
     /// Sessions that were read: they never change, and every group that ends asks for its own.
     sessions: Mutex<LruCache<SessionName, Session>>,
+    /// Those that were said to be left out.
+    unreadable: Mutex<HashSet<String>>,
     artifact_ttl_ms: u64,
     reconnects: Arc<AtomicU64>,
 }
 
 impl RedisStore {
+    /// [Connects](Self::connect_with) as a process that works with the store does.
+    pub async fn connect(url: &str, cache_url: Option<&str>, artifact_ttl: Duration) -> Result<Self, StoreError> {
+        Self::connect_with(url, cache_url, ConnectOptions::new(artifact_ttl)).await
+    }
+
     /// Connects to `url` and checks that what is written there lasts. The artifact cache is in `cache_url`, or else in `url`,
-    /// too; what has not been used there for `artifact_ttl` goes.
+    /// too; what has not been used there for a while goes.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the server does not answer, [`StoreError::Misconfigured`] when a URL is wrong, access
-    /// is denied or the server would evict outcomes.
-    pub async fn connect(url: &str, cache_url: Option<&str>, artifact_ttl: Duration) -> Result<Self, StoreError> {
+    /// [`StoreError::Unavailable`] when the server does not answer, [`StoreError::Refused`] when it wants another password or
+    /// denies access, [`StoreError::Misconfigured`] when a URL is wrong, the server would evict outcomes or it is part of a
+    /// cluster.
+    pub async fn connect_with(url: &str, cache_url: Option<&str>, options: ConnectOptions) -> Result<Self, StoreError> {
         // Fails where the process has chosen a provider before, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let ConnectOptions { artifact_ttl, patience } = options;
         let artifact_ttl_ms = u64::try_from(artifact_ttl.as_millis()).unwrap_or(u64::MAX).min(MAX_TTL_MS);
         if artifact_ttl_ms == 0 {
             return Err(StoreError::Misconfigured { reason: "artifact TTL: found 0, expected at least 1 ms".into() });
@@ -103,13 +137,14 @@ impl RedisStore {
         let link = |url: &str, patience| Link::new(url, patience, Arc::clone(&reconnects));
         let cache_at = cache_url.unwrap_or(url);
         let store = Self {
-            main: link(url, PATIENCE)?,
-            blobs: link(url, BULK_PATIENCE)?,
-            outcomes: (0..OUTCOME_LINKS).map(|_| link(url, PATIENCE)).collect::<Result<_, _>>()?,
-            cache: link(cache_at, PATIENCE)?,
-            artifacts: link(cache_at, BULK_PATIENCE)?,
+            main: link(url, patience)?,
+            blobs: link(url, patience * BULK)?,
+            writes: (0..WRITES).map(|_| link(url, patience)).collect::<Result<_, _>>()?,
+            cache: link(cache_at, patience)?,
+            artifacts: link(cache_at, patience * BULK)?,
             scripts: Scripts::new(),
             sessions: Mutex::new(LruCache::new(SESSIONS_KEPT)),
+            unreadable: Mutex::default(),
             artifact_ttl_ms,
             reconnects,
         };
@@ -118,6 +153,16 @@ impl RedisStore {
             check::check_cache(&store.cache).await?;
         }
         Ok(store)
+    }
+
+    /// Where small values are written that are no outcomes.
+    fn writes(&self) -> &Link {
+        self.writes.first().unwrap_or(&self.main)
+    }
+
+    /// Where the outcome of `job` is written.
+    fn writes_of(&self, job: JobId) -> &Link {
+        self.writes.get(usize::from(job.0[0]) % WRITES).unwrap_or(&self.main)
     }
 }
 
@@ -131,7 +176,7 @@ impl Store for RedisStore {
         let bytes = wire::encode(session).map_err(|source| corrupt(keys::SESSIONS, source))?;
         let mut pipeline = redis::pipe();
         pipeline.hset_nx(keys::SESSIONS, name, bytes).ignore().hget(keys::SESSIONS, name);
-        let (stored,): (Vec<u8>,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        let (stored,): (Vec<u8>,) = self.writes().write(Request::Pipeline(&pipeline)).await?;
         decode(&session_key(name), &stored)
     }
 
@@ -150,14 +195,24 @@ impl Store for RedisStore {
     async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
         let mut stored: Vec<(String, Vec<u8>)> = query(&self.main, cmd("HGETALL").arg(keys::SESSIONS)).await?;
         stored.sort_unstable();
-        stored.iter().map(|(name, bytes)| decode(&session_key(name), bytes)).collect()
+        let readable = |(name, bytes): &(String, Vec<u8>)| match decode(&session_key(name), bytes) {
+            Ok(session) => Some(session),
+            // One of a newer release, for one, which must not keep anybody from the others.
+            Err(error) => {
+                if self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+                    tracing::error!(%error, "session left out");
+                }
+                None
+            }
+        };
+        Ok(stored.iter().filter_map(readable).collect())
     }
 
     async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError> {
         let pins = SessionKeys(session).pins();
         let mut pipeline = redis::pipe();
         pipeline.hset_nx(&pins, key, value).ignore().hget(&pins, key);
-        let (pinned,): (String,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        let (pinned,): (String,) = self.writes().write(Request::Pipeline(&pipeline)).await?;
         Ok(pinned)
     }
 
@@ -173,7 +228,7 @@ impl Store for RedisStore {
             for (field, value) in chunk {
                 command.arg(field).arg(value);
             }
-            let () = query(&self.blobs, &command).await?;
+            let () = self.blobs.write(Request::Command(&command)).await?;
         }
         Ok(())
     }
@@ -182,7 +237,7 @@ impl Store for RedisStore {
         let shelf = keys::shelf(shelf);
         let mut pipeline = redis::pipe();
         pipeline.hset_nx(&shelf, key, value).ignore().hget(&shelf, key);
-        let (claimed,): (Vec<u8>,) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        let (claimed,): (Vec<u8>,) = self.writes().write(Request::Pipeline(&pipeline)).await?;
         Ok(claimed)
     }
 
@@ -205,7 +260,7 @@ impl Store for RedisStore {
     async fn remove_records(&self, shelf: &str, keys: &[String]) -> Result<(), StoreError> {
         let shelf = keys::shelf(shelf);
         for chunk in keys.chunks(RECORDS) {
-            let () = query(&self.main, cmd("HDEL").arg(&shelf).arg(chunk)).await?;
+            let () = self.writes().write(Request::Command(cmd("HDEL").arg(&shelf).arg(chunk))).await?;
         }
         Ok(())
     }
@@ -213,7 +268,9 @@ impl Store for RedisStore {
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let packed = pack("blob", bytes).await?;
         let digest = packed.artifact.digest;
-        let () = query(&self.blobs, cmd("SET").arg(keys::blob(digest)).arg(packed.bytes)).await?;
+        let mut command = cmd("SET");
+        command.arg(keys::blob(digest)).arg(packed.bytes);
+        let () = self.blobs.write(Request::Command(&command)).await?;
         Ok(digest)
     }
 
@@ -276,11 +333,20 @@ impl Store for RedisStore {
     }
 
     async fn put_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
-        self.store_outcome(outcome).await
+        self.store_outcome(outcome, false).await
+    }
+
+    async fn put_last_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+        self.store_outcome(outcome, true).await
     }
 
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
-        query(&self.main, cmd("HEXISTS").arg(SessionKeys(session).group(group)).arg(&job.0)).await
+        let has = query(&self.main, cmd("HEXISTS").arg(SessionKeys(session).group(group)).arg(&job.0)).await?;
+        if has {
+            // Whoever asks takes the job for done: the outcome must not be lost after that, whoever wrote it.
+            self.writes_of(job).confirm().await?;
+        }
+        Ok(has)
     }
 
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
@@ -301,7 +367,7 @@ impl Store for RedisStore {
         let script = &self.scripts.settle_group;
         let mut command = scripts::invoke(script, &[keys.open(), keys.unsettled()]);
         command.arg(&group.0);
-        self.main.call(Request::Script(script, &command)).await
+        self.writes().write(Request::Script(script, &command)).await
     }
 
     async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError> {

@@ -1,10 +1,14 @@
 //! Room on the disk that a worker's tools write to.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Between two looks at a disk that is full.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Bytes written to see whether a disk takes them: more than a file system keeps beside its names.
+const TRIAL: usize = 64 << 10;
 
 /// A disk, and how full it may be.
 #[derive(Clone, Debug)]
@@ -25,6 +29,24 @@ impl Disk {
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, limit: f64) -> Self {
         Self { path: path.into(), limit }
+    }
+
+    /// Why no tool should write to it now: it is too full. Only a look.
+    #[must_use]
+    pub fn lacks_room(&self) -> Option<String> {
+        let (path, limit) = (self.path.display(), self.limit);
+        let taken = taken(&self.path).filter(|taken| *taken > limit)?;
+        Some(format!("disk of {path}: {:.0} % taken, more than the {:.0} % that may be", taken * 100.0, limit * 100.0))
+    }
+
+    /// Tries to write to it.
+    ///
+    /// # Errors
+    /// Why not: it is full, or read-only, or not there.
+    pub fn try_write(&self) -> Result<(), String> {
+        let tried = tempfile::tempfile_in(&self.path)
+            .and_then(|mut file| file.write_all(&[b'.'; TRIAL]).and_then(|()| file.sync_data()));
+        tried.map_err(|error| format!("disk of {}: {error}", self.path.display()))
     }
 
     /// Waits until there is room. Says so when it begins to wait, and when that is over.
@@ -64,5 +86,16 @@ mod tests {
         let full = Disk::new(folder.path(), -1.0);
         assert!(tokio::time::timeout(Duration::from_millis(50), full.roomy()).await.is_err());
         Disk::new("/nowhere", -1.0).roomy().await;
+        assert!(full.lacks_room().is_some_and(|reason| reason.contains("% taken")));
+        assert_eq!(Disk::new(folder.path(), 1.0).lacks_room(), None);
+    }
+
+    #[test]
+    fn a_disk_is_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        Disk::new(folder.path(), 1.0).try_write().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let error = Disk::new(folder.path().join("gone"), 1.0).try_write().unwrap_err();
+        assert!(error.contains("No such file"), "{error}");
     }
 }

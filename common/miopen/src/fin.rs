@@ -15,5 +15,5 @@ pub use answer::{Answer, Item, Listed, ParseError, parse};
 pub use call::{Applicability, Fin};
 pub use config::{ConvConfig, Inexpressible};
 pub use request::{CompiledItem, Done, Request, Step, target_id};
-pub use trouble::Trouble;
+pub use trouble::{Trouble, blames_machine};
 pub use verdict::{CompiledSolver, Evaluated, compiled, evaluated};

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use tempfile::TempDir;
+use std::sync::{Arc, Once};
 
 use crate::db::WriteError;
 use crate::db::perf_db::PerfDb;
 use bluefin_common::problem::PerfDbKey;
+use bluefin_common::scratch::{self, Scratch};
 use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 
@@ -30,10 +29,13 @@ const DEFAULTS: [(&str, &str); 4] = [
     ("MIOPEN_DEBUG_IMPLICIT_GEMM_FIND_ALL_SOLUTIONS", "1"),
 ];
 
+/// What the names of their folders begin with.
+const PREFIX: &str = "bluefin-miopen-";
+
 /// The folders and the environment of one process. Gone when dropped.
 #[derive(Debug)]
 pub struct Place {
-    folder: TempDir,
+    folder: Scratch,
     variables: BTreeMap<OsString, OsString>,
 }
 
@@ -43,7 +45,14 @@ impl Place {
     /// # Errors
     /// If the folders can not be made.
     pub fn new(session: Option<&Session>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("bluefin-miopen-").tempdir()?;
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(|| {
+            let left = scratch::sweep(&std::env::temp_dir(), PREFIX);
+            if left > 0 {
+                tracing::info!(left, "removed folders of workers that were killed");
+            }
+        });
+        let folder = Scratch::new(PREFIX)?;
         let mut variables: BTreeMap<OsString, OsString> =
             std::env::vars_os().filter(|(name, _)| inherited(name)).collect();
         variables.extend(DEFAULTS.map(|(name, value)| (name.into(), value.into())));

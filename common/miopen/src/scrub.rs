@@ -1,6 +1,8 @@
 //! What a tool prints may hold secrets of the machine that it ran on: fin prints its whole environment into its answer,
 //! and a crash may print it anywhere. Nothing of the kind may reach a log or an outcome.
 
+use bluefin_common::secrets;
+
 /// `text` without lines that look like variables of an environment, and without passwords in addresses.
 #[must_use]
 pub fn scrub(text: &str) -> String {
@@ -11,7 +13,7 @@ pub fn scrub(text: &str) -> String {
             dropped += 1;
             continue;
         }
-        kept.push_str(&without_credentials(line));
+        kept.push_str(&secrets::scrub(line));
         kept.push('\n');
     }
     if dropped > 0 {
@@ -31,28 +33,6 @@ fn is_variable(line: &str) -> bool {
     })
 }
 
-/// `scheme://user:password@host` as `scheme://***@host`.
-fn without_credentials(line: &str) -> String {
-    let mut rest = line;
-    let mut out = String::with_capacity(line.len());
-    while let Some((before, after)) = rest.split_once("://") {
-        out.push_str(before);
-        out.push_str("://");
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'')).unwrap_or(after.len());
-        let (authority, tail) = after.split_at(end);
-        match authority.rsplit_once('@') {
-            Some((_, host)) => {
-                out.push_str("***@");
-                out.push_str(host);
-            }
-            None => out.push_str(authority),
-        }
-        rest = tail;
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +44,7 @@ mod tests {
         let scrubbed = scrub(text);
         assert!(!scrubbed.contains("hunter2") && !scrubbed.contains("abc"), "{scrubbed}");
         assert!(scrubbed.contains("size=3") && scrubbed.contains("Invalid Arch Name"));
-        assert!(scrubbed.contains("amqp://***@host:5672/x and redis://host"), "{scrubbed}");
+        assert!(scrubbed.contains("amqp://me:***@host:5672/x and redis://host"), "{scrubbed}");
         assert!(scrubbed.contains("[4 lines"), "{scrubbed}");
     }
 }

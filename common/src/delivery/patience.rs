@@ -10,9 +10,12 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::BrokerError;
 use crate::campaign::AdvanceError;
 use crate::store::StoreError;
+use crate::waiting::{Guard, On, Waiting};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// An operation that fails for longer than this stands still: what passes sooner is not worth a word.
+const STANDS_STILL: Duration = Duration::from_secs(1);
 
 /// Why an operation was given up.
 #[derive(Debug)]
@@ -23,7 +26,10 @@ pub enum GivenUp {
     Lost,
     /// What it read is of another version of bluefin.
     OtherVersion,
-    /// The same would happen again, or did for too long.
+    /// It stood still for so long that the delivery is better handed back: RabbitMQ takes one for lost that is held for half an
+    /// hour.
+    TooLong(String),
+    /// The same would happen again.
     Failed(String),
 }
 
@@ -31,6 +37,19 @@ pub enum GivenUp {
 pub trait Passing: fmt::Display {
     /// Whether the same call may succeed later.
     fn is_transient(&self) -> bool;
+
+    /// Whom it takes for that.
+    fn on(&self) -> On;
+
+    /// Whether everything else waits too: not where it is about one queue.
+    fn holds_up_all(&self) -> bool {
+        true
+    }
+
+    /// Whether it is refused, which somebody has to mend.
+    fn is_refusal(&self) -> bool {
+        false
+    }
 
     /// Whether the store is lost to this process.
     fn is_lost(&self) -> bool {
@@ -48,6 +67,14 @@ impl Passing for StoreError {
         Self::is_transient(self)
     }
 
+    fn on(&self) -> On {
+        On::Store
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
     fn is_lost(&self) -> bool {
         Self::is_lost(self)
     }
@@ -61,11 +88,34 @@ impl Passing for BrokerError {
     fn is_transient(&self) -> bool {
         Self::is_transient(self)
     }
+
+    fn on(&self) -> On {
+        On::Broker
+    }
+
+    fn holds_up_all(&self) -> bool {
+        !matches!(self, Self::Refused { .. } | Self::Full { .. })
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
 }
 
 impl Passing for AdvanceError {
     fn is_transient(&self) -> bool {
         Self::is_transient(self)
+    }
+
+    fn on(&self) -> On {
+        match self {
+            Self::Broker(_) => On::Broker,
+            Self::Store(_) | Self::Wire(_) | Self::NoSession(_) => On::Store,
+        }
+    }
+
+    fn holds_up_all(&self) -> bool {
+        !matches!(self, Self::Broker(error) if !error.holds_up_all())
     }
 
     fn is_lost(&self) -> bool {
@@ -80,10 +130,12 @@ impl Passing for AdvanceError {
 /// How long a worker waits with a delivery in hand.
 #[derive(Clone, Debug)]
 pub struct Patience {
-    /// For one operation.
+    /// For one operation; then the delivery is handed back, at no cost.
     pub limit: Duration,
     /// Cancelled when the grace period of a drain is over.
     pub expired: CancellationToken,
+    /// Where it says so.
+    pub waiting: Waiting,
 }
 
 impl Patience {
@@ -109,7 +161,9 @@ impl Patience {
         what: &str,
         operation: impl Fn() -> F,
     ) -> Result<T, (GivenUp, Option<E>)> {
-        let give_up_at = Instant::now() + self.limit;
+        let started = Instant::now();
+        let give_up_at = started + self.limit;
+        let mut stands_still: Option<Guard> = None;
         let mut pauses = ExponentialBuilder::default()
             .with_min_delay(FIRST_PAUSE)
             .with_max_delay(LONGEST_PAUSE)
@@ -131,11 +185,23 @@ impl Patience {
                 tracing::error!(what, %error, "handed back to workers of that version");
                 return Err((GivenUp::OtherVersion, Some(error)));
             }
-            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-            if !error.is_transient() || Instant::now() + pause > give_up_at {
-                return Err((GivenUp::Failed(format!("{what}: {error}")), Some(error)));
+            let reason = format!("{what}: {error}");
+            if !error.is_transient() {
+                return Err((GivenUp::Failed(reason), Some(error)));
             }
-            tracing::warn!(what, %error, pause_ms = pause.as_millis(), "trying again");
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            if Instant::now() + pause > give_up_at {
+                return Err((GivenUp::TooLong(reason), Some(error)));
+            }
+            tracing::debug!(what, %error, pause_ms = pause.as_millis(), "trying again");
+            match &stands_still {
+                Some(guard) => guard.still(reason),
+                None if started.elapsed() >= STANDS_STILL => {
+                    let waiting = if error.holds_up_all() { &self.waiting } else { self.waiting.aside() };
+                    stands_still = Some(waiting.on(error.on(), reason));
+                }
+                None => {}
+            }
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.expired.cancelled() => return Err((GivenUp::Expired, Some(error))),

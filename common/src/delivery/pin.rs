@@ -1,7 +1,7 @@
 //! What a session's results depend on is the same for all of them: the first worker pins what it is, the others must be that.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use lru::LruCache;
@@ -9,8 +9,8 @@ use lru::LruCache;
 use crate::session::SessionName;
 use crate::store::{Store, StoreError};
 
-/// Sessions whose pin is remembered.
-const SESSIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+/// Pins of sessions that are remembered.
+const PINS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// What a worker pins sessions to.
 #[async_trait]
@@ -49,11 +49,30 @@ pub struct Pinned(Mutex<LruCache<(SessionName, String), bool>>);
 
 impl Default for Pinned {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(SESSIONS)))
+        Self(Mutex::new(LruCache::new(PINS)))
     }
 }
 
 impl Pinned {
+    /// Whether a worker that is what all of `pins` say may work for `session`. They are looked at in their order, and none behind
+    /// one that does not fit: whoever pins the last is what all of them say, so no two workers keep each other out.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn allows_all(
+        &self,
+        store: &dyn Store,
+        session: &SessionName,
+        pins: &[Arc<dyn Pin>],
+    ) -> Result<bool, StoreError> {
+        for pin in pins {
+            if !self.allows(store, session, &**pin).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether a worker that is what `pin` says may work for `session`. Says loudly if not, once for each session.
     ///
     /// # Errors

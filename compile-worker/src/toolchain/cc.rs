@@ -1,11 +1,13 @@
 //! `cc`: C for the CPU that it runs on.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::Attempt;
+use bluefin_common::target::Target;
 
 use super::program::{Program, Wanted, first_line};
 use super::{Compiler, Kernels, Toolchain, tried};
@@ -92,6 +94,18 @@ impl Shapes for Cc {
 
 #[async_trait]
 impl Compiler for Cc {
+    fn serves(&self, arch: &str) -> bool {
+        arch == Target::Host.arch()
+    }
+
+    fn program(&self) -> Option<&Path> {
+        Some(self.program.path())
+    }
+
+    async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
+        workshop.try_out_on("host", ("trial.c", TRIAL), |input| self.command(input)).await
+    }
+
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
         workshop.run(unit, |input| self.command(input)).await
     }

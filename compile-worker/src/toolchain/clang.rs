@@ -1,10 +1,12 @@
 //! `clang`: HIP-dialect C++ for GPUs. Where there is no clang, CUDA's own compiler stands in for it, see [`nvcc`].
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bluefin_common::failure::Attempt;
+use bluefin_common::target::Target;
 
 use super::nvcc::{self, Nvcc};
 use super::program::{Program, Wanted, first_line, with_own_instructions};
@@ -20,6 +22,8 @@ static CLANG: Wanted = Wanted {
     install: "clang 19 or later with lld (Debian: apt install clang-19 lld-19), ROCm, or (NVIDIA only) CUDA",
 };
 
+/// Both ways out: AMD needs lld, NVIDIA only the compiler.
+const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -55,8 +59,7 @@ impl Clang {
     /// No compiler, or one that does not work, with what to install.
     pub fn probe() -> Result<Self, Error> {
         let mut clang = Self { program: CLANG.find()?, identity: String::new() };
-        // Both ways out: AMD needs lld, NVIDIA only the compiler.
-        for arch in ["gfx90a", "sm_80"] {
+        for arch in TRIED {
             clang.program.try_out(arch, ("trial.hip", TRIAL), |input| clang.command(input))?;
         }
         clang.identity = first_line(&clang.program.ask(&["--version"])?.0);
@@ -112,6 +115,21 @@ impl Shapes for Clang {
 
 #[async_trait]
 impl Compiler for Clang {
+    fn serves(&self, arch: &str) -> bool {
+        arch != Target::Host.arch()
+    }
+
+    fn program(&self) -> Option<&Path> {
+        Some(self.program.path())
+    }
+
+    async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
+        for arch in TRIED {
+            workshop.try_out_on(arch, ("trial.hip", TRIAL), |input| self.command(input)).await?;
+        }
+        Ok(())
+    }
+
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
         workshop.run(unit, |input| self.command(input)).await
     }

@@ -1,5 +1,7 @@
 //! What a compiler of kernel specs is.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use bluefin_common::artifact::Built;
 use bluefin_common::failure::Attempt;
@@ -21,6 +23,20 @@ pub trait Compiler: Shapes {
         false
     }
 
+    /// The program that it runs, if it runs one.
+    fn program(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Compiles something trivial, as it did when it was found: whether this machine still can. One that is a program runs it by
+    /// [`Workshop::try_out_on`].
+    ///
+    /// # Errors
+    /// What is wrong with this machine.
+    async fn try_out(&self, _workshop: &Workshop) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The code object of `unit`. A compiler that is a program runs it by [`Workshop::run`]; it has a slot.
     ///
     /// # Errors
@@ -34,8 +50,9 @@ impl Workshop {
     /// # Errors
     /// What is not the unit's fault: store, disk, processes.
     pub async fn compile(&self, compiler: &dyn Compiler, unit: &Unit) -> Result<Attempt<Built>, Error> {
-        let compile = || async { Ok(compiler.compile(unit, self).await?.map(Made::object)) };
-        let built = self.cached(unit.key(compiler), compile).await?;
+        let key = unit.key(compiler);
+        let compile = || async { Ok(self.make(compiler, unit, key).await?.map(Made::object)) };
+        let built = self.cached(key, compile).await?;
         Ok(built.map(|built| unit.complete(built)))
     }
 }

@@ -114,6 +114,7 @@ impl Fin {
         let answer = match called {
             Ok((answers, _)) => answers.into_iter().next().unwrap_or_default(),
             Err(Trouble::Machine(reason)) => return Err(Error::Exhausted { reason }),
+            Err(Trouble::Killed(by)) => return Err(Error::Interrupted { by }),
             Err(trouble) => {
                 let failure = trouble.into_failure();
                 workshop.ran(began.elapsed(), Err(failure.kind));
@@ -156,6 +157,12 @@ impl Toolchain for Fin {
         };
         targets.insert(target.clone(), serves);
         Ok(serves)
+    }
+
+    async fn try_out(&self, _: &Workshop) -> Result<(), Error> {
+        let trial: Target = TRIAL.parse().map_err(|error| Error::Job { reason: format!("{error}") })?;
+        let tried = self.fin.try_compile(&trial).await;
+        tried.map_err(|trouble| Error::Exhausted { reason: format!("fin: {}", trouble.into_failure().detail) })
     }
 
     async fn roomy(&self) {

@@ -55,6 +55,10 @@ impl Toolchain for Kernels {
         self.compiler.only_waits()
     }
 
+    async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
+        self.compiler.try_out(workshop).await
+    }
+
     async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
         let Work { job, workshop } = work;
         let loaded = workshop.specs().get(job.spec).await?;
@@ -141,7 +145,7 @@ impl Bench<'_> {
         let all: Vec<_> = all.buffered(LOOKED_UP).collect().await;
         let built = all.into_iter().collect::<Result<Vec<_>, _>>()?;
         let task = if built.iter().any(Result::is_ok) {
-            self.workshop.put_task(&Task { buffers, reference, tolerance }).await?
+            self.workshop.put_task(job, Task { buffers, reference, tolerance }).await?
         } else {
             TaskRef::None
         };

@@ -1,6 +1,7 @@
 //! CUDA's own compiler, for NVIDIA GPUs only: it serves the toolchain `clang` where there is no clang.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use async_trait::async_trait;
 use bluefin_common::failure::Attempt;
@@ -74,6 +75,14 @@ impl Shapes for Nvcc {
 impl Compiler for Nvcc {
     fn serves(&self, arch: &str) -> bool {
         arch.starts_with("sm_")
+    }
+
+    fn program(&self) -> Option<&Path> {
+        Some(self.program.path())
+    }
+
+    async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
+        workshop.try_out_on("sm_80", ("trial.hip", TRIAL), |input| self.command(input)).await
     }
 
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {

@@ -75,6 +75,10 @@ impl Program {
         Self { path: path.into(), wanted }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A command line: the program with `own` arguments, the spec's flags and defines, then source and output.
     pub(super) fn line(&self, own: &[&str], flags: impl Iterator<Item = String>, input: &Input<'_>) -> Vec<OsString> {
         let mut line = vec![self.path.as_os_str().to_owned()];

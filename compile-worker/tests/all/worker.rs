@@ -2,23 +2,27 @@
 
 mod carried;
 mod fleet;
+mod machine;
 mod rounds;
 mod toy;
 
 use std::time::{Duration, Instant};
 
 use bluefin_adapters::embedded::EmbeddedBroker;
-use bluefin_common::broker::{Broker, DEAD_QUEUE, MAX_ATTEMPTS};
+use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::candidate::Candidate;
+use bluefin_common::delivery::MAX_BEGUN;
 use bluefin_common::failure::FailureKind;
-use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue};
+use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue, previous_compile_queue};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Stage;
+use bluefin_common::shelf;
 use bluefin_common::store::{Planned, Store};
+use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_compile_worker::Error;
 
-use self::fleet::{PATIENCE, compile_job, evals, fleet, fleet_on, kinds, next, noop, settled};
+use self::fleet::{PATIENCE, compile_job, evals, fleet, fleet_on, kinds, metric, next, noop, settled, two_classes};
 
 #[tokio::test]
 async fn a_job_becomes_an_eval_job_with_its_artifacts() {
@@ -49,7 +53,7 @@ async fn a_job_becomes_an_eval_job_with_its_artifacts() {
     let again: EvalJob = next(&mut evals).await;
     assert_eq!((again.task, again.description, again.built), (eval.task, eval.description, eval.built));
     assert_eq!(worker.stop().await.compiled().0, 5);
-    assert_eq!(fleet.broker.depth(&compile_queue("cc")).await.unwrap(), 0);
+    assert_eq!(fleet.broker.depth(&compile_queue("cc", &Target::Host)).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -109,7 +113,7 @@ async fn poison_goes_to_the_dead_letters() {
     let mut dead = fleet.consume(DEAD_QUEUE).await;
     let mut evals = fleet.consume(&evals()).await;
     let worker = fleet.worker(|_| {});
-    let queue = compile_queue("cc");
+    let queue = compile_queue("cc", &Target::Host);
     // A job of another version of bluefin is for a worker of that version: it comes again later.
     let mut newer = wire::encode(&compile_job(fleet.job(64, 3))).unwrap();
     newer[3] += 1;
@@ -118,21 +122,23 @@ async fn poison_goes_to_the_dead_letters() {
     let letter = tokio::time::timeout(PATIENCE, dead.next()).await.unwrap().unwrap();
     assert_eq!(letter.body.as_ref(), [1, 2, 3]);
     letter.ack().await.unwrap();
-    // A spec that nobody stored, and a job of another toolchain: no attempt will mend them.
+    // A job of another toolchain makes no sense, ever.
     let lost = Job { spec: bluefin_common::digest::Digest::of(b"lost"), ..fleet.job(64, 2) };
     let foreign = Job { toolchain: "clang".to_string(), ..fleet.job(64, 2) };
-    for job in [&lost, &foreign] {
-        fleet.store.plan(&fleet.session.name, &[Planned::of(job)]).await.unwrap();
+    let publish = async |job: &Job| {
         let body = wire::encode(&compile_job(job.clone())).unwrap();
         fleet.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
-        assert_eq!(kinds(&fleet.outcome(job).await), [FailureKind::Dead; 2]);
-        assert_eq!(next::<CompileJob>(&mut dead).await.job, *job);
+    };
+    fleet.store.plan(&fleet.session.name, &[Planned::of(&foreign)]).await.unwrap();
+    publish(&foreign).await;
+    assert_eq!(kinds(&fleet.outcome(&foreign).await), [FailureKind::Dead; 2]);
+    assert_eq!(next::<CompileJob>(&mut dead).await.job, foreign);
+    // What a store has lost is no job's fault: a spec, a session.
+    let orphan = Job { session: "gone".parse().unwrap(), ..lost.clone() };
+    for (before, job) in [(1.0, &lost), (2.0, &orphan)] {
+        publish(job).await;
+        until("it to be handed back", async || worker.settled("handed_back") >= before).await;
     }
-    // A job of a session that is gone.
-    let orphan = Job { session: "gone".parse().unwrap(), spec: lost.spec, ..fleet.job(64, 2) };
-    let body = wire::encode(&compile_job(orphan.clone())).unwrap();
-    fleet.broker.publish(&queue, "orphan", body.into()).await.unwrap();
-    assert_eq!(next::<CompileJob>(&mut dead).await.job, orphan);
     // The worker still works.
     let job = fleet.job(64, 1);
     fleet.enqueue(&job).await;
@@ -142,20 +148,33 @@ async fn poison_goes_to_the_dead_letters() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_tried_too_often_is_given_up_with_an_outcome() {
+async fn only_a_job_that_many_workers_died_of_is_given_up() {
     let fleet = fleet(|_| {}).await;
-    let mut dead = fleet.consume(DEAD_QUEUE).await;
-    let job = fleet.job(64, 2);
-    fleet.enqueue(&job).await;
-    // Raise its attempt as a failing worker would, without waiting for the delays.
-    let mut consumer = fleet.consume(&compile_queue("cc")).await;
-    let delivery = consumer.next().await.unwrap();
-    delivery.settle.republish(MAX_ATTEMPTS + 1, Duration::ZERO).await.unwrap();
-    consumer.stop().await;
+    let (mut dead, mut evals) = (fleet.consume(DEAD_QUEUE).await, fleet.consume(&evals()).await);
+    let queue = compile_queue("cc", &Target::Host);
+    let begun = async |job: &Job| {
+        let shelf = shelf::begun(&job.session);
+        fleet.store.records_of(&shelf, &[job.id().to_string()]).await.unwrap().remove(0)
+    };
+    let spared = fleet.job(64, 2);
+    fleet.enqueue(&spared).await;
+    fleet.deliver_again(&queue, MAX_BEGUN - 1).await;
     let worker = fleet.worker(|_| {});
-    assert_eq!(kinds(&fleet.outcome(&job).await), [FailureKind::Dead; 2]);
+    assert_eq!(next::<EvalJob>(&mut evals).await.job, spared);
+    worker.stop().await;
+    assert_eq!(begun(&spared).await, None, "this worker lives");
+
+    let job = fleet.job(65, 2);
+    fleet.enqueue(&job).await;
+    fleet.deliver_again(&queue, MAX_BEGUN).await;
+    let worker = fleet.worker(|_| {});
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!(kinds(&outcome), [FailureKind::Dead; 2]);
+    let detail = &outcome.candidates[0].result.as_ref().unwrap_err().detail;
+    assert!(detail.contains("20 workers died while they worked on it"), "{detail}");
     assert_eq!(next::<CompileJob>(&mut dead).await.job, job);
     worker.stop().await;
+    assert_eq!(begun(&job).await, None);
 }
 
 #[tokio::test]
@@ -174,7 +193,7 @@ async fn an_outage_uses_up_no_attempts() {
     }
     // For several attempts to publish.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(worker.settled("done") + worker.settled("retried"), 0.0);
+    assert_eq!(worker.settled("done") + worker.settled("handed_back"), 0.0);
     let mut consumer = fleet.consume(&queue).await;
     consumer.next().await.unwrap().ack().await.unwrap();
     assert_eq!(next::<EvalJob>(&mut consumer).await.job, job);
@@ -182,7 +201,7 @@ async fn an_outage_uses_up_no_attempts() {
         assert!(started.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(worker.settled("retried"), 0.0);
+    assert_eq!(worker.settled("handed_back"), 0.0);
     worker.stop().await;
 }
 
@@ -200,13 +219,15 @@ async fn compilers_that_the_kernel_kills_are_nobodys_failure() {
         let counts = format!("read name kills < {0}; echo $name $((kills + 1)) > {0}; {end}", counter.display());
         let worker = fleet.worker(|config| {
             config.slots = 1;
+            config.alone = true;
+            config.pauses = (Duration::from_millis(1), Duration::from_millis(1));
             config.launcher = Some(["/bin/sh", "-c", &counts, "sh"].map(Into::into).to_vec());
             config.limits.root = root.path().to_path_buf();
         });
         let (registry, task) = (worker.registry.clone(), worker.task);
         let error = tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap().expect_err("it gets nothing done");
-        assert!(matches!(error, Error::TooLittleMemory { times: 4, .. }), "{error}");
-        assert_eq!(settled(&registry, "handed_back"), 4.0);
+        assert!(matches!(error, Error::Unfit { .. }) && error.to_string().contains("allow more memory"), "{error}");
+        assert!(settled(&registry, "handed_back") >= 1.0);
         assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
     }
     // Where there is memory, the job is what it was.
@@ -243,11 +264,11 @@ async fn a_session_of_another_compiler_is_refused_at_no_cost() {
     let worker = fleet.worker(|_| {});
     // Handed back: neither waiting nor in hand until its delay is over.
     let started = Instant::now();
-    let mut consumer = fleet.consume(&compile_queue("cc")).await;
+    let mut consumer = fleet.consume(&compile_queue("cc", &Target::Host)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let metrics = worker.stop().await;
     let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
-    assert!(delivery.attempt == 1 && started.elapsed() < PATIENCE);
+    assert!(delivery.redeliveries == 0 && started.elapsed() < PATIENCE);
     assert_eq!(metrics.compiled().0, 0);
     assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
 }
@@ -268,51 +289,117 @@ async fn a_drain_hands_back_what_does_not_end_in_time() {
     fleet.enqueue(&job).await;
     let worker = fleet.worker(|config| config.grace = Duration::from_millis(100));
     let started = Instant::now();
-    while fleet.broker.depth(&compile_queue("cc")).await.unwrap() > 0 {
+    while fleet.broker.depth(&compile_queue("cc", &Target::Host)).await.unwrap() > 0 {
         assert!(started.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     worker.stop().await;
-    let mut consumer = fleet.consume(&compile_queue("cc")).await;
+    let mut consumer = fleet.consume(&compile_queue("cc", &Target::Host)).await;
     let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
-    assert_eq!(delivery.attempt, 1);
+    assert_eq!(delivery.redeliveries, 0);
     assert_eq!(wire::decode::<CompileJob>(&delivery.body).unwrap().job, job);
 }
 
-#[tokio::test]
-async fn compiling_pauses_while_evaluation_is_behind() {
-    let fleet = fleet(noop).await;
-    let worker = fleet.worker(|config| config.high_water = 10);
-    let enqueue = |from: i64, count: i64| {
-        let jobs: Vec<Job> = (from..from + count).map(|height| fleet.job(height, 1)).collect();
-        async {
-            for job in jobs {
-                fleet.enqueue(&job).await
-            }
-        }
-    };
-    let queue = evals();
-    let settled = || async {
-        (fleet.broker.depth(&compile_queue("noop")).await.unwrap(), fleet.broker.depth(&queue).await.unwrap())
-    };
-    enqueue(100, 20).await;
+/// Waits until `done`.
+async fn until(what: &str, done: impl AsyncFn() -> bool) {
     let started = Instant::now();
-    while settled().await.1 < 20 {
-        assert!(started.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    while !done().await {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // It looks every second.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    enqueue(200, 20).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let (waiting, evaluating) = settled().await;
-    assert!(waiting >= 19 && evaluating <= 21, "paused: {waiting} {evaluating}");
-    let mut consumer = fleet.broker.consume(&queue, 100).await.unwrap();
-    for _ in 0..40 {
-        let _: EvalJob = next(&mut consumer).await;
+}
+
+#[tokio::test]
+async fn a_device_class_that_nobody_serves_stops_compiling_for_no_other() {
+    const HIGH_WATER: u64 = 100;
+    const JOBS: i64 = 300;
+    let [idle, busy] = two_classes().await;
+    busy.store.create_session(&busy.session).await.unwrap();
+    let worker = busy.worker(|config| {
+        config.high_water = HIGH_WATER;
+        config.backlog = 4;
+    });
+    for height in 0..JOBS {
+        idle.enqueue(&idle.job(64 + height, 1)).await;
+        busy.enqueue(&busy.job(64 + height, 1)).await;
+    }
+    // Nobody evaluates the ones.
+    let mut evals = busy.consume(&busy.evals()).await;
+    for _ in 0..JOBS {
+        let _: EvalJob = next(&mut evals).await;
+    }
+    let depth = async |queue: &str| busy.broker.depth(queue).await.unwrap();
+    until("the others to fill their queue", async || depth(&idle.evals()).await > HIGH_WATER).await;
+    until("what was in hand", async || depth(&idle.evals()).await + depth(&idle.compiles()).await == JOBS as u64).await;
+    assert!(depth(&idle.evals()).await <= HIGH_WATER + 1 + 4, "what was in hand when it closed");
+    let paused = |queue: &str| metric(&worker.registry, "bluefin_compile_paused", queue);
+    assert_eq!((paused(&idle.evals()), paused(&busy.evals())), (1.0, 0.0));
+    // Once somebody does they go on.
+    let mut evals = idle.consume(&idle.evals()).await;
+    for _ in 0..2 * HIGH_WATER {
+        let _: EvalJob = next(&mut evals).await;
     }
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_queue_is_served_once_its_session_is_known() {
+    let [one, other] = two_classes().await;
+    let mut evals = other.consume(&other.evals()).await;
+    let everything = one.worker(|config| config.look_every = Duration::from_millis(10));
+    other.store.create_session(&other.session).await.unwrap();
+    other.enqueue(&other.job(64, 1)).await;
+    let _: EvalJob = next(&mut evals).await;
+    everything.stop().await;
+    // Those of another target than it was told are nothing to a worker.
+    let limited = one.worker(|config| config.targets = Some(vec![one.session.target.clone()]));
+    other.enqueue(&other.job(65, 1)).await;
+    one.enqueue(&one.job(64, 1)).await;
+    until("its own job", async || limited.settled("done") == 1.0).await;
+    limited.stop().await;
+    assert_eq!(one.broker.depth(&other.compiles()).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_the_release_before_queued_is_compiled_or_goes_where_it_belongs() {
+    let [one, other] = two_classes().await;
+    let mut evals = one.consume(&one.evals()).await;
+    let previous = previous_compile_queue("noop");
+    let (mine, theirs) = (one.job(64, 1), other.job(64, 1));
+    for job in [&theirs, &mine] {
+        let body = wire::encode(&compile_job(job.clone())).unwrap();
+        one.broker.publish(&previous, &job.id().to_string(), body.into()).await.unwrap();
+    }
+    let worker = one.worker(|config| config.targets = Some(vec![one.session.target.clone()]));
+    assert_eq!(next::<EvalJob>(&mut evals).await.job, mine);
+    let mut waiting = other.consume(&other.compiles()).await;
+    assert_eq!(next::<CompileJob>(&mut waiting).await, compile_job(theirs));
+    worker.stop().await;
+    assert_eq!(one.broker.depth(&previous).await.unwrap(), 0);
+    assert_eq!(one.broker.depth(DEAD_QUEUE).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_worker_leaves_when_it_is_time() {
+    let fleet = fleet(noop).await;
+    for height in 0..7 {
+        fleet.enqueue(&fleet.job(64 + height, 1)).await;
+    }
+    let after = fleet.worker(|config| config.leave.after_jobs = Some(3));
+    assert_eq!(
+        tokio::time::timeout(PATIENCE, after.task).await.unwrap().unwrap().map_err(|error| error.to_string()),
+        Ok(())
+    );
+    assert_eq!(settled(&after.registry, "done"), 3.0);
+    assert_eq!(fleet.broker.depth(&compile_queue("noop", &Target::Host)).await.unwrap(), 4);
+    let idle = fleet.worker(|config| config.leave.when_idle = Some(Duration::from_millis(200)));
+    tokio::time::timeout(PATIENCE, idle.task).await.unwrap().unwrap().unwrap();
+    assert_eq!(settled(&idle.registry, "done"), 4.0);
+    // As many as there are.
+    fleet.enqueue(&fleet.job(90, 1)).await;
+    let after = fleet.worker(|config| config.leave.after_jobs = Some(1));
+    tokio::time::timeout(PATIENCE, after.task).await.unwrap().unwrap().unwrap();
 }
 
 /// Slots that are busy while work waits are what a compile worker is for.

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use bluefin_common::limits;
@@ -12,6 +14,7 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::protocol::Cpus;
 
@@ -36,7 +39,7 @@ pub(super) struct Pipes {
 }
 
 /// Takes the pipes to the parent away from the reach of kernels: what a kernel prints to standard output goes to standard
-/// error. No core dumps, and death with the parent.
+/// error. No core dumps, death with the parent, and not before it.
 pub(super) fn enter() -> io::Result<Pipes> {
     limits::expect_open_files(OPEN_FILES).map_err(io::Error::other)?;
     let away = out_of_the_way(limits::open_files());
@@ -45,9 +48,21 @@ pub(super) fn enter() -> io::Result<Pipes> {
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    outlast_signals()?;
     let requests = File::from(requests);
     die_with_parent(requests.try_clone()?)?;
     Ok(Pipes { requests, replies: File::from(replies) })
+}
+
+/// A service manager that stops the parent sends its signal to this process as well. The parent finishes what is under way, and
+/// needs this process for that.
+fn outlast_signals() -> io::Result<()> {
+    // A handler that does nothing, unlike a signal that is ignored, is not handed down to what a kernel starts.
+    let received = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&received))?;
+    }
+    Ok(())
 }
 
 /// The first descriptor for pipes where `limit` files can be open.
@@ -63,8 +78,12 @@ fn out_of_the_way(limit: u64) -> i32 {
 fn die_with_parent(requests: File) -> io::Result<()> {
     let watch = move || {
         // No events asked for: only a hang-up wakes it, or a signal.
-        let hung_up = || poll(&mut [PollFd::new(&requests, PollFlags::empty())], None);
-        while let Ok(0) | Err(rustix::io::Errno::INTR) = hung_up() {}
+        let mut pipe = [PollFd::new(&requests, PollFlags::empty())];
+        while let Ok(0) | Err(rustix::io::Errno::INTR) = poll(&mut pipe, None) {}
+        if pipe.iter().any(|pipe| pipe.revents().contains(PollFlags::NVAL)) {
+            // The parent is there: a kernel closed what is not its own, and dies of that.
+            std::process::abort();
+        }
         if getpgrp() == getpid() {
             let _ = kill_current_process_group(Signal::KILL);
         }

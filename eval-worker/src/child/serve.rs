@@ -40,7 +40,8 @@ pub(super) fn serve<D: Device>(pipes: Pipes, open: impl FnOnce() -> Result<D, De
     device.probe()?;
     let reporter = Reporter::new(replies);
     let Description { name, target, uuid, .. } = device.description().clone();
-    reporter.answer(&Reply::Started { device: Identity { name, target: target.to_string(), uuid } })?;
+    let driver = device.state().driver;
+    reporter.answer(&Reply::Started { device: Identity { name, target: target.to_string(), uuid, driver } })?;
     let mut server = Server {
         device,
         reporter,

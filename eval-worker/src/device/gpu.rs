@@ -29,6 +29,7 @@ pub use self::interface::Interface;
 use self::library::{Runtime, Special};
 pub use self::memory::Memory;
 use self::stream::Kernel;
+pub use self::sysfs::driver_version as amd_driver;
 use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
 use super::info::{DeviceInfo, Listing};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::delivery::{OTHER_VERSION, Patience, Verdict};
+use bluefin_common::delivery::{GivenUp, OTHER_VERSION, Patience, Verdict};
 use bluefin_common::job::{EvalJob, Job};
 use bluefin_common::session::Session;
 use bluefin_common::store::{Store, StoreError};
@@ -78,11 +78,12 @@ impl Assignment<'_> {
     /// The session that the job is of.
     ///
     /// # Errors
-    /// Ends the way of a job whose session is gone.
+    /// Ends the way of a job whose session is not there.
     pub async fn session(&self) -> Result<Session, Stop> {
         let name = &self.job().session;
         let found = self.patience.with("read session", || self.store.session(name)).await?;
-        found.ok_or_else(|| Verdict::Dead(format!("session {name}: not in the store")).into())
+        // It was there when the job was planned: this is not the store, or it has lost something.
+        found.ok_or_else(|| GivenUp::Failed(format!("session {name}: not in the store")).into())
     }
 
     /// An artifact, from memory if it was needed before. `translators`: those that make of it what is loaded in its place, if

@@ -1,7 +1,7 @@
 //! A device, through a child process: kernels are checked against their reference and timed.
 
 use std::num::NonZeroUsize;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
 use crate::supervisor::{ChildConfig, DeviceError, DeviceWorker, Translators, Work};
+use crate::timing::Limits;
 
 /// Groups whose best time is remembered.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -42,9 +43,14 @@ impl DeviceChild {
     }
 }
 
-/// The pin of the devices of a target.
-pub(super) fn pin(target: &Target, identity: &str) -> PlainPin {
-    PlainPin { key: format!("device.{target}"), value: identity.to_string() }
+/// What is pinned of the devices of a target.
+pub(super) fn pin(what: &str, target: &Target, value: &str) -> Arc<dyn Pin> {
+    Arc::new(PlainPin { key: format!("{what}.{target}"), value: value.to_string() })
+}
+
+/// The pin of the driver, where it tells its version.
+pub(super) fn driver_pin(target: &Target, version: &str) -> Option<Arc<dyn Pin>> {
+    (!version.is_empty()).then(|| pin("driver", target, version))
 }
 
 #[async_trait]
@@ -61,16 +67,12 @@ impl Evaluator for DeviceChild {
         Method::KERNELS
     }
 
-    fn prefetch(&self) -> u16 {
-        4
-    }
-
     async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
         let worker = DeviceWorker::start(self.child.clone(), metrics.clone()).await?;
-        let identity = worker.device().to_string();
         Ok(Box::new(Device {
-            pin: pin(&self.target, &identity),
-            identity,
+            target: self.target.clone(),
+            identity: worker.device().to_string(),
+            driver: worker.driver().to_string(),
             worker: Mutex::new(worker),
             translators: Translators::new(self.child.clone()),
             best: Best::default(),
@@ -79,8 +81,9 @@ impl Evaluator for DeviceChild {
 }
 
 struct Device {
+    target: Target,
     identity: String,
-    pin: PlainPin,
+    driver: String,
     worker: Mutex<DeviceWorker>,
     translators: Option<Translators>,
     best: Best,
@@ -92,8 +95,10 @@ impl Running for Device {
         &self.identity
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.pin
+    fn pins(&self, limits: &Limits) -> Vec<Arc<dyn Pin>> {
+        let device = pin("device", &self.target, &self.identity);
+        let timing = pin("timing", &self.target, &limits.to_string());
+        [Some(device), driver_pin(&self.target, &self.driver), Some(timing)].into_iter().flatten().collect()
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {

@@ -1,6 +1,7 @@
 //! Evaluation by MIOpenDriver: it finds, tunes and compiles, and what it wrote is the outcome.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -8,15 +9,19 @@ use bluefin_common::artifact::Built;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Timing};
+use bluefin_common::target::Target;
 use bluefin_miopen::driver::{Found, Harvest, arguments, harvest, instruct};
 use bluefin_miopen::fin::Trouble;
 use bluefin_miopen::process;
-use bluefin_miopen::process::Run;
+use bluefin_miopen::process::{Run, Watch};
 use bluefin_miopen::{ANY_SOLVER, solver};
 
 use super::Evaluated;
 use super::miopen::{MiopenTool, ToolJob, candidate};
 use super::stop::Stop;
+
+/// Runs of a problem that may be killed in a row before the job is put aside.
+const TRIES: u32 = 2;
 
 /// A MIOpenDriver that was found.
 pub(super) struct Driver {
@@ -54,22 +59,19 @@ impl MiopenTool for Driver {
             folder: place.path().to_path_buf(),
             output: None,
         };
-        let (ran, busy) = tool_job.alone(process::run(&run, &tool_job.watch)).await?;
+        let (ran, busy) = tool_job.alone(self.run(&run, &tool_job.watch)).await?;
         evaluated.busy = busy;
-        let trouble = match &ran {
-            Ok(ran) => Trouble::of_end(ran, &tool_job.watch),
-            Err(error) => Some(Trouble::not_started(&self.program.display().to_string(), error)),
-        };
-        if let Some(trouble) = trouble {
+        if let Err(trouble) = ran {
             let failure = tool_job.failure(trouble).await?;
             evaluated.candidates = CandidateOutcome::all_failed(job, &failure);
             return Ok(evaluated);
         }
         let (problem, arch) = (job.problem.clone(), job.target.arch().to_string());
         let harvested = tokio::task::spawn_blocking(move || harvest(&place, &problem, &arch)).await;
-        let Harvest { found, kernels } = match harvested.map_err(Stop::retry)? {
+        let Harvest { found, kernels } = match harvested? {
             Ok(harvest) => harvest,
             Err(failure) => {
+                let failure = tool_job.refusal(failure).await?;
                 evaluated.candidates = CandidateOutcome::all_failed(job, &failure);
                 return Ok(evaluated);
             }
@@ -93,6 +95,38 @@ impl MiopenTool for Driver {
         }
         evaluated.candidates = candidates;
         Ok(evaluated)
+    }
+
+    /// It has no call that only looks at a GPU.
+    async fn try_gpu(&self, _target: &Target, _gpu: Option<&str>) -> Result<(), Trouble> {
+        let program = self.program.display().to_string();
+        let found = tokio::fs::metadata(&self.program).await.map_err(|error| Trouble::not_started(&program, &error))?;
+        if found.permissions().mode() & 0o111 == 0 {
+            return Err(Trouble::Machine(format!("{program}: not executable")));
+        }
+        Ok(())
+    }
+}
+
+impl Driver {
+    /// Runs it; again if it was killed, and nobody knows by whom.
+    async fn run(&self, run: &Run, watch: &Watch) -> Result<(), Trouble> {
+        let mut tries = 1;
+        loop {
+            let ran = process::run(run, watch).await;
+            let trouble = match &ran {
+                Ok(ran) => Trouble::of_end(ran, watch),
+                Err(error) => Some(Trouble::not_started(&self.program.display().to_string(), error)),
+            };
+            match trouble {
+                None => return Ok(()),
+                Some(Trouble::Killed(reason)) if tries < TRIES => {
+                    tracing::warn!(tries, reason, "MIOpenDriver is run again")
+                }
+                Some(trouble) => return Err(trouble),
+            }
+            tries += 1;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use bluefin_common::outcome::{CandidateOutcome, Timing};
 use bluefin_common::problem::{PerfDbKey, Problem};
 use bluefin_common::session::Stage;
 use bluefin_common::target::Target;
+use bluefin_miopen::db::WriteError;
 use bluefin_miopen::fin::{CompiledItem, Done, Fin, Request, Step, Trouble, evaluated};
 use bluefin_miopen::kernel::{WireKernel, check, to_wire};
 use bluefin_miopen::place::Place;
@@ -105,7 +106,7 @@ impl Solver<'_> {
         };
         let found = match evaluated(step, answer, &job.problem, &self.asked.solver) {
             Ok(found) => found,
-            Err(failure) => return failed(failure),
+            Err(failure) => return failed(self.job.refusal(failure).await?),
         };
         let (asked, ran) = (self.asked, candidate(&self.asked.solver, &found.params));
         if stage == Stage::Find && ran.params_text() != asked.params_text() && !asked.params.is_empty() {
@@ -140,7 +141,7 @@ impl Solver<'_> {
             let kernels = objects.iter().zip(&streams);
             kernels.map(|(object, stream)| check(object, stream).and_then(|()| to_wire(object, stream))).collect()
         });
-        checked.await.map_err(Stop::retry)
+        Ok(checked.await?)
     }
 
     fn item(&self, kernel_objects: Vec<WireKernel>) -> CompiledItem {
@@ -163,7 +164,11 @@ impl Solver<'_> {
         let mut place = self.job.place()?;
         if let (Stage::Find, Problem::Conv(conv), false) = (job.stage, &job.problem, asked.params.is_empty()) {
             let tuned = place.tuned(&job.target, PerfDbKey::from(conv), &asked.solver, &asked.params_text());
-            tuned.map_err(|error| Stop::retry(format!("perf db of one row: {error}")))?;
+            tuned.map_err(|error| {
+                let reason = format!("perf db of one row: {error}");
+                // Params that no perf db can hold are the job's.
+                if matches!(error, WriteError::Refused(_)) { Stop::Bury(reason) } else { Stop::Machine(reason) }
+            })?;
         }
         Ok(place)
     }

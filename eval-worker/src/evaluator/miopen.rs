@@ -17,15 +17,17 @@ use bluefin_common::value::Value;
 use bluefin_miopen::LibraryPin;
 use bluefin_miopen::detect::Versions;
 use bluefin_miopen::disk::Disk;
-use bluefin_miopen::fin::Trouble;
+use bluefin_miopen::fin::{Trouble, blames_machine};
 use bluefin_miopen::place::Place;
 use bluefin_miopen::process::Watch;
 
 use super::assignment::Assignment;
+use super::device::driver_pin;
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
 use crate::supervisor::DeviceError;
+use crate::timing::Limits;
 
 /// One of MIOpen's tools and the GPU that it evaluates on.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ pub struct MiopenDevice {
     pub(super) uuid: String,
     pub(super) identity: String,
     pub(super) versions: Versions,
+    /// Version of the GPU's driver; empty where it tells none.
+    pub(super) driver: String,
     /// Bounds of one process; a session's budget may tighten them.
     pub watch: Watch,
     /// Where it writes.
@@ -52,10 +56,8 @@ pub(super) trait MiopenTool: Send + Sync {
     /// Evaluates the candidates of a job. Says nothing of the device.
     async fn evaluate(&self, job: &ToolJob<'_>) -> Result<Evaluated, Stop>;
 
-    /// Tries whether the GPU is there, as far as the tool can tell.
-    async fn try_gpu(&self, _target: &Target, _gpu: Option<&str>) -> Result<(), Trouble> {
-        Ok(())
-    }
+    /// Tries whether the tool starts and the GPU is there, as far as the tool can tell.
+    async fn try_gpu(&self, target: &Target, gpu: Option<&str>) -> Result<(), Trouble>;
 }
 
 impl MiopenDevice {
@@ -63,6 +65,12 @@ impl MiopenDevice {
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
+    }
+
+    async fn try_write(&self) -> Result<(), String> {
+        let disk = self.disk.clone();
+        let tried = tokio::task::spawn_blocking(move || disk.try_write()).await;
+        tried.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Bounds of one process of `session`.
@@ -90,9 +98,10 @@ impl Evaluator for MiopenDevice {
     }
 
     async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
+        let tried = self.tool.try_gpu(&self.target, self.gpu.as_deref()).await;
+        tried.map_err(|trouble| DeviceError::Lost { reason: trouble.into_failure().detail })?;
         Ok(Box::new(RunningTool {
             identity: format!("{} through {}", self.target, self.tool.method()),
-            pin: LibraryPin(self.identity.clone()),
             device: self.clone(),
             metrics: metrics.clone(),
         }))
@@ -102,7 +111,6 @@ impl Evaluator for MiopenDevice {
 /// Its target names its queue; what is left to tell apart is the library.
 struct RunningTool {
     identity: String,
-    pin: LibraryPin,
     device: MiopenDevice,
     metrics: Metrics,
 }
@@ -113,12 +121,22 @@ impl Running for RunningTool {
         &self.identity
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.pin
+    /// The tools measure by themselves.
+    fn pins(&self, _limits: &Limits) -> Vec<Arc<dyn Pin>> {
+        let library: Arc<dyn Pin> = Arc::new(LibraryPin(self.device.identity.clone()));
+        let driver = driver_pin(&self.device.target, &self.device.driver);
+        [Some(library), driver].into_iter().flatten().collect()
     }
 
-    async fn roomy(&self) {
-        self.device.disk.roomy().await;
+    fn lacks(&self) -> Option<String> {
+        self.device.disk.lacks_room()
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        self.device.disk.lacks_room().map_or(Ok(()), Err)?;
+        self.device.try_write().await?;
+        let tried = self.device.tool.try_gpu(&self.device.target, self.device.gpu.as_deref()).await;
+        tried.map_err(|trouble| trouble.into_failure().detail)
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
@@ -185,7 +203,8 @@ impl ToolJob<'_> {
 
     /// Where one of its processes runs.
     pub(super) fn place(&self) -> Result<Place, Stop> {
-        let mut place = Place::new(Some(&self.session)).map_err(Stop::retry)?;
+        let mut place = Place::new(Some(&self.session))
+            .map_err(|error| Stop::Machine(format!("folder of temporary files: {error}")))?;
         if let Some(gpu) = &self.device.gpu {
             place.show_gpu(gpu);
         }
@@ -204,6 +223,7 @@ impl ToolJob<'_> {
         match trouble {
             Trouble::Failed(failure) => {
                 self.metrics.child_lost(if failure.kind == FailureKind::Hang { "hang" } else { "exit" });
+                self.machine_is_fit().await?;
                 self.still_there(&failure).await?;
                 let limit = self.session.budget.solver_ms.map(Duration::from_millis);
                 if failure.kind == FailureKind::Hang && limit == Some(self.watch.time) {
@@ -212,10 +232,29 @@ impl ToolJob<'_> {
                 }
                 Ok(failure)
             }
-            Trouble::Machine(reason) => Err(Stop::retry(reason)),
+            Trouble::Machine(reason) => Err(Stop::Machine(reason)),
+            Trouble::Killed(reason) => {
+                self.metrics.child_lost("outside");
+                Err(Stop::Suspect(reason))
+            }
             Trouble::NoDevice(reason) | Trouble::WrongBackend(reason) => Err(DeviceError::Lost { reason }.into()),
             other @ Trouble::WrongTarget(_) => Ok(other.into_failure()),
         }
+    }
+
+    /// What an answer that is a failure means for the job. A tool that finds no room to write in may say so in its answer, or
+    /// leave half of one and say nothing.
+    pub(super) async fn refusal(&self, failure: Failure) -> Result<Failure, Stop> {
+        if blames_machine(&failure.detail) {
+            return Err(Stop::Machine(failure.detail));
+        }
+        self.machine_is_fit().await?;
+        Ok(failure)
+    }
+
+    /// Looks whether temporary files can be written at all, before anything is anybody's failure.
+    async fn machine_is_fit(&self) -> Result<(), Stop> {
+        self.device.try_write().await.map_err(Stop::Machine)
     }
 
     /// Looks whether the GPU survived what ended a process on it.
@@ -225,7 +264,7 @@ impl ToolJob<'_> {
         }
         match self.device.tool.try_gpu(&self.device.target, self.device.gpu.as_deref()).await {
             Ok(()) => Ok(()),
-            Err(Trouble::Machine(reason)) => Err(Stop::retry(reason)),
+            Err(Trouble::Machine(reason) | Trouble::Killed(reason)) => Err(Stop::Machine(reason)),
             Err(trouble) => Err(DeviceError::Lost { reason: trouble.into_failure().detail }.into()),
         }
     }

@@ -1,11 +1,12 @@
 //! A device that does nothing: a candidate's time follows from its name. All else is as it always is: for measuring and testing
 //! the pipeline.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
-use bluefin_common::delivery::pin::{Pin, PlainPin};
+use bluefin_common::delivery::pin::Pin;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
@@ -18,6 +19,7 @@ use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running, device};
 use crate::metrics::Metrics;
 use crate::supervisor::DeviceError;
+use crate::timing::Limits;
 
 const NAME: &str = "noop";
 
@@ -46,12 +48,12 @@ impl Evaluator for Noop {
     }
 
     async fn start(&self, _metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
-        Ok(Box::new(RunningNoop { pin: device::pin(&self.target, NAME) }))
+        Ok(Box::new(RunningNoop { target: self.target.clone() }))
     }
 }
 
 struct RunningNoop {
-    pin: PlainPin,
+    target: Target,
 }
 
 #[async_trait]
@@ -60,8 +62,9 @@ impl Running for RunningNoop {
         NAME
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.pin
+    /// Its times are made up, whatever samples may take.
+    fn pins(&self, _limits: &Limits) -> Vec<Arc<dyn Pin>> {
+        vec![device::pin("device", &self.target, NAME)]
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {

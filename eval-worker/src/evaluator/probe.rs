@@ -15,6 +15,7 @@ use bluefin_miopen::solver;
 
 use super::driver::Driver;
 use super::miopen::{MiopenDevice, MiopenTool};
+use crate::device::gpu::amd_driver;
 
 /// Why a tool can not evaluate here.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +72,7 @@ impl MiopenDevice {
             uuid,
             identity,
             versions,
+            driver: amd_driver().unwrap_or_default(),
             // Who waits for a GPU may spin, so processor time says nothing.
             watch: Watch { processor_counts: false, ..Watch::default() },
             disk: Disk::default(),

@@ -1,6 +1,5 @@
 //! Ways of a job to end early.
 
-use std::fmt;
 use std::time::Duration;
 
 use bluefin_common::delivery::{GivenUp, Verdict};
@@ -16,16 +15,17 @@ pub enum Stop {
     Bury(String),
     /// What it was compiled into is gone: it is compiled again.
     SendBack,
+    /// This machine is in no state to work: a disk that is full, a tool that does not start. The job is handed back, and the
+    /// worker stands still until the machine is mended.
+    Machine(String),
+    /// What worked on it was killed, and nobody knows by whom. The job is handed back; if it happens to it again and again it is
+    /// given up.
+    Suspect(String),
     /// The device is gone. The job is handed back, and the worker ends.
     Device(DeviceError),
 }
 
 impl Stop {
-    /// The job failed for a reason outside of it.
-    pub fn retry(reason: impl fmt::Display) -> Self {
-        Self::Settle(Verdict::Retry(reason.to_string()))
-    }
-
     /// The worker ends before it got to the job, or through it.
     #[must_use]
     pub fn drained() -> Self {
@@ -47,6 +47,16 @@ impl From<GivenUp> for Stop {
 
 impl From<DeviceError> for Stop {
     fn from(error: DeviceError) -> Self {
-        Self::Device(error)
+        match error {
+            DeviceError::Ended { .. } => Self::Suspect(error.to_string()),
+            error => Self::Device(error),
+        }
+    }
+}
+
+/// A task of ours that panicked over what a job gave it.
+impl From<tokio::task::JoinError> for Stop {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Suspect(error.to_string())
     }
 }

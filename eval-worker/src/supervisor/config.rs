@@ -9,6 +9,9 @@ use crate::timing::{Limits, MAX_PREPARATION};
 /// Tries to start a child, to run a reference, or to go on where memory was short, before it is given up.
 pub(super) const TRIES: u32 = 3;
 
+/// Children in a row that somebody else may end without a result in between before the job is put aside.
+pub(super) const ENDS: u32 = 2;
+
 /// How to start a child, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct ChildConfig {
@@ -20,7 +23,8 @@ pub struct ChildConfig {
     pub taken_cpus: Vec<u32>,
     /// Processes that compile code ahead; none for a device that loads what compile workers make at once.
     pub translators: usize,
-    /// Variables of the child's environment that are set, or removed: which devices it sees.
+    /// Variables of the child's environment that are set, or removed: which devices it sees. Of this process's it gets what
+    /// drivers need, and no others.
     pub environment: Vec<(&'static str, Option<String>)>,
     /// UUID of the device that it must have; empty if any will do.
     pub uuid: String,

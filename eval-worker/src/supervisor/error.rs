@@ -22,4 +22,7 @@ pub enum DeviceError {
          more memory, or run less beside it, such as fewer compilers"
     )]
     Killed { short_of: String },
+    /// Again and again, with the same work at hand.
+    #[error("somebody else ended the device's child process: it was {how}")]
+    Ended { how: String },
 }

@@ -10,7 +10,8 @@ use bluefin_common::control_group::ControlGroup;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::outcome::Timing;
-use bluefin_common::process_group::ProcessGroup;
+use bluefin_common::process_group::{ProcessGroup, ended_from_outside};
+use bluefin_common::secrets;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::config::{ChildConfig, Wait};
+use super::environment;
 use super::error::DeviceError;
 use crate::protocol::{Activity, Cpus, FrameError, Identity, Reply, Request, Spent, receive, send};
 
@@ -79,6 +81,8 @@ pub(super) struct Obituary {
     pub(super) cause: &'static str,
     /// Whether the kernel killed it for want of memory, which is nobody's failure; what there is too little of.
     pub(super) short_of: Option<String>,
+    /// Whether it was ended by a signal that somebody else sent, which is no failure as far as anybody knows.
+    pub(super) from_outside: bool,
     /// Its process id, if it could not be killed.
     pub(super) stuck: Option<u32>,
 }
@@ -88,6 +92,7 @@ impl ChildProcess {
         let command = config.command.first().cloned().unwrap_or_default();
         let failed = |reason: String| DeviceError::Start { command: command.clone(), reason };
         let mut starter = Command::new(&command);
+        starter.env_clear().envs(environment::inherited());
         for (variable, value) in &config.environment {
             match value {
                 Some(value) => starter.env(variable, value),
@@ -201,6 +206,7 @@ impl ChildProcess {
         // Counted before it is sent, so that whoever dies of it has been counted.
         let killed = ended.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
             && self.control_group.killed_since(self.kills);
+        let from_outside = !killed && ended.is_some_and(|status| ended_from_outside(status).is_some());
         let (kind, cause, what) = match (&lost, ended) {
             (Lost::Ended, _) if killed => (FailureKind::Fault, "memory", "killed for want of memory".to_string()),
             (Lost::Hung { deadline }, _) => {
@@ -212,6 +218,7 @@ impl ChildProcess {
             }
             (Lost::Tainted, _) => (FailureKind::Fault, "tainted", "broke the device".to_string()),
             (Lost::Garbled { reason }, _) => (FailureKind::Fault, "garbled", format!("damaged its process: {reason}")),
+            (Lost::Ended, Some(status)) if from_outside => (FailureKind::Fault, "outside", describe(status)),
             (Lost::Ended, Some(status)) if status.signal().is_some() => {
                 (FailureKind::Fault, "signal", describe(status))
             }
@@ -224,13 +231,14 @@ impl ChildProcess {
             detail = format!("{detail} {}", activity.phase);
         }
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let printed = String::from_utf8_lossy(&tail);
+        let printed = secrets::scrub(&String::from_utf8_lossy(&tail));
         if !printed.trim().is_empty() {
             detail = format!("{detail}; it printed: {}", printed.trim());
         }
         drop(tail);
         let candidate = self.activity.and_then(|activity| activity.candidate);
-        Obituary { candidate, failure: Failure::new(kind, detail), cause, short_of, stuck: pid.filter(|_| !gone) }
+        let (failure, stuck) = (Failure::new(kind, detail), pid.filter(|_| !gone));
+        Obituary { candidate, failure, cause, short_of, from_outside, stuck }
     }
 }
 
@@ -272,6 +280,10 @@ fn describe(status: ExitStatus) -> String {
         Some(Signal::TRAP) => "SIGTRAP",
         Some(Signal::SYS) => "SIGSYS",
         Some(Signal::KILL) => "SIGKILL (not by bluefin; most likely the machine ran out of memory)",
+        Some(Signal::TERM) => "SIGTERM",
+        Some(Signal::INT) => "SIGINT",
+        Some(Signal::HUP) => "SIGHUP",
+        Some(Signal::QUIT) => "SIGQUIT",
         _ => return format!("killed by signal {signal}"),
     };
     format!("killed by {name}")

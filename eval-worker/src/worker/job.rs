@@ -1,15 +1,18 @@
 //! The way of one job through the worker.
 
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bluefin_common::broker::Delivery;
+use bluefin_common::broker::{Delivery, delay_after};
 use bluefin_common::campaign::{self, now_ms};
-use bluefin_common::delivery::{self, GivenUp, NOT_MINE, Verdict};
+use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, Verdict};
 use bluefin_common::description::{Description, SolverInfo};
-use bluefin_common::job::EvalJob;
+use bluefin_common::job::{EvalJob, Job, JobId};
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::outcome::Outcome;
+use tokio::time::timeout;
 
 use super::Worker;
 use crate::evaluator::Evaluated;
@@ -17,13 +20,16 @@ use crate::evaluator::assignment::Assignment;
 use crate::evaluator::stop::Stop;
 use crate::supervisor::DeviceError;
 
+/// What forgetting a count may take once the grace period of a drain is over.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 impl Worker {
     /// Takes a job through all steps and settles it.
     ///
     /// # Errors
     /// If the device is gone; the job is handed back.
     pub(super) async fn handle(&self, delivery: Delivery) -> Result<(), DeviceError> {
-        let pipeline = &self.metrics.pipeline;
+        let pipeline = &self.post.metrics.pipeline;
         let _in_flight = pipeline.in_flight(Step::Eval);
         let opened = delivery::open::<EvalJob>(delivery, Some(pipeline)).await;
         let Some((eval_job, delivery)) = opened else { return Ok(()) };
@@ -33,6 +39,12 @@ impl Worker {
             Err(Stop::Settle(verdict)) => verdict,
             Err(Stop::Bury(reason)) => self.bury(&eval_job, reason).await,
             Err(Stop::SendBack) => self.send_back(&eval_job).await,
+            Err(Stop::Machine(reason)) => {
+                // First, so that the job does not come back to this worker.
+                self.stand_still(reason.clone());
+                Verdict::later(Duration::ZERO, reason)
+            }
+            Err(Stop::Suspect(reason)) => self.put_aside(&delivery, &eval_job, reason).await,
             Err(Stop::Device(error)) => {
                 tracing::warn!(message = delivery.message_id, problem = %eval_job.job.problem, "job handed back");
                 result = Err(error);
@@ -47,39 +59,101 @@ impl Worker {
         if self.draining.is_cancelled() {
             return Err(Stop::drained());
         }
-        let job = &eval_job.job;
-        self.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
-        let begin = || delivery::begin(&*self.store, &*self.broker, job);
+        let (job, store) = (&eval_job.job, &*self.post.store);
+        self.post.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
+        let begin = || delivery::begin(store, &*self.post.broker, job);
         if !self.patience.with("look for outcome", begin).await? {
             return Ok(Settled::Skipped);
         }
-        if let Some(reason) = delivery.exhausted().or_else(|| self.mismatch(eval_job)) {
+        if let Some(reason) = self.mismatch(eval_job) {
             return Err(Stop::Bury(reason));
         }
-        let allows = || self.pinned.allows(&*self.store, &job.session, self.running.pin());
+        let allows = || self.pinned.allows_all(store, &job.session, &self.pins);
         if !self.patience.with("pin", allows).await? {
-            self.metrics.pipeline.refused(Step::Eval);
+            self.post.metrics.pipeline.refused(Step::Eval);
             return Err(Verdict::HandBack(NOT_MINE).into());
         }
+        match self.patience.with("count", || delivery::begin_again(store, delivery, job)).await? {
+            Begun::Now => {}
+            Begun::TooOften(workers) => {
+                return Err(Stop::Bury(format!("{workers} workers died while they worked on it")));
+            }
+            Begun::Worn => return Err(Verdict::HandBack(Duration::ZERO).into()),
+        }
+        let evaluated = self.evaluate(eval_job).await;
+        if !matches!(evaluated, Err(Stop::Suspect(_))) {
+            self.spare(delivery, job).await;
+        }
+        self.store_outcome(&self.outcome(eval_job, evaluated?)).await?;
+        Ok(Settled::Done)
+    }
+
+    async fn evaluate(&self, eval_job: &EvalJob) -> Result<Evaluated, Stop> {
         let assignment = Assignment {
             eval_job,
-            limits: &self.config.limits,
-            store: &*self.store,
+            limits: &self.post.config.limits,
+            store: &*self.post.store,
             patience: &self.patience,
             artifacts: &self.artifacts,
             tasks: &self.tasks,
-            turn: &self.config.turn,
+            turn: &self.post.config.turn,
             draining: &self.draining,
         };
         let evaluated = self.running.evaluate(&assignment).await?;
-        self.store_outcome(&self.outcome(eval_job, evaluated)).await?;
-        Ok(Settled::Done)
+        self.suspects().clear();
+        Ok(evaluated)
+    }
+
+    /// This worker lives, so the job did not kill it. A count that stays costs a job nothing that is done or goes well the next
+    /// time.
+    async fn spare(&self, delivery: &Delivery, job: &Job) {
+        let spare = || delivery::spare(&*self.post.store, delivery, job);
+        let spared = match self.patience.with("forget count", spare).await {
+            Err(GivenUp::Expired) => timeout(LAST_WORD, spare()).await.is_ok_and(|spared| spared.is_ok()),
+            spared => spared.is_ok(),
+        };
+        if !spared {
+            tracing::debug!(job = %job.id().short(), "its count stays");
+        }
+    }
+
+    /// Somebody killed what worked on a job: it is counted, and given up in the end. Not so the first time where another job met
+    /// the same just before: then it is something on this machine that kills.
+    async fn put_aside(&self, delivery: &Delivery, eval_job: &EvalJob, reason: String) -> Verdict {
+        let job = &eval_job.job;
+        if self.draining.is_cancelled() {
+            self.spare(delivery, job).await;
+            return Verdict::later(Duration::ZERO, reason);
+        }
+        let (is_new, is_alone) = {
+            let mut suspects = self.suspects();
+            (suspects.insert(job.id()), suspects.len() == 1)
+        };
+        if !is_alone {
+            self.stand_still(reason.clone());
+            if is_new {
+                self.spare(delivery, job).await;
+                return Verdict::later(Duration::ZERO, reason);
+            }
+        }
+        let count = || delivery::suspect(&*self.post.store, delivery, job);
+        match self.patience.with("count", count).await {
+            Ok(times) if times >= MAX_BEGUN => {
+                self.bury(eval_job, format!("killed {times} times by nobody knows whom; the last time: {reason}")).await
+            }
+            Ok(times) => Verdict::later(delay_after(times), reason),
+            Err(given_up) => given_up.into(),
+        }
+    }
+
+    fn suspects(&self) -> MutexGuard<'_, HashSet<JobId>> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is wrong with a job that decodes.
     fn mismatch(&self, eval_job: &EvalJob) -> Option<String> {
         let EvalJob { job, built, .. } = eval_job;
-        let evaluator = &self.config.evaluator;
+        let evaluator = &self.post.config.evaluator;
         let target = evaluator.target();
         if job.target != *target {
             return Some(format!("target: found {}, expected {target}, which its queue is for", job.target));
@@ -104,7 +178,7 @@ impl Worker {
 
     /// Has a job compiled again whose artifacts are gone: nobody else does it, and what it was compiled from is all in the job.
     async fn send_back(&self, eval_job: &EvalJob) -> Verdict {
-        let send_back = || campaign::send_back(&*self.broker, eval_job);
+        let send_back = || campaign::send_back(&*self.post.broker, eval_job);
         match self.patience.with("send back to compile", send_back).await {
             Ok(Ok(())) => {
                 let recompiles = eval_job.recompiles + 1;
@@ -133,11 +207,14 @@ impl Worker {
 
     /// Makes an outcome durable, and lets its group take the next step.
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), GivenUp> {
-        let stored = self.patience.with("store outcome", || self.store.put_outcome(outcome)).await?;
+        let stored = self.patience.with("store outcome", || campaign::put_outcome(&*self.post.store, outcome)).await?;
         if stored.first {
-            self.metrics.pipeline.outcome(Step::Eval, outcome);
+            self.post.metrics.pipeline.outcome(Step::Eval, outcome);
         }
-        let advance = || campaign::advance(&*self.store, &*self.broker, &outcome.job, stored.open);
+        if stored.settled {
+            return Ok(());
+        }
+        let advance = || campaign::advance(&*self.post.store, &*self.post.broker, &outcome.job, stored.open);
         self.patience.with("advance group", advance).await
     }
 }

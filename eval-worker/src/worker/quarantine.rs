@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use bluefin_common::broker::Broker;
+use bluefin_common::delivery::Leaving;
 use bluefin_common::store::Store;
+use bluefin_common::waiting::{Guard, On};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, serve};
+use super::{Error, Post};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::supervisor::DeviceError;
 
-/// Evaluates jobs until `shutdown` is cancelled or the broker is closed, then drains: takes no new jobs, finishes the one
-/// on the device if the grace period allows, hands back the others.
+/// Evaluates jobs until `shutdown` is cancelled or the broker is closed, then drains: takes no new jobs, finishes the one on the
+/// device if the grace period allows, hands back the others. When it is time to [leave](Config::leave) it finishes all it has.
 ///
 /// A device that does not work is quarantined, if [`Config::reprobe`] says so: its jobs are handed back at no cost, and
 /// once a new child has found it healthy, it is served again.
@@ -28,16 +30,30 @@ pub async fn run(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
+    let (waiting, leaving) = (config.waiting.part(), Leaving::new(config.leave));
+    let post = Arc::new(Post { config, broker, store, metrics, waiting, leaving });
+    let Post { config, metrics, waiting, leaving, .. } = &*post;
+    let device = config.evaluator.name();
+    let mut quarantine: Option<Guard> = None;
     let mut probes = 0_u32;
     loop {
-        let device = config.evaluator.name();
-        let served =
-            serve(config.clone(), Arc::clone(&broker), Arc::clone(&store), metrics.clone(), shutdown.clone()).await;
+        let served = match config.evaluator.start(metrics).await {
+            Ok(running) => {
+                (quarantine, probes) = (None, 0);
+                post.serve(running, &shutdown).await
+            }
+            Err(error) => Err(error.into()),
+        };
         let (error, pause) = match (served, config.reprobe) {
             (Err(Error::Device(error)), Some(pause)) => (error, pause),
             (served, _) => return served,
         };
         metrics.set_quarantined(device, true);
+        let reason = format!("device {device}: {error}");
+        match &quarantine {
+            Some(guard) => guard.still(reason),
+            None => quarantine = Some(waiting.on(On::Machine, reason)),
+        }
         let (worker, reprobe_s) = (&config.worker, pause.as_secs_f64());
         if matches!(error, DeviceError::Killed { .. }) {
             tracing::error!(
@@ -64,11 +80,14 @@ pub async fn run(
         probes += 1;
         tokio::select! {
             () = sleep(pause) => {}
-            () = shutdown.cancelled() => {
-                return Err(Error::Quarantined { device: device.to_string(), reason: error.to_string() });
-            }
+            () = shutdown.cancelled() => return Err(quarantined(device, &error)),
+            () = leaving.time() => return Err(quarantined(device, &error)),
         }
     }
+}
+
+fn quarantined(device: &str, error: &DeviceError) -> Error {
+    Error::Quarantined { device: device.to_string(), reason: error.to_string() }
 }
 
 /// Runs a worker for each of `configs`, as [`run`] does. One whose device fails leaves the others alone.

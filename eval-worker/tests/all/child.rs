@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ),
     ("a_cancelled_evaluation_leaves_no_process", a_cancelled_evaluation_leaves_no_process),
     ("the_child_dies_with_its_parent", the_child_dies_with_its_parent),
+    ("a_child_knows_no_secrets_and_tells_none", a_child_knows_no_secrets_and_tells_none),
     ("a_child_that_does_not_start", a_child_that_does_not_start),
     ("what_a_child_costs", what_a_child_costs),
 ];
@@ -162,6 +163,37 @@ fn the_child_dies_with_its_parent() {
     parent.kill().unwrap();
     parent.wait().unwrap();
     until("the child is gone", || !is_alive(&pid));
+}
+
+fn a_child_knows_no_secrets_and_tells_none() {
+    const TELLS: &str = "extern char **environ; for (char **v = environ; *v; ++v) fprintf(stderr, \"%s\\n\", *v);\n\
+        fprintf(stderr, \"amqp://me:hunter3@host and the-whole-address\\n\"); abort();";
+    // The parent is a copy of this process that has secrets.
+    if std::env::var_os("BLUEFIN_TEST_INNER").is_some() {
+        block_on(async {
+            let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
+            let reference = kernel(RIGHT);
+            let results = evaluate(&mut worker, Stage::Perf, &task(&reference), &reference, &[kernel(TELLS)]).await;
+            println!("{results:?}");
+        });
+        return;
+    }
+    let parent = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["child::a_child_knows_no_secrets_and_tells_none", "--exact"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("BLUEFIN_TEST_INNER", "1")
+        .env("BLUEFIN_AMQP_URL", "amqp://me:hunter2@host")
+        .env("BLUEFIN_REDIS_URL", "the-whole-address")
+        .env("PGPASSWORD", "hunter2")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&parent.stdout).into_owned() + &String::from_utf8_lossy(&parent.stderr);
+    assert!(told.contains("BLUEFIN_TEST_INNER=1") && told.contains("PATH=/"), "{told}");
+    assert!(told.contains("amqp://me:***@host and ***"), "{told}");
+    for secret in ["hunter", "the-whole-address", "PGPASSWORD", "BLUEFIN_AMQP_URL"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
 }
 
 fn a_child_that_does_not_start() {

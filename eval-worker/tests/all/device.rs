@@ -158,7 +158,6 @@ fn crashes() {
             ("__builtin_trap();", "killed by SIGILL"),
             ("_exit(0);", "ended its process with exit code 0 in its first run"),
             ("exit(3);", "exit code 3"),
-            ("kill(getpid(), 9);", "SIGKILL"),
             (
                 "static int launches; if (++launches > 3) abort(); for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;",
                 "SIGABRT while it was timed",
@@ -169,6 +168,11 @@ fn crashes() {
                        void bluefin_launch_0(void **a) {}";
     let failure = result(runnable(compile(constructor), vec![vec![]], 0)).unwrap_err();
     assert_eq!(failure.detail, "killed by SIGABRT while it was loaded");
+    // Signals that others send to it end it no more than its parent.
+    let polite = kernel(&format!(
+        "extern int kill(int, int); int s[] = {{1, 2, 3, 15}}; for (int i = 0; i < 4; ++i) kill(getpid(), s[i]); {RIGHT}"
+    ));
+    assert!(result(polite).is_ok());
     // Closing every descriptor cuts off the child; it is lost, nothing else.
     let failure = result(kernel("for (int i = 0; i < 1024; ++i) close(i);")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Fault, "{failure:?}");

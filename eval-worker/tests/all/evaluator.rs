@@ -15,6 +15,7 @@ use bluefin_common::outcome::{CandidateOutcome, Timing};
 use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{Assignment, DeviceError, Evaluated, Evaluator, Metrics, Running, Stop};
 
 use crate::support::setting::Setting;
@@ -67,8 +68,8 @@ impl Running for Abacus {
         "an abacus"
     }
 
-    fn pin(&self) -> &dyn Pin {
-        &self.pin
+    fn pins(&self, _limits: &Limits) -> Vec<Arc<dyn Pin>> {
+        vec![Arc::new(self.pin.clone())]
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {

@@ -215,6 +215,8 @@ fn a_quarantined_device_comes_back() {
         let worker = fleet(&mut setting, &machine, 1).await;
         let first = published(&setting, 1).await;
         assert!(setting.outcome(&first).await.candidates[0].result.is_ok());
+        let pins = setting.store.pins(&first.session).await.unwrap();
+        assert!(pins["driver.gfx90a-104"].contains("HIP "), "{pins:?}");
 
         machine.set_faults(&[Fault::lost(0)]);
         let second = published(&setting, 2).await;

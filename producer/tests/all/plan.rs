@@ -136,7 +136,7 @@ async fn a_planner_of_ones_own_plans_the_sessions_of_its_method() {
     let planners = shipped.with(Arc::new(Toys(method)));
     let plan = ground.enqueue(&planners, &toys, &Asked::default(), Publish::Missing).await;
     assert_eq!((plan.problems, plan.jobs, plan.enqueued), (1, 1, 1));
-    assert_eq!(ground.take("bluefin.compile.toy").await[0].job.method, method);
+    assert_eq!(ground.take("bluefin.compile.toy.host").await[0].job.method, method);
     // A session of that name is not taken for one of another method.
     let kernels = session("toys", Target::Host);
     let error = planners.begin(&ground.store, &kernels, &Asked::default()).await.err().unwrap();
@@ -203,7 +203,7 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     let first = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
     assert_eq!(counts(&first), (first.jobs, 0, 0));
     assert!(first.sentence().ends_with("candidates so far, of at most 16 for each solver by the strategy fixed"));
-    let jobs = ground.take("bluefin.compile.cc").await;
+    let jobs = ground.take("bluefin.compile.cc.host").await;
     assert_eq!(jobs.len() as u64, first.jobs);
     assert!(jobs.iter().all(|job| job.work == CompileWork::Candidates && job.job.candidates.len() <= BATCH));
     let again = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
@@ -216,12 +216,12 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     let second = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
     assert!(second.enqueued > 0, "{second:?}");
     assert_eq!((second.waiting, second.done), (0, first.jobs));
-    let more = ground.take("bluefin.compile.cc").await;
+    let more = ground.take("bluefin.compile.cc.host").await;
     assert!(more.iter().all(|new| jobs.iter().all(|old| old.job.id() != new.job.id())));
     // Lost in its queue, it is published again.
     let again = ground.enqueue(&planners, &searching, &asked, Publish::Unfinished).await;
     assert_eq!(counts(&again), counts(&second));
-    ground.take("bluefin.compile.cc").await;
+    ground.take("bluefin.compile.cc.host").await;
 
     // When the budget is spent a worker is asked, who will find nothing more and end the search.
     for job in &more {
@@ -229,7 +229,7 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     }
     let last = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
     assert_eq!(counts(&last), (0, 0, second.jobs));
-    let asked_for = ground.take("bluefin.compile.cc").await;
+    let asked_for = ground.take("bluefin.compile.cc.host").await;
     assert!(!asked_for.is_empty() && asked_for.iter().all(|job| job.work == CompileWork::NextRound));
 }
 

@@ -42,7 +42,10 @@ pub fn wrap(folder: &Path, program: &Path, variables: &[(&str, &str)]) -> PathBu
         script.push_str(&format!("{name}='{value}'\nexport {name}\n"));
     }
     script.push_str(&format!("exec '{}' \"$@\"\n", program.display()));
-    std::fs::write(&path, script).expect("the wrapper is written");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("the wrapper is executable");
+    // Put in its place whole: the one that is there may be about to be executed.
+    let new = path.with_extension("new");
+    std::fs::write(&new, script).expect("the wrapper is written");
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).expect("the wrapper is executable");
+    std::fs::rename(&new, &path).expect("the wrapper is put in its place");
     path
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use lapin::Channel;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::{FieldTable, ShortString};
@@ -13,9 +13,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::amqp::Shared;
 use crate::amqp::link::backoff;
+use crate::amqp::said::Said;
 use crate::amqp::session::Session;
-use crate::amqp::{Shared, settle};
+use crate::amqp::settle::{self, Arrived};
+use crate::amqp::topology::Queue;
 use bluefin_common::broker::{BrokerError, Consumer, Delivery};
 
 /// For the broker to confirm the end of a subscription.
@@ -29,6 +32,9 @@ const LASTING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Looks at messages that wait, with nothing in hand and nothing coming, after which a subscription counts as lost.
 const LOOKS: u32 = 2;
+
+/// Why a message is dead that was published with another body.
+const DAMAGED: &str = "body does not match its digest: damaged on the way";
 
 /// What was prefetched and not taken: at most as much as the prefetch of the consumer.
 #[derive(Default)]
@@ -87,9 +93,9 @@ impl AmqpConsumer {
             prefetch: prefetch.max(1),
             stop: stop.clone(),
         };
-        // The first subscription tells the caller of a queue that cannot be consumed.
+        // The first subscription tells the caller of a queue that cannot be consumed until somebody has mended something.
         let subscription = match subscriber.subscribe(&first).await {
-            Err(error) if !error.is_transient() => return Err(error),
+            Err(error) if !error.is_transient() || is_refusal(&error) => return Err(error),
             subscription => subscription.ok(),
         };
         let end = stopped.clone().drop_guard();
@@ -136,6 +142,29 @@ struct Subscription {
     stream: lapin::Consumer,
 }
 
+/// The channel of a subscription that does not stand yet.
+struct Opening(Option<Channel>);
+
+impl Opening {
+    fn succeeded(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(channel) = &self.0 {
+            abandon(channel);
+        }
+    }
+}
+
+/// Closes the channel of a subscription that is given up: the broker may get to it later, and deliver where nobody looks.
+fn abandon(channel: &Channel) {
+    // Its first poll hands it to the connection.
+    let _ = channel.close(200, "given up".into()).now_or_never();
+}
+
 struct Subscriber {
     shared: Arc<Shared>,
     shelf: Arc<Shelf>,
@@ -147,6 +176,7 @@ struct Subscriber {
 impl Subscriber {
     async fn run(self, mut subscription: Option<Subscription>) {
         let mut waits = backoff();
+        let mut said = Said::nothing();
         loop {
             let started = Instant::now();
             if let Some(mut subscribed) = subscription.take() {
@@ -167,22 +197,33 @@ impl Subscriber {
             };
             match self.stop.run_until_cancelled(resubscribing).await {
                 None | Some(Err(BrokerError::Closed)) => break,
-                Some(Ok(subscribed)) => subscription = Some(subscribed),
-                Some(Err(error)) => {
-                    tracing::warn!(queue = self.queue.as_str(), %error, "cannot consume, will try again");
+                Some(Ok(subscribed)) => {
+                    if said.is_something() {
+                        tracing::info!(queue = self.queue.as_str(), "consuming again");
+                    }
+                    said = Said::nothing();
+                    subscription = Some(subscribed);
                 }
+                Some(Err(error)) if said.is_due(is_refusal(&error)) => {
+                    let (queue, seconds) = (self.queue.as_str(), said.seconds());
+                    tracing::warn!(queue, %error, seconds, "cannot consume, trying again until it can");
+                }
+                Some(Err(_)) => {}
             }
         }
         self.hand_back().await;
     }
 
     async fn subscribe(&self, session: &Arc<Session>) -> Result<Subscription, BrokerError> {
-        session.declare(self.queue.as_str()).await?;
+        session.declare(&Queue::named(self.queue.clone())).await?;
         let channel = session.channel().await?;
-        session.answer(channel.basic_qos(self.prefetch, BasicQosOptions::default())).await?;
+        let opening = Opening(Some(channel.clone()));
+        let what = format!("consuming queue {}", self.queue);
+        session.answer(&what, channel.basic_qos(self.prefetch, BasicQosOptions::default())).await?;
         let options = BasicConsumeOptions::default();
         let consuming = channel.basic_consume(self.queue.clone(), "".into(), options, FieldTable::default());
-        let stream = session.answer(consuming).await?;
+        let stream = session.answer(&what, consuming).await?;
+        opening.succeeded();
         Ok(Subscription { session: Arc::clone(session), channel: Arc::new(channel), stream })
     }
 
@@ -201,6 +242,7 @@ impl Subscriber {
                 Err(_) if self.is_deaf(subscribed).await => {
                     looks += 1;
                     if looks >= LOOKS {
+                        abandon(&subscribed.channel);
                         break "messages wait, and none is delivered".to_owned();
                     }
                 }
@@ -220,8 +262,12 @@ impl Subscriber {
     }
 
     fn shelve(&self, channel: &Arc<Channel>, found: lapin::message::Delivery) {
-        let delivery = settle::delivery(&self.shared, channel, &self.queue, found);
-        self.shelf.put(Arc::clone(channel), delivery);
+        match settle::arrived(&self.shared, channel, &self.queue, found) {
+            Arrived::Whole(delivery) => self.shelf.put(Arc::clone(channel), delivery),
+            Arrived::Damaged(delivery) => {
+                self.shared.consumers.spawn(bury(delivery));
+            }
+        }
     }
 
     /// Ends the subscription and shelves what came before the end. The channel stays for what was taken.
@@ -247,5 +293,18 @@ impl Subscriber {
         if timeout(HAND_BACK_PATIENCE, handing_back).await.is_err() {
             tracing::warn!(queue = self.queue.as_str(), count, "could not hand back all prefetched messages in time");
         }
+    }
+}
+
+fn is_refusal(error: &BrokerError) -> bool {
+    matches!(error, BrokerError::Refused { .. })
+}
+
+/// No worker is to see what is in `delivery`.
+async fn bury(delivery: Delivery) {
+    let (message, queue) = (delivery.message_id.clone(), delivery.queue.clone());
+    tracing::error!(message, queue, "{DAMAGED}; to the dead letters");
+    if let Err(error) = delivery.dead(DAMAGED).await {
+        tracing::warn!(message, queue, %error, "damaged message not settled; it comes again");
     }
 }

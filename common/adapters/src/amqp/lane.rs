@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::amqp::session::Session;
+use crate::amqp::topology::Route;
 use bluefin_common::broker::BrokerError;
 
 /// Channels that messages are spread over. Two confirm 40,000 messages of 300 bytes a second on two cores that the broker
@@ -33,9 +34,7 @@ const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, im
 
 /// A message to be published.
 pub(super) struct Publication {
-    pub(super) exchange: ShortString,
-    /// Routing key, which is the name of the queue that it is for.
-    pub(super) queue: ShortString,
+    pub(super) route: Route,
     pub(super) properties: BasicProperties,
     pub(super) body: Bytes,
 }
@@ -78,13 +77,14 @@ impl Lanes {
 
 async fn open_channel(session: &Session) -> Result<Channel, BrokerError> {
     let channel = session.channel().await?;
-    session.answer(channel.confirm_select(ConfirmSelectOptions::default())).await?;
+    session.answer("confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
     Ok(channel)
 }
 
 /// A message whose confirm has come, or will never come.
 struct Settled {
     sequence: u64,
+    /// Its routing key, which is the name of the queue that it went to first.
     queue: ShortString,
     reply: oneshot::Sender<Result<(), BrokerError>>,
     outcome: lapin::Result<Confirmation>,
@@ -156,7 +156,7 @@ impl Lane {
         }
         for Settled { sequence, queue, reply, outcome } in batch.drain(..) {
             let result = match outcome {
-                Err(error) => Err(self.unavailable(&error)),
+                Err(error) => Err(self.failed(queue.as_str(), &error)),
                 Ok(_) if self.returns.hold(queue.as_str(), sequence) => {
                     // Whoever publishes next declares it again.
                     if let Some(session) = self.session.upgrade() {
@@ -170,6 +170,13 @@ impl Lane {
             };
             // A caller that no longer waits has decided that it does not need to know.
             let _ = reply.send(result);
+        }
+    }
+
+    fn failed(&self, queue: &str, error: &lapin::Error) -> BrokerError {
+        match self.session.upgrade() {
+            Some(session) => session.address.failed(format!("publishing to queue {queue}"), error),
+            None => self.unavailable(error),
         }
     }
 
@@ -195,8 +202,9 @@ impl Lane {
 }
 
 async fn publish(channel: Channel, sequence: u64, order: Order) -> Settled {
-    let Order { publication: Publication { exchange, queue, properties, body }, reply } = order;
-    let outcome = match channel.basic_publish(exchange, queue.clone(), MANDATORY, &body, properties).await {
+    let Order { publication: Publication { route, properties, body }, reply } = order;
+    let queue = route.key();
+    let outcome = match channel.basic_publish(route.exchange(), queue.clone(), MANDATORY, &body, properties).await {
         Ok(confirm) => confirm.await,
         Err(error) => Err(error),
     };

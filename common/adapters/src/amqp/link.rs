@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::amqp::address::Address;
 use crate::amqp::fresh::Fresh;
+use crate::amqp::said::Said;
 use crate::amqp::session::{OpenError, Session};
 use bluefin_common::broker::BrokerError;
 
@@ -78,34 +79,42 @@ impl Link {
 
     async fn connect(&self) -> Arc<Session> {
         let mut waits = backoff();
-        let mut failed = false;
+        let mut said = Said::nothing();
         loop {
-            let (state, reason) = match Session::open(Arc::clone(&self.address), Arc::clone(&self.fresh), self.name)
-                .await
-            {
+            let opened = Session::open(&self.address, &self.fresh, self.name).await;
+            let (broker, purpose, seconds) = (self.address.shown(), self.name, said.seconds());
+            let state = match opened {
                 Ok(session) => {
-                    if failed {
-                        tracing::info!(broker = self.address.shown(), purpose = self.name, "connected to the broker");
+                    if said.is_something() {
+                        tracing::info!(broker, purpose, seconds, "connected to the broker");
                     }
                     return Arc::new(session);
                 }
-                Err(OpenError::Transient(reason)) => (State::Down { reason: reason.clone() }, reason),
-                Err(OpenError::Refused(reason)) => (State::Refused { reason: reason.clone() }, reason),
+                Err(OpenError::Transient(reason)) => {
+                    if said.is_due(false) {
+                        tracing::warn!(broker, purpose, reason, seconds, "waiting for the broker");
+                    }
+                    State::Down { reason }
+                }
+                Err(OpenError::Refused(reason)) => {
+                    if said.is_due(true) {
+                        tracing::error!(
+                            broker,
+                            purpose,
+                            reason,
+                            seconds,
+                            "the broker refuses; waiting until that is mended"
+                        );
+                    }
+                    State::Refused { reason }
+                }
             };
-            failed = true;
             self.state.send_replace(state);
-            let wait = waits.next().unwrap_or(LONGEST_WAIT);
-            tracing::warn!(
-                broker = self.address.shown(),
-                purpose = self.name,
-                reason,
-                "waiting for the broker, next attempt in {wait:.1?}"
-            );
-            sleep(wait).await;
+            sleep(waits.next().unwrap_or(LONGEST_WAIT)).await;
         }
     }
 
-    /// The connection, once it stands. Refused credentials end the wait: at the start, they are a mistake.
+    /// The connection, once it stands. A refusal ends the wait: at the start, it is a mistake most of the time.
     pub(super) async fn first_session(&self) -> Result<Arc<Session>, BrokerError> {
         self.wait(|state| !matches!(state, State::Down { .. })).await
     }
@@ -115,15 +124,14 @@ impl Link {
         self.wait(|state| matches!(state, State::Up(_) | State::Closed)).await
     }
 
-    /// The connection, if it stands within `patience`.
-    pub(super) async fn session_within(&self, patience: Duration) -> Result<Arc<Session>, BrokerError> {
-        let standing = self.standing();
-        match standing {
-            Some(session) => Ok(session),
-            None => match timeout(patience, self.session()).await {
-                Ok(session) => session,
-                Err(_) => self.outcome(self.state.borrow().clone()),
-            },
+    /// The connection, if it stands within the patience of its address.
+    pub(super) async fn standing_session(&self) -> Result<Arc<Session>, BrokerError> {
+        if let Some(session) = self.standing() {
+            return Ok(session);
+        }
+        match timeout(self.address.patience(), self.session()).await {
+            Ok(session) => session,
+            Err(_) => self.outcome(self.state.borrow().clone()),
         }
     }
 
@@ -146,7 +154,7 @@ impl Link {
         match state {
             State::Up(session) => Ok(session),
             State::Down { reason } => Err(self.address.unavailable(reason)),
-            State::Refused { reason } => Err(self.address.misconfigured(reason)),
+            State::Refused { reason } => Err(self.address.refused(reason)),
             State::Closed => Err(BrokerError::Closed),
         }
     }

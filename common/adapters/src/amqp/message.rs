@@ -5,10 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
+use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{BrokerError, GivenUp};
+use bluefin_common::digest::Digest;
 
-/// The attempt; a message without it is a first attempt.
-const ATTEMPT: &str = "bluefin-attempt";
+/// What the body is to have as its [`checksum`]. The release before wrote none.
+const DIGEST: &str = "bluefin-digest";
 /// Why a message is dead, and the queue it came from.
 const REASON: &str = "bluefin-reason";
 const QUEUE: &str = "bluefin-queue";
@@ -21,24 +23,59 @@ const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
 const CONTENT_TYPE: &str = "application/vnd.bluefin";
 const PERSISTENT: u8 = 2;
 
+/// Bytes of AMQP's short strings.
+const MAX_SHORT: usize = 255;
+
 /// Bytes of a reason that fit well into a frame beside everything else.
 const MAX_REASON: usize = 4096;
 
-/// `text` as AMQP writes names, at most 255 bytes long.
-pub(super) fn short(what: &str, text: &str) -> Result<ShortString, BrokerError> {
-    ShortString::try_new(text).map_err(|_| BrokerError::Misconfigured {
-        reason: format!("{what}: found {} bytes, expected at most 255", text.len()),
+/// `name` as AMQP writes it, if its delays can have names too.
+pub(super) fn queue_name(name: &str) -> Result<ShortString, BrokerError> {
+    short("name of a queue", name, MAX_QUEUE_NAME)
+}
+
+/// `id` as AMQP writes it.
+pub(super) fn message_id(id: &str) -> Result<ShortString, BrokerError> {
+    short("id of a message", id, MAX_SHORT)
+}
+
+fn short(what: &str, text: &str, most: usize) -> Result<ShortString, BrokerError> {
+    let fitting = ShortString::try_new(text).ok().filter(|_| text.len() <= most);
+    fitting.ok_or_else(|| BrokerError::Misconfigured {
+        reason: format!("{what}: found {} bytes, expected at most {most}", text.len()),
     })
 }
 
-/// What a message says of itself.
+/// The first 64 bits of the BLAKE3 digest of `body`, in hex.
+fn checksum(body: &[u8]) -> String {
+    let [a, b, c, d, e, f, g, h, ..] = Digest::of(body).0;
+    format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
+/// What a message says of itself. A copy says the same as the original.
+#[derive(Clone)]
 pub(super) struct Label {
     pub(super) message_id: ShortString,
-    pub(super) attempt: u32,
+    digest: Option<String>,
     pub(super) given_up: Option<GivenUp>,
 }
 
 impl Label {
+    /// Of a new message.
+    pub(super) fn new(message_id: ShortString, body: &[u8]) -> Self {
+        Self { message_id, digest: Some(checksum(body)), given_up: None }
+    }
+
+    /// The same, of what was given up.
+    pub(super) fn dead(&self, given_up: GivenUp) -> Self {
+        Self { given_up: Some(given_up), ..self.clone() }
+    }
+
+    /// Whether `body` is what was published with this label, as far as it says.
+    pub(super) fn fits(&self, body: &[u8]) -> bool {
+        self.digest.as_ref().is_none_or(|digest| *digest == checksum(body))
+    }
+
     pub(super) fn properties(&self) -> BasicProperties {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let properties = BasicProperties::default()
@@ -46,11 +83,10 @@ impl Label {
             .with_content_type(CONTENT_TYPE.into())
             .with_timestamp(now)
             .with_message_id(self.message_id.clone());
-        if self.attempt <= 1 && self.given_up.is_none() {
-            return properties;
-        }
         let mut headers = FieldTable::default();
-        headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(self.attempt.into()));
+        if let Some(digest) = &self.digest {
+            headers.insert(DIGEST.into(), AMQPValue::LongString(digest.as_str().into()));
+        }
         if let Some(GivenUp { queue, reason }) = &self.given_up {
             headers.insert(QUEUE.into(), AMQPValue::LongString(queue.as_str().into()));
             let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
@@ -66,7 +102,8 @@ impl Label {
             .or_else(|| dead_lettered(headers));
         Self {
             message_id: properties.message_id().clone().unwrap_or_default(),
-            attempt: number(headers, ATTEMPT).map_or(1, |attempt| attempt.max(1)),
+            // One that is no text fits nothing.
+            digest: find(headers, DIGEST).map(|_| text(headers, DIGEST).unwrap_or_default()),
             given_up,
         }
     }
@@ -114,36 +151,47 @@ fn number(headers: Option<&FieldTable>, name: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn label(attempt: u32, given_up: Option<GivenUp>) -> Label {
-        Label { message_id: "id".into(), attempt, given_up }
+    fn label(given_up: Option<GivenUp>) -> Label {
+        Label { given_up, ..Label::new("id".into(), b"body") }
     }
 
     #[test]
     fn a_label_survives_the_journey() {
         let given_up = GivenUp { queue: "q".into(), reason: "worn out".into() };
-        for label in [label(1, None), label(3, None), label(8, Some(given_up))] {
+        for label in [label(None), label(Some(given_up)), Label { digest: None, ..label(None) }] {
             let read = Label::read(&label.properties());
-            assert_eq!((read.message_id, read.attempt), (label.message_id, label.attempt));
+            assert_eq!((read.message_id, read.digest), (label.message_id, label.digest));
             assert_eq!(read.given_up, label.given_up);
         }
     }
 
     #[test]
+    fn a_label_fits_its_body_alone() {
+        let read = Label::read(&label(None).properties());
+        assert!(read.fits(b"body") && !read.fits(b"bodx") && !read.fits(b""));
+        // Golden: a fleet of two releases agrees on it.
+        assert_eq!(checksum(b""), "af1349b9f5f9a1a6");
+        assert!(Label::read(&BasicProperties::default()).fits(b"what the release before wrote"));
+        let mut headers = FieldTable::default();
+        headers.insert(DIGEST.into(), AMQPValue::Void);
+        assert!(!Label::read(&BasicProperties::default().with_headers(headers)).fits(b""));
+    }
+
+    #[test]
     fn a_long_reason_is_cut_between_characters() {
         let reason = "ä".repeat(MAX_REASON);
-        let read = Label::read(&label(1, Some(GivenUp { queue: "q".into(), reason })).properties());
+        let read = Label::read(&label(Some(GivenUp { queue: "q".into(), reason })).properties());
         assert_eq!(read.given_up.unwrap().reason, "ä".repeat(MAX_REASON / 2));
     }
 
     #[test]
     fn headers_of_others_are_read_with_care() {
         let mut headers = FieldTable::default();
-        headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(-5));
         headers.insert(DELIVERY_COUNT.into(), AMQPValue::LongLongInt(i64::MAX));
         headers.insert(FIRST_DEATH_REASON.into(), AMQPValue::LongString("delivery_limit".into()));
         let properties = BasicProperties::default().with_headers(headers);
         let read = Label::read(&properties);
-        assert_eq!((read.attempt, redeliveries(&properties, false)), (1, u32::MAX));
+        assert_eq!(redeliveries(&properties, false), u32::MAX);
         assert_eq!(read.given_up.unwrap().reason, "delivery_limit");
         assert_eq!(redeliveries(&BasicProperties::default(), true), 1);
     }

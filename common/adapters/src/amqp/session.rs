@@ -1,27 +1,25 @@
 //! One connection, from its handshake to its end, with what was declared through it.
 
 use std::collections::HashSet;
-use std::net::Shutdown;
+use std::fmt::Display;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::options::QueueDeclareOptions;
-use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use lapin::tcp::{AsyncTcpStream, OwnedTLSConfig};
 use lapin::types::FieldTable;
-use lapin::uri::AMQPScheme;
-use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, Event};
+use lapin::uri::{AMQPScheme, AMQPUri};
+use lapin::{Channel, Connection, ConnectionProperties, Event};
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-use crate::amqp::address::Address;
+use crate::amqp::address::{Address, is_refusal};
 use crate::amqp::fresh::Fresh;
-use crate::amqp::topology;
-use bluefin_common::broker::BrokerError;
-
-/// For a connection to stand, handshakes included; and for a request to the broker that answers at once when well.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::amqp::topology::{self, Queue};
+use bluefin_common::broker::{BrokerError, DEAD_QUEUE};
 
 /// For the broker to answer to a close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
@@ -44,7 +42,7 @@ pub(super) struct Session {
 pub(super) enum OpenError {
     /// It may stand later.
     Transient(String),
-    /// Credentials or virtual host are wrong.
+    /// Somebody has to mend credentials or virtual host first.
     Refused(String),
 }
 
@@ -91,24 +89,46 @@ impl Drop for Pending {
 }
 
 impl Session {
-    /// Connects as `name`, which people see in the broker's list of connections.
-    pub(super) async fn open(address: Arc<Address>, fresh: Arc<Fresh>, name: &str) -> Result<Self, OpenError> {
-        let socket = Socket::default();
-        let mut pending = Pending(Some(socket.clone()));
-        let connection = match timeout(PATIENCE, connect(&address, name, socket.clone())).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(open_error(&address, &error)),
-            Err(_) => return Err(OpenError::Transient(format!("no answer within {} s", PATIENCE.as_secs()))),
-        };
-        pending.0 = None;
-        Ok(Self {
-            address,
-            connection,
-            socket,
-            control: tokio::sync::Mutex::default(),
-            declared: Mutex::default(),
-            fresh,
-        })
+    /// Connects as `name`, which people see in the broker's list of connections: to the first of its addresses that answers.
+    pub(super) async fn open(address: &Arc<Address>, fresh: &Arc<Fresh>, name: &str) -> Result<Self, OpenError> {
+        let mut failed = Failed::default();
+        for uri in address.uris() {
+            let host = &uri.authority.host;
+            let hosts = match timeout(address.patience(), lookup_host((host.as_str(), uri.authority.port))).await {
+                Ok(Ok(hosts)) => hosts,
+                Ok(Err(error)) => {
+                    failed.note(host, &error);
+                    continue;
+                }
+                Err(_) => {
+                    failed.note(host, &"its name was not looked up in time");
+                    continue;
+                }
+            };
+            for host in hosts {
+                let socket = Socket::default();
+                let mut pending = Pending(Some(socket.clone()));
+                match timeout(address.patience(), connect(uri, host, name, socket.clone())).await {
+                    Ok(Ok(connection)) => {
+                        pending.0 = None;
+                        return Ok(Self {
+                            address: Arc::clone(address),
+                            connection,
+                            socket,
+                            control: tokio::sync::Mutex::default(),
+                            declared: Mutex::default(),
+                            fresh: Arc::clone(fresh),
+                        });
+                    }
+                    Ok(Err(error)) => {
+                        failed.refused |= is_refusal(&error);
+                        failed.note(&host, &error);
+                    }
+                    Err(_) => failed.note(&host, &format!("no answer within {:?}", address.patience())),
+                }
+            }
+        }
+        Err(failed.error(address))
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -140,51 +160,51 @@ impl Session {
 
     /// A channel of one's own.
     pub(super) async fn channel(&self) -> Result<Channel, BrokerError> {
-        self.answer(self.connection.create_channel()).await
+        self.answer("a channel", self.connection.create_channel()).await
     }
 
-    /// The result of a request that a broker which is well answers at once.
-    pub(super) async fn answer<T>(&self, request: impl Future<Output = lapin::Result<T>>) -> Result<T, BrokerError> {
-        match timeout(PATIENCE, request).await {
-            Ok(answer) => answer.map_err(|error| self.address.unavailable(error)),
-            Err(_) => Err(self.address.unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+    /// The result of a request for `what` that a broker which is well answers at once.
+    pub(super) async fn answer<T>(
+        &self,
+        what: impl Display,
+        request: impl Future<Output = lapin::Result<T>>,
+    ) -> Result<T, BrokerError> {
+        match timeout(self.address.patience(), request).await {
+            Ok(answer) => answer.map_err(|error| self.address.failed(what, &error)),
+            Err(_) => Err(self.address.silent()),
         }
     }
 
     /// Makes sure that `queue` and what it needs exist.
-    pub(super) async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
-        if lock(&self.declared).contains(queue) {
+    pub(super) async fn declare(&self, queue: &Queue) -> Result<(), BrokerError> {
+        let known = |name: &str| lock(&self.declared).contains(name);
+        if known(queue.name.as_str()) {
             return Ok(());
         }
         let mut control = self.control.lock().await;
-        let known = |queue| lock(&self.declared).contains(queue);
-        if known(queue) {
+        if known(queue.name.as_str()) {
             return Ok(());
         }
         let channel = self.open_control(&mut control).await?;
         let declaring = async {
-            if !known(super::DEAD_QUEUE) {
+            if !known(DEAD_QUEUE) {
                 topology::declare_base(&channel).await?;
-                lock(&self.declared).insert(super::DEAD_QUEUE.to_owned());
+                lock(&self.declared).insert(DEAD_QUEUE.to_owned());
             }
-            if queue != super::DEAD_QUEUE {
-                self.fresh.made(queue);
-                topology::declare_queue(&channel, queue).await?;
+            if queue.name.as_str() != DEAD_QUEUE {
+                self.fresh.made(queue.name.as_str());
+                queue.declare(&channel).await?;
             }
             Ok(())
         };
-        match timeout(PATIENCE, declaring).await {
+        match timeout(self.address.patience(), declaring).await {
             Ok(Ok(())) => {
-                lock(&self.declared).insert(queue.to_owned());
+                lock(&self.declared).insert(queue.name.to_string());
                 *control = Some(channel);
                 Ok(())
             }
-            Ok(Err(refused)) if refused.is_conflict() => {
-                let topology::Refused { what, error } = refused;
-                Err(self.address.misconfigured(format!("{what}: {error}")))
-            }
-            Ok(Err(topology::Refused { what, error })) => Err(self.address.unavailable(format!("{what}: {error}"))),
-            Err(_) => Err(self.address.unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Ok(Err(topology::Refused { what, error })) => Err(self.address.failed(what, &error)),
+            Err(_) => Err(self.address.silent()),
         }
     }
 
@@ -198,15 +218,17 @@ impl Session {
         let mut control = self.control.lock().await;
         let channel = self.open_control(&mut control).await?;
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        match timeout(PATIENCE, channel.queue_declare(queue.into(), options, FieldTable::default())).await {
+        match timeout(self.address.patience(), channel.queue_declare(queue.into(), options, FieldTable::default()))
+            .await
+        {
             Ok(Ok(found)) => {
                 *control = Some(channel);
                 Ok(Some(u64::from(found.message_count())))
             }
             // The broker has closed the channel over it; the next look-up opens another.
-            Ok(Err(error)) if topology::is_soft(&error, &AMQPSoftError::NOTFOUND) => Ok(None),
-            Ok(Err(error)) => Err(self.address.unavailable(error)),
-            Err(_) => Err(self.address.unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Ok(Err(error)) if topology::is_missing(&error) => Ok(None),
+            Ok(Err(error)) => Err(self.address.failed(format!("looking at queue {queue}"), &error)),
+            Err(_) => Err(self.address.silent()),
         }
     }
 
@@ -226,13 +248,11 @@ impl Session {
     }
 }
 
-async fn connect(address: &Address, name: &str, socket: Socket) -> lapin::Result<Connection> {
-    let uri = address.uri();
+async fn connect(uri: &AMQPUri, host: SocketAddr, name: &str, socket: Socket) -> lapin::Result<Connection> {
     if uri.scheme == AMQPScheme::AMQPS {
         // Whoever came first has installed one, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let hosts: Vec<_> = tokio::net::lookup_host((uri.authority.host.as_str(), uri.authority.port)).await?.collect();
     // lapin's own recovery stays off. It revives a connection with its topology, but what was in flight is unknown to it
     // all the same, a channel that the broker closed stays dead, and it gives up after a number of attempts: we would
     // need everything that is here besides. A connection that ends and is replaced has one state less to get wrong.
@@ -241,14 +261,7 @@ async fn connect(address: &Address, name: &str, socket: Socket) -> lapin::Result
         uri.clone(),
         lapin::runtime::default_runtime()?,
         async move |uri, runtime| {
-            let mut stream = Err(std::io::Error::other("the host's name has no address"));
-            for host in &hosts {
-                stream = AsyncTcpStream::connect(&runtime, *host).await;
-                if stream.is_ok() {
-                    break;
-                }
-            }
-            let stream = stream?;
+            let stream = AsyncTcpStream::connect(&runtime, host).await?;
             if let AsyncTcpStream::Plain(plain) = &stream {
                 let handle = plain.get_ref().as_fd().try_clone_to_owned()?;
                 socket.opened(handle.into())?;
@@ -263,16 +276,26 @@ async fn connect(address: &Address, name: &str, socket: Socket) -> lapin::Result
     .await
 }
 
-fn open_error(address: &Address, error: &lapin::Error) -> OpenError {
-    let reason = address.clean(error);
-    let refused = match error.kind() {
-        ErrorKind::ProtocolError(error) => matches!(
-            error.kind(),
-            AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) | AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED)
-        ),
-        _ => false,
-    };
-    if refused { OpenError::Refused(reason) } else { OpenError::Transient(reason) }
+/// What came of the addresses that were tried.
+#[derive(Default)]
+struct Failed {
+    reasons: Vec<String>,
+    /// By one at least.
+    refused: bool,
+}
+
+impl Failed {
+    fn note(&mut self, host: &dyn Display, reason: &dyn Display) {
+        self.reasons.push(format!("{host}: {reason}"));
+    }
+
+    fn error(self, address: &Address) -> OpenError {
+        let reason = match &*self.reasons {
+            [] => "the host's name has no address".to_owned(),
+            reasons => address.clean(reasons.join("; ")),
+        };
+        if self.refused { OpenError::Refused(reason) } else { OpenError::Transient(reason) }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -14,7 +14,7 @@ use lapin::types::ShortString;
 use crate::amqp::Shared;
 use crate::amqp::lane::Publication;
 use crate::amqp::message::{Label, redeliveries};
-use crate::amqp::topology::{EXCHANGE, exchange_for};
+use crate::amqp::topology::Route;
 use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
 
 /// A delivery's way back, over the channel it came by: a channel that was lost with its connection refuses, since its
@@ -29,19 +29,27 @@ struct AmqpSettle {
     settled: AtomicBool,
 }
 
-pub(super) fn delivery(
+/// What a subscription brought.
+pub(super) enum Arrived {
+    Whole(Delivery),
+    /// Its body is not what was published. For no worker: it may decode all the same.
+    Damaged(Delivery),
+}
+
+pub(super) fn arrived(
     shared: &Arc<Shared>,
     channel: &Arc<Channel>,
     queue: &ShortString,
     found: lapin::message::Delivery,
-) -> Delivery {
+) -> Arrived {
     let label = Label::read(&found.properties);
     let body = Bytes::from(found.data);
-    Delivery {
+    // Whoever looks at the dead gets what there is.
+    let whole = queue.as_str() == DEAD_QUEUE || label.fits(&body);
+    let delivery = Delivery {
         queue: queue.to_string(),
         message_id: label.message_id.to_string(),
         body: body.clone(),
-        attempt: label.attempt,
         redeliveries: redeliveries(&found.properties, found.redelivered),
         given_up: label.given_up.clone(),
         settle: Box::new(AmqpSettle {
@@ -53,7 +61,8 @@ pub(super) fn delivery(
             body,
             settled: AtomicBool::new(false),
         }),
-    }
+    };
+    if whole { Arrived::Whole(delivery) } else { Arrived::Damaged(delivery) }
 }
 
 #[async_trait]
@@ -64,29 +73,26 @@ impl Settle for AmqpSettle {
         acknowledged.map_err(|error| self.shared.address.unavailable(error))
     }
 
-    async fn republish(&self, attempt: u32, delay: Duration) -> Result<(), BrokerError> {
-        let exchange = exchange_for(delay);
-        let label = Label { message_id: self.label.message_id.clone(), attempt, given_up: self.label.given_up.clone() };
-        self.publish(exchange, self.queue.clone(), &label).await?;
+    async fn republish(&self, delay: Duration) -> Result<(), BrokerError> {
+        self.publish(Route::new(self.queue.clone(), delay), &self.label).await?;
         self.ack().await
     }
 
-    async fn dead(&self, attempt: u32, reason: &str) -> Result<(), BrokerError> {
+    async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
         let given_up = GivenUp { queue: self.queue.to_string(), reason: reason.to_owned() };
-        let label = Label { message_id: self.label.message_id.clone(), attempt, given_up: Some(given_up) };
-        self.publish(EXCHANGE.into(), DEAD_QUEUE.into(), &label).await?;
+        self.publish(Route::new(DEAD_QUEUE.into(), Duration::ZERO), &self.label.dead(given_up)).await?;
         self.ack().await
     }
 }
 
 impl AmqpSettle {
-    async fn publish(&self, exchange: ShortString, queue: ShortString, label: &Label) -> Result<(), BrokerError> {
+    async fn publish(&self, route: Route, label: &Label) -> Result<(), BrokerError> {
         // A copy for a delivery that cannot be acknowledged any more would be a second message.
         if !self.channel.status().connected() {
             return Err(self.shared.address.unavailable("the delivery was lost with its connection"));
         }
         let body = self.body.clone();
-        self.shared.publish(Publication { exchange, queue, properties: label.properties(), body }).await
+        self.shared.publish(Publication { route, properties: label.properties(), body }).await
     }
 }
 

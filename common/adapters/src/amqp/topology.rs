@@ -1,5 +1,6 @@
 //! Declares what [`super`] documents. Declaring what exists already changes nothing.
 
+use std::fmt;
 use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
@@ -12,7 +13,10 @@ use bluefin_common::broker::{DEAD_QUEUE, DELAYS};
 /// The direct exchange that all queues are bound to under their own names.
 pub(super) const EXCHANGE: &str = "bluefin";
 
-/// Safety net for consumers that do not count themselves; above [`MAX_REDELIVERIES`](bluefin_common::broker::MAX_REDELIVERIES).
+/// Every message is in the queue that its key names.
+const DEFAULT_EXCHANGE: &str = "";
+
+/// Safety net for consumers that do not count themselves. Workers replace a message long before.
 const DELIVERY_LIMIT: i64 = 50;
 
 /// Back-pressure: more is refused, and the publisher is told.
@@ -21,15 +25,11 @@ const MAX_LENGTH: i64 = 1_000_000;
 /// Beyond, the oldest are dropped: they have an outcome, and a full dead queue must not stop the workers.
 const DEAD_MAX_LENGTH: i64 = 100_000;
 
-/// The exchange and the queue of a delay: `bluefin.delay.5s`.
-pub(super) fn delay_name(delay: Duration) -> String {
-    format!("bluefin.delay.{}s", delay.as_secs())
-}
+/// Bytes of what stands before the name of a queue in the names of its delays, at most.
+const DELAY_PREFIX: usize = "bluefin.delay.125s.".len();
 
-/// The exchange that brings a message to the queue it names, after `delay`.
-pub(super) fn exchange_for(delay: Duration) -> ShortString {
-    if delay.is_zero() { EXCHANGE.into() } else { delay_name(existing_delay(delay)).into() }
-}
+/// Bytes of the name of a queue, at most: AMQP's 255, less what its delays need.
+pub(crate) const MAX_QUEUE_NAME: usize = 255 - DELAY_PREFIX;
 
 /// Rounds up to a delay that exists, or down to the last.
 fn existing_delay(delay: Duration) -> Duration {
@@ -37,130 +37,177 @@ fn existing_delay(delay: Duration) -> Duration {
     DELAYS.into_iter().find(|existing| *existing >= delay).unwrap_or(last)
 }
 
-/// A declaration that the broker refused.
+/// How a message comes to a queue.
+pub(super) struct Route {
+    pub(super) queue: ShortString,
+    /// Where it waits before, if it has to.
+    delay: Option<Duration>,
+}
+
+impl Route {
+    /// To `queue` after `delay`.
+    pub(super) fn new(queue: ShortString, delay: Duration) -> Self {
+        Self { queue, delay: (!delay.is_zero()).then(|| existing_delay(delay)) }
+    }
+
+    /// The queue that it waits in, which is nobody else's: what cannot be delivered stays at the head of it.
+    pub(super) fn delay_queue(&self) -> Option<Queue> {
+        let (target, delay) = (self.queue.clone(), self.delay?);
+        Some(Queue { name: self.key(), kind: Kind::Delay { target, delay } })
+    }
+
+    /// The exchange that it is published to, with [`key`](Self::key).
+    pub(super) fn exchange(&self) -> ShortString {
+        if self.delay.is_some() { DEFAULT_EXCHANGE.into() } else { EXCHANGE.into() }
+    }
+
+    pub(super) fn key(&self) -> ShortString {
+        match self.delay {
+            Some(delay) => format!("bluefin.delay.{}s.{}", delay.as_secs(), self.queue).into(),
+            None => self.queue.clone(),
+        }
+    }
+}
+
+/// A queue as it is declared.
+pub(super) struct Queue {
+    pub(super) name: ShortString,
+    kind: Kind,
+}
+
+enum Kind {
+    Jobs,
+    Dead,
+    /// Of what comes to `target` later.
+    Delay {
+        target: ShortString,
+        delay: Duration,
+    },
+}
+
+impl Queue {
+    /// The queue of jobs of that name, or that of the dead.
+    pub(super) fn named(name: ShortString) -> Self {
+        let kind = if name.as_str() == DEAD_QUEUE { Kind::Dead } else { Kind::Jobs };
+        Self { name, kind }
+    }
+
+    fn arguments(&self) -> Vec<(&'static str, AMQPValue)> {
+        let text = |text: &str| AMQPValue::LongString(text.into());
+        let number = AMQPValue::LongLongInt;
+        let quorum = ("x-queue-type", text("quorum"));
+        match &self.kind {
+            Kind::Jobs => vec![
+                quorum,
+                ("x-delivery-limit", number(DELIVERY_LIMIT)),
+                ("x-dead-letter-exchange", text(DEFAULT_EXCHANGE)),
+                ("x-dead-letter-routing-key", text(DEAD_QUEUE)),
+                // At-least-once needs reject-publish.
+                ("x-dead-letter-strategy", text("at-least-once")),
+                ("x-overflow", text("reject-publish")),
+                ("x-max-length", number(MAX_LENGTH)),
+            ],
+            Kind::Delay { target, delay } => vec![
+                quorum,
+                ("x-message-ttl", number(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX))),
+                ("x-dead-letter-exchange", text(DEFAULT_EXCHANGE)),
+                ("x-dead-letter-routing-key", text(target.as_str())),
+                ("x-dead-letter-strategy", text("at-least-once")),
+                ("x-overflow", text("reject-publish")),
+                ("x-max-length", number(MAX_LENGTH)),
+            ],
+            Kind::Dead => vec![quorum, ("x-overflow", text("drop-head")), ("x-max-length", number(DEAD_MAX_LENGTH))],
+        }
+    }
+
+    /// Declares it. Jobs and the dead are bound to the exchange as well, where everybody publishes them.
+    pub(super) async fn declare(&self, channel: &Channel) -> Result<(), Refused> {
+        let name = || self.name.clone();
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let mut arguments = FieldTable::default();
+        for (name, value) in self.arguments() {
+            arguments.insert(name.into(), value);
+        }
+        let declared = channel.queue_declare(name(), options, arguments).await;
+        declared.map_err(|error| Refused { what: format!("{self}"), error })?;
+        if matches!(self.kind, Kind::Delay { .. }) {
+            return Ok(());
+        }
+        let bound =
+            channel.queue_bind(name(), EXCHANGE.into(), name(), QueueBindOptions::default(), FieldTable::default());
+        bound
+            .await
+            .map_err(|error| Refused { what: format!("binding queue {} to exchange {EXCHANGE}", self.name), error })
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue {}, which is to be durable with", self.name)?;
+        for (at, (name, value)) in self.arguments().iter().enumerate() {
+            f.write_str(if at == 0 { " " } else { ", " })?;
+            match value {
+                AMQPValue::LongString(text) => write!(f, "{name}={:?}", String::from_utf8_lossy(text.as_bytes()))?,
+                AMQPValue::LongLongInt(number) => write!(f, "{name}={number}")?,
+                other => write!(f, "{name}={other:?}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A declaration that failed, and all of what was declared.
 pub(super) struct Refused {
     pub(super) what: String,
     pub(super) error: lapin::Error,
 }
 
-impl Refused {
-    /// Something of that name exists with other properties. No retry helps.
-    pub(super) fn is_conflict(&self) -> bool {
-        is_soft(&self.error, &AMQPSoftError::PRECONDITIONFAILED) || is_soft(&self.error, &AMQPSoftError::ACCESSREFUSED)
-    }
+/// Whether the broker closed the channel because there is no such thing.
+pub(super) fn is_missing(error: &lapin::Error) -> bool {
+    let ErrorKind::ProtocolError(error) = error.kind() else { return false };
+    matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND))
 }
 
-/// Whether the broker closed the channel with this code.
-pub(super) fn is_soft(error: &lapin::Error, code: &AMQPSoftError) -> bool {
-    matches!(error.kind(), ErrorKind::ProtocolError(e) if matches!(e.kind(), AMQPErrorKind::Soft(found) if found == code))
-}
-
-/// Declares what every queue needs: the exchange, the dead queue and the delays.
+/// Declares what every queue needs: the exchange and the dead queue.
 pub(super) async fn declare_base(channel: &Channel) -> Result<(), Refused> {
-    exchange(channel, EXCHANGE, ExchangeKind::Direct).await?;
-    queue(channel, DEAD_QUEUE, &dead_arguments(), EXCHANGE).await?;
-    for delay in DELAYS {
-        let name = delay_name(delay);
-        // Fanout, so that the routing key stays the name of the queue that the message returns to.
-        exchange(channel, &name, ExchangeKind::Fanout).await?;
-        queue(channel, &name, &delay_arguments(delay), &name).await?;
-    }
-    Ok(())
-}
-
-/// Declares a queue of jobs.
-pub(super) async fn declare_queue(channel: &Channel, name: &str) -> Result<(), Refused> {
-    queue(channel, name, &job_arguments(), EXCHANGE).await
-}
-
-async fn exchange(channel: &Channel, name: &str, kind: ExchangeKind) -> Result<(), Refused> {
     let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-    let declared = channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await;
-    declared.map_err(|error| Refused { what: format!("exchange {name}"), error })
-}
-
-async fn queue(channel: &Channel, name: &str, arguments: &[Argument], exchange: &str) -> Result<(), Refused> {
-    let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-    let refused = |error| Refused { what: format!("queue {name}"), error };
-    channel.queue_declare(name.into(), options, table(arguments)).await.map_err(refused)?;
-    let binding = QueueBindOptions::default();
-    channel.queue_bind(name.into(), exchange.into(), name.into(), binding, FieldTable::default()).await.map_err(refused)
-}
-
-enum Value {
-    Text(&'static str),
-    Number(i64),
-}
-
-type Argument = (&'static str, Value);
-
-fn table(arguments: &[Argument]) -> FieldTable {
-    let mut table = FieldTable::default();
-    for (name, value) in arguments {
-        let value = match value {
-            Value::Text(text) => AMQPValue::LongString((*text).into()),
-            Value::Number(number) => AMQPValue::LongLongInt(*number),
-        };
-        table.insert((*name).into(), value);
-    }
-    table
-}
-
-fn job_arguments() -> [Argument; 7] {
-    [
-        ("x-queue-type", Value::Text("quorum")),
-        ("x-delivery-limit", Value::Number(DELIVERY_LIMIT)),
-        ("x-dead-letter-exchange", Value::Text("")),
-        ("x-dead-letter-routing-key", Value::Text(DEAD_QUEUE)),
-        // At-least-once needs reject-publish.
-        ("x-dead-letter-strategy", Value::Text("at-least-once")),
-        ("x-overflow", Value::Text("reject-publish")),
-        ("x-max-length", Value::Number(MAX_LENGTH)),
-    ]
-}
-
-fn delay_arguments(delay: Duration) -> [Argument; 6] {
-    [
-        ("x-queue-type", Value::Text("quorum")),
-        ("x-message-ttl", Value::Number(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX))),
-        ("x-dead-letter-exchange", Value::Text(EXCHANGE)),
-        ("x-dead-letter-strategy", Value::Text("at-least-once")),
-        ("x-overflow", Value::Text("reject-publish")),
-        ("x-max-length", Value::Number(MAX_LENGTH)),
-    ]
-}
-
-fn dead_arguments() -> [Argument; 3] {
-    [
-        ("x-queue-type", Value::Text("quorum")),
-        ("x-overflow", Value::Text("drop-head")),
-        ("x-max-length", Value::Number(DEAD_MAX_LENGTH)),
-    ]
+    let declared =
+        channel.exchange_declare(EXCHANGE.into(), ExchangeKind::Direct, options, FieldTable::default()).await;
+    declared
+        .map_err(|error| Refused { what: format!("exchange {EXCHANGE}, which is to be direct and durable"), error })?;
+    Queue::named(DEAD_QUEUE.into()).declare(channel).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bluefin_common::broker::MAX_REDELIVERIES;
-
-    #[test]
-    fn the_brokers_limit_leaves_workers_time_to_say_why() {
-        assert!(DELIVERY_LIMIT > i64::from(MAX_REDELIVERIES));
-    }
 
     #[test]
     fn delays_are_rounded_to_those_that_exist() {
         let rounded = |millis| existing_delay(Duration::from_millis(millis)).as_secs();
         assert_eq!([1, 1000, 1001, 25_000, 26_000, 9_999_999].map(rounded), [1, 1, 5, 25, 125, 125]);
-        assert_eq!(exchange_for(Duration::ZERO).as_str(), EXCHANGE);
-        assert_eq!(exchange_for(Duration::from_secs(2)).as_str(), "bluefin.delay.5s");
     }
 
     #[test]
-    fn every_delay_has_its_own_queue() {
+    fn every_delay_of_every_queue_has_a_queue_of_its_own() {
+        let at_once = Route::new("bluefin.eval.host".into(), Duration::ZERO);
+        assert_eq!((at_once.exchange().as_str(), at_once.key().as_str()), ("bluefin", "bluefin.eval.host"));
+        assert!(at_once.delay_queue().is_none());
+        let later = Route::new("bluefin.eval.host".into(), Duration::from_secs(2));
+        assert_eq!((later.exchange().as_str(), later.key().as_str()), ("", "bluefin.delay.5s.bluefin.eval.host"));
+        let queue = later.delay_queue().unwrap();
         assert_eq!(
-            DELAYS.map(delay_name),
-            ["bluefin.delay.1s", "bluefin.delay.5s", "bluefin.delay.25s", "bluefin.delay.125s"]
+            queue.to_string(),
+            "queue bluefin.delay.5s.bluefin.eval.host, which is to be durable with x-queue-type=\"quorum\", \
+             x-message-ttl=5000, x-dead-letter-exchange=\"\", x-dead-letter-routing-key=\"bluefin.eval.host\", \
+             x-dead-letter-strategy=\"at-least-once\", x-overflow=\"reject-publish\", x-max-length=1000000"
         );
+    }
+
+    #[test]
+    fn the_longest_name_has_room_for_its_delays() {
+        let longest = "x".repeat(MAX_QUEUE_NAME);
+        let lengths = DELAYS.map(|delay| Route::new(longest.as_str().into(), delay).key().as_str().len());
+        assert_eq!(lengths.into_iter().max(), Some(255));
     }
 }

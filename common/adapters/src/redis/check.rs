@@ -8,10 +8,21 @@ use bluefin_common::store::{Fullness, StoreError};
 /// Checks the instance that holds what must last. `shared`: artifacts live in it, too.
 ///
 /// # Errors
-/// [`StoreError::Misconfigured`] if it would evict keys that have no TTL.
+/// [`StoreError::Misconfigured`] if it would evict keys that have no TTL or is part of a cluster.
 pub(super) async fn check_main(link: &Link, shared: bool) -> Result<(), StoreError> {
     let server = link.server();
     let info = info(link).await?;
+    refuse_cluster(server, &info)?;
+    let connected = info.get("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
+    if connected < link.replicas() {
+        let expected = link.replicas();
+        tracing::warn!(
+            server,
+            connected,
+            expected,
+            "too few replicas: nothing that must last can be stored until there are more"
+        );
+    }
     let policy = info.get("maxmemory_policy").map_or("", String::as_str);
     if policy.starts_with("allkeys-") {
         return Err(StoreError::Misconfigured {
@@ -40,6 +51,7 @@ pub(super) async fn check_main(link: &Link, shared: bool) -> Result<(), StoreErr
 /// Checks the instance that holds artifacts alone.
 pub(super) async fn check_cache(link: &Link) -> Result<(), StoreError> {
     let info = info(link).await?;
+    refuse_cluster(link.server(), &info)?;
     let policy = info.get("maxmemory_policy").map_or("", String::as_str);
     if policy == "noeviction" && limit(&info) > 0 {
         tracing::warn!(
@@ -49,6 +61,16 @@ pub(super) async fn check_cache(link: &Link) -> Result<(), StoreError> {
         );
     }
     Ok(())
+}
+
+/// The keys of a script are on several nodes of one.
+fn refuse_cluster(server: &str, info: &HashMap<String, String>) -> Result<(), StoreError> {
+    match info.get("cluster_enabled").map(String::as_str) {
+        Some("1") => Err(StoreError::Misconfigured {
+            reason: format!("{server}: cluster mode is not supported; expected one server, or sentinels and replicas"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn fullness(link: &Link) -> Result<Fullness, StoreError> {
@@ -65,10 +87,12 @@ fn limit(info: &HashMap<String, String>) -> u64 {
     info.get("maxmemory").and_then(|limit| limit.parse().ok()).unwrap_or(0)
 }
 
-/// The sections of `INFO` that say how much is kept, and how.
+/// The sections of `INFO` that say how much is kept, how, and by whom.
 async fn info(link: &Link) -> Result<HashMap<String, String>, StoreError> {
     let mut sections = redis::pipe();
-    sections.cmd("INFO").arg("memory").cmd("INFO").arg("persistence");
+    for section in ["memory", "persistence", "replication", "cluster"] {
+        sections.cmd("INFO").arg(section);
+    }
     let texts: Vec<String> = link.call(Request::Pipeline(&sections)).await?;
     let lines = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once(':'));
     Ok(lines.map(|(name, value)| (name.to_string(), value.to_string())).collect())

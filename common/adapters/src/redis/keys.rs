@@ -7,6 +7,9 @@ use bluefin_common::session::SessionName;
 /// Hash of all sessions.
 pub(super) const SESSIONS: &str = "bluefin:sessions";
 
+/// Written to be replicated, see [`super::link`].
+pub(super) const MARK: &str = "bluefin:blob:mark";
+
 pub(super) fn shelf(shelf: &str) -> String {
     format!("bluefin:shelf:{shelf}")
 }

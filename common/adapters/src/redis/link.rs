@@ -2,6 +2,12 @@
 //!
 //! A call is tried again until it is answered or its time is up, which is safe because everything that is sent here may be
 //! done twice. Errors and logs name the server without its user and password.
+//!
+//! # Replicas
+//!
+//! Where the URL asks for replicas, `WAIT` follows each write, in the same round trip. `WAIT` looks at what its own connection
+//! has written, and a call that is repeated may write nothing, because it was done before, by whomever: so [`MARK`] is written
+//! in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +17,16 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline,
-    RedisError, RedisResult, Script, ServerErrorKind,
+    AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult, Script, Value,
+    from_redis_value,
 };
 use tokio::sync::RwLock;
 use tokio::time::{sleep, timeout};
 
+use super::address::{Address, Place};
+use super::keys::MARK;
+use super::remedy::{Remedy, codes, remedy, said};
+use super::sentinel::Watch;
 use bluefin_common::store::StoreError;
 
 /// A connection attempt takes no longer.
@@ -24,6 +34,9 @@ const CONNECT: Duration = Duration::from_secs(3);
 
 /// Pauses between attempts double from the first to the last of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(800));
+
+/// The part of its time that a call waits for replicas.
+const REPLICATION: u32 = 5;
 
 /// Commands that wait to be written to the socket; more wait in their callers.
 const WAITING: usize = 1024;
@@ -35,13 +48,17 @@ pub(super) enum Request<'a> {
     Pipeline(&'a Pipeline),
     /// The command invokes the script, which the server may not have.
     Script(&'a Script, &'a Cmd),
+    /// So does the first of these.
+    ScriptAndMore(&'a Script, &'a Pipeline),
 }
 
 /// A connection that many tasks share; their commands travel together.
 pub(super) struct Link {
-    /// `redis://host:port/db`
+    /// The URL without user and password.
     server: String,
-    client: Client,
+    source: Source,
+    /// Replicas that have what is [written](Self::write).
+    replicas: u32,
     config: AsyncConnectionConfig,
     /// How long a call is tried.
     patience: Duration,
@@ -56,31 +73,31 @@ struct Current {
     connection: Option<MultiplexedConnection>,
 }
 
-/// What an error asks for.
-enum Remedy {
-    /// Another connection.
-    Reconnect,
-    /// The same again, later.
-    Wait,
-    /// Nothing now, but the call may succeed later.
-    GiveUp,
-    /// A person.
-    Refuse,
+enum Source {
+    Server(Client),
+    Sentinels(Watch),
 }
 
 impl Link {
     /// A link that connects with its first call.
     pub fn new(url: &str, patience: Duration, reconnects: Arc<AtomicU64>) -> Result<Self, StoreError> {
-        let refuse = |error: RedisError| StoreError::Misconfigured { reason: format!("redis url: {error}") };
-        let info = url.into_connection_info().map_err(refuse)?;
-        let server = redacted(info.addr(), info.redis_settings().db());
+        let Address { name: server, replicas, place } = Address::parse(url)?;
         let tcp = TcpSettings::default().set_nodelay(true);
-        let client = Client::open(info.set_tcp_settings(tcp)).map_err(refuse)?;
+        let source = match place {
+            Place::Server(info) => Source::Server(
+                Client::open(info.set_tcp_settings(tcp))
+                    .map_err(|error| StoreError::Misconfigured { reason: format!("redis url: {error}") })?,
+            ),
+            Place::Sentinels(mut sentinels) => {
+                sentinels.template = sentinels.template.set_tcp_settings(tcp);
+                Source::Sentinels(Watch::new(sentinels))
+            }
+        };
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
+            .set_connection_timeout(Some(CONNECT.min(patience / 2)))
             .set_response_timeout(Some(patience))
             .set_pipeline_buffer_size(WAITING);
-        Ok(Self { server, client, config, patience, current: RwLock::default(), reconnects })
+        Ok(Self { server, source, replicas, config, patience, current: RwLock::default(), reconnects })
     }
 
     /// The server without user and password.
@@ -88,11 +105,70 @@ impl Link {
         &self.server
     }
 
+    /// Replicas that are waited for.
+    pub fn replicas(&self) -> u32 {
+        self.replicas
+    }
+
+    /// [Sends](Self::call) `request`, which stores what must last, and waits for replicas where they are asked for.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call), and [`StoreError::Unavailable`] when too few replicas have it in time: the call is to be
+    /// repeated.
+    pub async fn write<T: FromRedisValue>(&self, request: Request<'_>) -> Result<T, StoreError> {
+        if self.replicas == 0 {
+            return self.call(request).await;
+        }
+        let mut pipeline = match request {
+            Request::Pipeline(pipeline) | Request::ScriptAndMore(_, pipeline) => pipeline.clone(),
+            Request::Command(command) | Request::Script(_, command) => {
+                let mut pipeline = redis::pipe();
+                pipeline.add_command(command.clone());
+                pipeline
+            }
+        };
+        let time = self.patience / REPLICATION;
+        pipeline.cmd("SET").arg(MARK).arg("").ignore();
+        // At least a millisecond: none is for ever.
+        pipeline.cmd("WAIT").arg(self.replicas).arg(time.as_millis().max(1) as u64);
+        let mut answers: Vec<Value> = match request {
+            Request::Script(script, _) | Request::ScriptAndMore(script, _) => {
+                self.call(Request::ScriptAndMore(script, &pipeline)).await?
+            }
+            Request::Command(_) | Request::Pipeline(_) => self.call(Request::Pipeline(&pipeline)).await?,
+        };
+        let have: u32 = self.read(answers.pop().unwrap_or(Value::Nil))?;
+        if have < self.replicas {
+            // A primary that was cut off and replaced has no replicas, and does not know why.
+            if matches!(self.source, Source::Sentinels(_)) {
+                self.forget();
+            }
+            let (expected, time) = (self.replicas, humantime::format_duration(time));
+            return Err(self.unavailable(format!("{have} of {expected} replicas have it after {time}")));
+        }
+        match request {
+            Request::Pipeline(_) | Request::ScriptAndMore(..) => self.read(Value::Array(answers)),
+            Request::Command(_) | Request::Script(..) => self.read(answers.pop().unwrap_or(Value::Nil)),
+        }
+    }
+
+    /// Waits until replicas have what was written before, by whomever.
+    pub async fn confirm(&self) -> Result<(), StoreError> {
+        if self.replicas == 0 {
+            return Ok(());
+        }
+        self.write(Request::Command(&redis::cmd("PING"))).await.map(|_: Value| ())
+    }
+
+    fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, StoreError> {
+        from_redis_value(value).map_err(|error| self.unavailable(error.to_string()))
+    }
+
     /// Sends `request` until it is answered.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when there is no answer in time or the server can not do it now,
-    /// [`StoreError::Misconfigured`] when it never will.
+    /// [`StoreError::Unavailable`] when there is no answer in time or the server can not do it now, [`StoreError::Refused`] when
+    /// somebody has to allow it first, [`StoreError::Misconfigured`] when the URL is wrong.
     pub async fn call<T: FromRedisValue>(&self, request: Request<'_>) -> Result<T, StoreError> {
         let mut last = None;
         let attempts = async {
@@ -109,10 +185,11 @@ impl Link {
                 };
                 match remedy(&error) {
                     Remedy::Reconnect | Remedy::Wait => {}
-                    Remedy::GiveUp => return Err(self.unavailable(error.to_string())),
-                    Remedy::Refuse => return Err(self.refused(&error)),
+                    Remedy::GiveUp => return Err(self.unavailable(said(&error))),
+                    Remedy::Allow | Remedy::Login => return Err(self.refused(&error)),
+                    Remedy::Readdress => return Err(self.misconfigured(&error)),
                 }
-                last = Some(error.to_string());
+                last = Some(said(&error));
                 sleep(pauses.next().unwrap_or(PAUSES.1)).await;
             }
         };
@@ -132,10 +209,23 @@ impl Link {
         let answer = match request {
             Request::Command(command) => command.query_async(&mut connection).await,
             Request::Pipeline(pipeline) => pipeline.query_async(&mut connection).await,
-            Request::Script(script, command) => invoke(script, command, &mut connection).await,
+            Request::Script(script, command) => match command.query_async(&mut connection).await {
+                Err(error) if is_unknown_script(&error) => {
+                    script.load_async(&mut connection).await?;
+                    command.query_async(&mut connection).await
+                }
+                answer => answer,
+            },
+            Request::ScriptAndMore(script, pipeline) => match pipeline.query_async(&mut connection).await {
+                Err(error) if is_unknown_script(&error) => {
+                    script.load_async(&mut connection).await?;
+                    pipeline.query_async(&mut connection).await
+                }
+                answer => answer,
+            },
         };
         if let Err(error) = &answer
-            && matches!(remedy(error), Remedy::Reconnect)
+            && matches!(remedy(error), Remedy::Reconnect | Remedy::Login)
         {
             let mut current = self.current.write().await;
             if current.made == made {
@@ -157,7 +247,15 @@ impl Link {
         if let Some(connection) = &current.connection {
             return Ok((current.made, connection.clone()));
         }
-        let connection = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
+        let connection = match &self.source {
+            Source::Server(client) => {
+                let mut connection = client.get_multiplexed_async_connection_with_config(&self.config).await?;
+                // A server that wants a password says so here: in the midst of a transaction the client would lose count.
+                let _: Value = redis::cmd("PING").query_async(&mut connection).await?;
+                connection
+            }
+            Source::Sentinels(watch) => watch.connect(&self.config).await?,
+        };
         if current.made > 0 {
             self.reconnects.fetch_add(1, Ordering::Relaxed);
             tracing::info!(server = self.server, "reconnected");
@@ -180,59 +278,15 @@ impl Link {
     }
 
     fn refused(&self, error: &RedisError) -> StoreError {
-        StoreError::Misconfigured { reason: format!("{}: {error}", self.server) }
+        StoreError::Refused { store: self.server.clone(), reason: said(error) }
+    }
+
+    fn misconfigured(&self, error: &RedisError) -> StoreError {
+        StoreError::Misconfigured { reason: format!("{}: {}", self.server, said(error)) }
     }
 }
 
 /// A server that was restarted has forgotten its scripts.
-async fn invoke<T: FromRedisValue>(
-    script: &Script,
-    command: &Cmd,
-    connection: &mut MultiplexedConnection,
-) -> RedisResult<T> {
-    match command.query_async(connection).await {
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            script.load_async(connection).await?;
-            command.query_async(connection).await
-        }
-        answer => answer,
-    }
-}
-
-fn redacted(address: &ConnectionAddr, db: i64) -> String {
-    match address {
-        ConnectionAddr::Tcp(host, port) => format!("redis://{host}:{port}/{db}"),
-        ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{host}:{port}/{db}"),
-        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
-        _ => "redis".to_string(),
-    }
-}
-
-fn remedy(error: &RedisError) -> Remedy {
-    match error.kind() {
-        // After bytes that are no reply, the next reply can not be found in the stream.
-        ErrorKind::Io | ErrorKind::Parse => Remedy::Reconnect,
-        ErrorKind::Server(kind) => match kind {
-            ServerErrorKind::BusyLoading
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown => Remedy::Wait,
-            // A primary that was demoted: its name may already lead to the next one.
-            ServerErrorKind::ReadOnly => Remedy::Reconnect,
-            _ if is_short_of_room(error) => Remedy::GiveUp,
-            _ => Remedy::Refuse,
-        },
-        _ if is_short_of_room(error) => Remedy::GiveUp,
-        _ => Remedy::Refuse,
-    }
-}
-
-/// `OOM`: `maxmemory` is reached. `MISCONF`: the disk is full or fails. `NOREPLICAS`, `BUSY`: as they say. Before Redis 7 the
-/// code of an error inside a script is part of its text.
-fn is_short_of_room(error: &RedisError) -> bool {
-    const CODES: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY"];
-    let in_text = |text: &str| CODES.iter().any(|code| text.contains(&format!("-{code} ")));
-    error.clone().into_server_errors().is_some_and(|errors| {
-        errors.iter().any(|(_, error)| CODES.contains(&error.code()) || error.details().is_some_and(in_text))
-    })
+fn is_unknown_script(error: &RedisError) -> bool {
+    codes(error).iter().any(|code| code == "NOSCRIPT")
 }

@@ -8,7 +8,7 @@ use redis::cmd;
 
 use crate::redis::keys::SessionKeys;
 use crate::redis::link::Request;
-use crate::redis::{OUTCOME_LINKS, RedisStore, corrupt, decode, query, scripts};
+use crate::redis::{RedisStore, corrupt, decode, query, scripts};
 use crate::tally::{best_ms, tally};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
@@ -64,7 +64,7 @@ impl RedisStore {
         for job in batch {
             command.arg(&job.id.0).arg(index.get(&job.group)).arg(job.stage.name());
         }
-        self.main.call(Request::Script(script, &command)).await
+        self.writes().write(Request::Script(script, &command)).await
     }
 
     pub(super) async fn mark_enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
@@ -74,12 +74,13 @@ impl RedisStore {
             for job in batch {
                 command.arg(&job.0);
             }
-            let () = self.main.call(Request::Script(script, &command)).await?;
+            let () = self.writes().write(Request::Script(script, &command)).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn store_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
+    /// `is_last`: no job follows from it.
+    pub(super) async fn store_outcome(&self, outcome: &Outcome, is_last: bool) -> Result<Stored, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
         let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.best(), keys.group(job.group)];
@@ -88,13 +89,12 @@ impl RedisStore {
         let mut command = scripts::invoke(script, &names);
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
         // The shortest text that reads back as the same number.
-        command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string()));
+        command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string())).arg(u8::from(is_last));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
-        let link = self.outcomes.get(usize::from(job.id.0[0]) % OUTCOME_LINKS).unwrap_or(&self.main);
-        let (first, open) = link.call(Request::Script(script, &command)).await?;
-        Ok(Stored { first, open })
+        let (first, open): (bool, u64) = self.writes_of(job.id).write(Request::Script(script, &command)).await?;
+        Ok(Stored { first, open, settled: is_last && open == 0 })
     }
 
     pub(super) async fn all_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {

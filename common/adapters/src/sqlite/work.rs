@@ -84,7 +84,7 @@ pub(super) fn put_outcome(
             improve_best(connection, session, job.group, best_ms)?;
         }
     }
-    Ok(Stored { first, open: open_jobs(connection, session, job.group)? })
+    Ok(Stored { first, open: open_jobs(connection, session, job.group)?, settled: false })
 }
 
 pub(super) fn has_outcome(

@@ -44,10 +44,10 @@ contract! {
     a_queue_of_ours_needs_no_declaration
     no_more_than_prefetch_are_unsettled
     a_dropped_delivery_comes_again
-    a_retry_waits_and_counts
     a_hand_back_counts_nothing
     a_delayed_hand_back_waits
     a_delayed_message_waits
+    a_delayed_message_needs_a_queue
     the_dead_keep_their_reason
     stopping_hands_back_what_was_prefetched
     dropping_a_consumer_hands_back_what_was_prefetched
@@ -97,7 +97,7 @@ async fn a_message_arrives_once_and_whole(broker: &dyn Broker) {
     let (first, second) = (next(&mut *consumer).await, next(&mut *consumer).await);
     let (whole, empty) = if first.message_id == "whole" { (first, second) } else { (second, first) };
     assert_eq!(whole.body, body);
-    assert_eq!((whole.queue.as_str(), whole.attempt, whole.redeliveries), (QUEUE, 1, 0));
+    assert_eq!((whole.queue.as_str(), whole.redeliveries), (QUEUE, 0));
     assert_eq!(whole.given_up, None);
     assert_eq!((empty.message_id.as_str(), empty.body.len()), ("empty", 0));
     whole.ack().await.unwrap();
@@ -162,26 +162,11 @@ async fn a_dropped_delivery_comes_again(broker: &dyn Broker) {
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
     for redeliveries in 0..3 {
         let delivery = next(&mut *consumer).await;
-        assert_eq!((delivery.attempt, delivery.redeliveries), (1, redeliveries));
+        assert_eq!(delivery.redeliveries, redeliveries);
         drop(delivery);
     }
     next(&mut *consumer).await.ack().await.unwrap();
     await_depth(broker, QUEUE, 0).await;
-}
-
-async fn a_retry_waits_and_counts(broker: &dyn Broker) {
-    publish(broker, QUEUE, [7]).await;
-    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
-    let started = Instant::now();
-    next(&mut *consumer).await.retry().await.unwrap();
-    assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
-    let again = next(&mut *consumer).await;
-    assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
-    assert_eq!((id(&again), again.attempt, again.redeliveries), (7, 2, 0));
-    assert_eq!((again.body.as_ref(), again.queue.as_str()), (b"body 7".as_slice(), QUEUE));
-    assert_eq!(again.given_up, None);
-    again.ack().await.unwrap();
-    assert_nothing_comes(&mut *consumer).await;
 }
 
 async fn a_hand_back_counts_nothing(broker: &dyn Broker) {
@@ -189,7 +174,7 @@ async fn a_hand_back_counts_nothing(broker: &dyn Broker) {
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
     for _ in 0..5 {
         let delivery = next(&mut *consumer).await;
-        assert_eq!((delivery.attempt, delivery.redeliveries), (1, 0));
+        assert_eq!(delivery.redeliveries, 0);
         delivery.hand_back(Duration::ZERO).await.unwrap();
     }
     let last = next(&mut *consumer).await;
@@ -201,12 +186,19 @@ async fn a_hand_back_counts_nothing(broker: &dyn Broker) {
 async fn a_delayed_hand_back_waits(broker: &dyn Broker) {
     publish(broker, QUEUE, [7]).await;
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let delivery = next(&mut *consumer).await;
+    drop(delivery);
     let started = Instant::now();
-    next(&mut *consumer).await.hand_back(Duration::from_secs(1)).await.unwrap();
+    let delivery = next(&mut *consumer).await;
+    assert_eq!(delivery.redeliveries, 1);
+    delivery.hand_back(Duration::from_secs(1)).await.unwrap();
     let again = next(&mut *consumer).await;
     assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
-    assert_eq!((again.attempt, again.redeliveries), (1, 0));
+    // A copy, which was never delivered.
+    assert_eq!((id(&again), again.redeliveries, again.given_up.clone()), (7, 0, None));
+    assert_eq!((again.body.as_ref(), again.queue.as_str()), (b"body 7".as_slice(), QUEUE));
     again.ack().await.unwrap();
+    assert_nothing_comes(&mut *consumer).await;
 }
 
 async fn a_delayed_message_waits(broker: &dyn Broker) {
@@ -215,9 +207,25 @@ async fn a_delayed_message_waits(broker: &dyn Broker) {
     broker.publish_after(Duration::from_secs(1), QUEUE, "7", Bytes::from_static(b"body 7")).await.unwrap();
     let found = next(&mut *consumer).await;
     assert!(started.elapsed() >= Duration::from_millis(900), "came after {:?}", started.elapsed());
-    assert_eq!((id(&found), found.attempt, found.redeliveries, found.body.as_ref()), (7, 1, 0, b"body 7".as_slice()));
+    assert_eq!((id(&found), found.redeliveries, found.body.as_ref()), (7, 0, b"body 7".as_slice()));
     assert_eq!(found.given_up, None);
     found.ack().await.unwrap();
+}
+
+async fn a_delayed_message_needs_a_queue(broker: &dyn Broker) {
+    let soon = Duration::from_secs(1);
+    let published = broker.publish_after(soon, "elsewhere", "7", Bytes::new()).await;
+    assert!(matches!(&published, Err(BrokerError::Unroutable { queue }) if queue == "elsewhere"), "{published:?}");
+    broker.declare("elsewhere").await.unwrap();
+    broker.publish_after(soon, "elsewhere", "8", Bytes::new()).await.unwrap();
+    // One of ours is declared with its first message.
+    broker.publish_after(soon, QUEUE, "9", Bytes::new()).await.unwrap();
+    for (queue, expected) in [("elsewhere", 8), (QUEUE, 9)] {
+        let mut consumer = broker.consume(queue, 1).await.unwrap();
+        let found = next(&mut *consumer).await;
+        assert_eq!(id(&found), expected);
+        found.ack().await.unwrap();
+    }
 }
 
 async fn the_dead_keep_their_reason(broker: &dyn Broker) {
@@ -229,7 +237,7 @@ async fn the_dead_keep_their_reason(broker: &dyn Broker) {
     let expected = GivenUp { queue: QUEUE.into(), reason: "20 workers died while they held it".into() };
     let mut graveyard = broker.consume(DEAD_QUEUE, 1).await.unwrap();
     let dead = next(&mut *graveyard).await;
-    assert_eq!((id(&dead), dead.attempt, dead.body.as_ref()), (7, 1, b"body 7".as_slice()));
+    assert_eq!((id(&dead), dead.body.as_ref()), (7, b"body 7".as_slice()));
     assert_eq!(dead.given_up, Some(expected.clone()));
     dead.hand_back(Duration::ZERO).await.unwrap();
     let dead = next(&mut *graveyard).await;
@@ -266,7 +274,7 @@ async fn assert_all_at_no_cost(broker: &dyn Broker, count: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..count {
         let delivery = next(&mut *consumer).await;
-        assert_eq!((delivery.attempt, delivery.redeliveries), (1, 0));
+        assert_eq!(delivery.redeliveries, 0);
         assert!(found.insert(id(&delivery)));
         delivery.ack().await.unwrap();
     }
@@ -318,16 +326,20 @@ async fn a_cancelled_next_loses_nothing(broker: &dyn Broker) {
 }
 
 async fn names_that_are_too_long_are_an_error(broker: &dyn Broker) {
-    let long = format!("bluefin.{}", "x".repeat(300));
+    // A queue needs room for the names of its delays.
+    let (long, longest) = (format!("bluefin.{:x<229}", ""), format!("bluefin.{:x<228}", ""));
     for result in [
         broker.declare(&long).await,
         broker.publish(&long, "id", Bytes::new()).await,
-        broker.publish(QUEUE, &long, Bytes::new()).await,
+        broker.publish_after(Duration::from_secs(1), &long, "id", Bytes::new()).await,
+        broker.publish(QUEUE, &"x".repeat(256), Bytes::new()).await,
         broker.depth(&long).await.map(|_| ()),
         broker.consume(&long, 1).await.map(|_| ()),
     ] {
         assert!(matches!(result, Err(BrokerError::Misconfigured { .. })), "{result:?}");
     }
+    broker.publish_after(Duration::from_secs(125), &longest, &"x".repeat(255), Bytes::new()).await.unwrap();
+    assert_eq!(broker.depth(&longest).await.unwrap(), 0);
 }
 
 async fn closing_ends_everything(broker: &dyn Broker) {

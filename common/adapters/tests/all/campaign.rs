@@ -285,7 +285,7 @@ async fn a_play_off_of_others_is_followed_by_the_right_one() {
     }
     advance(&store, &broker, &outcomes[0].job, 0).await.unwrap();
     assert!(!store.progress(&session.name).await.unwrap().is_complete());
-    let mut compile = broker.consume("bluefin.compile.cc", 1).await.unwrap();
+    let mut compile = broker.consume("bluefin.compile.cc.host", 1).await.unwrap();
     let delivery = compile.next().await.unwrap();
     let find = wire::decode::<CompileJob>(&delivery.body).unwrap().job;
     delivery.ack().await.unwrap();
@@ -297,7 +297,7 @@ async fn a_play_off_of_others_is_followed_by_the_right_one() {
     let stored = store.put_outcome(&outcomes[outcomes.len() - 1]).await.unwrap();
     advance(&store, &broker, &find, stored.open).await.unwrap();
     assert!(store.progress(&session.name).await.unwrap().is_complete());
-    assert_eq!(broker.depth("bluefin.compile.cc").await.unwrap(), 0);
+    assert_eq!(broker.depth("bluefin.compile.cc.host").await.unwrap(), 0);
     assert_eq!(decided(&outcomes).0, "A:2");
 }
 
@@ -333,17 +333,17 @@ async fn a_play_off_goes_to_the_device_as_its_candidates_ran_before() {
                 store.put_artifact(ran.candidate.to_string().as_bytes()).await.unwrap();
             }
         }
-        broker.declare("bluefin.compile.cc").await.unwrap();
+        broker.declare("bluefin.compile.cc.host").await.unwrap();
         if whole {
             advance(&store, &broker, &outcomes[0].job, 0).await.unwrap();
         } else {
             let find = follow_ups(&session, &outcomes).remove(0);
             publish_whole(&store, &broker, &find, &outcomes, 1).await.unwrap();
             assert_eq!(broker.depth("bluefin.eval.host").await.unwrap(), 0, "it would only come back");
-            assert_eq!(broker.depth("bluefin.compile.cc").await.unwrap(), 1);
+            assert_eq!(broker.depth("bluefin.compile.cc.host").await.unwrap(), 1);
             continue;
         }
-        assert_eq!(broker.depth("bluefin.compile.cc").await.unwrap(), 0);
+        assert_eq!(broker.depth("bluefin.compile.cc.host").await.unwrap(), 0);
         let mut eval = broker.consume("bluefin.eval.host", 1).await.unwrap();
         let delivery = eval.next().await.unwrap();
         let find = wire::decode::<EvalJob>(&delivery.body).unwrap();
@@ -363,10 +363,10 @@ async fn a_finished_round_asks_for_the_next_until_there_is_a_find_job() {
     let search = Some(SearchPlan { strategy: "reverse".to_string(), candidates: 8 });
     let session = Session { search, ..session(&Stage::ALL) };
     store.create_session(&session).await.unwrap();
-    broker.declare("bluefin.compile.cc").await.unwrap();
+    broker.declare("bluefin.compile.cc.host").await.unwrap();
     let outcomes = tuned(&[("A", 1, 1.0), ("A", 2, 1.05)]);
     store.put_outcome(&outcomes[0]).await.unwrap();
-    let mut compile = broker.consume("bluefin.compile.cc", 1).await.unwrap();
+    let mut compile = broker.consume("bluefin.compile.cc.host", 1).await.unwrap();
     // Whoever meets it again asks again, and it is the same that is asked.
     for _ in 0..2 {
         advance(&store, &broker, &outcomes[0].job, 0).await.unwrap();
@@ -381,7 +381,7 @@ async fn a_finished_round_asks_for_the_next_until_there_is_a_find_job() {
         outcome(Stage::Find, vec![timed(candidate("A", 1), 1.0, 0.0, 0), timed(candidate("A", 2), 1.1, 0.0, 0)]);
     store.put_outcome(&finals).await.unwrap();
     advance(&store, &broker, &finals.job, 0).await.unwrap();
-    assert_eq!(broker.depth("bluefin.compile.cc").await.unwrap(), 0);
+    assert_eq!(broker.depth("bluefin.compile.cc.host").await.unwrap(), 0);
     assert!(store.progress(&session.name).await.unwrap().is_complete());
 }
 

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod broker_contract;
+mod broker_faults;
 mod broker_outages;
 mod campaign;
+mod delivery;
 mod store_contract;

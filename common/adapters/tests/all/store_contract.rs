@@ -4,6 +4,9 @@ mod contract;
 mod fixture;
 mod model;
 mod redis;
+mod refusals;
+mod replicas;
+mod sentinel;
 mod speed;
 mod sqlite;
 
@@ -64,6 +67,7 @@ macro_rules! suite {
             an_outcome_without_a_plan_counts,
             outcomes_are_in_order,
             groups_settle,
+            a_last_outcome_settles_its_group,
             the_best_only_improves,
             sessions_do_not_mix,
         ]);)*

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::fin::answer::{Answer, parse};
 use crate::fin::request::{Request, Step};
-use crate::fin::trouble::{Trouble, with_tail};
+use crate::fin::trouble::{Trouble, blames_machine, with_tail};
 use crate::fin::{Inexpressible, compiled};
 use crate::place::Place;
 use crate::process::{Run, Watch};
@@ -60,7 +60,7 @@ impl Fin {
         let mut tries = 1;
         loop {
             match self.call_once(requests, place, watch).await {
-                Err(Trouble::Machine(reason)) if tries < TRIES => {
+                Err(Trouble::Machine(reason) | Trouble::Killed(reason)) if tries < TRIES => {
                     tracing::warn!(tries, reason, "fin is called again");
                     tokio::time::sleep(PAUSE * tries).await;
                     tries += 1;
@@ -101,6 +101,9 @@ impl Fin {
         let read = tokio::task::spawn_blocking(move || read(&output, jobs, limit)).await;
         let read = read.map_err(|error| Trouble::Machine(error.to_string()))?;
         let answers = read.map_err(|failure| {
+            if blames_machine(&failure.detail) || blames_machine(&ran.tail) {
+                return Trouble::Machine(with_tail(failure.detail, &ran.tail));
+            }
             let detail = with_tail(failure.detail, &ran.tail);
             Trouble::Failed(Failure::new(failure.kind, detail))
         })?;

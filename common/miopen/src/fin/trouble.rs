@@ -1,15 +1,39 @@
 //! What a call of fin that gave no usable answer means.
 
+use rustix::process::Signal;
+
 use crate::process::{Ended, Ran, Watch, describe};
 use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::process_group::ended_from_outside;
+
+/// What a disk says that is full, read-only or broken, in lower case, and a process that may open no more files.
+const OF_THE_MACHINE: [&str; 7] = [
+    "disk i/o error",
+    "no space left on device",
+    "disk quota exceeded",
+    "read-only file system",
+    "database is locked",
+    "database or disk is full",
+    "too many open files",
+];
+
+/// Whether `text` tells of this machine's trouble rather than of what was asked for.
+#[must_use]
+pub fn blames_machine(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    OF_THE_MACHINE.iter().any(|word| text.contains(word))
+}
 
 /// Why a call gave no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trouble {
     /// What was asked for is to blame, as far as anybody can tell.
     Failed(Failure),
-    /// This machine is to blame, and the same may go well later: a disk that is full or locked.
+    /// This machine is to blame, and the same may go well later: a disk that is full or locked, a service manager that stops
+    /// it.
     Machine(String),
+    /// Killed, and neither by bluefin nor for want of memory: by whom is not known, and may have been what was asked for.
+    Killed(String),
     /// This build of fin can not do what was asked of it: it compiles, or it evaluates, and not both.
     WrongBackend(String),
     /// This build does not know the target.
@@ -24,7 +48,7 @@ impl Trouble {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::Failed(failure) => failure,
-            Self::Machine(detail) => Failure::new(FailureKind::ToolCrash, detail),
+            Self::Machine(detail) | Self::Killed(detail) => Failure::new(FailureKind::ToolCrash, detail),
             Self::WrongBackend(detail) => Failure::new(FailureKind::WrongBackend, detail),
             Self::WrongTarget(detail) => Failure::new(FailureKind::WrongTarget, detail),
             Self::NoDevice(detail) => Failure::new(FailureKind::DeviceLost, detail),
@@ -63,9 +87,14 @@ impl Trouble {
         if status.success() {
             return None;
         }
+        match ended_from_outside(status) {
+            Some(Signal::KILL) => return Some(Self::Killed(with_tail(describe(status), &ran.tail))),
+            Some(_) => return Some(Self::Machine(format!("{}, which somebody else sent", describe(status)))),
+            None => {}
+        }
         let said = ran.tail.to_ascii_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-        if has(&["disk i/o error", "no space left on device", "database is locked"]) {
+        if blames_machine(&said) {
             return Some(Self::Machine(printed()));
         }
         if has(&["invalid arch name"]) {
@@ -127,6 +156,16 @@ mod tests {
         assert_eq!(kind(end(Ended::Silent, "").unwrap()), FailureKind::Hang);
         assert_eq!(kind(end(Ended::TooLarge, "").unwrap()), FailureKind::MalformedOutput);
         assert!(matches!(end(Ended::Killed("2 bytes".to_string()), ""), Some(Trouble::Machine(_))));
+        // SIGHUP, SIGINT, SIGQUIT and SIGTERM. Who is told to stop may still say something.
+        for signal in [1, 2, 3, 15] {
+            let stopped = end(Ended::Exited(ExitStatus::from_raw(signal)), "out of memory");
+            assert!(matches!(stopped, Some(Trouble::Machine(_))), "{stopped:?}");
+        }
+        assert!(matches!(end(Ended::Exited(ExitStatus::from_raw(9)), ""), Some(Trouble::Killed(_))));
+        assert_eq!(kind(end(Ended::Exited(ExitStatus::from_raw(11)), "").unwrap()), FailureKind::ToolCrash);
+        for said in ["write: Disk quota exceeded", "mkdir: Read-only file system", "open: Too many open files"] {
+            assert!(matches!(abort(said), Trouble::Machine(_)), "{said}");
+        }
         assert_eq!(kind(abort("terminate called after throwing")), FailureKind::ToolCrash);
         assert_eq!(kind(abort(&"x".repeat(100_000))), FailureKind::ToolCrash);
         assert_eq!(kind(abort("hipMalloc: out of memory")), FailureKind::OutOfMemory);

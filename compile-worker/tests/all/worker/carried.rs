@@ -57,7 +57,7 @@ struct Elsewhere {
 impl Elsewhere {
     async fn new() -> Self {
         let broker = EmbeddedBroker::new();
-        broker.declare(&compile_queue("noop")).await.unwrap();
+        broker.declare(&compile_queue("noop", &Target::Host)).await.unwrap();
         broker.declare(&evals()).await.unwrap();
         Self { broker, undone: Undone::default() }
     }
@@ -212,5 +212,5 @@ async fn what_has_to_be_compiled_again_is_not_done_here() {
     let (served, ()) = tokio::join!(carried.serve("noop", &stop), refused);
     served.unwrap();
     assert_eq!(there.undone.groups(), 1);
-    assert_eq!(there.broker.depth(&compile_queue("noop")).await.unwrap(), 0);
+    assert_eq!(there.broker.depth(&compile_queue("noop", &Target::Host)).await.unwrap(), 0);
 }

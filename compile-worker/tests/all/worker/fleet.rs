@@ -14,9 +14,10 @@ use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, Stage};
+use bluefin_common::shelf;
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
-use bluefin_common::task::Task;
+use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Config, Error, Metrics, Toolchain, run};
@@ -28,6 +29,7 @@ use tokio_util::task::TaskTracker;
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+#[derive(Clone)]
 pub struct Fleet {
     pub broker: Arc<EmbeddedBroker>,
     pub store: Arc<SqliteStore>,
@@ -66,6 +68,14 @@ pub fn settled(registry: &prometheus::Registry, result: &str) -> f64 {
     found.map(|metric| metric.get_counter().get_value()).sum()
 }
 
+/// The value of a gauge that has `label` among its labels.
+pub fn metric(registry: &prometheus::Registry, name: &str, label: &str) -> f64 {
+    let families = registry.gather();
+    let family = families.iter().find(|family| family.name() == name).unwrap();
+    let found = family.get_metric().iter().find(|metric| metric.get_label().iter().any(|pair| pair.value() == label));
+    found.unwrap_or_else(|| panic!("{name} of {label}")).get_gauge().get_value()
+}
+
 pub async fn fleet(change: impl FnOnce(&mut Bundle)) -> Fleet {
     fleet_on(EmbeddedBroker::new(), change).await
 }
@@ -82,7 +92,9 @@ pub async fn fleet_of(broker: EmbeddedBroker, session: Session, change: impl FnO
     store.create_session(&session).await.unwrap();
     store.put_blob(&bundle.encode().unwrap()).await.unwrap();
     let broker = Arc::new(broker);
-    for queue in [compile_queue("cc"), compile_queue("noop"), evals(), DEAD_QUEUE.to_string()] {
+    for queue in
+        [compile_queue("cc", &Target::Host), compile_queue("noop", &Target::Host), evals(), DEAD_QUEUE.to_string()]
+    {
         broker.declare(&queue).await.unwrap();
     }
     let spec = KernelSpec::load(&bundle).unwrap();
@@ -93,6 +105,22 @@ pub async fn fleet_of(broker: EmbeddedBroker, session: Session, change: impl FnO
 /// Compiles nothing.
 pub fn noop(bundle: &mut Bundle) {
     bundle.toml = bundle.toml.replacen("\"cc\"", "\"noop\"", 1);
+}
+
+/// The same with two sessions, each for a device class of its own.
+pub async fn two_classes() -> [Fleet; 2] {
+    let [one, other] = ["gfx90a-104", "gfx942-304"].map(|target| target.parse::<Target>().unwrap());
+    let session = Session::of_kernels("one".parse().unwrap(), one, "", &[Stage::Perf], 1);
+    let gpus = |bundle: &mut Bundle| {
+        noop(bundle);
+        bundle.toml = bundle.toml.replacen("targets = [\"host\"]", "targets = [\"gfx90a\", \"gfx942\"]", 1);
+        bundle.toml =
+            bundle.toml.replace("[[solver.launch]]", "[[solver.launch]]\n  grid = [\"height\"]\n  block = [64]");
+    };
+    let fleet = fleet_of(EmbeddedBroker::new(), session, gpus).await;
+    let session = Session { name: "other".parse().unwrap(), target: other, ..fleet.session.clone() };
+    let other = Fleet { session, ..fleet.clone() };
+    [fleet, other]
 }
 
 /// The queue of the evaluations of all jobs here.
@@ -122,15 +150,25 @@ impl Fleet {
         Worker { registry, metrics, stop, task }
     }
 
+    /// Where the jobs of its session are evaluated.
+    pub fn evals(&self) -> String {
+        eval_queue(&self.session.target, Method::KERNELS)
+    }
+
+    /// Where they are compiled.
+    pub fn compiles(&self) -> String {
+        compile_queue(&self.spec.toolchain, &self.session.target)
+    }
+
     /// A job of the tiled solver; `height` tells jobs apart.
     pub fn job(&self, height: i64, candidates: usize) -> Job {
         let problem = self.spec.problem(&[("height".to_string(), height)].into()).unwrap();
-        let scope = self.spec.scope(&problem, &Target::Host).unwrap().unwrap();
+        let scope = self.spec.scope(&problem, &self.session.target).unwrap().unwrap();
         let solver = self.spec.solver("StencilTiled").unwrap();
         Job {
             session: self.session.name.clone(),
             stage: Stage::Perf,
-            target: Target::Host,
+            target: self.session.target.clone(),
             problem,
             method: Method::KERNELS,
             spec: self.bundle.digest().unwrap(),
@@ -146,6 +184,9 @@ impl Fleet {
 
     /// What the candidates of a compiled job are checked by.
     pub async fn task(&self, eval: &EvalJob) -> Task {
+        if let TaskRef::Inline(task) = &eval.task {
+            return Task::clone(task);
+        }
         let blob = self.store.blob(eval.task.digest().unwrap()).await.unwrap();
         wire::decode(&blob.expect("it is stored before the job is passed on")).unwrap()
     }
@@ -164,6 +205,17 @@ impl Fleet {
             assert!(started.elapsed() < PATIENCE, "no outcome");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// The compile job at the head of `queue` comes again, after as many workers that began it are gone.
+    pub async fn deliver_again(&self, queue: &str, begun: u32) {
+        let mut consumer = self.consume(queue).await;
+        let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+        let CompileJob { job, .. } = wire::decode(&delivery.body).unwrap();
+        let record = (job.id().to_string(), begun.to_string().into_bytes());
+        self.store.put_records(&shelf::begun(&job.session), &[record]).await.unwrap();
+        drop(delivery);
+        consumer.stop().await;
     }
 }
 

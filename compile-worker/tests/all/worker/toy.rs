@@ -79,7 +79,7 @@ impl Toolchain for Toy {
 #[tokio::test]
 async fn a_toolchain_of_ones_own_is_served_and_its_kernels_are_cached_whole() {
     let fleet = fleet(noop).await;
-    fleet.broker.declare(&compile_queue("toy")).await.unwrap();
+    fleet.broker.declare(&compile_queue("toy", &Target::Host)).await.unwrap();
     let mut evals = fleet.consume(&evals()).await;
     let mut job = fleet.job(64, 12);
     job.toolchain = "toy".to_string();

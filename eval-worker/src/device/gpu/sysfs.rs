@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bluefin_common::kfd;
 
 /// The version of AMD's kernel module; the one that is part of the kernel has none.
-pub(super) fn driver_version() -> Option<String> {
+pub fn driver_version() -> Option<String> {
     fs::read_to_string("/sys/module/amdgpu/version").ok().map(|version| format!("amdgpu {}", version.trim()))
 }
 

@@ -1,6 +1,7 @@
 //! A store that is away at first.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -14,19 +15,22 @@ use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
 use bytes::Bytes;
 
-/// Fails the first call of every method, as a store does that restarts at the worst moments.
+/// Fails the first call of every method, as a store does that restarts at the worst moments, or all calls while it is away.
 pub struct Blinking {
     store: Arc<SqliteStore>,
     called: Mutex<HashSet<&'static str>>,
+    blinks: bool,
+    away: Arc<AtomicBool>,
 }
 
 impl Blinking {
-    pub fn new(store: Arc<SqliteStore>) -> Self {
-        Self { store, called: Mutex::default() }
+    pub fn new(store: Arc<SqliteStore>, blinks: bool, away: Arc<AtomicBool>) -> Self {
+        Self { store, called: Mutex::default(), blinks, away }
     }
 
     fn blink(&self, method: &'static str) -> Result<(), StoreError> {
-        if self.called.lock().unwrap().insert(method) {
+        let first = self.called.lock().unwrap().insert(method);
+        if self.away.load(Ordering::Relaxed) || self.blinks && first {
             return Err(StoreError::Unavailable { store: "test".to_string(), reason: "blinks".to_string() });
         }
         Ok(())

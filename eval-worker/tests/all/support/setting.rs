@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::blinking::Blinking;
@@ -19,6 +20,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Session;
 use bluefin_common::session::Stage;
+use bluefin_common::shelf;
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
@@ -36,6 +38,8 @@ pub struct Setting {
     pub store: Arc<SqliteStore>,
     /// Whether the worker's store fails the first call of each method.
     pub blinks: bool,
+    /// Whether the worker's store is away now.
+    pub away: Arc<AtomicBool>,
     pub registry: Registry,
     pub shutdown: CancellationToken,
     pub tasks: TaskTracker,
@@ -53,6 +57,7 @@ impl Setting {
             broker,
             store,
             blinks: false,
+            away: Arc::default(),
             registry: Registry::new(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -64,12 +69,13 @@ impl Setting {
     pub fn work(&mut self, change: impl FnOnce(&mut Config)) -> JoinHandle<Result<(), Error>> {
         let mut config = Config::new("test", Arc::new(DeviceChild::host(child())));
         config.limits = limits();
+        config.look_again = Duration::from_millis(20);
         change(&mut config);
         let (registry, metrics) = metrics();
         self.registry = registry;
         let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
         let store = Arc::clone(&self.store);
-        let store: Arc<dyn Store> = if self.blinks { Arc::new(Blinking::new(store)) } else { store };
+        let store: Arc<dyn Store> = Arc::new(Blinking::new(store, self.blinks, Arc::clone(&self.away)));
         self.tasks.spawn(run(config, broker, store, metrics, self.shutdown.clone()))
     }
 
@@ -128,6 +134,23 @@ impl Setting {
         .await;
         let outcomes = self.store.outcomes(&job.session, &[job.group()]).await.unwrap();
         outcomes.into_iter().find(|outcome| outcome.job_id() == job.id()).unwrap()
+    }
+
+    /// How many workers began the job and were not heard of again, as far as the store knows.
+    pub async fn begun(&self, job: &Job) -> Option<String> {
+        let found = self.store.records_of(&shelf::begun(&job.session), &[job.id().to_string()]).await.unwrap();
+        found.into_iter().flatten().next().map(|count| String::from_utf8(count).unwrap())
+    }
+
+    pub async fn set_begun(&self, job: &Job, count: u32) {
+        let record = (job.id().to_string(), count.to_string().into_bytes());
+        self.store.put_records(&shelf::begun(&job.session), &[record]).await.unwrap();
+    }
+
+    /// Takes the job from its queue and is gone.
+    pub async fn die_with(&self, job: &Job) {
+        let mut consumer = self.broker.consume(&job.eval_queue(), 1).await.unwrap();
+        drop(consumer.next().await.unwrap());
     }
 
     pub async fn until<T>(&self, what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {

@@ -1,6 +1,7 @@
 //! Both workers with MIOpen's tools: from enqueued jobs to outcomes.
 
 mod campaign;
+mod machine;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -265,7 +266,7 @@ async fn miopendriver_finds_tunes_and_is_harvested() {
             assert_eq!(known.tunable, !found[known.name.as_str()].is_empty(), "{known:?}");
         }
         assert_eq!(decide(&setting.session, &outcomes).unwrap().solvers.len(), found.len());
-        assert_eq!(setting.broker.depth(&compile_queue("miopendriver")).await.unwrap(), 0);
+        assert_eq!(setting.broker.depth(&compile_queue("miopendriver", &setting.session.target)).await.unwrap(), 0);
         setting.stop().await;
     }
 }

@@ -180,11 +180,11 @@ pub async fn jobs_move_from_planned_to_done(backend: &impl Backend) {
     let states = [JobState::Enqueued, JobState::Planned, JobState::Enqueued];
     assert_eq!(store.plan(&s, &plan).await.unwrap(), states);
     assert!(!store.has_outcome(&s, plan[0].group, plan[0].id).await.unwrap());
-    assert_eq!(store.put_outcome(&outcome(&jobs[0])).await.unwrap(), Stored { first: true, open: 1 });
+    assert_eq!(store.put_outcome(&outcome(&jobs[0])).await.unwrap(), Stored { first: true, open: 1, settled: false });
     assert!(store.has_outcome(&s, plan[0].group, plan[0].id).await.unwrap());
     // What comes late changes nothing.
     store.enqueued(&s, &[plan[0].id]).await.unwrap();
-    assert_eq!(store.put_outcome(&outcome(&jobs[0])).await.unwrap(), Stored { first: false, open: 1 });
+    assert_eq!(store.put_outcome(&outcome(&jobs[0])).await.unwrap(), Stored { first: false, open: 1, settled: false });
     let states = [JobState::Done, JobState::Planned, JobState::Enqueued];
     assert_eq!(store.plan(&s, &plan).await.unwrap(), states);
 
@@ -255,7 +255,7 @@ pub async fn concurrent_outcomes_of_one_job_count_once(backend: &impl Backend) {
 pub async fn an_outcome_without_a_plan_counts(backend: &impl Backend) {
     let (store, s) = (backend.store(), name("s"));
     let job = job(&s, 1, 1);
-    assert_eq!(store.put_outcome(&outcome(&job)).await.unwrap(), Stored { first: true, open: 0 });
+    assert_eq!(store.put_outcome(&outcome(&job)).await.unwrap(), Stored { first: true, open: 0, settled: false });
     assert_eq!(store.plan(&s, &[Planned::of(&job)]).await.unwrap(), [JobState::Done]);
     let progress = store.progress(&s).await.unwrap();
     assert_eq!((progress.planned["perf"], progress.done["perf"]), (1, 1));
@@ -306,6 +306,20 @@ pub async fn groups_settle(backend: &impl Backend) {
     assert!(!store.progress(&s).await.unwrap().is_complete());
     store.settle_group(&s, Digest::of(b"no such group")).await.unwrap();
     assert_eq!(store.groups(&s).await.unwrap().len(), 1);
+}
+
+pub async fn a_last_outcome_settles_its_group(backend: &impl Backend) {
+    let (store, s) = (backend.store(), name("s"));
+    let jobs = [job(&s, 1, 1), job(&s, 1, 2)];
+    store.plan(&s, &planned(&jobs)).await.unwrap();
+    let unsettled = async || store.progress(&s).await.unwrap().unsettled_groups;
+    let first = store.put_last_outcome(&outcome(&jobs[0])).await.unwrap();
+    assert_eq!((first, unsettled().await), (Stored { first: true, open: 1, settled: false }, 1));
+    let last = store.put_last_outcome(&outcome(&jobs[1])).await.unwrap();
+    assert_eq!((last, unsettled().await), (Stored { first: true, open: 0, settled: true }, 0));
+    // Repeated, as after a connection that broke before the reply.
+    let again = store.put_last_outcome(&outcome(&jobs[1])).await.unwrap();
+    assert_eq!((again, unsettled().await), (Stored { first: false, open: 0, settled: true }, 0));
 }
 
 pub async fn the_best_only_improves(backend: &impl Backend) {

@@ -18,6 +18,7 @@ use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Probl
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
+use bluefin_common::waiting::Waiting;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::toolchain::Fin;
 use bluefin_eval_worker as eval_worker;
@@ -45,7 +46,7 @@ pub fn problem(n: u32, direction: Direction) -> Problem {
 
 /// How full the disk of whoever runs the tests is, is not what they are about.
 fn any_disk() -> Disk {
-    Disk::new("/", 1.0)
+    Disk::new(std::env::temp_dir(), 1.0)
 }
 
 /// How the stand-in at `program` is tried, where nobody describes the GPUs.
@@ -58,6 +59,10 @@ pub struct Setting {
     pub broker: Arc<EmbeddedBroker>,
     pub store: Arc<SqliteStore>,
     pub session: Session,
+    /// What the eval workers wait for.
+    pub waiting: Waiting,
+    /// How often they try a GPU again that does not work; without it, they end.
+    pub reprobe: Option<Duration>,
     running: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -74,6 +79,8 @@ impl Setting {
             broker: Arc::new(EmbeddedBroker::new()),
             store,
             session,
+            waiting: Waiting::default(),
+            reprobe: None,
             running: JoinSet::new(),
             stop: CancellationToken::new(),
         }
@@ -122,7 +129,10 @@ impl Setting {
 
     /// Starts a worker; what it ends with is not looked at.
     pub fn eval_worker_on(&mut self, device: MiopenDevice) {
-        let config = eval_worker::Config::new("eval", Arc::new(device));
+        let mut config = eval_worker::Config::new("eval", Arc::new(device));
+        config.look_again = Duration::from_millis(50);
+        config.reprobe = self.reprobe;
+        config.waiting = self.waiting.clone();
         let registry = Registry::new();
         let pipeline = PipelineMetrics::register(&registry).unwrap();
         let metrics = eval_worker::Metrics::register(&registry, pipeline).unwrap();

@@ -1,0 +1,198 @@
+//! The life of a delivery: what an outage costs, who killed whom, and how much a worker holds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::broker::{Broker, Delivery};
+use bluefin_common::delivery::{
+    Begun, GivenUp, Intake, Leave, Leaving, MAX_BEGUN, Patience, Verdict, begin_again, spare,
+};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
+use bluefin_common::problem::{KernelProblem, Problem};
+use bluefin_common::session::Stage;
+use bluefin_common::store::StoreError;
+use bluefin_common::target::Target;
+use bluefin_common::waiting::{On, Waiting};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+const QUEUE: &str = "bluefin.eval.host";
+
+fn patience(limit: Duration) -> Patience {
+    Patience { limit, expired: CancellationToken::new(), waiting: Waiting::default() }
+}
+
+fn away(refuses: bool) -> StoreError {
+    let (store, reason) = ("redis".to_string(), "NOAUTH".to_string());
+    if refuses { StoreError::Refused { store, reason } } else { StoreError::Unavailable { store, reason } }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_an_hour_is_waited_for_and_said() {
+    for refuses in [false, true] {
+        let patience = patience(Duration::from_secs(2 * 3600));
+        let started = Instant::now();
+        let waiting = patience.waiting.clone();
+        let calls = AtomicUsize::new(0);
+        let call = || async {
+            calls.fetch_add(1, Ordering::Relaxed);
+            if started.elapsed() > Duration::from_secs(3) {
+                assert!(waiting.reason().unwrap().starts_with("waiting for the store: put outcome: "), "{waiting:?}");
+            }
+            if started.elapsed() < Duration::from_secs(3600) { Err(away(refuses)) } else { Ok(7) }
+        };
+        assert_eq!(patience.with("put outcome", call).await.unwrap(), 7);
+        assert!(waiting.is_over());
+        let calls = calls.into_inner();
+        assert!((720..1000).contains(&calls), "{calls} calls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lasts_longer_than_patience_is_handed_back_at_no_cost() {
+    let patience = patience(Duration::from_secs(60));
+    let given_up = patience.with("put outcome", || async { Err::<(), _>(away(true)) }).await.unwrap_err();
+    assert!(matches!(&given_up, GivenUp::TooLong(reason) if reason.contains("NOAUTH")), "{given_up:?}");
+    assert!(matches!(Verdict::from(given_up), Verdict::HandBack(_)));
+    // Damage in the store does not pass, and is no reason to lose a job either.
+    let damaged = StoreError::Tampered { what: "blob", digest: Digest::of(b"") };
+    let damaged = std::sync::Mutex::new(Some(damaged));
+    let call = || async { Err::<(), _>(damaged.lock().unwrap().take().unwrap()) };
+    let given_up = patience.with("read", call).await.unwrap_err();
+    assert!(matches!(given_up, GivenUp::Failed(_)), "{given_up:?}");
+    assert!(matches!(Verdict::from(given_up), Verdict::HandBack(_)));
+}
+
+fn job() -> Job {
+    Job {
+        session: "s".parse().unwrap(),
+        stage: Stage::Perf,
+        target: Target::Host,
+        problem: Problem::Kernel(KernelProblem::new("k".to_string(), Default::default()).unwrap()),
+        method: Method::KERNELS,
+        spec: Digest::of(b""),
+        toolchain: "cc".to_string(),
+        candidates: Vec::new(),
+    }
+}
+
+async fn fill(broker: &dyn Broker, count: usize) {
+    broker.declare(QUEUE).await.unwrap();
+    for id in 0..count {
+        broker.publish(QUEUE, &id.to_string(), Default::default()).await.unwrap();
+    }
+}
+
+async fn next(intake: &mut Intake) -> Delivery {
+    timeout(Duration::from_secs(5), intake.next()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn only_a_worker_that_worked_on_a_job_was_killed_by_it() {
+    let (broker, store): (Arc<dyn Broker>, _) = (Arc::new(EmbeddedBroker::new()), SqliteStore::in_memory().unwrap());
+    fill(&*broker, 1).await;
+    let job = job();
+    let mut intake = Intake::open(&broker, QUEUE, 8).await.unwrap();
+    // Dropped before anybody began: as often as you like.
+    for _ in 0..MAX_BEGUN - 1 {
+        drop(next(&mut intake).await);
+    }
+    let mut begun = 0;
+    let too_often = loop {
+        let delivery = next(&mut intake).await;
+        match begin_again(&store, &delivery, &job).await.unwrap() {
+            // Its worker is gone now.
+            Begun::Now => begun += 1,
+            Begun::TooOften(times) => break times,
+            // A fresh copy takes the place of a worn message, which the broker would drop before long.
+            Begun::Worn => delivery.hand_back(Duration::ZERO).await.unwrap(),
+        }
+    };
+    assert_eq!(too_often, MAX_BEGUN);
+    // The first time that a copy comes it is not counted: nobody was gone before.
+    assert!((MAX_BEGUN..MAX_BEGUN + 3).contains(&begun), "{begun}");
+    // Whoever lives to say so clears it.
+    let delivery = next(&mut intake).await;
+    assert!(delivery.redeliveries > 0);
+    spare(&store, &delivery, &job).await.unwrap();
+    assert_eq!(begin_again(&store, &delivery, &job).await.unwrap(), Begun::Now);
+    delivery.ack().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_holds_one_job_until_it_has_done_one() {
+    let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
+    fill(&*broker, 20).await;
+    let mut intake = Intake::open(&broker, QUEUE, 8).await.unwrap();
+    let first = next(&mut intake).await;
+    assert_eq!((intake.room(), broker.depth(QUEUE).await.unwrap()), (1, 19));
+    assert!(timeout(Duration::from_millis(50), intake.next()).await.is_err(), "it has one in hand");
+    first.ack().await.unwrap();
+    intake.proven().await.unwrap();
+    assert_eq!(intake.room(), 8);
+    let mut taken = Vec::new();
+    for _ in 0..8 {
+        taken.push(next(&mut intake).await);
+    }
+    // While it is paused it holds what it works on alone, and others get the rest.
+    intake.pause().await;
+    assert!(intake.is_paused());
+    assert!(timeout(Duration::from_millis(50), intake.next()).await.is_err());
+    let mut other = broker.consume(QUEUE, 100).await.unwrap();
+    let mut got = BTreeSet::new();
+    for _ in 0..11 {
+        let delivery = timeout(Duration::from_secs(5), other.next()).await.unwrap().unwrap();
+        assert_eq!(delivery.redeliveries, 0);
+        got.insert(delivery.message_id.clone());
+        delivery.ack().await.unwrap();
+    }
+    assert_eq!(got.len(), 11);
+    other.stop().await;
+    for delivery in taken {
+        delivery.hand_back(Duration::ZERO).await.unwrap();
+    }
+    intake.resume().await.unwrap();
+    assert_eq!(next(&mut intake).await.redeliveries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_leaves_when_it_is_idle_or_has_done_enough() {
+    let idle = Leaving::new(Leave { when_idle: Some(Duration::from_secs(600)), after_jobs: None });
+    let job = idle.took();
+    assert!(timeout(Duration::from_secs(3600), idle.time()).await.is_err(), "it works");
+    let ended = Instant::now();
+    drop(job);
+    idle.time().await;
+    let waited = ended.elapsed();
+    assert!(waited >= Duration::from_secs(600) && waited < Duration::from_secs(601), "{waited:?}");
+
+    let enough = Leaving::new(Leave { when_idle: None, after_jobs: Some(2) });
+    drop(enough.took());
+    assert!(!enough.has_enough() && timeout(Duration::from_secs(9), enough.time()).await.is_err());
+    drop(enough.took());
+    assert!(enough.has_enough());
+    enough.time().await;
+
+    let never = Leaving::new(Leave::default());
+    assert!(timeout(Duration::from_secs(10 * 24 * 3600), never.time()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_let_go_when_all_of_it_is_over() {
+    let waiting = Waiting::default();
+    let guards = [waiting.on(On::Broker, "away"), waiting.on(On::Machine, "disk full")];
+    let waiter = waiting.clone();
+    let over = tokio::task::spawn(async move { waiter.over().await });
+    for guard in guards {
+        sleep(Duration::from_secs(1)).await;
+        assert!(!over.is_finished());
+        drop(guard);
+    }
+    over.await.unwrap();
+}

@@ -1,0 +1,80 @@
+//! Jobs that may have killed their worker. A delivery comes again when its worker is gone, for whatever reason: a machine that was
+//! switched off is no fault of the jobs that it held. What counts is how often a job was begun that came again, and that count
+//! is kept in the Store while somebody works on it.
+
+use crate::broker::Delivery;
+use crate::job::Job;
+use crate::shelf;
+use crate::store::{Store, StoreError};
+
+/// So many workers may be gone while they worked on a job before it is given up. Generous: a job is isolated in a child, and a
+/// machine that fails is not its fault.
+pub const MAX_BEGUN: u32 = 20;
+
+/// Deliveries of a message after which it is replaced by a copy: the broker drops one that was delivered fifty times.
+const WORN: u32 = 25;
+
+/// What is to become of a delivery that came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Work on it.
+    Now,
+    /// It was begun so often, and none of those workers lived to settle it.
+    TooOften(u32),
+    /// Hand it back: its message is worn.
+    Worn,
+}
+
+/// Counts that `job` is begun, if that delivery of it came before. [`spare`] is to follow when the work has ended somehow.
+///
+/// # Errors
+/// If the store fails.
+pub async fn begin_again(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<Begun, StoreError> {
+    if delivery.redeliveries == 0 {
+        return Ok(Begun::Now);
+    }
+    let known = known(store, job).await?;
+    if known >= MAX_BEGUN {
+        return Ok(Begun::TooOften(known));
+    }
+    if delivery.redeliveries >= WORN {
+        return Ok(Begun::Worn);
+    }
+    count(store, job, known + 1).await?;
+    Ok(Begun::Now)
+}
+
+/// Its worker lives, but something killed what worked on `job`, and nobody knows who: it counts as begun. Takes the place of
+/// [`spare`]; returns how often it was begun by now.
+///
+/// # Errors
+/// If the store fails.
+pub async fn suspect(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<u32, StoreError> {
+    let known = known(store, job).await?;
+    if delivery.redeliveries > 0 {
+        return Ok(known);
+    }
+    count(store, job, known + 1).await?;
+    Ok(known + 1)
+}
+
+/// Its worker lives: whatever came of `job`, it did not kill it.
+///
+/// # Errors
+/// If the store fails.
+pub async fn spare(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<(), StoreError> {
+    if delivery.redeliveries == 0 {
+        return Ok(());
+    }
+    store.remove_records(&shelf::begun(&job.session), &[job.id().to_string()]).await
+}
+
+/// How often it was begun.
+async fn known(store: &dyn Store, job: &Job) -> Result<u32, StoreError> {
+    let found = store.records_of(&shelf::begun(&job.session), &[job.id().to_string()]).await?;
+    Ok(found.into_iter().flatten().next().and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(0))
+}
+
+async fn count(store: &dyn Store, job: &Job, count: u32) -> Result<(), StoreError> {
+    store.put_records(&shelf::begun(&job.session), &[(job.id().to_string(), count.to_string().into_bytes())]).await
+}

@@ -1,0 +1,262 @@
+//! `bluefin monitor`: what waits and how far sessions are, for Prometheus, also while there is no worker.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::delivery::Passing as _;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::shutdown;
+use bluefin_common::store::{Progress, Store};
+use bluefin_common::waiting::{On, Waiting};
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways};
+use bluefin_producer::plan::Planners;
+use bluefin_producer::request::reconcile;
+use humantime::parse_duration;
+use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
+
+use crate::admin::AdminArgs;
+use crate::ports::FleetArgs;
+use crate::status::queue_names;
+
+/// Sessions with series of their own: those with work left, and the newest.
+const SESSIONS: usize = 32;
+
+/// Serve what waits in the queues and how far sessions are as metrics, until stopped
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin monitor --admin-addr 0.0.0.0:9100\n\n\
+    One for a fleet. It needs no worker: a fleet can be scaled from nothing by what it says.")]
+pub struct MonitorArgs {
+    /// Between two looks
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    every: Duration,
+    /// Publish the jobs of a session again that has work left, nothing in its queues and no new outcome for this long: broker or
+    /// store have lost something; 0s: never
+    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse_duration)]
+    mend_after: Duration,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+impl MonitorArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.admin.admin_addr.is_none() {
+            return Err(crate::usage("--admin-addr HOST:PORT: not given; what would serve the metrics?"));
+        }
+        let shutdown = shutdown::on_signal()?;
+        let admin = self.admin.start().await?;
+        let gauges = Gauges::register(&admin.registry)?;
+        let broker = self.fleet.broker_once_there(&shutdown).await?;
+        let store = self.fleet.store_once_there(&shutdown).await?;
+        let waiting = Waiting::default();
+        let mut standstill = Standstill::default();
+        let (planners, metrics) = (Planners::shipped(), Metrics::register(&Registry::new())?);
+        let mut away = None;
+        let mut tick = tokio::time::interval(self.every);
+        while shutdown.run_until_cancelled(tick.tick()).await.is_some() {
+            let Some(looked) = shutdown.run_until_cancelled(gauges.look(&*broker, &*store)).await else { break };
+            match looked {
+                Ok(seen) => {
+                    away = None;
+                    for session in standstill.longer_than(self.mend_after, seen) {
+                        let ways =
+                            Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Unfinished };
+                        let mended = reconcile(&ways, &planners, &session);
+                        match shutdown.run_until_cancelled(mended).await {
+                            Some(Ok(plans)) => {
+                                let jobs: u64 = plans.iter().map(|plan| plan.enqueued).sum();
+                                tracing::warn!(session = %session.name, jobs, "stood still; open jobs are published again");
+                            }
+                            Some(Err(error)) => {
+                                tracing::error!(session = %session.name, %error, "stands still, and can not be mended")
+                            }
+                            None => break,
+                        }
+                    }
+                }
+                // The one before is over only when the next has begun, so that it goes on if it is the same.
+                Err((on, error)) => away = Some(waiting.on(on, error)),
+            }
+            gauges.set_waiting(&waiting);
+            match waiting.reason() {
+                None => admin.readiness.ready(),
+                Some(reason) => admin.readiness.not_ready(reason),
+            }
+        }
+        drop(away);
+        broker.close().await;
+        admin.stop().await;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What a look says of a session.
+struct Seen {
+    session: Session,
+    outcomes: u64,
+    /// It has work left, and none of it waits in a queue: it is all in somebody's hands, or lost.
+    stands_still: bool,
+}
+
+/// Since when sessions stand still, and with how many outcomes.
+#[derive(Default)]
+struct Standstill(HashMap<SessionName, Still>);
+
+#[derive(Clone, Copy)]
+struct Still {
+    outcomes: u64,
+    since: Instant,
+    /// How often it was mended since its last outcome: what does not help is tried less and less.
+    mended: u32,
+}
+
+impl Standstill {
+    /// The sessions that have stood still for longer than `limit`, each once in that time. None where it is zero.
+    fn longer_than(&mut self, limit: Duration, seen: Vec<Seen>) -> Vec<Session> {
+        let now = Instant::now();
+        let mut known = std::mem::take(&mut self.0);
+        let mut stuck = Vec::new();
+        for Seen { session, outcomes, stands_still } in seen {
+            if !stands_still {
+                continue;
+            }
+            let before = known.remove(&session.name).filter(|before| before.outcomes == outcomes);
+            let mut still = before.unwrap_or(Still { outcomes, since: now, mended: 0 });
+            let limit = limit.saturating_mul(2_u32.saturating_pow(still.mended));
+            if !limit.is_zero() && now.duration_since(still.since) >= limit {
+                still = Still { since: now, mended: still.mended + 1, ..still };
+                stuck.push(session.clone());
+            }
+            self.0.insert(session.name, still);
+        }
+        stuck
+    }
+}
+
+struct Gauges {
+    queue_depth: IntGaugeVec,
+    open_jobs: IntGaugeVec,
+    outcomes: IntGaugeVec,
+    unsettled_groups: IntGaugeVec,
+    cache_fullness: Gauge,
+    waiting: GaugeVec,
+}
+
+impl Gauges {
+    fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            let gauges = IntGaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(gauges.clone()))?;
+            prometheus::Result::Ok(gauges)
+        };
+        let of_stage = ["session", "stage"];
+        let gauges = Self {
+            queue_depth: gauges("bluefin_queue_depth", "Messages that wait in a queue.", &["queue"])?,
+            open_jobs: gauges("bluefin_session_open_jobs", "Planned jobs without an outcome.", &of_stage)?,
+            outcomes: gauges("bluefin_session_outcomes", "Jobs with an outcome.", &of_stage)?,
+            unsettled_groups: gauges("bluefin_session_unsettled_groups", "Groups with work left.", &["session"])?,
+            cache_fullness: Gauge::new(
+                "bluefin_cache_fullness_ratio",
+                "Used memory of the artifact cache over its limit.",
+            )?,
+            waiting: GaugeVec::new(
+                Opts::new("bluefin_waiting_seconds", "For how long broker or store have not answered."),
+                &["on"],
+            )?,
+        };
+        registry.register(Box::new(gauges.cache_fullness.clone()))?;
+        registry.register(Box::new(gauges.waiting.clone()))?;
+        Ok(gauges)
+    }
+
+    /// What there is to see of each session.
+    async fn look(&self, broker: &dyn Broker, store: &dyn Store) -> Result<Vec<Seen>, (On, String)> {
+        let of_store = |error: bluefin_common::store::StoreError| (On::Store, error.to_string());
+        let mut sessions = store.sessions().await.map_err(of_store)?;
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.created_ms));
+        let mut of_sessions = Vec::new();
+        self.open_jobs.reset();
+        self.outcomes.reset();
+        self.unsettled_groups.reset();
+        for (age, session) in sessions.into_iter().enumerate() {
+            let progress = store.progress(&session.name).await.map_err(of_store)?;
+            if age < SESSIONS || !progress.is_settled() {
+                self.set_progress(&session.name, &progress);
+            }
+            let pins = store.pins(&session.name).await.map_err(of_store)?;
+            let queues = queue_names([(&session, &pins)]);
+            of_sessions.push((session, progress, queues));
+        }
+        let mut depths = BTreeMap::new();
+        for queue in of_sessions.iter().flat_map(|(.., queues)| queues).chain([&DEAD_QUEUE.to_string()]) {
+            if !depths.contains_key(queue) {
+                let depth = match broker.depth(queue).await {
+                    // A queue that is not to be asked about says nothing of the others.
+                    Err(error) if error.is_refusal() => {
+                        tracing::error!(queue, %error, "no depth");
+                        continue;
+                    }
+                    depth => depth.map_err(|error| (On::Broker, error.to_string()))?,
+                };
+                self.queue_depth.with_label_values(&[queue]).set(integer(depth));
+                depths.insert(queue.clone(), depth);
+            }
+        }
+        self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
+        let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
+        let seen = of_sessions.into_iter().map(|(session, progress, queues)| {
+            let stands_still = !progress.is_settled() && !queues.iter().any(waits);
+            Seen { session, outcomes: progress.done.values().sum(), stands_still }
+        });
+        Ok(seen.collect())
+    }
+
+    fn set_progress(&self, session: &SessionName, progress: &Progress) {
+        for (stage, planned) in &progress.planned {
+            let done = progress.done.get(stage).copied().unwrap_or(0);
+            let labels = [session.as_str(), stage.as_str()];
+            self.outcomes.with_label_values(&labels).set(integer(done));
+            self.open_jobs.with_label_values(&labels).set(integer(planned.saturating_sub(done)));
+        }
+        self.unsettled_groups.with_label_values(&[session.as_str()]).set(integer(progress.unsettled_groups));
+    }
+
+    fn set_waiting(&self, waiting: &Waiting) {
+        for on in On::ALL {
+            self.waiting.with_label_values(&[on.name()]).set(waiting.lasts(on).as_secs_f64());
+        }
+    }
+}
+
+fn integer(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::session::Stage;
+    use bluefin_common::target::Target;
+
+    use super::*;
+
+    fn seen(outcomes: u64, stands_still: bool) -> Vec<Seen> {
+        let session = Session::of_kernels("s".parse().unwrap(), Target::Host, "", &Stage::ALL, 0);
+        vec![Seen { session, outcomes, stands_still }]
+    }
+
+    #[test]
+    fn a_session_is_stuck_that_stands_still_with_the_same_outcomes() {
+        let mut standstill = Standstill::default();
+        let mut stuck = |limit, seen| !standstill.longer_than(limit, seen).is_empty();
+        let (long, none) = (Duration::from_secs(3600), Duration::from_nanos(1));
+        assert!(!stuck(long, seen(1, true)) && !stuck(long, seen(1, true)));
+        assert!(stuck(none, seen(1, true)), "as long as that");
+        assert!(!stuck(none, seen(2, true)), "a new outcome");
+        assert!(!stuck(none, seen(2, false)) && !stuck(none, seen(2, true)), "something waited meanwhile");
+        assert!(!stuck(Duration::ZERO, seen(2, true)), "never");
+    }
+}

@@ -1,0 +1,182 @@
+//! Ports for whoever has work that can wait: what broker and store can not do now is tried again until they can, and a line says
+//! for what. The first signal ends the wait.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bluefin_common::artifact::{ArtifactRef, CompileRecord};
+use bluefin_common::broker::{Broker, BrokerError, Consumer};
+use bluefin_common::delivery::{Passing, Patience};
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{GroupId, JobId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::waiting::Waiting;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any outage, and short enough to be added to a point in time.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// For as long as it takes, until `shutdown`.
+fn patience(shutdown: &CancellationToken) -> Patience {
+    Patience { limit: FOR_EVER, expired: shutdown.clone(), waiting: Waiting::default() }
+}
+
+/// Waits for a port that is `made` once its server answers. Credentials that are refused end the wait: at the start, they are a
+/// mistake.
+pub(super) async fn connected<T, E, F>(shutdown: &CancellationToken, made: impl Fn() -> F) -> anyhow::Result<T>
+where
+    E: Passing + std::error::Error + Send + Sync + 'static,
+    F: Future<Output = Result<T, E>>,
+{
+    let try_once = || async {
+        match made().await {
+            Err(error) if error.is_refusal() => Ok(Err(error)),
+            made => made.map(Ok),
+        }
+    };
+    match patience(shutdown).with_error("connect", try_once).await {
+        Ok(made) => Ok(made?),
+        Err((_, Some(error))) => Err(error.into()),
+        Err((_, None)) => anyhow::bail!("stopped before it was connected"),
+    }
+}
+
+/// Tries `call` until it succeeds, its error is here to stay, or `patience` ends.
+async fn again<T, E: Passing, F>(patience: &Patience, what: &str, ended: E, call: impl Fn() -> F) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    patience.with_error(what, call).await.map_err(|(_, error)| error.unwrap_or(ended))
+}
+
+/// A broker that is waited for.
+pub(super) struct PatientBroker {
+    broker: Arc<dyn Broker>,
+    patience: Patience,
+}
+
+impl PatientBroker {
+    pub(super) fn new(broker: Arc<dyn Broker>, shutdown: &CancellationToken) -> Self {
+        Self { broker, patience: patience(shutdown) }
+    }
+
+    async fn with<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<T, BrokerError>
+    where
+        F: Future<Output = Result<T, BrokerError>>,
+    {
+        again(&self.patience, what, BrokerError::Closed, call).await
+    }
+}
+
+#[async_trait]
+impl Broker for PatientBroker {
+    async fn declare(&self, queue: &str) -> Result<(), BrokerError> {
+        self.with("declare queue", || self.broker.declare(queue)).await
+    }
+
+    async fn publish(&self, queue: &str, message_id: &str, body: Bytes) -> Result<(), BrokerError> {
+        self.with("publish", || self.broker.publish(queue, message_id, body.clone())).await
+    }
+
+    async fn publish_after(
+        &self,
+        delay: Duration,
+        queue: &str,
+        message_id: &str,
+        body: Bytes,
+    ) -> Result<(), BrokerError> {
+        self.with("publish", || self.broker.publish_after(delay, queue, message_id, body.clone())).await
+    }
+
+    async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
+        self.with("consume", || self.broker.consume(queue, prefetch)).await
+    }
+
+    async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
+        self.with("ask for depth", || self.broker.depth(queue)).await
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.broker.reconnects()
+    }
+
+    async fn close(&self) {
+        self.broker.close().await;
+    }
+}
+
+/// A store that is waited for.
+pub(super) struct PatientStore {
+    store: Arc<dyn Store>,
+    patience: Patience,
+}
+
+impl PatientStore {
+    pub(super) fn new(store: Arc<dyn Store>, shutdown: &CancellationToken) -> Self {
+        Self { store, patience: patience(shutdown) }
+    }
+
+    async fn with<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let stopped =
+            StoreError::Unavailable { store: "store".to_string(), reason: format!("{what}: stopped by a signal") };
+        again(&self.patience, what, stopped, call).await
+    }
+}
+
+/// A store each of whose methods asks `self.store` until that has answered.
+macro_rules! patient_store {
+    ($($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl Store for PatientStore {
+            $(
+                async fn $method(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
+                    self.with(stringify!($method), || self.store.$method($($argument),*)).await
+                }
+            )*
+
+            fn reconnects(&self) -> u64 {
+                self.store.reconnects()
+            }
+        }
+    };
+}
+
+patient_store! {
+    create_session(session: &Session) -> Session;
+    session(name: &SessionName) -> Option<Session>;
+    sessions() -> Vec<Session>;
+    pin(session: &SessionName, key: &str, value: &str) -> String;
+    pins(session: &SessionName) -> Pins;
+    put_records(shelf: &str, records: &[(String, Vec<u8>)]) -> ();
+    claim_record(shelf: &str, key: &str, value: &[u8]) -> Vec<u8>;
+    records_of(shelf: &str, keys: &[String]) -> Vec<Option<Vec<u8>>>;
+    records(shelf: &str) -> Vec<(String, Vec<u8>)>;
+    remove_records(shelf: &str, keys: &[String]) -> ();
+    put_blob(bytes: &[u8]) -> Digest;
+    blob(digest: Digest) -> Option<Vec<u8>>;
+    put_artifact(bytes: &[u8]) -> ArtifactRef;
+    artifact(artifact: ArtifactRef) -> Option<Bytes>;
+    has_artifact(artifact: ArtifactRef) -> bool;
+    put_compiled(key: Digest, record: &CompileRecord) -> ();
+    compiled(key: Digest) -> Option<CompileRecord>;
+    fullness() -> Fullness;
+    plan(session: &SessionName, jobs: &[Planned]) -> Vec<JobState>;
+    enqueued(session: &SessionName, jobs: &[JobId]) -> ();
+    put_outcome(outcome: &Outcome) -> Stored;
+    put_last_outcome(outcome: &Outcome) -> Stored;
+    has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
+    open_jobs(session: &SessionName, group: GroupId) -> u64;
+    groups(session: &SessionName) -> Vec<GroupId>;
+    outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<Outcome>;
+    settle_group(session: &SessionName, group: GroupId) -> ();
+    progress(session: &SessionName) -> Progress;
+    best_ms(session: &SessionName, group: GroupId) -> Option<f64>;
+}

@@ -1,0 +1,61 @@
+//! `bluefin reconcile`: publishes again what a session lost.
+
+use std::process::ExitCode;
+
+use bluefin_common::session::SessionName;
+use bluefin_common::shutdown;
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways};
+use bluefin_producer::plan::Planners;
+use bluefin_producer::request::reconcile;
+use prometheus::Registry;
+
+use crate::campaign::End;
+use crate::out;
+use crate::ports::FleetArgs;
+
+/// Publish all jobs of a session that have no outcome again, and take up groups that nobody advanced: after a store or a broker
+/// lost what it had
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin reconcile --session nightly\n\n\
+    It needs no input: what was asked of a session is kept with it. A job that is in a queue nevertheless is done once. \
+    bluefin monitor does the same by itself for sessions that stand still.")]
+pub struct ReconcileArgs {
+    /// Name of the session
+    #[arg(long, value_name = "NAME")]
+    session: SessionName,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+impl ReconcileArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let shutdown = shutdown::on_signal()?;
+        let work = async {
+            let store = self.fleet.patient_store(&shutdown).await?;
+            let broker = self.fleet.patient_broker(&shutdown).await?;
+            let session = store.session(&self.session).await?;
+            let session =
+                session.ok_or_else(|| anyhow::anyhow!("session {}: there is none of that name", self.session))?;
+            let metrics = Metrics::register(&Registry::new())?;
+            let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Unfinished };
+            let plans = reconcile(&ways, &Planners::shipped(), &session).await?;
+            broker.close().await;
+            if self.json {
+                out::json(&plans)?;
+            } else {
+                for plan in &plans {
+                    out::line(plan.sentence())?;
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        };
+        match shutdown.run_until_cancelled(work).await {
+            Some(result) => result,
+            None => Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE)),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What people read: the help of every verb, and the tables. A change is looked at before it is taken: with
+//! `INSTA_UPDATE=always cargo nextest run snapshots`, then in the diff.
+
+use std::path::Path;
+use std::process::Command;
+
+use bluefin_test_support::data;
+
+/// Standard output of `bluefin` with these arguments, in `folder`.
+fn printed(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
+    for variable in ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_LOG", "COLUMNS"] {
+        command.env_remove(variable);
+    }
+    let output = command.args(arguments).current_dir(folder).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Verbs that a help text lists.
+fn verbs(help: &str) -> Vec<&str> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
+#[test]
+fn help() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = Vec::new();
+    let mut paths = vec![Vec::new()];
+    while let Some(path) = paths.pop() {
+        let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        let text = printed(folder.path(), &arguments);
+        paths.extend(verbs(&text).into_iter().map(|verb| [path.as_slice(), &[verb.to_string()]].concat()));
+        texts.push(format!("$ bluefin {}\n\n{text}", arguments.join(" ")));
+    }
+    texts.sort();
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn tables() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("state.db"), data("state/interrupted.db")).unwrap();
+    std::fs::write(
+        folder.path().join("list.txt"),
+        "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -F 1\nconvfp16 -n 2 -c 8 -H 8 -W 8 -k 8 -F 4\ngemm -m 64 -n 32 -k 16\n",
+    )
+    .unwrap();
+    let lines = [
+        "status --state state.db",
+        "session list --state state.db",
+        "problems list list.txt",
+        "problems import --file list.txt --tag a --state new.db",
+        "problems tag list --state new.db",
+    ];
+    let printed = lines.map(|line| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        format!("$ bluefin {line}\n\n{}", printed(folder.path(), &arguments))
+    });
+    insta::assert_snapshot!(printed.join("\n"));
+}
