@@ -208,10 +208,7 @@ mod tests {
         drop(first);
         assert!(!waiting.is_over() && waiting.reason().unwrap().ends_with("full"));
         assert!(waiting.lasts(On::Store) > Duration::ZERO && waiting.lasts(On::Broker) == Duration::ZERO);
-        let waiter = waiting.clone();
-        let over = tokio::spawn(async move { waiter.over().await });
-        drop(second);
-        over.await.unwrap();
+        tokio::join!(waiting.over(), async { drop(second) });
         assert_eq!(waiting.reason(), None);
     }
 
@@ -219,10 +216,7 @@ mod tests {
     async fn a_part_waits_for_its_own() {
         let whole = Waiting::default();
         let (first, second) = (whole.part(), whole.part());
-        let waiter = first.clone();
-        let begins = tokio::spawn(async move { waiter.begins().await });
-        let guard = first.on(On::Machine, "disk full");
-        begins.await.unwrap();
+        let ((), guard) = tokio::join!(first.begins(), async { first.on(On::Machine, "disk full") });
         assert!(second.is_over() && !first.is_over());
         guard.still("disk read-only");
         assert_eq!(whole.reason().unwrap(), "waiting for the machine: disk read-only");

@@ -243,12 +243,11 @@ impl Queue {
             Begun::Now => self.process(compile_job).await,
             Begun::TooOften(workers) => {
                 let reason = format!("{workers} workers died while they worked on it");
-                let verdict = self.give_up(compile_job, reason).await;
-                if !matches!(verdict, Verdict::Dead(_)) {
-                    // Counted until it is given up.
-                    return verdict;
+                match self.give_up(compile_job, reason).await {
+                    dead @ Verdict::Dead(_) => dead,
+                    // It stays counted until that can be done.
+                    later => return later,
                 }
-                verdict
             }
             Begun::Worn => return Verdict::HandBack(Duration::ZERO),
         };
@@ -313,7 +312,7 @@ impl Queue {
                 self.worker.end.now(error);
                 Verdict::HandBack(Duration::ZERO)
             }
-            // Its session is gone, so nobody waits for its outcome.
+            // Not even its outcome can be written.
             Err((GivenUp::Failed(_), Some(error))) if error.is_of_job() => {
                 Verdict::Dead(format!("{reason}; no outcome: {error}"))
             }

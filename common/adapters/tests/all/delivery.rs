@@ -19,6 +19,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::StoreError;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{On, Waiting};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -188,11 +189,12 @@ async fn who_waits_is_let_go_when_all_of_it_is_over() {
     let waiting = Waiting::default();
     let guards = [waiting.on(On::Broker, "away"), waiting.on(On::Machine, "disk full")];
     let waiter = waiting.clone();
-    let over = tokio::task::spawn(async move { waiter.over().await });
+    let mut over = JoinSet::new();
+    over.spawn(async move { waiter.over().await });
     for guard in guards {
         sleep(Duration::from_secs(1)).await;
-        assert!(!over.is_finished());
+        assert!(over.try_join_next().is_none());
         drop(guard);
     }
-    over.await.unwrap();
+    over.join_next().await.unwrap().unwrap();
 }
