@@ -50,8 +50,10 @@ impl MonitorArgs {
         let shutdown = shutdown::on_signal()?;
         let admin = self.admin.start().await?;
         let gauges = Gauges::register(&admin.registry)?;
-        let broker = self.fleet.broker_once_there(&shutdown).await?;
-        let store = self.fleet.store_once_there(&shutdown).await?;
+        let Some((broker, store)) = self.fleet.once_there(&shutdown).await? else {
+            admin.stop().await;
+            return Ok(ExitCode::SUCCESS);
+        };
         let waiting = Waiting::default();
         let mut standstill = Standstill::default();
         let (planners, metrics) = (Planners::shipped(), Metrics::register(&Registry::new())?);

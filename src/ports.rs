@@ -55,8 +55,22 @@ impl FleetArgs {
         Ok(Arc::new(AmqpBroker::connect(&self.broker_url()?).await?))
     }
 
-    /// RabbitMQ, once it is there, for a worker: `shutdown` ends the wait, and later calls return at once what goes wrong.
-    pub async fn broker_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
+    /// RabbitMQ and Redis, once they are there, for a worker: later calls return at once what goes wrong. `None` if `shutdown`
+    /// comes first.
+    pub async fn once_there(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Option<(Arc<dyn Broker>, Arc<dyn Store>)>> {
+        let both = async { Ok((self.broker_once_there(shutdown).await?, self.store_once_there(shutdown).await?)) };
+        match shutdown.run_until_cancelled(both).await {
+            // They end then as well, each with an error of its own.
+            Some(Err(_)) if shutdown.is_cancelled() => Ok(None),
+            both => both.transpose(),
+        }
+    }
+
+    /// RabbitMQ, once it is there: `shutdown` ends the wait.
+    async fn broker_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
         let url = self.broker_url()?;
         Ok(Arc::new(connected(shutdown, || AmqpBroker::connect(&url)).await?))
     }
@@ -76,8 +90,8 @@ impl FleetArgs {
         Ok(Arc::new(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?))
     }
 
-    /// Redis, once it is there, for a worker: `shutdown` ends the wait, and later calls return what goes wrong.
-    pub async fn store_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Store>> {
+    /// Redis, once it is there: `shutdown` ends the wait.
+    async fn store_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Store>> {
         let (url, cache) = self.store_urls()?;
         Ok(Arc::new(connected(shutdown, || RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL)).await?))
     }

@@ -14,15 +14,17 @@ use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::shutdown;
 use bluefin_common::target::Target;
-use bluefin_common::waiting::Waiting;
+use bluefin_common::waiting::{Guard, On, Waiting};
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::sandbox;
-use bluefin_compile_worker::toolchain::{self, Toolchain};
+use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::Cache;
 use bluefin_eval_worker::{Evaluator, inventory};
 use humantime::parse_duration;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
@@ -31,6 +33,9 @@ use crate::{devices, itself};
 use miopen::{FinArgs, MiopenArgs};
 
 pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
+
+/// Before compilers are tried again on a machine that is at its end.
+const PROBE_AGAIN: Duration = Duration::from_secs(5);
 
 /// Exit code of an eval worker none of whose devices worked at the end.
 const ALL_QUARANTINED: u8 = 3;
@@ -189,13 +194,15 @@ impl CompileWorkerArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
         let shutdown = shutdown::on_signal()?;
-        let toolchains = self.toolchains().await?;
+        let waiting = Waiting::default();
+        let Some(toolchains) = self.toolchains(&waiting, &shutdown).await? else { return Ok(ExitCode::SUCCESS) };
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = compile_worker::Metrics::register(&admin.registry, pipeline.clone())?;
-        let broker = self.fleet.broker_once_there(&shutdown).await?;
-        let store = self.fleet.store_once_there(&shutdown).await?;
-        let waiting = Waiting::default();
+        let Some((broker, store)) = self.fleet.once_there(&shutdown).await? else {
+            admin.stop().await;
+            return Ok(ExitCode::SUCCESS);
+        };
         // The worker looks at its own queues, which come and go with sessions.
         admin.watch(pipeline, (broker.clone(), store.clone()), waiting.clone(), Vec::new());
 
@@ -215,15 +222,35 @@ impl CompileWorkerArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The named toolchains, or all that work here.
-    async fn toolchains(&self) -> anyhow::Result<Vec<Arc<dyn Toolchain>>> {
+    /// The named toolchains, or all that work here, once this machine can try them; `None` if `shutdown` comes first.
+    async fn toolchains(
+        &self,
+        waiting: &Waiting,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<Option<Vec<Arc<dyn Toolchain>>>> {
         let programs = self.fin.programs()?;
+        let mut exhausted: Option<Guard> = None;
+        loop {
+            match self.probe(&programs).await {
+                Err(error) if error.is_exhausted() => match &exhausted {
+                    Some(guard) => guard.still(error.to_string()),
+                    None => exhausted = Some(waiting.on(On::Machine, error.to_string())),
+                },
+                probed => return Ok(Some(probed?)),
+            }
+            if shutdown.run_until_cancelled(sleep(PROBE_AGAIN)).await.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn probe(&self, programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, compile_worker::Error> {
         if self.toolchain.is_empty() {
-            return Ok(toolchain::probe_all(&programs).await?);
+            return toolchain::probe_all(programs).await;
         }
         let mut named = Vec::with_capacity(self.toolchain.len());
         for name in &self.toolchain {
-            named.push(toolchain::probe(name, &programs).await?);
+            named.push(toolchain::probe(name, programs).await?);
         }
         Ok(named)
     }
@@ -237,8 +264,10 @@ impl EvalWorkerArgs {
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = eval_worker::Metrics::register(&admin.registry, pipeline.clone())?;
-        let broker = self.fleet.broker_once_there(&shutdown).await?;
-        let store = self.fleet.store_once_there(&shutdown).await?;
+        let Some((broker, store)) = self.fleet.once_there(&shutdown).await? else {
+            admin.stop().await;
+            return Ok(ExitCode::SUCCESS);
+        };
         let waiting = Waiting::default();
         let mut queues: Vec<String> = evaluators.iter().map(|evaluator| evaluator.queue()).collect();
         queues.sort_unstable();

@@ -20,7 +20,7 @@ use crate::session::Stage;
 use crate::store::Store;
 use crate::wire::{self, Message};
 
-pub use begun::{Begun, MAX_BEGUN, begin_again, spare, suspect};
+pub use begun::{AtWork, Begun, Hold, MAX_BEGUN, begin_again, spare, suspect};
 pub use intake::{InHand, Intake, Leave, Leaving};
 pub use patience::{GivenUp, Passing, Patience};
 
@@ -28,6 +28,8 @@ pub use patience::{GivenUp, Passing, Patience};
 pub const OTHER_VERSION: Duration = Duration::from_secs(25);
 /// Before a job that is not this worker's is offered again.
 pub const NOT_MINE: Duration = Duration::from_secs(5);
+/// Before a copy of what a worker still works on is offered again.
+pub const STILL_AT_WORK: Duration = Duration::from_secs(5);
 /// Before a job is offered again whose worker has lost its store: longer than that takes to end.
 const LOST: Duration = Duration::from_secs(5);
 /// Before a job is offered again that stood still for as long as a worker waits.

@@ -26,7 +26,7 @@ impl Scratch {
         Self::within(&std::env::temp_dir(), prefix)
     }
 
-    /// The same within `parent`.
+    /// A folder in `parent`, whose name begins with `prefix`.
     ///
     /// # Errors
     /// If it can not be made.
@@ -56,7 +56,12 @@ pub fn sweep(parent: &Path, prefix: &str) -> usize {
 
 /// Whether `folder` was one of somebody who is gone, and is gone now too.
 fn remove_abandoned(folder: &Path) -> bool {
-    let Ok(owner) = File::open(folder.join(OWNER)) else { return false };
+    let owner = folder.join(OWNER);
+    // Nothing else is opened: the folder may be anybody's.
+    if !fs::symlink_metadata(&owner).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let Ok(owner) = File::open(owner) else { return false };
     match owner.try_lock() {
         Ok(()) => fs::remove_dir_all(folder).is_ok(),
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,

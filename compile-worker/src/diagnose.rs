@@ -93,6 +93,15 @@ fn interrupted(status: ExitStatus, output: &str) -> Option<String> {
     Some(format!("signal {} ({name})", signal.as_raw()))
 }
 
+/// The line of a compiler's `output` that says that the machine is at its end.
+pub(crate) fn exhausted(output: &str) -> Option<&str> {
+    output.lines().find(|line| {
+        !is_quoted(line)
+            && EXHAUSTED.iter().any(|text| line.contains(text))
+            && !OWN_MEMORY.iter().any(|text| line.contains(text))
+    })
+}
+
 /// Whether a line of diagnostics repeats what the source says.
 fn is_quoted(line: &str) -> bool {
     let shows_source = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|');
@@ -113,12 +122,7 @@ pub(crate) fn failure(status: ExitStatus, output: &str, asked: &Limits, limits: 
     }
     let crash = |reason: String| Failure::new(FailureKind::CompileCrash, reason);
     let suspect = |failure, says_so| Err(Error::Suspect(Box::new(Suspect { failure, says_so })));
-    let says_so = |line: &&str| {
-        !is_quoted(line)
-            && EXHAUSTED.iter().any(|text| line.contains(text))
-            && !OWN_MEMORY.iter().any(|text| line.contains(text))
-    };
-    if let Some(line) = output.lines().find(says_so) {
+    if let Some(line) = exhausted(output) {
         return suspect(crash(format!("{}\n{output}", line.chars().take(300).collect::<String>())), true);
     }
     let code = status.code().unwrap_or_default();

@@ -10,6 +10,7 @@ use bluefin_common::failure::Failure;
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::store::StoreError;
 use bluefin_common::waiting::On;
+use rustix::io::Errno;
 
 /// What looks like the fault of a machine.
 #[derive(Debug)]
@@ -117,7 +118,11 @@ impl Error {
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Store(_) | Self::Broker(_) | Self::Advance(_) => self.is_transient(),
+            Self::Store(error) => error.is_transient(),
+            // A queue that is missing is declared before the next attempt.
+            Self::Broker(BrokerError::Unroutable { .. }) => true,
+            Self::Broker(error) => error.is_transient(),
+            Self::Advance(error) => error.is_transient(),
             Self::UnknownToolchain { .. }
             | Self::NoToolchain
             | Self::NoTool { .. }
@@ -151,8 +156,9 @@ impl Error {
             | Self::Exhausted { .. }
             | Self::Killed { .. }
             | Self::Interrupted { .. }
-            | Self::Suspect(_) => true,
-            Self::NoCompiler { .. } | Self::BrokenCompiler { .. } => true,
+            | Self::Suspect(_)
+            | Self::NoCompiler { .. }
+            | Self::BrokenCompiler { .. } => true,
             Self::Store(_)
             | Self::Broker(_)
             | Self::Advance(_)
@@ -168,6 +174,22 @@ impl Error {
         }
     }
 
+    /// Whether this machine is at its end: of disk, memory, processes or files. It may be well again later.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull, WouldBlock};
+        match self {
+            Self::Exhausted { .. } | Self::Killed { .. } => true,
+            Self::Machine { source, .. } => {
+                matches!(source.kind(), OutOfMemory | QuotaExceeded | StorageFull | WouldBlock)
+                    || [Errno::MFILE, Errno::NFILE]
+                        .iter()
+                        .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether something in the store is of a newer release, so that the job is for a worker of that.
     #[must_use]
     pub fn is_of_another_version(&self) -> bool {
@@ -177,34 +199,6 @@ impl Error {
                 | Self::Advance(AdvanceError::Store(StoreError::Corrupt { source, .. }))
                 if source.is_of_another_version()
         )
-    }
-
-    /// Whether the same job may succeed later.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Store(error) => error.is_transient(),
-            // A queue that is missing is declared before the next attempt.
-            Self::Broker(BrokerError::Unroutable { .. }) => true,
-            Self::Broker(error) => error.is_transient(),
-            Self::Advance(error) => error.is_transient(),
-            Self::Machine { .. }
-            | Self::Exhausted { .. }
-            | Self::Killed { .. }
-            | Self::Interrupted { .. }
-            | Self::Suspect(_)
-            | Self::OpenRound => true,
-            Self::UnknownToolchain { .. }
-            | Self::NoToolchain
-            | Self::NoTool { .. }
-            | Self::NoCompiler { .. }
-            | Self::BrokenCompiler { .. }
-            | Self::Limit(_)
-            | Self::Unfit { .. }
-            | Self::Missing { .. }
-            | Self::Job { .. }
-            | Self::Config { .. } => false,
-        }
     }
 }
 

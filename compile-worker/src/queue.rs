@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use bluefin_common::broker::{Broker, BrokerError, Delivery, Settle};
 use bluefin_common::delivery::{
-    self, Begun, GivenUp, Intake, NOT_MINE, OTHER_VERSION, Passing as _, Patience, Verdict,
+    self, Begun, GivenUp, Intake, NOT_MINE, OTHER_VERSION, Passing as _, Patience, STILL_AT_WORK, Verdict,
 };
 use bluefin_common::job::{CompileJob, compile_queue, eval_queue, previous_compile_queue};
 use bluefin_common::method::Method;
@@ -233,6 +233,7 @@ impl Queue {
 
     async fn verdict(&self, compile_job: &CompileJob, delivery: &Delivery) -> Verdict {
         let jobs = &self.worker.jobs;
+        let Some(_hold) = self.worker.at_work.take_up(delivery) else { return Verdict::HandBack(STILL_AT_WORK) };
         let begin = || jobs.begin(&*self.toolchain, compile_job, delivery);
         let begun = match self.patience().with_error("begin compile job", begin).await {
             Ok(Some(begun)) => begun,

@@ -224,13 +224,13 @@ pub async fn probe(name: &str, programs: &Programs) -> Result<Arc<dyn Toolchain>
 /// All toolchains that work on this machine and need not be named. Warns of those that do not, unless they are rarely here.
 ///
 /// # Errors
-/// If there is none; if one does not work that `programs` names.
+/// If there is none; if one does not work that `programs` names; if the machine is at its end, so that nobody can tell.
 pub async fn probe_all(programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, Error> {
     let mut found = Vec::new();
     for shipped in SHIPPED.iter().filter(|shipped| shipped.by_default) {
         match shipped.probe(programs).await {
             Ok(toolchain) => found.push(toolchain),
-            Err(error) if (shipped.is_named)(programs) => return Err(error),
+            Err(error) if (shipped.is_named)(programs) || error.is_exhausted() => return Err(error),
             Err(Error::NoTool { .. }) => {}
             Err(error) => tracing::warn!(%error, "toolchain {} is not served", shipped.name),
         }

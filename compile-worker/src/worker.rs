@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bluefin_common::broker::Broker;
 use bluefin_common::delivery::pin::Pinned;
-use bluefin_common::delivery::{GivenUp, InHand, Leave, Leaving, Patience};
+use bluefin_common::delivery::{AtWork, GivenUp, InHand, Leave, Leaving, Patience};
 use bluefin_common::method::Method;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -28,6 +28,9 @@ use crate::queue::{JobsOf, Queue};
 use crate::toolchain::Toolchain;
 use crate::workshop::Workshop;
 
+/// All workers of a fleet look for sessions, and most sessions are of a target that is known.
+const SELDOM: u32 = 4;
+
 /// As good as for ever.
 const FOR_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -40,7 +43,7 @@ pub struct Config {
     pub toolchains: Vec<Arc<dyn Toolchain>>,
     /// What it compiles for; `None`: for the targets of all sessions, as they come.
     pub targets: Option<Vec<Target>>,
-    /// Between two looks for sessions.
+    /// Between two looks for sessions, at first; up to four times as long while there are no new queues.
     pub look_every: Duration,
     /// Those that sessions may name.
     pub strategies: Strategies,
@@ -130,7 +133,7 @@ pub async fn run(
 ) -> Result<(), Error> {
     config.check()?;
     metrics.set_slots(config.slots);
-    let swept = tokio::task::spawn_blocking(|| folder::sweep(&std::env::temp_dir())).await.unwrap_or_default();
+    let swept = tokio::task::spawn_blocking(folder::sweep).await.unwrap_or_default();
     if swept > 0 {
         tracing::info!(swept, "removed temporary folders of workers that were killed");
     }
@@ -148,6 +151,7 @@ pub(crate) struct Worker {
     /// What stops all of its queues, as a part of what the process waits for.
     pub(crate) waiting: Waiting,
     leaving: Leaving,
+    pub(crate) at_work: AtWork,
     /// Taking one job at a time, so that no more are taken than are to be.
     taking: Mutex<()>,
     /// By the names of toolchains, the targets whose queues are served.
@@ -190,6 +194,7 @@ impl Worker {
             patience: Patience { limit: config.patience, expired: end.abandon.clone(), waiting: waiting.clone() },
             waiting,
             leaving: Leaving::new(config.leave),
+            at_work: AtWork::default(),
             config,
             jobs,
             end,
@@ -234,6 +239,7 @@ impl Worker {
         // For broker or store there is nothing else to do than to wait.
         let patience = Patience { limit: FOR_YEARS, expired: stop.clone(), ..self.patience.clone() };
         let mut said = String::new();
+        let (mut served, mut pause) = (0, self.config.look_every);
         while !stop.is_cancelled() {
             match self.targets(&patience).await {
                 Ok(targets) => {
@@ -249,7 +255,10 @@ impl Worker {
                 }
                 Err(_) => {}
             }
-            stop.run_until_cancelled(tokio::time::sleep(self.config.look_every)).await;
+            pause = if queues.len() > served { self.config.look_every } else { 2 * pause };
+            pause = pause.min(SELDOM * self.config.look_every);
+            served = queues.len();
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
     }
 

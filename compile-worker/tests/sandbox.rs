@@ -1,4 +1,5 @@
 //! Limits of the sandbox, with this program as the launcher that sets them.
+#![allow(clippy::unwrap_used)]
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -86,7 +87,7 @@ fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Res
         let store = Arc::new(SqliteStore::in_memory().unwrap());
         let workshop = Workshop::new(store, 1, limits, Some(launcher), metrics);
         let built = workshop.compile(&*compiler, &unit).await.map_err(|error| {
-            assert!(error.is_transient(), "{error}");
+            assert!(error.is_of_machine(), "{error}");
             error.to_string()
         })?;
         Ok(built.map(|built| built.artifact().unwrap().size))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::delivery::Leave;
+use bluefin_common::delivery::{AtWork, Leave};
 use bluefin_common::waiting::Waiting;
 use tokio::sync::Mutex;
 
@@ -35,6 +35,8 @@ pub struct Config {
     pub leave: Leave,
     /// Where it says what it waits for. Workers of one process may share it: each stands still for its own reasons alone.
     pub waiting: Waiting,
+    /// What the process works on: its workers share this.
+    pub at_work: AtWork,
 }
 
 impl Config {
@@ -54,6 +56,7 @@ impl Config {
             look_again: Duration::from_secs(5),
             leave: Leave::default(),
             waiting: Waiting::default(),
+            at_work: AtWork::default(),
         }
     }
 }

@@ -1,17 +1,11 @@
 //! The command line as a person or a script meets it: help, exit codes, standard output and nothing else on it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+
+use crate::common::bluefin;
 
 const COMMAND: &str = "conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1";
-
-fn bluefin() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
-    for variable in ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_LOG"] {
-        command.env_remove(variable);
-    }
-    command
-}
 
 fn run(arguments: &[&str]) -> Output {
     bluefin().args(arguments).output().unwrap()
@@ -23,27 +17,6 @@ fn fails(code: i32, reason: &str, arguments: &[&str]) {
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
     assert!(error.contains(reason), "{arguments:?}: {error}");
     assert!(output.stdout.is_empty(), "{arguments:?}: {:?}", output.stdout);
-}
-
-/// Verbs that a help text lists.
-fn verbs(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(String::from).collect()
-}
-
-#[test]
-fn every_verb_has_help_with_an_example() {
-    let mut seen = 0;
-    let mut paths: Vec<Vec<String>> = vec![Vec::new()];
-    while let Some(path) = paths.pop() {
-        let output = bluefin().args(&path).arg("--help").output().unwrap();
-        let help = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && help.contains("Example"), "{path:?}: {help}");
-        paths.extend(verbs(&help).into_iter().map(|verb| [path.as_slice(), &[verb]].concat()));
-        seen += 1;
-    }
-    assert!(seen > 10, "found {seen} verbs");
 }
 
 #[test]

@@ -8,25 +8,17 @@ use bluefin_common::artifact::Built;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::{Planned, Store};
 use bluefin_exporter::{ExportRequest, export};
-use bluefin_test_support::{Redis, RedisOptions, Vhost, free_port, wait_until};
+use bluefin_test_support::{Redis, free_port, wait_until};
 use rustix::process::Signal;
 
-use crate::common::fleet::{Fleet, many_problems, noop_spec};
+use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
 use crate::common::{expect, files, http_get, json, text, write};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A virtual host, two Redis servers, and a fleet around them.
-fn fleet() -> (Fleet, Vhost, Redis, Redis) {
-    let vhost = Vhost::fresh();
-    let redis = Redis::start(RedisOptions::DURABLE);
-    let cache = Redis::start(RedisOptions::cache(64 << 20));
-    (Fleet::new(vhost.url(), redis.url(), cache.url()), vhost, redis, cache)
-}
-
 #[test]
 fn tunes_a_small_network_whenever_the_workers_come() {
-    let (fleet, _vhost, _redis, _cache) = fleet();
+    let (fleet, _vhost, _redis, _cache) = on_servers();
     let problems =
         "conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0\nconv -n 1 -c 16 -H 7 -W 7 -k 32 -y 1 -x 1 -F 0\n";
     write(fleet.folder.path(), "problems.txt", problems);
@@ -62,7 +54,7 @@ fn tunes_a_small_network_whenever_the_workers_come() {
 /// No worker runs, and none is waited for.
 #[test]
 fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
-    let (fleet, _vhost, _redis, _cache) = fleet();
+    let (fleet, _vhost, _redis, _cache) = on_servers();
     write(fleet.folder.path(), "bf16.txt", "convbfp16 -n 2 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     let plan = "[[import]]\ntag = \"a\"\nfiles = [\"bf16.txt\"]\n[session]\nlabel = \"x\"\ntarget = \"host\"\n\
         [export]\nout = \"out\"\n";
@@ -78,7 +70,7 @@ fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
 
 #[tokio::test]
 async fn the_same_outcomes_export_the_same_bytes_from_either_store() {
-    let (fleet, _vhost, redis, cache) = fleet();
+    let (fleet, _vhost, redis, cache) = on_servers();
     noop_session(&fleet, "bytes", 20);
     let compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
     let eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
@@ -112,7 +104,7 @@ async fn the_same_outcomes_export_the_same_bytes_from_either_store() {
 
 #[test]
 fn a_larger_budget_adds_to_a_session() {
-    let (fleet, _vhost, _redis, _cache) = fleet();
+    let (fleet, _vhost, _redis, _cache) = on_servers();
     let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
     let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
     write(fleet.folder.path(), "problems.txt", &many_problems(4));
@@ -131,7 +123,7 @@ fn a_larger_budget_adds_to_a_session() {
 
 #[test]
 fn an_evicted_and_a_tampered_artifact_are_compiled_again() {
-    let (fleet, _vhost, _redis, cache) = fleet();
+    let (fleet, _vhost, _redis, cache) = on_servers();
     noop_session(&fleet, "evicted", 10);
     let compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
     let compiled = || fleet.status("evicted").is_some() && cli(&cache, &["DBSIZE"]) != "0";
@@ -161,7 +153,7 @@ fn an_evicted_and_a_tampered_artifact_are_compiled_again() {
 
 #[test]
 fn a_poison_message_goes_to_the_dead_with_its_reason() {
-    let (fleet, _vhost, _redis, _cache) = fleet();
+    let (fleet, _vhost, _redis, _cache) = on_servers();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         use bluefin_common::broker::Broker;
@@ -184,7 +176,7 @@ fn a_poison_message_goes_to_the_dead_with_its_reason() {
 
 #[test]
 fn a_child_that_always_crashes_and_a_compile_that_never_ends_cost_their_candidates() {
-    let (fleet, _vhost, _redis, _cache) = fleet();
+    let (fleet, _vhost, _redis, _cache) = on_servers();
     let folder = fleet.folder.path();
     write(folder, "broken.c", include_str!("../kernels/broken.c"));
     write(folder, "broken.toml", include_str!("../kernels/broken.toml"));

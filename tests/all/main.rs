@@ -1,4 +1,5 @@
 //! `bluefin` as its users meet it. One program, since linking one costs more than most of these tests.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

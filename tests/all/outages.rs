@@ -1,23 +1,16 @@
 //! Commands while broker or store are away, and what is done about what they lost.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bluefin_test_support::{Proxy, Redis, RedisOptions, Vhost, free_port, wait_until};
 use rustix::process::Signal;
 
-use crate::common::fleet::{Fleet, many_problems, noop_spec};
+use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
 use crate::common::{Running, expect, files, http_get, json, write};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A fleet whose store can be killed, around servers of its own.
-fn fleet() -> (Fleet, Vhost, Redis, Redis) {
-    let vhost = Vhost::fresh();
-    let redis = Redis::start(RedisOptions::DURABLE);
-    let cache = Redis::start(RedisOptions::cache(64 << 20));
-    (Fleet::new(vhost.url(), redis.url(), cache.url()), vhost, redis, cache)
-}
 
 fn enqueue(fleet: &Fleet, session: &str) -> std::process::Command {
     write(fleet.folder.path(), "problems.txt", &many_problems(4));
@@ -39,7 +32,7 @@ fn said(fleet: &Fleet, log: &str) -> String {
 
 #[test]
 fn enqueue_waits_for_a_store_that_is_away_and_says_so() {
-    let (fleet, _vhost, mut redis, _cache) = fleet();
+    let (fleet, _vhost, mut redis, _cache) = on_servers();
     redis.kill();
     let waiting = start(&fleet, enqueue(&fleet, "late"), "enqueue.log");
     wait_until(PATIENCE, "a line that says for what", || said(&fleet, "enqueue.log").contains("waiting"));
@@ -50,26 +43,60 @@ fn enqueue_waits_for_a_store_that_is_away_and_says_so() {
 
 #[test]
 fn the_first_signal_ends_what_never_connected() {
-    let (fleet, _vhost, mut redis, _cache) = fleet();
+    let (fleet, _vhost, mut redis, _cache) = on_servers();
     redis.kill();
     let commands = [
         (enqueue(&fleet, "never"), "enqueue.log"),
         (fleet.bluefin(&["compile-worker", "--toolchain", "noop"]), "compile.log"),
         (fleet.bluefin(&["eval-worker", "--device", "noop:gfx000-1"]), "eval.log"),
+        (fleet.bluefin(&["monitor", "--admin-addr", "127.0.0.1:0"]), "monitor.log"),
     ];
     for (command, log) in commands {
         let running = start(&fleet, command, log);
         wait_until(PATIENCE, "that it waits", || said(&fleet, log).contains("waiting"));
         let asked = Instant::now();
         running.signal(Signal::TERM);
-        running.wait(PATIENCE);
+        // A worker that had nothing to do has done it; not so whoever was to enqueue.
+        let expected = if log == "enqueue.log" { 1 } else { 0 };
+        assert_eq!(running.wait(PATIENCE), Some(expected), "{log}: {}", said(&fleet, log));
         assert!(asked.elapsed() < Duration::from_secs(10), "{log}: {:?}: {}", asked.elapsed(), said(&fleet, log));
+    }
+}
+
+/// Whoever starts a worker on a machine whose disk is full at that moment has neither a worker that is gone nor one without
+/// compilers.
+#[test]
+fn a_worker_that_is_started_on_a_full_disk_waits_for_room() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let folder = fleet.folder.path();
+    let is_full = folder.join("full");
+    std::fs::write(&is_full, "").unwrap();
+    write(
+        folder,
+        "cc",
+        &format!(
+            "#!/bin/sh\nif [ -e {} ]; then echo 'cc: fatal error: /tmp/a.s: No space left on device' >&2; exit 1; fi\nexec gcc \"$@\"\n",
+            is_full.display()
+        ),
+    );
+    std::fs::set_permissions(folder.join("cc"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for arguments in [&["compile-worker", "--toolchain", "cc"][..], &["compile-worker"]] {
+        let log = "compile.log";
+        let mut command = fleet.bluefin(arguments);
+        command.env("BLUEFIN_CC", folder.join("cc"));
+        std::fs::write(&is_full, "").unwrap();
+        let running = start(&fleet, command, log);
+        wait_until(PATIENCE, "that it waits", || said(&fleet, log).contains("No space left on device"));
+        std::fs::remove_file(&is_full).unwrap();
+        wait_until(PATIENCE, "that it works", || said(&fleet, log).contains("there again"));
+        running.signal(Signal::TERM);
+        assert_eq!(running.wait(PATIENCE), Some(0), "{}", said(&fleet, log));
     }
 }
 
 #[test]
 fn status_shows_what_it_can() {
-    let (fleet, _vhost, mut redis, _cache) = fleet();
+    let (fleet, _vhost, mut redis, _cache) = on_servers();
     expect(&mut enqueue(&fleet, "half"), 0);
     redis.kill();
     let asked = Instant::now();
@@ -97,7 +124,7 @@ fn status_of_a_broker_that_hangs_ends() {
 
 #[test]
 fn the_monitor_mends_a_session_whose_messages_were_lost() {
-    let (fleet, vhost, _redis, _cache) = fleet();
+    let (fleet, vhost, _redis, _cache) = on_servers();
     write(fleet.folder.path(), "list.txt", "conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1\n");
     let enqueue = &["enqueue", "list.txt", "--session", "lost", "--budget", "2", "--json"];
     let enqueued = json(&expect(&mut fleet.bluefin(enqueue), 0))["enqueued"].as_u64().unwrap();

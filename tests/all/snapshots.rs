@@ -2,20 +2,14 @@
 //! `INSTA_UPDATE=always cargo nextest run snapshots`, then in the diff.
 
 use std::path::Path;
-use std::process::Command;
 
 use bluefin_test_support::data;
 
+use crate::common::{bluefin, expect, text};
+
 /// Standard output of `bluefin` with these arguments, in `folder`.
 fn printed(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
-    for variable in ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_LOG", "COLUMNS"] {
-        command.env_remove(variable);
-    }
-    let output = command.args(arguments).current_dir(folder).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+    text(&expect(bluefin().env_remove("COLUMNS").args(arguments).current_dir(folder), 0).stdout)
 }
 
 /// Verbs that a help text lists.
@@ -33,6 +27,7 @@ fn help() {
     while let Some(path) = paths.pop() {
         let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
         let text = printed(folder.path(), &arguments);
+        assert!(text.contains("Example"), "{path:?}: {text}");
         paths.extend(verbs(&text).into_iter().map(|verb| [path.as_slice(), &[verb.to_string()]].concat()));
         texts.push(format!("$ bluefin {}\n\n{text}", arguments.join(" ")));
     }

@@ -2,6 +2,9 @@
 //! switched off is no fault of the jobs that it held. What counts is how often a job was begun that came again, and that count
 //! is kept in the Store while somebody works on it.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use crate::broker::Delivery;
 use crate::job::Job;
 use crate::shelf;
@@ -23,6 +26,39 @@ pub enum Begun {
     TooOften(u32),
     /// Hand it back: its message is worn.
     Worn,
+}
+
+/// The messages that a process works on, by their ids. Clones share them.
+///
+/// A broker that loses sight of a worker delivers again what that still works on, maybe to the same process: such a copy is to
+/// wait, not to be begun and counted as if a worker had died.
+#[derive(Clone, Debug, Default)]
+pub struct AtWork(Arc<Mutex<HashSet<String>>>);
+
+/// A message that is worked on, until this is dropped.
+#[derive(Debug)]
+pub struct Hold {
+    held: AtWork,
+    message_id: String,
+}
+
+impl AtWork {
+    /// Takes up the message of `delivery`; `None` if the process works on it already.
+    #[must_use]
+    pub fn take_up(&self, delivery: &Delivery) -> Option<Hold> {
+        let message_id = delivery.message_id.clone();
+        self.held().insert(message_id.clone()).then(|| Hold { held: self.clone(), message_id })
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.held.held().remove(&self.message_id);
+    }
 }
 
 /// Counts that `job` is begun, if that delivery of it came before. [`spare`] is to follow when the work has ended somehow.

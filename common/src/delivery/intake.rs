@@ -76,12 +76,6 @@ impl Intake {
         }
     }
 
-    /// Whether it takes nothing.
-    #[must_use]
-    pub fn is_paused(&self) -> bool {
-        self.consumer.is_none()
-    }
-
     /// Takes again.
     ///
     /// # Errors

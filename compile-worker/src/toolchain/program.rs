@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::diagnose::limit_met;
+use crate::diagnose::{exhausted, limit_met};
 use crate::error::Error;
 use crate::process::{Limits, environment};
 use crate::unit::Input;
@@ -110,6 +110,10 @@ impl Program {
         if let Some(limit) = limit_met(output.status, &said, &asked, &asked.in_force()) {
             return Err(Error::Limit(limit));
         }
+        if let Some(line) = exhausted(&said) {
+            let reason = format!("{}: {}", self.path.display(), line.chars().take(300).collect::<String>());
+            return Err(Error::Exhausted { reason });
+        }
         Err(self.broken(said.chars().take(600).collect()))
     }
 
@@ -132,7 +136,10 @@ impl Program {
             .envs(environment())
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| self.broken(error.to_string()))
+            .map_err(|error| match Error::machine(self.path.display().to_string(), error) {
+                error if error.is_exhausted() => error,
+                error => self.broken(error.to_string()),
+            })
     }
 
     fn broken(&self, reason: String) -> Error {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bluefin_common::broker::{Delivery, delay_after};
 use bluefin_common::campaign::{self, now_ms};
-use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, Verdict};
+use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::job::{EvalJob, Job, JobId};
 use bluefin_common::method::EvaluatedBy;
@@ -59,6 +59,9 @@ impl Worker {
         if self.draining.is_cancelled() {
             return Err(Stop::drained());
         }
+        let Some(_hold) = self.post.config.at_work.take_up(delivery) else {
+            return Err(Verdict::HandBack(STILL_AT_WORK).into());
+        };
         let (job, store) = (&eval_job.job, &*self.post.store);
         self.post.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
         let begin = || delivery::begin(store, &*self.post.broker, job);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bluefin_common::broker::Broker;
-use bluefin_common::delivery::Leaving;
+use bluefin_common::delivery::{AtWork, Leaving};
 use bluefin_common::store::Store;
 use bluefin_common::waiting::{Guard, On};
 use tokio::task::JoinSet;
@@ -103,7 +103,9 @@ pub async fn run_all(
 ) -> Result<(), Error> {
     let stop = shutdown.child_token();
     let mut workers = JoinSet::new();
+    let at_work = AtWork::default();
     for config in configs {
+        let config = Config { at_work: at_work.clone(), ..config };
         workers.spawn(run(config, Arc::clone(&broker), Arc::clone(&store), metrics.clone(), stop.clone()));
     }
     let mut served = false;

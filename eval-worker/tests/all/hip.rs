@@ -76,7 +76,8 @@ fn kernels_are_timed() {
         for stage in [Stage::Perf, Stage::Find] {
             for result in evaluate(&mut worker, stage, &task, &reference, &candidates).await {
                 let timing = result.unwrap();
-                assert!(timing.median_ms > 0.0 && timing.samples_ms.len() >= 3, "{timing:?}");
+                // One that the machine held up looks much slower than the other.
+                assert!(timing.median_ms > 0.0 && (timing.pruned || timing.samples_ms.len() >= 3), "{timing:?}");
             }
         }
         assert_eq!(worker.state().uuid, "GPU-0b1ef10000000000");

@@ -1,10 +1,13 @@
 //! The eval worker from the outside, as one program. It is its own child process, so it has a `main` of its own.
+#![allow(clippy::unwrap_used)]
 
 mod child;
 mod device;
 mod evaluator;
 mod hip;
 mod hip_faults;
+mod killed;
+mod leaving;
 mod support;
 mod worker;
 
@@ -13,12 +16,14 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 use support::Test;
 
-const MODULES: [(&str, &[Test]); 6] = [
+const MODULES: [(&str, &[Test]); 8] = [
     ("child", child::TESTS),
     ("device", device::TESTS),
     ("evaluator", evaluator::TESTS),
     ("hip", hip::TESTS),
     ("hip_faults", hip_faults::TESTS),
+    ("killed", killed::TESTS),
+    ("leaving", leaving::TESTS),
     ("worker", worker::TESTS),
 ];
 

@@ -1,4 +1,5 @@
 //! The exporter from the outside, as one program.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

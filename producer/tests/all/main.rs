@@ -1,4 +1,5 @@
 //! The producer from the outside, as one program.
+#![allow(clippy::unwrap_used)]
 
 mod driver_properties;
 mod library;

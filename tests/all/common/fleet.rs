@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bluefin_test_support::wait_until;
+use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
 use serde_json::Value;
 
 use super::{Running, bluefin, expect, json, text};
@@ -83,6 +83,14 @@ impl Fleet {
         expect(self.bluefin(&["export", "--session", session, "--out"]).arg(&out), 0);
         out
     }
+}
+
+/// A virtual host, two Redis servers, and a fleet around them.
+pub fn on_servers() -> (Fleet, Vhost, Redis, Redis) {
+    let vhost = Vhost::fresh();
+    let redis = Redis::start(RedisOptions::DURABLE);
+    let cache = Redis::start(RedisOptions::cache(64 << 20));
+    (Fleet::new(vhost.url(), redis.url(), cache.url()), vhost, redis, cache)
 }
 
 /// The spec of a kernel that computes nothing; see its text.

@@ -1,4 +1,5 @@
 //! The servers themselves: they keep what they should, and nothing of them stays.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,6 @@
 //! The contracts of the two ports, against every implementation. One program, since linking one costs more than most of these
 //! tests.
+#![allow(clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 
 mod broker_contract;

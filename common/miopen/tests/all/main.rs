@@ -1,4 +1,5 @@
 //! MIOpen's own files, as other people's programs left them.
+#![allow(clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 
 mod fin_samples;

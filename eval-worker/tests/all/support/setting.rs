@@ -47,6 +47,15 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// How many of `jobs` have outcomes.
+    pub async fn count_outcomes(&self, jobs: &[Job]) -> usize {
+        let mut count = 0;
+        for job in jobs {
+            count += usize::from(self.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
+        }
+        count
+    }
+
     pub async fn new(stages: &[Stage]) -> Self {
         let session = Session::of_kernels("test".parse().unwrap(), Target::Host, "", stages, 1);
         let store = Arc::new(SqliteStore::in_memory().unwrap());

@@ -1,4 +1,5 @@
 //! The stand-ins by themselves, and both workers with them.
+#![allow(clippy::unwrap_used)]
 
 mod protocol;
 mod workers;
