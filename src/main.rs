@@ -6,6 +6,7 @@ mod applicability;
 mod bench;
 mod campaign;
 mod capture;
+mod check;
 mod coverage;
 mod db;
 mod devices;
@@ -92,6 +93,7 @@ enum Verb {
     EvalWorker(workers::EvalWorkerArgs),
     Devices(devices::DevicesArgs),
     Selftest(selftest::SelftestArgs),
+    Check(check::CheckArgs),
     Status(status::StatusArgs),
     Monitor(monitor::MonitorArgs),
     Reconcile(reconcile::ReconcileArgs),
@@ -208,6 +210,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::EvalWorker(args) => args.run().await,
             Verb::Devices(args) => args.run().await,
             Verb::Selftest(args) => args.run().await,
+            Verb::Check(args) => args.run().await,
             Verb::Status(args) => args.run().await,
             Verb::Monitor(args) => args.run().await,
             Verb::Reconcile(args) => args.run().await,

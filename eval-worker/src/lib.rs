@@ -8,6 +8,7 @@ mod config;
 mod device;
 mod elements;
 mod evaluator;
+pub mod executed;
 pub mod inventory;
 mod layout;
 mod metrics;

@@ -61,6 +61,10 @@ impl Compilers {
         Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
 
+    pub fn toolchains(&self) -> &[Arc<dyn Toolchain>] {
+        &self.toolchains
+    }
+
     /// What shapes their output, as text.
     pub fn versions(&self) -> String {
         self.toolchains.iter().map(|toolchain| toolchain.identity()).collect::<Vec<_>>().join("\n")

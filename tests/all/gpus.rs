@@ -139,3 +139,59 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     eval.signal(Signal::TERM);
     assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
 }
+
+/// A gfx942 whose code is executed.
+fn executed() -> (HipMachine, impl Fn(&[&str]) -> std::process::Command) {
+    let machine = HipMachine::new("gfx942-304");
+    let (folder, environment) = (machine.folder().to_path_buf(), machine.environment());
+    let tune = move |arguments: &[&str]| {
+        let mut command = bluefin();
+        command.current_dir(&folder).envs(environment.clone()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        // Too little for what evicts its Infinity Cache, so that nobody writes half a gigabyte again and again.
+        command.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command.args(["tune", "--device", "gpu", "--json"]).args(arguments);
+        command
+    };
+    (machine, tune)
+}
+
+/// Real compilers, real code, all of HIP's calls, the play-off and the databases. Its times are counts of instructions.
+#[test]
+fn a_campaign_with_code_for_a_gfx942_ends_in_databases_that_hold_it() {
+    let (machine, tune) = executed();
+    std::fs::write(
+        machine.folder().join("problems.txt"),
+        "convfp16 -n 1 -c 5 -H 6 -W 7 -k 9 -y 3 -x 3 -p 1 -q 1 -F 1\n",
+    )
+    .unwrap();
+    let tuned = json(&expect(&mut tune(&["problems.txt", "--budget", "1"]), 0));
+    let winner = &tuned["problems"][0]["winner"];
+    assert!(winner["median_ms"].as_f64().unwrap() > 0.01, "{tuned:#}");
+    assert_eq!(tuned["problems"][0]["failed"], serde_json::json!({}), "{tuned:#}");
+    let out = machine.folder().join("out");
+    let files = files(&out);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["gfx942130.HIP.fdb.txt", "gfx942130.db", "gfx942130.db.txt", "gfx942130.kdb", "winners.json"]);
+    for name in &names[..4] {
+        expect(bluefin().args(["db", "check", "--allow", "unknown-solver"]).arg(out.join(name)), 0);
+    }
+    // A second run finds everything done.
+    let again = expect(&mut tune(&["problems.txt", "--budget", "1"]), 0);
+    assert!(crate::common::text(&again.stderr).contains("nothing to do"), "{again:?}");
+}
+
+#[test]
+fn an_address_that_nobody_has_is_the_devices_error() {
+    let (machine, tune) = executed();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let source = std::fs::read_to_string(examples.join("row_sums.hip")).unwrap();
+    let (from, to) = ("sum += row[column];", "sum += row[column + (UNROLL == 4 ? 0 : 1 << 30)];");
+    assert!(source.contains(from));
+    std::fs::write(machine.folder().join("row_sums.hip"), source.replace(from, to)).unwrap();
+    std::fs::copy(examples.join("row_sums.toml"), machine.folder().join("row_sums.toml")).unwrap();
+    let tuned =
+        json(&expect(&mut tune(&["--kernel", "row_sums.toml", "--size", "rows=3,columns=70", "--budget", "4"]), 0));
+    let problem = &tuned["problems"][0];
+    // Each cost its child and nothing else.
+    assert!(problem["winner"].is_object() && problem["failed"]["fault"].as_u64().unwrap() >= 1, "{tuned:#}");
+}

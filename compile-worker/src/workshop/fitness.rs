@@ -132,7 +132,7 @@ impl Workshop {
 
     /// Sees whether the compiler of each toolchain works where it is confined, so that those which need other files as well
     /// are not.
-    pub(crate) async fn confine(&self, toolchains: &[Arc<dyn Toolchain>]) {
+    pub async fn confine(&self, toolchains: &[Arc<dyn Toolchain>]) {
         if self.launcher.is_none() || !self.limits.confine {
             return;
         }

@@ -14,6 +14,10 @@ use bluefin_common::value::Value;
 use bluefin_spec::{Bundle, KernelSpec, Scope};
 
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
+const OPTIONS: [&str; 3] = ["-std=c++20", "-O1", "-w"];
+/// What the stand-ins include, which takes longer to read than a kernel to compile.
+const HEADERS: [&str; 9] =
+    ["ucontext.h", "cstdint", "cstdio", "cstdlib", "cstring", "deque", "functional", "map", "vector"];
 
 fn compiler() -> Option<&'static str> {
     let works = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -26,6 +30,8 @@ struct Bench {
     spec: KernelSpec,
     scope: Scope,
     compiler: &'static str,
+    /// With [`HEADERS`], read.
+    headers: tempfile::TempDir,
 }
 
 impl Bench {
@@ -38,7 +44,13 @@ impl Bench {
         let (spec, bundle) = specs.into_iter().find(|(spec, _)| spec.name == name).unwrap();
         let target: Target = target.parse().unwrap();
         let scope = spec.scope(problem, &target).unwrap().unwrap();
-        Some(Self { bundle, spec, scope, compiler })
+        let headers = tempfile::tempdir().unwrap();
+        let text: String = HEADERS.iter().map(|header| format!("#include <{header}>\n")).collect();
+        std::fs::write(headers.path().join("all.h"), text).unwrap();
+        let mut read = Command::new(compiler);
+        read.current_dir(headers.path()).args(OPTIONS).args(["-x", "c++-header", "all.h", "-o", "all.pch"]);
+        assert!(read.status().unwrap().success());
+        Some(Self { bundle, spec, scope, compiler, headers })
     }
 
     /// The solver's default params with `changes` in their place.
@@ -66,7 +78,8 @@ impl Bench {
         let build = self.spec.build(candidate, &self.scope).unwrap();
         write("unit.cpp", &self.program(&build.launches, build.workspace));
         let mut command = Command::new(self.compiler);
-        command.current_dir(folder.path()).args(["-std=c++20", "-O1", "-w", "-o", "unit", "unit.cpp"]);
+        command.current_dir(folder.path()).args(OPTIONS).args(["-o", "unit", "unit.cpp", "-include-pch"]);
+        command.arg(self.headers.path().join("all.pch"));
         command.args(build.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         command.arg(format!("-DLATE={}", u8::from(late)));
         if self.scope.target().arch().starts_with("sm_") {

@@ -83,7 +83,7 @@ impl fmt::Display for LeftOut {
 
 impl Plan {
     /// That of no problem yet.
-    pub(crate) fn new(session: &SessionName, selects: Selects) -> Self {
+    pub fn new(session: &SessionName, selects: Selects) -> Self {
         let plan = Self { session: session.to_string(), ..Self::default() };
         match selects {
             Selects::Candidates { within } => Self { space: Some(Space { within, ..Space::default() }), ..plan },
@@ -92,7 +92,7 @@ impl Plan {
     }
 
     /// Takes up what came of `problem`; returns its jobs.
-    pub(crate) fn add(&mut self, problem: &Problem, plan: ProblemPlan) -> Vec<Job> {
+    pub fn add(&mut self, problem: &Problem, plan: ProblemPlan) -> Vec<Job> {
         self.problems += 1;
         let left_out = |reason| LeftOut { problem: problem.to_string(), reason };
         match plan {

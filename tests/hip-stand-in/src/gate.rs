@@ -69,7 +69,7 @@ pub fn enter(call: &str, kind: Kind, device: Option<usize>, kernel: Option<&str>
             Twist::Skip
         }
         Some(Effect::Hang) => {
-            HUNG[device.unwrap_or_default()].store(true, Ordering::Release);
+            hang(device.unwrap_or_default());
             Twist::Skip
         }
         Some(Effect::Unwritten) => Twist::Skip,
@@ -84,6 +84,11 @@ pub fn enter(call: &str, kind: Kind, device: Option<usize>, kernel: Option<&str>
 /// From now on every call that uses `device` returns `code`. Safe in a signal handler.
 pub fn fail(device: usize, code: Code) {
     STICKY[device].store(code.0, Ordering::Release);
+}
+
+/// From now on nothing that `device` is asked for ends.
+pub fn hang(device: usize) {
+    HUNG[device].store(true, Ordering::Release);
 }
 
 /// The sticky error of `device`.

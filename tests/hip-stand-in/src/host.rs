@@ -18,6 +18,8 @@ use crate::gate::{self, Twist};
 use crate::runtime::{Geometry, Order, Runtime};
 use crate::variables;
 
+pub use self::code::image_of;
+
 /// `hipStreamNonBlocking`, the one flag of a stream.
 const NON_BLOCKING: u32 = 1;
 /// `hipEventDisableTiming`.
@@ -57,7 +59,7 @@ impl Host {
         }
     }
 
-    fn gpu(&self, device: usize) -> Result<(&Gpu, usize)> {
+    pub fn gpu(&self, device: usize) -> Result<(&Gpu, usize)> {
         self.gpus.get(device).zip(self.indices.get(device).copied()).ok_or(Code::INVALID_DEVICE)
     }
 

@@ -7,6 +7,7 @@ mod codes;
 mod cuda;
 pub mod devices;
 mod entry;
+mod executed;
 pub mod faults;
 mod gate;
 mod host;
@@ -28,6 +29,6 @@ pub mod variables {
     pub const VERSION: &str = "BLUEFIN_STANDIN_VERSION";
     /// Path of the file with its [`super::faults`].
     pub const FAULTS: &str = "BLUEFIN_STANDIN_FAULTS";
-    /// `host` (if absent) or `cuda`: what runs the kernels.
+    /// `host` (if absent), `cuda` or `executed`: what runs the kernels.
     pub const BACKEND: &str = "BLUEFIN_STANDIN_BACKEND";
 }

@@ -1,10 +1,11 @@
-//! What runs behind the entry points: host code, or the CUDA driver.
+//! What runs behind the entry points: host code, the CUDA driver, or an executor of AMD's code.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::codes::Result;
 use crate::cuda::Cuda;
+use crate::executed::Executed;
 use crate::gate::Twist;
 use crate::host::Host;
 use crate::variables;
@@ -90,6 +91,7 @@ pub fn runtime() -> Result<&'static dyn Runtime> {
     let make = || -> Result<Box<dyn Runtime>> {
         match std::env::var(variables::BACKEND).as_deref() {
             Ok("cuda") => Ok(Box::new(Cuda::open()?)),
+            Ok("executed") => Ok(Box::new(Executed::from_environment())),
             _ => Ok(Box::new(Host::from_environment())),
         }
     };

@@ -32,19 +32,11 @@ impl Module {
     /// # Safety
     /// `image` is an ELF file, or differs from one in its first bytes.
     pub unsafe fn load(image: *const u8, arch: &str) -> Result<Self> {
-        // SAFETY: no byte is read behind one that is not as expected.
-        if !(0..6).zip([0x7f, b'E', b'L', b'F', 2, 1]).all(|(at, byte)| unsafe { image.add(at).read() } == byte) {
-            return Err(Code::INVALID_IMAGE);
-        }
-        // SAFETY: an ELF file has its header.
-        let header = unsafe { std::slice::from_raw_parts(image, 64) };
-        if half(header, 18) != u64::from(MACHINE) {
+        // SAFETY: as promised.
+        let code = unsafe { image_of(image) }?;
+        if half(code, 18) != u64::from(MACHINE) {
             return Err(Code::NO_BINARY_FOR_GPU);
         }
-        // The table of sections is the last thing in a file.
-        let size = word(header, 40) + half(header, 58) * half(header, 60);
-        // SAFETY: an ELF file is as long as that.
-        let code = unsafe { std::slice::from_raw_parts(image, size as usize) };
         let module = Self::open(code).ok_or(Code::INVALID_IMAGE)?;
         // SAFETY: by the contract of these code objects it is the beginning of a text.
         let built_for = unsafe { module.library.get::<*const c_char>(b"bluefin_standin_arch") };
@@ -66,6 +58,23 @@ impl Module {
             unsafe { Library::open(Some(format!("/proc/self/fd/{}", file.as_raw_fd())), RTLD_NOW | RTLD_LOCAL) };
         Some(Self { library: library.ok()?, _file: file })
     }
+}
+
+/// All of the ELF file that begins at `image`.
+///
+/// # Safety
+/// `image` is an ELF file, which lives as long as the caller says, or differs from one in its first bytes.
+pub unsafe fn image_of<'a>(image: *const u8) -> Result<&'a [u8]> {
+    // SAFETY: no byte is read behind one that is not as expected.
+    if !(0..6).zip([0x7f, b'E', b'L', b'F', 2, 1]).all(|(at, byte)| unsafe { image.add(at).read() } == byte) {
+        return Err(Code::INVALID_IMAGE);
+    }
+    // SAFETY: an ELF file has its header.
+    let header = unsafe { std::slice::from_raw_parts(image, 64) };
+    // The table of sections is the last thing in a file.
+    let size = word(header, 40) + half(header, 58) * half(header, 60);
+    // SAFETY: an ELF file is as long as that.
+    Ok(unsafe { std::slice::from_raw_parts(image, size as usize) })
 }
 
 /// A kernel.

@@ -1,0 +1,74 @@
+//! How many operations of lanes a second the executor does, by kind: a loop of 32 times one instruction in a block of four waves.
+
+#[path = "../tests/all/support.rs"]
+#[allow(dead_code, reason = "what only tests need")]
+mod support;
+
+use bluefin_amd::{Launch, Memory, Options, Program, Target};
+use criterion::{BenchmarkId, Criterion, Throughput};
+use support::Tools;
+
+const TURNS: u64 = 200;
+const COPIES: u64 = 32;
+const WAVES: u32 = 4;
+
+/// Name, target, instruction, and what one lane does in it.
+const KINDS: &[(&str, &str, &str, u64)] = &[
+    ("integer sum", "gfx942", "v_add_u32_e32 v10, v1, v2", 1),
+    ("comparison", "gfx942", "v_cmp_lt_u32_e32 vcc, v1, v2", 1),
+    ("address", "gfx942", "v_lshl_add_u64 v[10:11], v[2:3], 2, v[4:5]", 1),
+    ("FP32 fused", "gfx942", "v_fmac_f32_e32 v10, v1, v2", 1),
+    ("FP32 fused, two", "gfx942", "v_pk_fma_f32 v[10:11], v[2:3], v[4:5], v[10:11] op_sel_hi:[0,1,1]", 2),
+    ("FP32 fused, VOPD", "gfx1100", "v_dual_fmac_f32 v10, v1, v2 :: v_dual_fmac_f32 v11, v4, v5", 2),
+    ("FP16 to FP32", "gfx942", "v_cvt_f32_f16_e32 v10, v1", 1),
+    ("MFMA 32x32x8 FP16", "gfx942", "v_mfma_f32_32x32x8_f16 v[16:31], v[2:3], v[4:5], v[16:31]", 32 * 32 * 8 / 64),
+    ("LDS load, 16 bytes", "gfx942", "ds_read_b128 v[12:15], v0", 4),
+    ("LDS store, 4 bytes", "gfx942", "ds_write_b32 v0, v1", 1),
+    ("global load, 4 bytes", "gfx942", "global_load_dword v12, v0, s[4:5]", 1),
+];
+
+fn kernel(target: &Target, instruction: &str) -> String {
+    let load = if target.name == "gfx1100" { "s_load_b64" } else { "s_load_dwordx2" };
+    let accumulators = if target.name == "gfx1100" { ".amdhsa_wavefront_size32 1" } else { ".amdhsa_accum_offset 64" };
+    let clear: String = (1..32).map(|at| format!("v_mov_b32_e32 v{at}, 0\n")).collect();
+    // Each wave has its own part of LDS, written before.
+    let (write, wait) = match target.name {
+        "gfx1100" => ("ds_store_b128 v0, v[4:7]", "s_waitcnt vmcnt(0) lgkmcnt(0)"),
+        _ => ("ds_write_b128 v0, v[4:7]", "s_waitcnt vmcnt(0) lgkmcnt(0)"),
+    };
+    let body = format!("{instruction}\n").repeat(COPIES as usize);
+    format!(
+        ".amdgcn_target \"amdgcn-amd-amdhsa--{}\"\n.text\n.globl k\n.p2align 8\n.type k,@function\nk:\n{load} s[4:5], s[0:1], 0x0\n{clear}\
+         v_lshlrev_b32_e32 v0, 4, v0\n{write}\n{wait}\ns_movk_i32 s6, {TURNS}\nLoop:\n{body}{wait}\ns_sub_u32 s6, s6, 1\n\
+         s_cmp_lg_u32 s6, 0\ns_cbranch_scc1 Loop\ns_endpgm\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n\
+         .amdhsa_next_free_sgpr 32\n.amdhsa_kernarg_size 8\n.amdhsa_group_segment_fixed_size 4096\n\
+         .amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_float_denorm_mode_32 3\n{accumulators}\n.end_amdhsa_kernel\n",
+        target.name
+    )
+}
+
+fn execute(program: &Program, threads: u32) {
+    let mut memory = Memory::new();
+    let buffer = memory.allocate("in", 4096, 4);
+    memory.fill(buffer, 0, 4096).expect("a buffer");
+    let arguments = buffer.to_le_bytes();
+    let launch = Launch { kernel: "k", grid: [1, 1, 1], block: [threads, 1, 1], dynamic_lds: 0, arguments: &arguments };
+    program.run(&mut memory, &launch, &Options::default()).expect("it runs");
+}
+
+fn main() {
+    let Some(tools) = Tools::find() else { return };
+    let mut criterion = Criterion::default().configure_from_args().sample_size(10);
+    let mut group = criterion.benchmark_group("lane operations");
+    for (name, arch, instruction, work) in KINDS {
+        let Some(target) = Target::named(arch) else { continue };
+        let lanes = if target.name == "gfx1100" { 32 } else { 64 };
+        let program = tools.load(&tools.compile("kernel.s", &kernel(target, instruction), target, &[]), target);
+        group.throughput(Throughput::Elements(TURNS * COPIES * u64::from(WAVES * lanes) * work));
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter(|| execute(&program, WAVES * lanes))
+        });
+    }
+    group.finish();
+    criterion.final_summary();
+}

@@ -1,0 +1,151 @@
+//! LLVM's disassembler: which instructions a code object has, as text.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::error::LoadError;
+use crate::target::Target;
+
+/// What LLVM 19 and its successors call it where it is installed.
+const NAMES: [&str; 5] = ["llvm-objdump-19", "llvm-objdump-20", "llvm-objdump-21", "llvm-objdump-22", "llvm-objdump"];
+
+/// The program `llvm-objdump`, of LLVM 19 or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disassembler {
+    program: PathBuf,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub address: u64,
+    pub words: Vec<u32>,
+    pub text: String,
+}
+
+impl Disassembler {
+    /// The one at `program`.
+    #[must_use]
+    pub fn at(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into() }
+    }
+
+    /// The first that runs of those that LLVM 19 and later install.
+    ///
+    /// # Errors
+    /// None runs.
+    pub fn find() -> Result<Self, LoadError> {
+        let runs = |name: &&&str| {
+            let mut command = Command::new(**name);
+            command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
+        };
+        let missing = || LoadError::Disassembler { program: "llvm-objdump".into(), reason: "not found".into() };
+        NAMES.iter().find(runs).map(|name| Self::at(*name)).ok_or_else(missing)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    fn failed(&self, reason: impl Into<String>) -> LoadError {
+        LoadError::Disassembler { program: self.program.display().to_string(), reason: reason.into() }
+    }
+
+    fn command(&self, target: &Target, lanes: u32) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--disassemble").arg(format!("--mcpu={}", target.name));
+        if lanes != target.lanes {
+            command.arg(format!("--mattr=+wavefrontsize{lanes}"));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// All instructions of a code object, whose waves have `lanes` lanes.
+    pub(crate) fn lines(&self, object: &[u8], target: &Target, lanes: u32) -> Result<Vec<Line>, LoadError> {
+        let mut command = self.command(target, lanes);
+        let mut child =
+            command.arg("-").stdin(Stdio::piped()).spawn().map_err(|error| self.failed(error.to_string()))?;
+        if let Some(mut input) = child.stdin.take() {
+            // One that does not read it says why when it ends.
+            let _unread = input.write_all(object);
+        }
+        let text = self.finish(child)?;
+        self.checked(text.lines().filter_map(parse).collect())
+    }
+
+    /// The same for several at once, which is quicker: most of the time goes into starting the program.
+    pub(crate) fn many(&self, objects: &[&[u8]], target: &Target, lanes: u32) -> Result<Vec<Vec<Line>>, LoadError> {
+        let io = |error: std::io::Error| self.failed(error.to_string());
+        let folder = tempfile::tempdir().map_err(io)?;
+        let mut command = self.command(target, lanes);
+        for (at, object) in objects.iter().enumerate() {
+            let path = folder.path().join(at.to_string());
+            std::fs::write(&path, object).map_err(io)?;
+            command.arg(path);
+        }
+        let text = self.finish(command.spawn().map_err(io)?)?;
+        let mut all: Vec<Vec<Line>> = Vec::with_capacity(objects.len());
+        for line in text.lines() {
+            if line.contains(":\tfile format ") {
+                all.push(Vec::new());
+            } else if let (Some(lines), Some(line)) = (all.last_mut(), parse(line)) {
+                lines.push(line);
+            }
+        }
+        if all.len() != objects.len() {
+            return Err(self.failed(format!("printed {} code objects of {}", all.len(), objects.len())));
+        }
+        all.into_iter().map(|lines| self.checked(lines)).collect()
+    }
+
+    fn finish(&self, child: Child) -> Result<String, LoadError> {
+        let output = child.wait_with_output().map_err(|error| self.failed(error.to_string()))?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            return Err(self.failed(words.lines().next().unwrap_or("no reason given").to_string()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn checked(&self, lines: Vec<Line>) -> Result<Vec<Line>, LoadError> {
+        if lines.is_empty() { Err(self.failed("printed no instruction")) } else { Ok(lines) }
+    }
+}
+
+/// `\tv_mov_b32_e32 v0, 1    // 000000001900: 7E000281 <label>`.
+fn parse(line: &str) -> Option<Line> {
+    let (text, comment) = line.strip_prefix('\t')?.rsplit_once("//")?;
+    let (address, words) = comment.trim().split_once(':')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    let is_word = |word: &&str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = words.split_whitespace().take_while(is_word);
+    let words: Vec<u32> = words.map_while(|word| u32::from_str_radix(word, 16).ok()).collect();
+    (!words.is_empty()).then(|| Line { address, words, text: text.trim().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_text_an_address_and_words() {
+        let line = parse("\ts_cbranch_execz 42        // 00000000161C: BF88002A <f+0xc8>").unwrap();
+        assert_eq!(line, Line { address: 0x161c, words: vec![0xbf88_002a], text: "s_cbranch_execz 42".into() });
+        let line = parse("\tv_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1// 000000001670: 7E0802FA AF094200").unwrap();
+        assert_eq!(line.words, [0x7e08_02fa, 0xaf09_4200]);
+        assert_eq!(line.text, "v_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1");
+        assert_eq!(parse("0000000000001600 <f>:"), None);
+        assert_eq!(parse("gfx942.o:\tfile format elf64-amdgpu"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = Disassembler::at("/nonexistent/objdump").lines(b"", &crate::target::TARGETS[0], 64).unwrap_err();
+        assert!(error.to_string().starts_with("/nonexistent/objdump: "), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Execution of one instruction.
+
+mod address;
+mod cross;
+mod flow;
+mod lds;
+mod matrix;
+mod memory;
+mod packed;
+mod result;
+mod scalar;
+mod scratch;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod vector;
+
+pub(crate) use self::lds::Lds;
+pub(crate) use self::scratch::Scratch;
+use crate::instruction::{Action, Instruction};
+use crate::memory::Memory;
+use crate::shadow::Toucher;
+use crate::target::Target;
+use crate::verdict::{Fault, Raised, Site, Step};
+use crate::wave::{State, Temporaries, Wave};
+
+/// Addresses of LDS and of scratch in flat accesses ("Flat address space", apertures).
+pub(crate) const SHARED_BASE: u64 = 1 << 48;
+pub(crate) const PRIVATE_BASE: u64 = 2 << 48;
+/// Where the scratch of the first wave is.
+pub(crate) const SCRATCH_BASE: u64 = 0x6000_0000_0000;
+
+/// What one lane's access comes to.
+type Lane<T> = Result<T, Fault>;
+
+/// What a block's waves share.
+pub(crate) struct Block<'a> {
+    pub instructions: &'a [Instruction],
+    pub site: &'a dyn Fn(usize) -> Site,
+    /// Index of the instruction at an offset of the image.
+    pub index_of: &'a dyn Fn(u64) -> Option<usize>,
+    pub target: &'static Target,
+    pub memory: &'a mut Memory,
+    pub lds: &'a mut Lds,
+    pub scratch: &'a mut Scratch,
+    pub temporaries: &'a mut Temporaries,
+    pub image: u64,
+    /// First numbers of the launch and of the block, and waves in it.
+    pub launch_start: u32,
+    pub start: u32,
+    pub waves: u32,
+    /// Barriers that were passed.
+    pub span: u32,
+    pub block_of: &'a dyn Fn(u32) -> [u32; 3],
+    /// The buffer that was touched last.
+    pub hint: usize,
+    pub executed: u64,
+}
+
+impl Block<'_> {
+    pub fn toucher(&self, wave: u32) -> Toucher {
+        let number = self.start + self.span * self.waves + wave;
+        Toucher { launch: self.launch_start, block: self.start, waves: self.waves, number, quiet: self.launch_start }
+    }
+
+    /// The same for LDS, which no other block touches.
+    pub fn lds_toucher(&self, wave: u32) -> Toucher {
+        let quiet = self.start + self.span * self.waves;
+        Toucher { launch: self.start, quiet, ..self.toucher(wave) }
+    }
+
+    /// Executes the wave's next instruction.
+    #[inline]
+    pub fn step(&mut self, wave: &mut Wave) -> Step {
+        let at = wave.at;
+        let instructions = self.instructions;
+        let Some(instruction) = instructions.get(at) else {
+            return Err(Raised::wave(Fault::LeftCode { address: self.behind_code() }));
+        };
+        if !wave.pending.is_empty()
+            && let Some(early) = wave.pending.too_early(&instruction.touches)
+        {
+            let issued = (self.site)(early.instruction);
+            let fault = Fault::Unwaited { register: early.register, counter: early.counter, issued };
+            return Err(Raised::wave(fault));
+        }
+        wave.at = at + 1;
+        match &instruction.action {
+            Action::Vector(vector) => vector::run(wave, self.temporaries, vector),
+            Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
+            Action::Matrix(matrix) => matrix::run(wave, matrix),
+            Action::Cross(cross) => cross::run(wave, cross),
+            Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
+            Action::SaveExec { how, to, source } => scalar::save_exec(&mut wave.registers, *how, *to, *source),
+            Action::WriteExec { negate_source, to, source } => {
+                scalar::write_exec(&mut wave.registers, *negate_source, *to, *source)
+            }
+            Action::Memory(memory) => self.access(wave, memory, at),
+            Action::Exchange(exchange) => {
+                cross::exchange(wave, *exchange)?;
+                wave.pending.lds(at, (exchange.to(), 1), [None, None]);
+                Ok(())
+            }
+            Action::ScalarLoad(load) => self.scalar_load(wave, load, at),
+            Action::Wait(wait) => {
+                wave.pending.wait(*wait);
+                Ok(())
+            }
+            Action::Barrier => self.arrive(wave),
+            Action::End => {
+                wave.state = State::Ended;
+                Ok(())
+            }
+            Action::Nothing => Ok(()),
+            Action::Unimplemented(what) => Err(Raised::wave(Fault::Unimplemented { what: what.to_string() })),
+            flow => self.flow(wave, flow, instruction),
+        }
+    }
+
+    fn behind_code(&self) -> u64 {
+        self.instructions.last().map_or(0, |last| last.next_address)
+    }
+}

@@ -1,0 +1,214 @@
+//! Where the lanes of a memory instruction go ("Buffer addressing" and "Flat memory" of the instruction set documents).
+
+use super::{Block, PRIVATE_BASE, SCRATCH_BASE, SHARED_BASE, scalar};
+use crate::instruction::{Address, Memory};
+use crate::operations::memory::Space;
+use crate::registers::LANES;
+use crate::verdict::{Fault, Raised, Step, Use};
+use crate::wave::Wave;
+
+/// Where a lane's access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    Memory(u64),
+    Lds(u64),
+    /// A byte of the lane's own scratch.
+    Scratch(u64),
+    /// A byte of all scratch, wherever the lanes' are.
+    Swizzled(u64),
+    /// Behind the end of a buffer descriptor: loads give 0, stores do nothing.
+    Nowhere,
+}
+
+/// A buffer descriptor ("Buffer resource descriptor").
+#[derive(Clone, Copy)]
+pub(super) struct Descriptor {
+    base: u64,
+    stride: u64,
+    pub swizzle: bool,
+    records: u64,
+    pub element: u64,
+    index_stride: u64,
+    adds_lane: bool,
+}
+
+impl Descriptor {
+    fn read(words: [u32; 4], gfx9: bool) -> Self {
+        let word = |at: usize| u64::from(words[at]);
+        let base = word(0) | (word(1) & 0xffff) << 32;
+        let index_stride = 8 << (word(3) >> 21 & 3);
+        Self {
+            base,
+            stride: word(1) >> 16 & 0x3fff,
+            swizzle: if gfx9 { word(1) >> 31 & 1 == 1 } else { word(1) >> 30 & 3 != 0 },
+            records: word(2),
+            element: if gfx9 { 4 } else { [4, 4, 8, 16][(word(1) >> 30 & 3) as usize] },
+            index_stride,
+            adds_lane: word(3) >> 23 & 1 == 1,
+        }
+    }
+
+    /// The address of a byte, `None` if it is out of range ("Buffer addressing", "Range checking").
+    fn address(&self, index: u64, offset: u64, scalar: u64, lane: usize, bytes: u64) -> Option<u64> {
+        let index = index + if self.adds_lane { lane as u64 } else { 0 };
+        let structured = self.stride != 0 || self.swizzle;
+        let inside = if structured && self.stride != 0 {
+            index < self.records && (!self.swizzle || offset + bytes <= self.stride)
+        } else if self.swizzle {
+            offset < self.records
+        } else {
+            offset.checked_add(bytes).is_some_and(|end| end <= self.records)
+        };
+        if !inside {
+            return None;
+        }
+        let within = if self.swizzle {
+            let (high, low) = (index / self.index_stride, index % self.index_stride);
+            let (element, byte) = (offset / self.element, offset % self.element);
+            (high * self.stride + element * self.element) * self.index_stride + low * self.element + byte
+        } else {
+            index * self.stride + offset
+        };
+        Some(self.base.wrapping_add(scalar).wrapping_add(within))
+    }
+}
+
+pub(super) fn unwritten(lane: usize, used: Use, wave: &Wave) -> Box<Raised> {
+    Raised::at(lane, Fault::Unwritten { used, origin: wave.origin.clone() })
+}
+
+/// Refuses an address that has bits that nobody wrote.
+fn check_address(wave: &Wave, poison: u64, exec: u64) -> Step {
+    match poison & exec {
+        0 => Ok(()),
+        bad => Err(unwritten(bad.trailing_zeros() as usize, Use::Address, wave)),
+    }
+}
+
+/// Where each lane's access begins, offset included.
+pub(super) struct Addresses {
+    pub of: [u64; LANES],
+    pub descriptor: Option<(Descriptor, [u64; LANES], u64)>,
+}
+
+impl Block<'_> {
+    pub(super) fn addresses(&self, wave: &Wave, memory: &Memory, exec: u64) -> Step<Addresses> {
+        let registers = &wave.registers;
+        let mut of = [0; LANES];
+        let low = |at: u16| &registers.v[usize::from(at)];
+        match memory.address {
+            Address::Pair(at) => {
+                check_address(wave, registers.poisoned(at) | registers.poisoned(at + 1), exec)?;
+                for ((of, low), high) in of.iter_mut().zip(low(at)).zip(low(at + 1)) {
+                    *of = (u64::from(*low) | u64::from(*high) << 32).wrapping_add_signed(memory.offset);
+                }
+            }
+            Address::Base(base, register) => {
+                if registers.pair_poison(base) != 0 {
+                    return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+                }
+                let base = registers.pair(base).wrapping_add_signed(memory.offset);
+                of = [base; LANES];
+                if let Some(at) = register {
+                    check_address(wave, registers.poisoned(at), exec)?;
+                    for (of, offset) in of.iter_mut().zip(low(at)) {
+                        *of = base.wrapping_add(u64::from(*offset));
+                    }
+                }
+            }
+            Address::Offset(register, source) => {
+                let mut base = memory.offset as u64;
+                if let Some(source) = source {
+                    let (value, poison) = scalar::read(registers, source, 1);
+                    if poison != 0 {
+                        return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+                    }
+                    base = base.wrapping_add(value);
+                }
+                of = [base & 0xffff_ffff; LANES];
+                if let Some(at) = register {
+                    check_address(wave, registers.poisoned(at), exec)?;
+                    for (of, offset) in of.iter_mut().zip(low(at)) {
+                        *of = base.wrapping_add(u64::from(*offset)) & 0xffff_ffff;
+                    }
+                }
+            }
+            Address::Lds(at) => {
+                check_address(wave, registers.poisoned(at), exec)?;
+                for (of, address) in of.iter_mut().zip(low(at)) {
+                    *of = u64::from(*address);
+                }
+            }
+            Address::Descriptor { descriptor, index, offset, scalar: source } => {
+                let words = [0, 1, 2, 3].map(|at| registers.s[usize::from(descriptor) + at]);
+                let poison = (0..4).any(|at| registers.s_poison[usize::from(descriptor) + at] != 0);
+                let (value, scalar_poison) = scalar::read(registers, source, 1);
+                if poison || scalar_poison != 0 {
+                    return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+                }
+                let mut indices = [0; LANES];
+                if let Some(at) = index {
+                    check_address(wave, registers.poisoned(at), exec)?;
+                    for (index, value) in indices.iter_mut().zip(low(at)) {
+                        *index = u64::from(*value);
+                    }
+                }
+                of = [memory.offset as u64; LANES];
+                if let Some(at) = offset {
+                    check_address(wave, registers.poisoned(at), exec)?;
+                    for (of, value) in of.iter_mut().zip(low(at)) {
+                        *of = u64::from(*value) + memory.offset as u64;
+                    }
+                }
+                let descriptor = Descriptor::read(words, self.target.is_gfx9());
+                return Ok(Addresses { of, descriptor: Some((descriptor, indices, value)) });
+            }
+        }
+        Ok(Addresses { of, descriptor: None })
+    }
+
+    pub(super) fn resolve(&self, memory: &Memory, addresses: &Addresses, lane: usize, bytes: u64) -> To {
+        let address = addresses.of[lane];
+        match memory.space {
+            Space::Lds => To::Lds(address),
+            Space::Scratch => To::Scratch(address),
+            Space::Global => To::Memory(address),
+            Space::Flat => match address & !0xffff_ffff {
+                // The offset is added again where LDS is reached.
+                SHARED_BASE => To::Lds((address as u32).wrapping_sub(memory.offset as u32).into()),
+                PRIVATE_BASE => To::Scratch(address & 0xffff_ffff),
+                _ => To::Memory(address),
+            },
+            Space::Buffer => {
+                let Some((descriptor, indices, scalar)) = &addresses.descriptor else { return To::Nowhere };
+                match descriptor.address(indices[lane], address, *scalar, lane, bytes) {
+                    None => To::Nowhere,
+                    Some(at) => match at.checked_sub(SCRATCH_BASE) {
+                        Some(byte) if descriptor.swizzle && byte <= self.scratch.bytes.len() as u64 => {
+                            To::Swizzled(byte)
+                        }
+                        _ => To::Memory(at),
+                    },
+                }
+            }
+        }
+    }
+}
+
+impl Addresses {
+    /// The same for a lane, so many bytes further.
+    pub(super) fn moved(&self, lane: usize, by: u64) -> Self {
+        let mut of = self.of;
+        of[lane] += by;
+        Self { of, descriptor: self.descriptor }
+    }
+}
+
+/// LDS addresses have their offset added here, where it wraps at 32 bits.
+#[inline]
+pub(super) fn place(to: To, offset: i64) -> To {
+    match to {
+        To::Lds(address) => To::Lds((address as u32).wrapping_add(offset as u32).into()),
+        to => to,
+    }
+}

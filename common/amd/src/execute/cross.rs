@@ -1,0 +1,190 @@
+//! Data that moves between lanes, and between lanes and scalars.
+
+use super::scalar;
+use crate::instruction::{Cross, Exchange, Source};
+use crate::registers::{LANES, Registers, Vgpr};
+use crate::verdict::{Fault, Raised, Step, Use};
+use crate::wave::Wave;
+
+fn unwritten(used: Use) -> Box<Raised> {
+    Raised::wave(Fault::Unwritten { used, origin: None })
+}
+
+fn selector(registers: &Registers, source: Source) -> Step<usize> {
+    let (value, poison) = scalar::read(registers, source, 1);
+    if poison != 0 {
+        return Err(unwritten(Use::Selector));
+    }
+    Ok(value as usize % registers.lanes)
+}
+
+fn lane_poison(registers: &Registers, at: u16, lane: usize) -> u32 {
+    let [low, high] = registers.poison[usize::from(at)];
+    let half = |poison: u64, bits: u32| if poison >> lane & 1 == 1 { bits } else { 0 };
+    half(low, 0xffff) | half(high, 0xffff_0000)
+}
+
+pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
+    let registers = &mut wave.registers;
+    let exec = registers.exec();
+    match *cross {
+        Cross::ReadLane { to, from, lane } => {
+            let lane = selector(registers, lane)?;
+            let poison = lane_poison(registers, from, lane);
+            registers.set(to, registers.v[usize::from(from)][lane], poison)
+        }
+        Cross::ReadFirstLane { to, from } => {
+            // Lane 0 if no lane executes.
+            let lane = if exec == 0 { 0 } else { exec.trailing_zeros() as usize };
+            let poison = lane_poison(registers, from, lane);
+            registers.set(to, registers.v[usize::from(from)][lane], poison)
+        }
+        Cross::WriteLane { to, value, lane } => {
+            let lane = selector(registers, lane)?;
+            let (value, poison) = scalar::read(registers, value, 1);
+            let at = usize::from(to);
+            registers.v[at][lane] = value as u32;
+            for (half, bits) in registers.poison[at].iter_mut().zip([0xffff_u64, 0xffff_0000]) {
+                *half = *half & !(1 << lane) | u64::from(poison & bits != 0) << lane;
+            }
+            Ok(())
+        }
+        Cross::PermuteRow { to, from, selects, crossed, fetch_inactive, bound_zero } => {
+            let (low, low_poison) = scalar::read(registers, selects[0], 1);
+            let (high, high_poison) = scalar::read(registers, selects[1], 1);
+            if low_poison | high_poison != 0 {
+                return Err(unwritten(Use::Selector));
+            }
+            let select = low | high << 32;
+            gather(registers, to, from, exec, |lane| {
+                let row = lane & !15 ^ if crossed { 16 } else { 0 };
+                let at = row + (select >> (lane % 16 * 4) & 15) as usize;
+                // Lanes that EXEC leaves out give 0 or leave the destination alone ("V_PERMLANE16_B32").
+                if exec >> at & 1 == 1 || fetch_inactive { Some(Some(at)) } else { bound_zero.then_some(None) }
+            });
+            Ok(())
+        }
+        Cross::ExchangeHalves { to, from } => {
+            if registers.lanes == LANES {
+                let all = registers.all();
+                gather(registers, to, from, all, |lane| Some(Some(lane ^ 32)));
+            }
+            Ok(())
+        }
+        Cross::Swap(first, second) => {
+            let (a, b) = (usize::from(first), usize::from(second));
+            let (values, poison) = (registers.v[a], registers.poison[a]);
+            let (others, other_poison) = (registers.v[b], registers.poison[b]);
+            registers.write_halves(first, &others, exec, other_poison);
+            registers.write_halves(second, &values, exec, poison);
+            Ok(())
+        }
+    }
+}
+
+/// Writes each executing lane from the one that `source` says: `None` leaves it alone, `Some(None)` is 0.
+fn gather(registers: &mut Registers, to: u16, from: u16, exec: u64, source: impl Fn(usize) -> Option<Option<usize>>) {
+    let (values, old) = (registers.v[usize::from(from)], registers.poison[usize::from(from)]);
+    let (mut out, mut poison, mut written): (Vgpr, _, _) = ([0; LANES], [0; 2], 0);
+    for lane in (0..registers.lanes).filter(|lane| exec >> lane & 1 == 1) {
+        let Some(at) = source(lane) else { continue };
+        written |= 1 << lane;
+        if let Some(at) = at.filter(|at| *at < registers.lanes) {
+            out[lane] = values[at];
+            for (new, old) in poison.iter_mut().zip(old) {
+                *new |= (old >> at & 1) << lane;
+            }
+        }
+    }
+    registers.write_halves(to, &out, written, poison);
+}
+
+impl Exchange {
+    pub fn to(self) -> u16 {
+        match self {
+            Self::Permute { to, .. } | Self::BackwardPermute { to, .. } | Self::Swizzle { to, .. } => to,
+        }
+    }
+}
+
+/// DS_PERMUTE, DS_BPERMUTE, DS_SWIZZLE: through the paths of LDS, without touching it.
+pub(super) fn exchange(wave: &mut Wave, exchange: Exchange) -> Step {
+    let registers = &mut wave.registers;
+    let exec = registers.exec();
+    let lanes = registers.lanes;
+    let lane_of = |registers: &Registers, address: u16, lane: usize, offset: u32| {
+        let value = registers.v[usize::from(address)][lane].wrapping_add(offset);
+        (value / 4) as usize % lanes
+    };
+    match exchange {
+        Exchange::BackwardPermute { to, address, data, offset } => {
+            check_addresses(registers, address, exec)?;
+            let addresses: Vec<usize> = (0..lanes).map(|lane| lane_of(registers, address, lane, offset)).collect();
+            // Lanes that EXEC leaves out give 0.
+            gather(registers, to, data, exec, |lane| {
+                let at = addresses.get(lane).copied()?;
+                Some(Some(at).filter(|at| exec >> at & 1 == 1))
+            });
+        }
+        Exchange::Permute { to, address, data, offset } => {
+            check_addresses(registers, address, exec)?;
+            let (mut out, mut poison) = ([0; LANES], [0; 2]);
+            let from = usize::from(data);
+            for lane in (0..lanes).filter(|lane| exec >> lane & 1 == 1) {
+                let at = lane_of(registers, address, lane, offset);
+                out[at] = registers.v[from][lane];
+                for (new, old) in poison.iter_mut().zip(registers.poison[from]) {
+                    *new = *new & !(1 << at) | (old >> lane & 1) << at;
+                }
+            }
+            registers.write_halves(to, &out, exec, poison);
+        }
+        Exchange::Swizzle { to, data, how } => {
+            gather(registers, to, data, exec, |lane| {
+                let at = swizzled(how, lane);
+                Some(Some(at).filter(|at| exec >> at & 1 == 1))
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_addresses(registers: &Registers, address: u16, exec: u64) -> Step {
+    let bad = registers.poisoned(address) & exec;
+    if bad == 0 {
+        return Ok(());
+    }
+    Err(Raised::at(bad.trailing_zeros() as usize, Fault::Unwritten { used: Use::Selector, origin: None }))
+}
+
+/// "DS_SWIZZLE_B32": groups of four lanes, rotations and masks within 32 lanes.
+fn swizzled(how: u16, lane: usize) -> usize {
+    let (group, within) = (lane & !31, lane & 31);
+    if how & 0x8000 == 0 {
+        let [and, or, xor] = [0, 5, 10].map(|shift| usize::from(how >> shift & 31));
+        return group + ((within & and | or) ^ xor);
+    }
+    if how >= 0xc000 {
+        // Rotation: bit 10 is the direction (0 left), bits 5 to 9 how far, bits 0 to 4 which bits of a lane's number stay.
+        let (by, stay) = (usize::from(how >> 5 & 31), usize::from(how & 31));
+        let by = if how >> 10 & 1 == 0 { by } else { 32 - by };
+        return group + (within & stay | (within + by) & 31 & !stay);
+    }
+    (lane & !3) + usize::from(how >> (2 * (lane & 3)) & 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swizzles_have_patterns() {
+        // Quad: each lane's source is two bits.
+        assert_eq!([0, 1, 2, 3, 6].map(|lane| swizzled(0x8000 | 0b01_00_11_10, lane)), [2, 3, 0, 1, 4]);
+        // SWAP,16 is xor 16 with all bits kept.
+        assert_eq!([0, 17, 40].map(|lane| swizzled(0x1f | 16 << 10, lane)), [16, 1, 56]);
+        // BROADCAST of the first of 8: and 0x18.
+        assert_eq!([0, 7, 9, 33].map(|lane| swizzled(0x18, lane)), [0, 0, 8, 32]);
+        assert_eq!([0, 31].map(|lane| swizzled(0xc000 | 1 << 5, lane)), [1, 0]);
+    }
+}

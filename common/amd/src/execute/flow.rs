@@ -1,0 +1,119 @@
+//! Branches, calls, barriers and hardware registers.
+
+use super::{Block, scalar};
+use crate::instruction::{Action, Condition, Hardware, Instruction};
+use crate::registers::{Registers, VCC};
+use crate::verdict::{Fault, Missing, Raised, Step, Use};
+use crate::wave::{State, Wave};
+
+fn undecided() -> Box<Raised> {
+    Raised::wave(Fault::Unwritten { used: Use::Branch, origin: None })
+}
+
+fn holds(registers: &Registers, condition: Condition) -> Step<bool> {
+    Ok(match condition {
+        Condition::Always => true,
+        Condition::Scc(_) if registers.scc_poison => return Err(undecided()),
+        Condition::Scc(set) => registers.scc == set,
+        Condition::ExecZero(zero) => (registers.exec() == 0) == zero,
+        Condition::VccZero(zero) => {
+            let (mask, poison) = (registers.mask(VCC), registers.mask_poison(VCC));
+            if poison != 0 && mask & !poison == 0 {
+                return Err(undecided());
+            }
+            (mask == 0) == zero
+        }
+    })
+}
+
+fn field(width: u8) -> u32 {
+    u32::MAX >> (32 - u32::from(width.clamp(1, 32)))
+}
+
+impl Block<'_> {
+    pub(super) fn flow(&mut self, wave: &mut Wave, action: &Action, instruction: &Instruction) -> Step {
+        let behind = self.image + instruction.next_address;
+        match *action {
+            Action::Branch { condition, target } => {
+                if holds(&wave.registers, condition)? {
+                    wave.at = target;
+                }
+                Ok(())
+            }
+            Action::GetPc { to } => wave.registers.set_pair(to, behind, 0),
+            Action::SetPc { from } => self.jump(wave, from),
+            Action::SwapPc { to, from } => {
+                self.jump(wave, from)?;
+                wave.registers.set_pair(to, behind, 0)
+            }
+            Action::Call { to, target } => {
+                wave.at = target;
+                wave.registers.set_pair(to, behind, 0)
+            }
+            Action::GetRegister { to, register, offset, width } => {
+                let value = match register {
+                    Hardware::Mode => wave.mode_bits,
+                    Hardware::Unit => 0,
+                    // Upper halves of the apertures: private in the lower 16 bits, shared in the upper ones.
+                    Hardware::Apertures => {
+                        (super::PRIVATE_BASE >> 48) as u32 | ((super::SHARED_BASE >> 48) as u32) << 16
+                    }
+                };
+                wave.registers.set(to, value >> offset & field(width), 0)
+            }
+            Action::SetRegister { offset, width, value } => {
+                let (value, poison) = scalar::read(&wave.registers, value, 1);
+                if poison != 0 {
+                    return Err(undecided());
+                }
+                let mask = field(width) << offset;
+                wave.set_mode(wave.mode_bits & !mask | (value as u32) << offset & mask);
+                Ok(())
+            }
+            Action::SetMode { shift, value } => {
+                wave.set_mode(wave.mode_bits & !(15 << shift) | u32::from(value) << shift);
+                Ok(())
+            }
+            Action::Clock { to, dwords } => {
+                let now = self.executed;
+                match dwords {
+                    1 => wave.registers.set(to, now as u32, 0),
+                    _ => wave.registers.set_pair(to, now, 0),
+                }
+            }
+            Action::Trap(number) => Err(Raised::wave(Fault::Trap { number })),
+            _ => Err(Raised::wave(Fault::Unimplemented { what: "an action out of place".into() })),
+        }
+    }
+
+    fn jump(&self, wave: &mut Wave, from: u8) -> Step {
+        let (address, poison) = (wave.registers.pair(from), wave.registers.pair_poison(from));
+        if poison != 0 {
+            return Err(undecided());
+        }
+        let left = || Raised::wave(Fault::LeftCode { address });
+        wave.at = (self.index_of)(address.wrapping_sub(self.image)).ok_or_else(left)?;
+        Ok(())
+    }
+
+    /// A wave comes to a barrier. What it has not waited for in LDS is not ordered by it.
+    pub(super) fn arrive(&mut self, wave: &mut Wave) -> Step {
+        let missing = wave.lanes & !wave.registers.exec();
+        if missing != 0 {
+            return Err(Raised::wave(Fault::Barrier { missing: Missing::Lanes(missing) }));
+        }
+        let later = self.lds_toucher(wave.number).after_barrier();
+        let length = self.lds.bytes.len();
+        for touch in wave.pending.lds_touches() {
+            for lane in (0..64).filter(|lane| touch.exec >> lane & 1 == 1) {
+                let offset = touch.offsets[lane] as usize;
+                if offset + touch.bytes as usize <= length {
+                    // A conflict is another wave's, which has seen it or will.
+                    let _other = self.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, later);
+                }
+            }
+        }
+        wave.state = State::AtBarrier;
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Matrix instructions. They use all lanes, whatever EXEC says; what lanes hold that do not exist decides nothing that is stored.
+
+use crate::instruction::{MatrixMultiply, Source};
+use crate::matrix::{Element, Operand};
+use crate::registers::{LANES, Poison, Registers, Vgpr, vgpr_name};
+use crate::verdict::{Fault, Raised, Step};
+use crate::wave::Wave;
+
+fn registers(all: &Registers, at: u16, count: usize) -> (&[Vgpr], &[Poison]) {
+    let at = usize::from(at);
+    (&all.v[at..at + count], &all.poison[at..at + count])
+}
+
+pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
+    let MatrixMultiply { matrix, modifiers, .. } = multiply;
+    let lanes = wave.registers.lanes;
+    let all = &wave.registers;
+    let (a, a_poison) = registers(all, multiply.a, matrix.registers(Operand::A, lanes));
+    let (b, b_poison) = registers(all, multiply.b, matrix.registers(Operand::B, lanes));
+    let count = matrix.registers(Operand::C, lanes);
+    let (mut splat, clean) = (Vec::new(), vec![[0; 2]; count]);
+    let (c, c_poison) = match multiply.c {
+        Source::Vgpr(at) => registers(all, at, count),
+        Source::Constant(value) => {
+            let words = if matrix.result == Element::F64 { 2 } else { 1 };
+            splat.extend((0..count).map(|at| [(value >> (32 * (at % words))) as u32; LANES]));
+            (splat.as_slice(), clean.as_slice())
+        }
+        _ => return Err(Raised::wave(Fault::Unimplemented { what: format!("{} of a scalar", matrix.name) })),
+    };
+    if let Some((operand, register, lane)) = matrix.unreplicated(lanes, a, b) {
+        let first = if operand == Operand::A { multiply.a } else { multiply.b };
+        let register = vgpr_name(first + register as u16);
+        return Err(Raised::at(lane, Fault::NotReplicated { register }));
+    }
+    let to = usize::from(multiply.d);
+    let (mut d, mut d_poison) = (all.v[to..to + count].to_vec(), all.poison[to..to + count].to_vec());
+    let refused = |refused: crate::matrix::Refused| Raised::wave(Fault::Unimplemented { what: refused.to_string() });
+    matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?;
+    let clean = |poison: &[Poison]| poison.iter().all(|halves| *halves == [0; 2]);
+    if clean(a_poison) && clean(b_poison) && clean(c_poison) && matrix.result.bits() != 16 {
+        d_poison.fill([0; 2]);
+    } else {
+        matrix.poison(*modifiers, lanes, a_poison, b_poison, c_poison, &mut d_poison).map_err(refused)?;
+    }
+    wave.registers.v[to..to + count].copy_from_slice(&d);
+    wave.registers.poison[to..to + count].copy_from_slice(&d_poison);
+    Ok(())
+}

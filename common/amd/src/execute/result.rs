@@ -1,0 +1,105 @@
+//! Where results go.
+
+use crate::instruction::{Destination, Output, Select, Unused, Vector};
+use crate::number::{self, F16, F32};
+use crate::operations::vector::Kind;
+use crate::registers::{EXEC, Poison, Registers, Vgpr};
+use crate::verdict::{Fault, Raised, Step, Use};
+use crate::wave::{Temporaries, Wave};
+
+pub(super) fn put_mask(registers: &mut Registers, to: Destination, mask: u64, poison: u64, exec: u64) -> Step {
+    match to {
+        Destination::Mask(at) => registers.set_mask(at, mask & exec, poison & exec),
+        Destination::Exec(at) => {
+            if poison & exec != 0 {
+                let lane = (poison & exec).trailing_zeros() as usize;
+                return Err(Raised::at(lane, Fault::Unwritten { used: Use::Exec, origin: None }));
+            }
+            if let Some(at) = at {
+                registers.set_mask(at, mask & exec, 0)?;
+            }
+            registers.set_mask(EXEC, mask & exec, 0)
+        }
+        _ => Err(Raised::wave(Fault::Unimplemented { what: "a comparison into a vector register".into() })),
+    }
+}
+
+/// Writes `room.out`, as the instruction changes it.
+pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64, poison: Poison) {
+    let values = &mut room.out;
+    if vector.output != Output::default() {
+        let Output { clamp, omod } = vector.output;
+        for value in values.iter_mut() {
+            match vector.result {
+                Kind::F32 => {
+                    *value = number::output_modifier::<F32>(&wave.mode, omod, *value);
+                    if clamp {
+                        *value = number::clamp::<F32>(&wave.mode, *value);
+                    }
+                }
+                Kind::F16 => {
+                    let mut half = number::output_modifier::<F16>(&wave.mode, omod, *value as u16);
+                    if clamp {
+                        half = number::clamp::<F16>(&wave.mode, half);
+                    }
+                    *value = u32::from(half);
+                }
+                _ => {}
+            }
+        }
+    }
+    let registers = &mut wave.registers;
+    match vector.to {
+        Destination::Vgpr(to) => registers.write_halves(to, values, exec, poison),
+        Destination::Cleared(to) => {
+            values.iter_mut().for_each(|value| *value &= 0xffff);
+            registers.write_halves(to, values, exec, [poison[0], 0]);
+        }
+        Destination::Half(to, high) => {
+            let old = registers.poison[usize::from(to)];
+            let (shift, keep) = if high { (16, 0xffff) } else { (0, 0xffff_0000) };
+            for (value, old) in values.iter_mut().zip(&registers.v[usize::from(to)]) {
+                *value = (*value & 0xffff) << shift | old & keep;
+            }
+            let poison = if high { [old[0], poison[0]] } else { [poison[0], old[1]] };
+            registers.write_halves(to, values, exec, poison);
+        }
+        Destination::Part(to, part, unused) => put_part(registers, values, exec, poison, (to, part, unused)),
+        Destination::Mask(_) | Destination::Exec(_) => {}
+    }
+}
+
+fn put_part(
+    registers: &mut Registers,
+    values: &mut Vgpr,
+    exec: u64,
+    poison: Poison,
+    (to, part, unused): (u16, Select, Unused),
+) {
+    let (shift, width) = match part {
+        Select::Dword => return registers.write_halves(to, values, exec, poison),
+        Select::Word(at) => (16 * u32::from(at), 16),
+        Select::Byte(at) => (8 * u32::from(at), 8),
+    };
+    let field = (u32::MAX >> (32 - width)) << shift;
+    let old = registers.poison[usize::from(to)];
+    for (value, old) in values.iter_mut().zip(&registers.v[usize::from(to)]) {
+        let placed = *value << shift & field;
+        *value = match unused {
+            Unused::Pad => placed,
+            Unused::Preserve => placed | old & !field,
+            // Bits above it are copies of its sign, those below it 0.
+            Unused::Sext => ((placed << (32 - width - shift)) as i32 >> (32 - width - shift)) as u32,
+        };
+    }
+    let half = (shift / 16) as usize;
+    let mut result = match unused {
+        Unused::Pad => [0; 2],
+        Unused::Preserve => old,
+        Unused::Sext => [if half == 0 { poison[0] } else { 0 }, poison[0]],
+    };
+    // Bytes are not followed one by one: the upper byte of a half, which is written last, stands for both.
+    let first_byte = width == 8 && shift % 16 == 0 && unused == Unused::Preserve;
+    result[half] = if first_byte { poison[0] | old[half] } else { poison[0] };
+    registers.write_halves(to, values, exec, result);
+}

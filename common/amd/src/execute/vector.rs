@@ -1,0 +1,365 @@
+//! Vector ALU.
+
+use super::packed::{mix, move_pair, packed, packed_move, packed_pair};
+use super::result::{put, put_mask};
+use super::sources::{dwords, narrow, poisoned, wide};
+use crate::instruction::{Destination, Output, Source, Vector};
+use crate::number::{self, Comparison, F16, F32, F64, Mode};
+use crate::operations::vector::{Kind, Narrow, Run, compare_integers};
+use crate::registers::{LANES, Poison, Registers, Vgpr};
+use crate::verdict::{Fault, Raised, Step};
+use crate::wave::{Temporaries, Wave};
+
+pub(super) fn run(wave: &mut Wave, room: &mut Temporaries, vector: &Vector) -> Step {
+    let exec = wave.registers.exec();
+    if vector.simple
+        && let Some(done) = simple(wave, room, vector, exec)
+    {
+        return done;
+    }
+    general(wave, room, vector, exec)
+}
+
+/// The two halves of VOPD: both read before either writes.
+pub(super) fn run_dual(wave: &mut Wave, room: &mut Temporaries, both: &[Vector; 2]) -> Step {
+    let exec = wave.registers.exec();
+    let [first, second] = both;
+    let (Destination::Vgpr(first_to), Destination::Vgpr(second_to)) = (first.to, second.to) else {
+        return Err(Raised::wave(Fault::Unimplemented { what: "VOPD with another result".into() }));
+    };
+    let first_poison = dual_half(wave, room, first, exec)?;
+    std::mem::swap(&mut room.out, &mut room.second);
+    let second_poison = dual_half(wave, room, second, exec)?;
+    wave.registers.write_halves(first_to, &room.second, exec, first_poison);
+    wave.registers.write_halves(second_to, &room.out, exec, second_poison);
+    Ok(())
+}
+
+/// Computes into `room.out`.
+fn dual_half(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step<Poison> {
+    let registers = &wave.registers;
+    match vector.run {
+        Run::Narrow(run) => {
+            let poison = union(registers, vector) & exec;
+            if poison == 0 || !(vector.bitwise || vector.upward) {
+                narrow_simple(wave, room, vector, run);
+                return Ok([poison; 2]);
+            }
+            let (poison, exec) = prepare(wave, room, vector, exec);
+            Ok(compute(wave, room, vector, run, &poison, exec))
+        }
+        Run::Select => Ok([select_simple(registers, room, vector) & exec; 2]),
+        _ => Err(Raised::wave(Fault::Unimplemented { what: "VOPD of another operation".into() })),
+    }
+}
+
+/// Computes prepared sources into `room.out`; which halves of it nobody wrote.
+fn compute(
+    wave: &Wave,
+    room: &mut Temporaries,
+    vector: &Vector,
+    run: Narrow,
+    poison: &[Poison; 3],
+    exec: u64,
+) -> Poison {
+    let lanes = wave.registers.lanes;
+    let [a, b, c] = &room.sources;
+    run(&wave.mode, &mut room.out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+    let all = poison.iter().fold([0; 2], |[low, high], of| [low | of[0], high | of[1]]);
+    let either = (all[0] | all[1]) & exec;
+    if either == 0 {
+        [0; 2]
+    } else if vector.bitwise {
+        parts(wave, room, run, poison, lanes)
+    } else if vector.upward {
+        [all[0], either]
+    } else {
+        [either; 2]
+    }
+}
+
+#[inline]
+fn union(registers: &Registers, vector: &Vector) -> u64 {
+    vector.sources[..vector.count].iter().fold(0, |lanes, source| lanes | poisoned(registers, source.at))
+}
+
+#[inline]
+fn narrow_simple(wave: &Wave, room: &mut Temporaries, vector: &Vector, run: Narrow) {
+    let registers = &wave.registers;
+    let [first, second, third] = &mut room.sources;
+    let a = dwords(registers, vector.sources[0].at, first);
+    let b = if vector.count > 1 { dwords(registers, vector.sources[1].at, second) } else { a };
+    let c = if vector.count > 2 { dwords(registers, vector.sources[2].at, third) } else { a };
+    let lanes = registers.lanes;
+    run(&wave.mode, &mut room.out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+}
+
+fn select_simple(registers: &Registers, room: &mut Temporaries, vector: &Vector) -> u64 {
+    let at = vector.mask.unwrap_or_default();
+    let (mask, unknown) = (registers.mask(at), registers.mask_poison(at));
+    let [first, second, _] = &mut room.sources;
+    let (a, b) = (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
+    for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
+        *out = if mask >> lane & 1 == 1 { *b } else { *a };
+    }
+    let [a, b] = [0, 1].map(|at| poisoned(registers, vector.sources[at].at));
+    unknown | !mask & a | mask & b
+}
+
+/// Sources and results of 32 bits without any change. `None` if nobody wrote something that has to be followed in parts.
+#[inline]
+fn simple(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Option<Step> {
+    match vector.run {
+        Run::Narrow(run) => {
+            let poison = union(&wave.registers, vector) & exec;
+            if poison != 0 && (vector.bitwise || vector.upward) {
+                return None;
+            }
+            narrow_simple(wave, room, vector, run);
+            let Destination::Vgpr(to) = vector.to else { return None };
+            wave.registers.write(to, &room.out, exec, poison);
+            Some(Ok(()))
+        }
+        Run::Select => {
+            let Destination::Vgpr(to) = vector.to else { return None };
+            let registers = &wave.registers;
+            let halves = |at: usize| match vector.sources[at].at {
+                Source::Vgpr(at) => registers.poison[usize::from(at)],
+                other => [poisoned(registers, other); 2],
+            };
+            let (a, b) = (halves(0), halves(1));
+            let at = vector.mask.unwrap_or_default();
+            let (mask, unknown) = (registers.mask(at), registers.mask_poison(at));
+            let poison = [0, 1].map(|half| unknown | !mask & a[half] | mask & b[half]);
+            select_simple(registers, room, vector);
+            wave.registers.write_halves(to, &room.out, exec, poison);
+            Some(Ok(()))
+        }
+        Run::Compare { relation, signed } => {
+            let registers = &wave.registers;
+            let [first, second, _] = &mut room.sources;
+            let (a, b) =
+                (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
+            let lanes = registers.lanes;
+            let mask = if signed {
+                let (a, b) = (a.map(|value| value as i32), b.map(|value| value as i32));
+                compare_integers(relation, &a[..lanes], &b[..lanes])
+            } else {
+                compare_integers(relation, &a[..lanes], &b[..lanes])
+            };
+            let poison = union(registers, vector);
+            Some(put_mask(&mut wave.registers, vector.to, mask, poison, exec))
+        }
+        _ => None,
+    }
+}
+
+fn general(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step {
+    match vector.run {
+        Run::Narrow(run) => general_narrow(wave, room, vector, run, exec),
+        Run::Wide(_) | Run::WideCarry(_) => general_wide(wave, room, vector, exec),
+        Run::NarrowCarry(run) => {
+            let (poison, exec) = prepare(wave, room, vector, exec);
+            let (mask, unknown) = carry_in(&wave.registers, vector);
+            let lanes = wave.registers.lanes;
+            let [a, b, c] = &room.sources;
+            let out = &mut room.out[..lanes];
+            let carries = run(&wave.mode, out, [&a[..lanes], &b[..lanes], &c[..lanes]], mask);
+            let poison = poison.iter().fold(unknown, |lanes, [low, high]| lanes | low | high);
+            if let Some(to) = vector.mask_to {
+                wave.registers.set_mask(to, carries & exec, poison & exec)?;
+            }
+            put(wave, room, vector, exec, [poison; 2]);
+            Ok(())
+        }
+        Run::Packed(run) => {
+            packed(wave, room, vector, run, exec);
+            Ok(())
+        }
+        Run::PackedPair(run) => {
+            packed_pair(wave, room, vector, run, exec);
+            Ok(())
+        }
+        Run::PackedMove => {
+            packed_move(wave, room, vector, exec);
+            Ok(())
+        }
+        Run::MovePair => {
+            move_pair(wave, room, vector, exec);
+            Ok(())
+        }
+        Run::Mix(result) => {
+            mix(wave, room, vector, result, exec);
+            Ok(())
+        }
+        Run::Select => {
+            let (poison, exec) = prepare(wave, room, vector, exec);
+            let (mask, unknown) = carry_in(&wave.registers, vector);
+            let [a, b, _] = &room.sources;
+            for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
+                *out = if mask >> lane & 1 == 1 { *b } else { *a };
+            }
+            let poison = [0, 1].map(|half| unknown | !mask & poison[0][half] | mask & poison[1][half]);
+            put(wave, room, vector, exec, poison);
+            Ok(())
+        }
+        Run::Compare { .. } | Run::CompareFloat(_) | Run::Class => compare(wave, room, vector, exec),
+    }
+}
+
+fn carry_in(registers: &Registers, vector: &Vector) -> (u64, u64) {
+    vector.mask.map_or((0, 0), |at| (registers.mask(at), registers.mask_poison(at)))
+}
+
+/// Reads all sources; their poison, and the lanes that are written.
+fn prepare(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> ([Poison; 3], u64) {
+    let (mut poison, mut written) = ([[0; 2]; 3], u64::MAX);
+    let sources = vector.sources.iter().zip(&mut room.sources).zip(&mut poison).take(vector.count);
+    for (at, ((source, room), poison)) in sources.enumerate() {
+        let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
+        *poison = narrow(&wave.registers, source, dpp, room);
+    }
+    (poison, exec & written)
+}
+
+fn general_narrow(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, run: Narrow, exec: u64) -> Step {
+    let (poison, exec) = prepare(wave, room, vector, exec);
+    let poison = compute(wave, room, vector, run, &poison, exec);
+    put(wave, room, vector, exec, poison);
+    Ok(())
+}
+
+/// The halves of a result that depend on halves of sources that nobody wrote: those that differ when these are all 0, all 1,
+/// or mixed.
+fn parts(wave: &Wave, room: &mut Temporaries, run: Narrow, poison: &[Poison; 3], lanes: usize) -> Poison {
+    let fill = |ones: usize, sources: &[Vgpr; 3], room: &mut Vgpr| {
+        let filled: Vec<Vgpr> = (0..3)
+            .map(|at| {
+                let mut values = sources[at];
+                for (lane, value) in values.iter_mut().enumerate() {
+                    for (half, bits) in [(0, 0xffff), (1, 0xffff_0000)] {
+                        if poison[at][half] >> lane & 1 == 1 {
+                            *value = if ones >> at & 1 == 1 { *value | bits } else { *value & !bits };
+                        }
+                    }
+                }
+                values
+            })
+            .collect();
+        run(&wave.mode, &mut room[..lanes], [&filled[0][..lanes], &filled[1][..lanes], &filled[2][..lanes]]);
+    };
+    let (mut zero, mut other, mut result) = ([0; LANES], [0; LANES], [0; 2]);
+    fill(0, &room.sources, &mut zero);
+    for ones in 1..8 {
+        fill(ones, &room.sources, &mut other);
+        for (lane, (zero, other)) in zero.iter().zip(&other).enumerate().take(lanes) {
+            let differing = zero ^ other;
+            result[0] |= u64::from(differing & 0xffff != 0) << lane;
+            result[1] |= u64::from(differing >> 16 != 0) << lane;
+        }
+    }
+    result
+}
+
+fn general_wide(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step {
+    let (mut poison, mut written) = ([0; 2], u64::MAX);
+    for at in 0..vector.count {
+        let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
+        let [low, high] = wide(&wave.registers, &vector.sources[at], dpp, &mut room.wide[at], &mut room.second);
+        poison = [poison[0] | low, poison[1] | high];
+    }
+    poison[1] |= poison[0];
+    let exec = exec & written;
+    let lanes = wave.registers.lanes;
+    let [a, b, c] = &room.wide;
+    let (out, sources) = (&mut room.wide_out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+    match vector.run {
+        Run::Wide(run) => run(&wave.mode, out, sources),
+        Run::WideCarry(run) => {
+            let (mask, unknown) = carry_in(&wave.registers, vector);
+            let carries = run(&wave.mode, out, sources, mask);
+            poison = poison.map(|lanes| lanes | unknown);
+            if let Some(to) = vector.mask_to {
+                wave.registers.set_mask(to, carries & exec, poison[1] & exec)?;
+            }
+        }
+        _ => {}
+    }
+    if !vector.upward {
+        poison[0] = poison[1];
+    }
+    if vector.result == Kind::F64 && vector.output != Output::default() {
+        for value in &mut room.wide_out[..lanes] {
+            *value = number::output_modifier::<F64>(&wave.mode, vector.output.omod, *value);
+            if vector.output.clamp {
+                *value = number::clamp::<F64>(&wave.mode, *value);
+            }
+        }
+    }
+    for (lane, value) in room.wide_out.iter().enumerate() {
+        (room.out[lane], room.second[lane]) = (*value as u32, (*value >> 32) as u32);
+    }
+    if vector.result.is_wide() {
+        if let Destination::Vgpr(to) = vector.to {
+            wave.registers.write(to, &room.out, exec, poison[0]);
+            wave.registers.write(to + 1, &room.second, exec, poison[1]);
+        }
+    } else {
+        put(wave, room, vector, exec, poison);
+    }
+    Ok(())
+}
+
+fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step {
+    let lanes = wave.registers.lanes;
+    let (mask, poison, exec) = if vector.sources[0].kind.is_wide() {
+        let (mut poison, mut written) = (0, u64::MAX);
+        for at in 0..vector.count {
+            let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
+            let [low, high] = wide(&wave.registers, &vector.sources[at], dpp, &mut room.wide[at], &mut room.second);
+            poison |= low | high;
+        }
+        let [a, b, _] = &room.wide;
+        let (a, b) = (&a[..lanes], &b[..lanes]);
+        let mask = match vector.run {
+            Run::Compare { relation, signed: true } => {
+                let (a, b): (Vec<i64>, Vec<i64>) = a.iter().zip(b).map(|(a, b)| (*a as i64, *b as i64)).unzip();
+                compare_integers(relation, &a, &b)
+            }
+            Run::Compare { relation, .. } => compare_integers(relation, a, b),
+            Run::CompareFloat(how) => holds(a, b, |a, b| number::compare::<F64>(&wave.mode, how, a, b)),
+            _ => holds(a, b, |a, b| number::class::<F64>(a) as u64 & b != 0),
+        };
+        (mask, poison, exec & written)
+    } else {
+        let (poison, exec) = prepare(wave, room, vector, exec);
+        let [a, b, _] = &room.sources;
+        let (a, b) = (&a[..lanes], &b[..lanes]);
+        let half = vector.sources[0].kind.is_half();
+        let mask = match vector.run {
+            Run::Compare { relation, signed: true } => {
+                let sign = |value: &u32| if half { i32::from(*value as i16) } else { *value as i32 };
+                let (a, b): (Vec<i32>, Vec<i32>) = a.iter().zip(b).map(|(a, b)| (sign(a), sign(b))).unzip();
+                compare_integers(relation, &a, &b)
+            }
+            Run::Compare { relation, .. } => compare_integers(relation, a, b),
+            Run::CompareFloat(how) => compare_floats(&wave.mode, how, half, a, b),
+            _ if half => holds(a, b, |a, b| number::class::<F16>(a as u16) as u32 & b != 0),
+            _ => holds(a, b, |a, b| number::class::<F32>(a) as u32 & b != 0),
+        };
+        (mask, poison.iter().fold(0, |lanes, [low, high]| lanes | low | high), exec)
+    };
+    put_mask(&mut wave.registers, vector.to, mask, poison, exec)
+}
+
+fn compare_floats(mode: &Mode, how: Comparison, half: bool, a: &[u32], b: &[u32]) -> u64 {
+    if half {
+        holds(a, b, |a, b| number::compare::<F16>(mode, how, a as u16, b as u16))
+    } else {
+        holds(a, b, |a, b| number::compare::<F32>(mode, how, a, b))
+    }
+}
+
+fn holds<T: Copy>(a: &[T], b: &[T], condition: impl Fn(T, T) -> bool) -> u64 {
+    a.iter().zip(b).enumerate().fold(0, |mask, (lane, (a, b))| mask | u64::from(condition(*a, *b)) << lane)
+}

@@ -1,0 +1,399 @@
+//! Instructions as they are executed: everything that text and names say is resolved.
+
+use crate::matrix::{Matrix, Modifiers as MatrixModifiers};
+use crate::operations::memory::{Kind as MemoryKind, Space};
+use crate::operations::scalar;
+use crate::operations::vector::{Kind, Run};
+use crate::pending::Counter;
+
+/// Where a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Vgpr(u16),
+    Sgpr(u8),
+    Constant(u64),
+    Scc,
+    ExecZero,
+    VccZero,
+    /// Upper half of the first address of LDS in flat addresses, and of scratch.
+    SharedBase,
+    PrivateBase,
+}
+
+/// A source of a vector instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VectorSource {
+    pub at: Source,
+    pub kind: Kind,
+    pub change: Change,
+}
+
+/// What is done to a source before it is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// `op_sel`, or a register's upper half by name.
+    pub high: bool,
+    pub select: Option<Select>,
+    pub extend: bool,
+    pub absolute: bool,
+    pub negate: bool,
+}
+
+/// The part of a register that SDWA uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Select {
+    Byte(u8),
+    Word(u8),
+    Dword,
+}
+
+/// What SDWA does to the rest of the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unused {
+    Pad,
+    Sext,
+    Preserve,
+}
+
+/// What is done to a result before it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub clamp: bool,
+    /// 1 to 3: times 2, times 4, halved.
+    pub omod: u8,
+}
+
+/// Which lane a lane reads its first source from (DPP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permutation {
+    Quad([u8; 4]),
+    RowShiftLeft(u8),
+    RowShiftRight(u8),
+    RowRotateRight(u8),
+    WaveShiftLeft,
+    WaveRotateLeft,
+    WaveShiftRight,
+    WaveRotateRight,
+    RowMirror,
+    RowHalfMirror,
+    /// The last lane of each row, for the next row.
+    Broadcast15,
+    /// Lane 31, for the lanes behind it.
+    Broadcast31,
+    RowShare(u8),
+    RowXor(u8),
+    /// Within eight lanes.
+    Eight([u8; 8]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dpp {
+    pub permutation: Permutation,
+    pub row_mask: u8,
+    pub bank_mask: u8,
+    /// A lane without a source reads 0; otherwise it is not written.
+    pub bound_zero: bool,
+    /// Lanes that EXEC leaves out are read.
+    pub fetch_inactive: bool,
+}
+
+/// Which halves VOP3P takes, and which it negates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Halves {
+    pub low: [bool; 3],
+    pub high: [bool; 3],
+    pub negate_low: [bool; 3],
+    pub negate_high: [bool; 3],
+}
+
+impl Default for Halves {
+    fn default() -> Self {
+        Self { low: [false; 3], high: [true; 3], negate_low: [false; 3], negate_high: [false; 3] }
+    }
+}
+
+/// Where a vector instruction writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    Vgpr(u16),
+    /// Only this half of the register.
+    Half(u16, bool),
+    /// A half; the other one becomes 0.
+    Cleared(u16),
+    /// A part of the register.
+    Part(u16, Select, Unused),
+    /// A mask of lanes.
+    Mask(u8),
+    /// The mask of lanes that execute, and with gfx9 a register too.
+    Exec(Option<u8>),
+}
+
+/// A vector ALU instruction.
+pub(crate) struct Vector {
+    pub run: Run,
+    pub result: Kind,
+    pub to: Destination,
+    /// A second result, a mask of lanes.
+    pub mask_to: Option<u8>,
+    pub sources: [VectorSource; 3],
+    pub count: usize,
+    /// A mask of lanes that is a source.
+    pub mask: Option<u8>,
+    pub bitwise: bool,
+    pub upward: bool,
+    /// No change, no permutation, no change of the output, 32 bits throughout.
+    pub simple: bool,
+    pub dpp: Option<Dpp>,
+    pub output: Output,
+    pub halves: Halves,
+}
+
+/// A scalar ALU instruction.
+pub(crate) struct Scalar {
+    pub definition: scalar::Definition,
+    pub to: u8,
+    pub sources: [Source; 2],
+}
+
+/// How EXEC and a source become the new EXEC; the old one is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SaveExec {
+    And,
+    Or,
+    Xor,
+    Nand,
+    Nor,
+    Xnor,
+    /// EXEC and not the source.
+    AndNotSource,
+    /// The source and not EXEC.
+    AndNotExec,
+    OrNotSource,
+    OrNotExec,
+}
+
+/// What a branch looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Always,
+    Scc(bool),
+    VccZero(bool),
+    ExecZero(bool),
+}
+
+/// Where an address comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A VGPR pair.
+    Pair(u16),
+    /// An SGPR pair, with an offset in a VGPR.
+    Base(u8, Option<u16>),
+    /// Of scratch: a VGPR and an SGPR or constant, each if it is there.
+    Offset(Option<u16>, Option<Source>),
+    /// A buffer descriptor, an index, an offset and a scalar offset.
+    Descriptor { descriptor: u8, index: Option<u16>, offset: Option<u16>, scalar: Source },
+    /// LDS.
+    Lds(u16),
+}
+
+/// A vector memory or LDS instruction.
+pub(crate) struct Memory {
+    pub space: Space,
+    pub kind: MemoryKind,
+    pub address: Address,
+    pub offset: i64,
+    /// Of the second element.
+    pub second: i64,
+    /// What is loaded, or what an atomic returns.
+    pub to: u16,
+    /// What is stored.
+    pub data: u16,
+    /// The second thing that is stored.
+    pub data2: u16,
+    /// A comparing atomic's comparand.
+    pub compare: u16,
+}
+
+/// A scalar load.
+pub(crate) struct ScalarLoad {
+    pub to: u8,
+    pub dwords: u8,
+    pub base: u8,
+    /// `base` is a buffer descriptor.
+    pub buffer: bool,
+    pub offset: Source,
+    pub immediate: i64,
+}
+
+/// Data that moves between lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// To the lane of an address.
+    Permute {
+        to: u16,
+        address: u16,
+        data: u16,
+        offset: u32,
+    },
+    /// From the lane of an address.
+    BackwardPermute {
+        to: u16,
+        address: u16,
+        data: u16,
+        offset: u32,
+    },
+    Swizzle {
+        to: u16,
+        data: u16,
+        how: u16,
+    },
+}
+
+/// A vector instruction across lanes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cross {
+    ReadLane {
+        to: u8,
+        from: u16,
+        lane: Source,
+    },
+    ReadFirstLane {
+        to: u8,
+        from: u16,
+    },
+    WriteLane {
+        to: u16,
+        value: Source,
+        lane: Source,
+    },
+    /// V_PERMLANE16, V_PERMLANEX16.
+    PermuteRow {
+        to: u16,
+        from: u16,
+        selects: [Source; 2],
+        crossed: bool,
+        fetch_inactive: bool,
+        bound_zero: bool,
+    },
+    /// V_PERMLANE64.
+    ExchangeHalves {
+        to: u16,
+        from: u16,
+    },
+    Swap(u16, u16),
+}
+
+/// A matrix instruction.
+pub(crate) struct MatrixMultiply {
+    pub matrix: &'static Matrix,
+    pub modifiers: MatrixModifiers,
+    pub a: u16,
+    pub b: u16,
+    /// Registers, or one value for all elements.
+    pub c: Source,
+    pub d: u16,
+}
+
+/// What `s_waitcnt` waits for: at most so many of each kind may be under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub vector: Option<u8>,
+    pub scalar: Option<u8>,
+    pub stores: Option<u8>,
+}
+
+pub(crate) enum Action {
+    Vector(Box<Vector>),
+    /// Both read before either writes.
+    Dual(Box<[Vector; 2]>),
+    Matrix(Box<MatrixMultiply>),
+    Cross(Cross),
+    Scalar(Box<Scalar>),
+    SaveExec {
+        how: SaveExec,
+        to: u8,
+        source: Source,
+    },
+    /// EXEC and not a source, into EXEC and a register (`s_andn1_wrexec`, `s_andn2_wrexec`).
+    WriteExec {
+        negate_source: bool,
+        to: u8,
+        source: Source,
+    },
+    Memory(Box<Memory>),
+    Exchange(Exchange),
+    ScalarLoad(Box<ScalarLoad>),
+    Branch {
+        condition: Condition,
+        target: usize,
+    },
+    GetPc {
+        to: u8,
+    },
+    SetPc {
+        from: u8,
+    },
+    SwapPc {
+        to: u8,
+        from: u8,
+    },
+    Call {
+        to: u8,
+        target: usize,
+    },
+    GetRegister {
+        to: u8,
+        register: Hardware,
+        offset: u8,
+        width: u8,
+    },
+    /// Bits of MODE.
+    SetRegister {
+        offset: u8,
+        width: u8,
+        value: Source,
+    },
+    /// Bits 0 to 3 (rounding) or 4 to 7 (denormals) of MODE.
+    SetMode {
+        shift: u8,
+        value: u8,
+    },
+    Clock {
+        to: u8,
+        dwords: u8,
+    },
+    Wait(Wait),
+    Barrier,
+    End,
+    Trap(u32),
+    Nothing,
+    Unimplemented(Box<str>),
+}
+
+/// A hardware register that `s_getreg` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hardware {
+    Mode,
+    /// The unit that a wave runs on: always the first.
+    Unit,
+    /// Where LDS and scratch are in flat addresses.
+    Apertures,
+}
+
+/// Registers that an instruction reads or writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Touches {
+    /// First and count.
+    pub vgprs: Vec<(u16, u16)>,
+    /// One bit each.
+    pub sgprs: u128,
+    /// What a load that returns in order writes.
+    pub loaded: Option<((u16, u16), Counter)>,
+}
+
+pub(crate) struct Instruction {
+    pub action: Action,
+    pub touches: Touches,
+    /// Behind it.
+    pub next_address: u64,
+}

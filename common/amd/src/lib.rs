@@ -1,0 +1,44 @@
+//! Executes code objects for AMD GPUs on the CPU, instruction by instruction, and stricter than a GPU.
+//!
+//! [`Program::load`] takes a code object apart, LLVM's disassembler decodes it, and [`Program::run`] executes a [`Launch`] on a
+//! [`Memory`]. What a kernel must not do ends the launch with a [`Verdict`], which names the instruction, the wave, the lane and
+//! the element: touches outside of buffers and LDS, values that nobody wrote, races, registers that are used before the
+//! `s_waitcnt` they need, barriers that not all threads reach, misalignment, loops without end.
+//!
+//! Semantics are those of AMD's documents "MI200" (CDNA 2), "MI300" (CDNA 3) and "RDNA 3 Instruction Set Architecture" and of
+//! LLVM's "User Guide for AMDGPU Backend"; comments name the section.
+//!
+//! What this does not show: time, caches, clocks, and faults of drivers. The blocks of a launch run one after the other, so one
+//! that waits for another runs into the limit of instructions; the wait states that gfx9 needs between some instructions
+//! (`s_nop`) are not checked.
+#![forbid(unsafe_code)]
+
+mod decode;
+mod disassembly;
+mod error;
+mod execute;
+mod instruction;
+mod launch;
+pub mod matrix;
+mod memory;
+pub mod number;
+mod object;
+mod operations;
+mod pending;
+mod program;
+mod random;
+mod registers;
+mod shadow;
+mod target;
+mod text;
+mod verdict;
+mod wave;
+
+pub use disassembly::Disassembler;
+pub use error::{LaunchError, LoadError};
+pub use launch::{Launch, Options, Report};
+pub use memory::{Memory, Outside};
+pub use object::{Argument, Kernel};
+pub use program::Program;
+pub use target::{Generation, TARGETS, Target};
+pub use verdict::{Access, Failure, Fault, Missing, Other, Place, Site, Use, Verdict};

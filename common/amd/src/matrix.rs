@@ -1,0 +1,289 @@
+//! Matrix instructions: MFMA of gfx90a and gfx942, WMMA of gfx11.
+//!
+//! Where each element lies is AMD's "Matrix Instruction Calculator" (github.com/ROCm/amd_matrix_instruction_calculator); the same is
+//! in the MI200 and MI300 documents, section "Dense matrix operations" ("Matrix arithmetic instructions"), and in the RDNA 3 one,
+//! section "Wave matrix multiply accumulate". How they round is in [`Sum`]. All ignore EXEC and MODE.
+//!
+//! Not known: the sparse `v_smfmac_*`, and what gfx950 and gfx12 added.
+
+mod layout;
+mod product;
+mod sums;
+mod table;
+
+use thiserror::Error;
+
+use self::layout::Layout;
+
+/// A type of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    F64,
+    F32,
+    /// FP32 of which 10 bits of mantissa take part.
+    Xf32,
+    F16,
+    Bf16,
+    Fp8,
+    Bf8,
+    I32,
+    I8,
+    /// Signed or unsigned by the instruction's `neg_lo`.
+    Iu8,
+    /// As `Iu8`, of 4 bits.
+    Iu4,
+}
+
+impl Element {
+    /// Bits in a register; FP64 takes two of them.
+    #[must_use]
+    pub const fn bits(self) -> usize {
+        match self {
+            Element::F64 => 64,
+            Element::F32 | Element::Xf32 | Element::I32 => 32,
+            Element::F16 | Element::Bf16 => 16,
+            Element::Fp8 | Element::Bf8 | Element::I8 | Element::Iu8 => 8,
+            Element::Iu4 => 4,
+        }
+    }
+}
+
+/// How the products of an element of the result are summed.
+///
+/// AMD documents neither order nor intermediate rounding. For MFMA this is what was measured on MI250X and MI300X and found equal
+/// bit for bit over random inputs: Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units" (arXiv 2511.10909,
+/// tables 6 and 7, algorithms 1, 2, 10 and 11). For WMMA nothing is published; see [`Sum::Wide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// FP32 and FP64: fused multiply-adds, k ascending, to the nearest even, denormals kept.
+    Fused,
+    /// gfx90a's FP16 and BF16: of so many (2 or 4) products at a time the sums of pairs, and the sum of those, are added to the
+    /// result, each step rounded to FP32. Denormal inputs are +0, denormal sums and products zeros of their sign.
+    Pairs(usize),
+    /// gfx942's FP16, BF16 and XF32: so many products at a time are cut off (towards zero) 24 digits below the largest one's
+    /// exponent and added up; that sum and the result so far, this one cut off (downwards) 24 digits below the larger exponent, are
+    /// added, cut off (downwards) at 32 digits, and rounded to the nearest even FP32. Denormals are kept.
+    Truncated(usize),
+    /// gfx942's FP8 and BF8: as `Truncated`, 16 products at a time, those of even and of odd k apart; a result so far that is more
+    /// than 25 digits below the sum does not take part.
+    TruncatedHalves,
+    /// Integers: exact, modulo 2^32 or with `clamp` saturated.
+    Exact,
+    /// WMMA of floats. Chosen here, for want of a source: products and sums in FP32, k ascending, each step rounded to the nearest
+    /// even; where the result is FP16 or BF16, it is rounded to that at the end. Denormals are kept.
+    Wide,
+}
+
+/// A matrix instruction: D = A * B + C for each of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// As LLVM prints it.
+    pub name: &'static str,
+    /// Rows of A and of the result.
+    pub rows: usize,
+    /// Columns of B and of the result.
+    pub columns: usize,
+    /// Columns of A, rows of B.
+    pub depth: usize,
+    /// Independent products.
+    pub blocks: usize,
+    pub a: Element,
+    pub b: Element,
+    /// Of C and D.
+    pub result: Element,
+    pub sum: Sum,
+    /// Whether a block of A can be broadcast (`cbsz`, `abid`).
+    broadcasts_a: bool,
+    /// What `blgp` does.
+    pattern: Pattern,
+}
+
+/// What the field `blgp` means for an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern {
+    None,
+    /// Groups of lanes of B are broadcast or rotated.
+    Lanes,
+    /// gfx942's FP64: negations of A, B and C, printed as `neg:[1,0,0]`.
+    Negations,
+}
+
+/// The modifiers of a matrix instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modifiers {
+    /// MFMA: two to this many blocks use one block of A.
+    pub cbsz: u8,
+    /// MFMA: which of them.
+    pub abid: u8,
+    /// MFMA: the pattern of B's lanes; for FP64 on gfx942 bit 0 negates A, bit 1 B, bit 2 C.
+    pub blgp: u8,
+    /// WMMA, bits 0 to 2 for A, B and C: of floats, negates the elements in low halves (of C all); of integers, A or B is signed.
+    pub neg_lo: u8,
+    /// WMMA of floats: negates the elements of A and B in high halves, takes C's absolute value.
+    pub neg_hi: u8,
+    /// WMMA with 16-bit results: bit 2 chooses the high halves of C and D, of which the other halves stay.
+    pub op_sel: u8,
+    /// WMMA of integers: the result saturates.
+    pub clamp: bool,
+}
+
+/// One of the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    A,
+    B,
+    C,
+}
+
+/// Lanes of a register whose lower and whose upper halves are meant.
+pub type Halves = [u64; 2];
+
+/// Why an instruction is not executed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Refused {
+    #[error("{name} has no modifier {modifier}:{value}")]
+    Modifier { name: &'static str, modifier: &'static str, value: u8 },
+    #[error("{name} does not run on waves of {lanes} lanes")]
+    Lanes { name: &'static str, lanes: usize },
+    #[error("{name}: {found} registers of {operand:?}, expected {expected}")]
+    Registers { name: &'static str, operand: Operand, found: usize, expected: usize },
+}
+
+impl Matrix {
+    /// The instruction that LLVM prints so. Old and new names (`v_mfma_f32_32x32x8f16` of gfx90a, `v_mfma_f32_32x32x8_f16` of gfx942)
+    /// are different instructions, since they round differently.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Matrix> {
+        table::MATRICES.iter().find(|matrix| matrix.name == name)
+    }
+
+    /// Whether it is WMMA.
+    #[must_use]
+    pub fn is_wmma(&self) -> bool {
+        self.name.starts_with("v_wmma")
+    }
+
+    /// How many registers an operand has in a wave of so many lanes; D has as many as C.
+    #[must_use]
+    pub fn registers(&self, operand: Operand, lanes: usize) -> usize {
+        let layout = Layout::of(self, lanes);
+        match operand {
+            Operand::A => layout.a.registers,
+            Operand::B => layout.b.registers,
+            Operand::C => layout.result.registers,
+        }
+    }
+
+    /// Computes D. `d` is of as many registers as `c`; where only one half of them is written, the other keeps what it is.
+    pub fn run(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        a: &[[u32; 64]],
+        b: &[[u32; 64]],
+        c: &[[u32; 64]],
+        d: &mut [[u32; 64]],
+    ) -> Result<(), Refused> {
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len()])?;
+        product::run(self, &layout, modifiers, a, b, c, d);
+        Ok(())
+    }
+
+    /// Which halves of D depend on halves of the sources that nobody wrote; those are set in `d`, the others are cleared (for 16-bit
+    /// results only in the half that is written).
+    pub fn poison(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        a: &[Halves],
+        b: &[Halves],
+        c: &[Halves],
+        d: &mut [Halves],
+    ) -> Result<(), Refused> {
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len()])?;
+        layout.poison(a, b, c, d);
+        Ok(())
+    }
+
+    /// The registers and lanes that a lane of a register of D depends on, each once for each element that lies there.
+    pub fn sources(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        register: usize,
+        lane: usize,
+    ) -> Result<Vec<(Operand, usize, usize)>, Refused> {
+        let layout = Layout::of(self, lanes);
+        let layout = self.checked(
+            modifiers,
+            lanes,
+            [layout.a.registers, layout.b.registers, layout.result.registers, layout.result.registers],
+        )?;
+        Ok(layout.sources(register, lane))
+    }
+
+    /// The first lane of A or B that is no copy of the lane 16, 32 or 48 before it, where WMMA wants copies (RDNA 3, "Wave matrix
+    /// multiply accumulate"; what comes out otherwise is not said); `None` for MFMA.
+    #[must_use]
+    pub fn unreplicated(&self, lanes: usize, a: &[[u32; 64]], b: &[[u32; 64]]) -> Option<(Operand, usize, usize)> {
+        if !self.is_wmma() {
+            return None;
+        }
+        let find = |operand, registers: &[[u32; 64]]| {
+            registers.iter().enumerate().find_map(|(register, values)| {
+                let lane = (16..lanes.min(64)).find(|&lane| values[lane] != values[lane % 16])?;
+                Some((operand, register, lane))
+            })
+        };
+        find(Operand::A, a).or_else(|| find(Operand::B, b))
+    }
+
+    fn checked(&self, modifiers: Modifiers, lanes: usize, registers: [usize; 4]) -> Result<Layout, Refused> {
+        let name = self.name;
+        if lanes != 64 && !(lanes == 32 && self.is_wmma()) {
+            return Err(Refused::Lanes { name, lanes });
+        }
+        let refuse = |modifier, value| Err(Refused::Modifier { name, modifier, value });
+        let Modifiers { cbsz, abid, blgp, neg_lo, neg_hi, op_sel, clamp } = modifiers;
+        let wmma = self.is_wmma();
+        let integer = self.sum == Sum::Exact;
+        if cbsz > 0 && (!self.broadcasts_a || cbsz > 4 || 1 << cbsz > self.blocks) {
+            return refuse("cbsz", cbsz);
+        }
+        if abid >= 1 << cbsz {
+            return refuse("abid", abid);
+        }
+        if blgp > 7 || blgp > 0 && self.pattern == Pattern::None {
+            return refuse("blgp", blgp);
+        }
+        if neg_lo > 7 || neg_lo > 0 && !wmma || neg_lo > 3 && integer {
+            return refuse("neg_lo", neg_lo);
+        }
+        if neg_hi > 7 || neg_hi > 0 && (!wmma || integer) {
+            return refuse("neg_hi", neg_hi);
+        }
+        // Bits 0 and 1 have no meaning.
+        if op_sel & !4 != 0 || op_sel > 0 && self.result.bits() != 16 {
+            return refuse("op_sel", op_sel);
+        }
+        if clamp && !(wmma && integer) {
+            return refuse("clamp", 1);
+        }
+        let layout = Layout::of(self, lanes).modified(self, modifiers);
+        let [a, b, c, d] = registers;
+        for (operand, found, expected) in [
+            (Operand::A, a, layout.a.registers),
+            (Operand::B, b, layout.b.registers),
+            (Operand::C, c, layout.result.registers),
+            (Operand::C, d, layout.result.registers),
+        ] {
+            if found != expected {
+                return Err(Refused::Registers { name, operand, found, expected });
+            }
+        }
+        Ok(layout)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Where the elements of the matrices lie.
+
+use super::{Element, Halves, Matrix, Modifiers, Operand, Pattern};
+
+/// The layout of an instruction in a wave of so many lanes, modifiers applied.
+pub(super) struct Layout {
+    pub a: Factor,
+    pub b: Factor,
+    pub result: Results,
+    /// Rows (which are columns of B), depth and blocks.
+    size: usize,
+    depth: usize,
+    pub blocks: usize,
+}
+
+/// A or B. The elements of one k and one block are in adjacent lanes, at one place of their registers.
+pub(super) struct Factor {
+    pub registers: usize,
+    element: Element,
+    /// Elements of a lane: so many k in a row.
+    run: usize,
+    /// Lanes from one group of k to the next.
+    stride: usize,
+    size: usize,
+    /// Two to this many blocks use that one of them which `chosen` says.
+    broadcast: u32,
+    chosen: usize,
+    /// For each of the four groups of 16 lanes, which one is read instead.
+    groups: [usize; 4],
+    /// Of WMMA each lane has so many copies, 16 lanes apart.
+    pub copies: usize,
+}
+
+/// C and D. The elements of one row and one block are in adjacent lanes of one register.
+pub(super) struct Results {
+    pub registers: usize,
+    pub element: Element,
+    pub high: bool,
+    /// Rows in adjacent registers.
+    height: usize,
+    /// Such stripes of rows side by side in one register.
+    stripes: usize,
+    /// Blocks side by side in one register.
+    beside: usize,
+    /// Registers (pairs, for FP64) of a block.
+    span: usize,
+    size: usize,
+}
+
+/// Where the elements of one k, or of one row, are: the first one's lane, and the place in the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The first of two for FP64.
+    pub register: usize,
+    /// The element's lowest bit in the register.
+    pub shift: usize,
+    pub lane: usize,
+}
+
+impl Layout {
+    /// Without modifiers.
+    pub fn of(matrix: &Matrix, lanes: usize) -> Layout {
+        let size = matrix.rows;
+        let result = if matrix.is_wmma() {
+            // A register has the rows of each 16 lanes; 16-bit results take a register each.
+            Results {
+                registers: 16 * 16 / lanes,
+                element: matrix.result,
+                high: false,
+                height: 1,
+                stripes: lanes / 16,
+                beside: 1,
+                span: 16 * 16 / lanes,
+                size,
+            }
+        } else {
+            let height = if matrix.result == Element::F64 { 1 } else { 4 };
+            let words = matrix.result.bits() / 32;
+            Results {
+                registers: (size * size * matrix.blocks / 64) * words,
+                element: matrix.result,
+                high: false,
+                height,
+                stripes: 64 / size,
+                beside: 64usize.div_ceil(size * size / height),
+                span: size * size / 64,
+                size,
+            }
+        };
+        Layout {
+            a: Factor::of(matrix, matrix.a, lanes),
+            b: Factor::of(matrix, matrix.b, lanes),
+            result,
+            size,
+            depth: matrix.depth,
+            blocks: matrix.blocks,
+        }
+    }
+
+    pub fn modified(mut self, matrix: &Matrix, modifiers: Modifiers) -> Layout {
+        self.a.broadcast = u32::from(modifiers.cbsz);
+        self.a.chosen = usize::from(modifiers.abid);
+        if matrix.pattern == Pattern::Lanes {
+            // "MI300 ISA", VOP3P-MAI fields, BLGP.
+            self.b.groups = match modifiers.blgp {
+                1 => [0, 1, 0, 1],
+                2 => [2, 3, 2, 3],
+                3 => [1, 2, 3, 0],
+                4 => [0; 4],
+                5 => [1; 4],
+                6 => [2; 4],
+                7 => [3; 4],
+                _ => [0, 1, 2, 3],
+            };
+        }
+        self.result.high = modifiers.op_sel & 4 != 0;
+        self
+    }
+
+    /// See [`Matrix::poison`].
+    pub fn poison(&self, a: &[Halves], b: &[Halves], c: &[Halves], d: &mut [Halves]) {
+        let clean = |registers: &[Halves]| registers.iter().all(|halves| *halves == [0, 0]);
+        let factors_clean = clean(a) && clean(b);
+        for block in 0..self.blocks {
+            // Bit i is row i of A; bit j is column j of B.
+            let (mut rows, mut columns) = (0u64, 0u64);
+            if !factors_clean {
+                for k in 0..self.depth {
+                    rows |= self.a.poisoned(a, block, k);
+                    columns |= self.b.poisoned(b, block, k);
+                }
+            }
+            for row in 0..self.size {
+                let place = self.result.place(block, row);
+                let mask = ones(self.size) << place.lane;
+                let words = self.result.element.bits().div_ceil(32);
+                let halves = place.register..place.register + words;
+                let own = self.result.own(&c[halves.clone()]) & mask;
+                let all = if rows >> row & 1 == 1 { mask } else { columns << place.lane };
+                for register in halves {
+                    for half in self.result.written() {
+                        d[register][half] = d[register][half] & !mask | (own | all) & mask;
+                    }
+                }
+            }
+        }
+    }
+
+    /// See [`Matrix::sources`].
+    pub fn sources(&self, register: usize, lane: usize) -> Vec<(Operand, usize, usize)> {
+        let mut sources = Vec::new();
+        let words = self.result.element.bits().div_ceil(32);
+        for block in 0..self.blocks {
+            for row in 0..self.size {
+                let place = self.result.place(block, row);
+                let inside = (place.lane..place.lane + self.size).contains(&lane);
+                if !inside || !(place.register..place.register + words).contains(&register) {
+                    continue;
+                }
+                let column = lane - place.lane;
+                for k in 0..self.depth {
+                    self.a.sources(Operand::A, block, k, row, &mut sources);
+                    self.b.sources(Operand::B, block, k, column, &mut sources);
+                }
+                sources.extend((place.register..place.register + words).map(|register| (Operand::C, register, lane)));
+            }
+        }
+        sources
+    }
+}
+
+impl Factor {
+    fn of(matrix: &Matrix, element: Element, lanes: usize) -> Factor {
+        let (size, depth, blocks) = (matrix.rows, matrix.depth, matrix.blocks);
+        let run = if matrix.is_wmma() { depth } else { size * depth * blocks / 64 };
+        Factor {
+            registers: (run * element.bits()).div_ceil(32),
+            element,
+            run,
+            stride: size * blocks,
+            size,
+            broadcast: 0,
+            chosen: 0,
+            groups: [0, 1, 2, 3],
+            copies: if matrix.is_wmma() { lanes / 16 } else { 1 },
+        }
+    }
+
+    /// The place of the elements of `k`, of rows (or columns) 0 and on, before the exchange of lanes.
+    pub fn place(&self, block: usize, k: usize) -> Place {
+        let block = (block >> self.broadcast << self.broadcast) + self.chosen;
+        let bit = k % self.run * self.element.bits();
+        Place { register: bit / 32, shift: bit % 32, lane: block * self.size + k / self.run * self.stride }
+    }
+
+    /// The lane that is read for a lane.
+    pub fn read(&self, lane: usize) -> usize {
+        self.groups[lane / 16 % 4] * 16 + lane % 16
+    }
+
+    /// Whether all lanes are read as they lie.
+    pub fn is_straight(&self) -> bool {
+        self.groups == [0, 1, 2, 3]
+    }
+
+    fn poisoned(&self, registers: &[Halves], block: usize, k: usize) -> u64 {
+        let place = self.place(block, k);
+        let words = self.element.bits().div_ceil(32);
+        let lanes = registers[place.register..place.register + words].iter().fold(0, |lanes, halves| {
+            lanes
+                | match (self.element.bits(), place.shift) {
+                    (32.., _) => halves[0] | halves[1],
+                    (_, 16..) => halves[1],
+                    _ => halves[0],
+                }
+        });
+        (0..self.size).fold(0, |rows, row| {
+            let bad = (0..self.copies).any(|copy| lanes >> self.read(place.lane + row + 16 * copy) & 1 == 1);
+            rows | u64::from(bad) << row
+        })
+    }
+
+    fn sources(
+        &self,
+        operand: Operand,
+        block: usize,
+        k: usize,
+        row: usize,
+        sources: &mut Vec<(Operand, usize, usize)>,
+    ) {
+        let place = self.place(block, k);
+        let words = self.element.bits().div_ceil(32);
+        for register in place.register..place.register + words {
+            sources.extend((0..self.copies).map(|copy| (operand, register, self.read(place.lane + row + 16 * copy))));
+        }
+    }
+}
+
+impl Results {
+    /// The place of a row, of columns 0 and on.
+    pub fn place(&self, block: usize, row: usize) -> Place {
+        let stripe = row / self.height;
+        let slot = block * self.span + stripe / self.stripes * self.height + row % self.height;
+        let lane = block % self.beside * self.size + stripe % self.stripes * self.beside * self.size;
+        let register = if self.element == Element::F64 { 2 * slot } else { slot };
+        Place { register, shift: if self.high { 16 } else { 0 }, lane }
+    }
+
+    /// Lanes of which the bits that C is read from are poisoned.
+    fn own(&self, registers: &[Halves]) -> u64 {
+        registers.iter().fold(0, |lanes, halves| self.written().fold(lanes, |lanes, half| lanes | halves[half]))
+    }
+
+    /// The halves that are read of C and written of D.
+    fn written(&self) -> std::ops::Range<usize> {
+        match (self.element.bits(), self.high) {
+            (16, false) => 0..1,
+            (16, true) => 1..2,
+            _ => 0..2,
+        }
+    }
+}
+
+fn ones(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}

@@ -1,0 +1,316 @@
+//! Registers to matrices, the product, and back.
+
+use super::layout::{Factor, Layout, Results};
+use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape, Truncated};
+use super::{Element, Matrix, Modifiers, Pattern, Sum};
+use crate::number::{
+    Eight, F32, F64, Format, bf16_from_f32, bf16_to_f32, eight_to_f32, half_to_single, single_to_half,
+};
+
+/// The most elements of A or B: 16 x 32.
+const FACTOR: usize = 512;
+/// The most elements of C: two blocks of 32 x 32.
+const RESULT: usize = 2048;
+
+type Vgprs<'a> = &'a [[u32; 64]];
+
+/// Of an instruction whose modifiers and registers are checked.
+pub(super) fn run(
+    matrix: &Matrix,
+    layout: &Layout,
+    modifiers: Modifiers,
+    a: Vgprs<'_>,
+    b: Vgprs<'_>,
+    c: Vgprs<'_>,
+    d: &mut [[u32; 64]],
+) {
+    let signs = Signs::of(matrix, modifiers);
+    let shape = Shape { size: matrix.rows, depth: matrix.depth, blocks: matrix.blocks };
+    match matrix.sum {
+        Sum::Exact => {
+            let mut factors = [[0i32; FACTOR]; 2];
+            let [a_matrix, b_matrix] = &mut factors;
+            let signed = |bit: u8| modifiers.neg_lo >> bit & 1 == 1;
+            read_factor(&layout.a, shape, a, a_matrix, integer(matrix.a, signed(0)));
+            read_factor(&layout.b, shape, b, b_matrix, integer(matrix.b, signed(1)));
+            let mut sum = [0i32; RESULT];
+            read_results(&layout.result, shape, c, &mut sum, |bits| bits as i32);
+            let saturate = modifiers.clamp;
+            Product { rule: Exact { saturate }, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
+            write_results(&layout.result, shape, &sum, d, |value, _| value as u32);
+        }
+        Sum::Fused if matrix.result == Element::F64 => {
+            let mut factors = [[0f64; FACTOR]; 2];
+            let [a_matrix, b_matrix] = &mut factors;
+            read_doubles_factor(&layout.a, shape, a, a_matrix, signs.a);
+            read_doubles_factor(&layout.b, shape, b, b_matrix, signs.b);
+            let mut sum = [0f64; RESULT];
+            read_doubles(&layout.result, shape, c, &mut sum, signs.negate_c);
+            Product { rule: FusedDoubles, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
+            write_doubles(&layout.result, shape, &sum, d);
+        }
+        sum => floats(matrix, layout, shape, sum, &signs, [a, b, c], d),
+    }
+}
+
+fn floats(
+    matrix: &Matrix,
+    layout: &Layout,
+    shape: Shape,
+    sum: Sum,
+    signs: &Signs,
+    [a, b, c]: [Vgprs<'_>; 3],
+    d: &mut [[u32; 64]],
+) {
+    let mut factors = [[0f32; FACTOR]; 2];
+    let [a_matrix, b_matrix] = &mut factors;
+    read_floats(matrix.a, &layout.a, shape, a, a_matrix, signs.a);
+    read_floats(matrix.b, &layout.b, shape, b, b_matrix, signs.b);
+    let mut result = [0f32; RESULT];
+    let adjust = |value: f32| {
+        let value = if signs.absolute_c { value.abs() } else { value };
+        if signs.negate_c { -value } else { value }
+    };
+    match matrix.result {
+        Element::F16 => read_results(&layout.result, shape, c, &mut result, |bits| adjust(half_to_single(bits as u16))),
+        Element::Bf16 => {
+            read_results(&layout.result, shape, c, &mut result, |bits| {
+                adjust(f32::from_bits(bf16_to_f32(bits as u16)))
+            });
+        }
+        _ => read_results(&layout.result, shape, c, &mut result, |bits| adjust(f32::from_bits(bits))),
+    }
+    match sum {
+        Sum::Pairs(group) => {
+            let smallest = if matrix.a == Element::F16 { 2f32.powi(-14) } else { f32::MIN_POSITIVE };
+            sums::drop_denormals(a_matrix, smallest);
+            sums::drop_denormals(b_matrix, smallest);
+            sums::drop_denormals(&mut result, f32::MIN_POSITIVE);
+            Product { rule: Pairs { group }, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
+        }
+        Sum::Truncated(group) => truncated::<1>(matrix, shape, group.min(shape.depth), &factors, &mut result),
+        Sum::TruncatedHalves => truncated::<2>(matrix, shape, 16, &factors, &mut result),
+        Sum::Fused | Sum::Wide | Sum::Exact => {
+            Product { rule: Fused, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
+        }
+    }
+    match matrix.result {
+        Element::F16 => write_results(&layout.result, shape, &result, d, |value, old| {
+            half(old, single_to_half(f32::from_bits(bits_of(value))), layout)
+        }),
+        Element::Bf16 => {
+            write_results(&layout.result, shape, &result, d, |value, old| {
+                half(old, bf16_from_f32(bits_of(value)), layout)
+            });
+        }
+        _ => write_results(&layout.result, shape, &result, d, |value, _| bits_of(value)),
+    }
+}
+
+/// The bits of a result; a NaN is the default one, whatever the host makes.
+#[inline(always)]
+fn bits_of(value: f32) -> u32 {
+    if value.is_nan() { F32::DEFAULT_NAN as u32 } else { value.to_bits() }
+}
+
+fn half(old: u32, new: u16, layout: &Layout) -> u32 {
+    if layout.result.high { old & 0xffff | u32::from(new) << 16 } else { old & 0xffff_0000 | u32::from(new) }
+}
+
+fn truncated<const PARTS: usize>(
+    matrix: &Matrix,
+    shape: Shape,
+    group: usize,
+    factors: &[[f32; FACTOR]; 2],
+    result: &mut [f32; RESULT],
+) {
+    let count = shape.size * shape.depth * shape.blocks;
+    let smallest = [smallest(matrix.a), smallest(matrix.b)];
+    let mut values = [[0f64; FACTOR]; 2];
+    let mut powers = [[0f64; FACTOR]; 2];
+    let mut largest = [0f64; 2];
+    let mut finite = result.iter().all(|value| value.is_finite());
+    for side in 0..2 {
+        for index in 0..count {
+            let value = f64::from(factors[side][index]);
+            values[side][index] = value;
+            powers[side][index] = sums::power(value, smallest[side]);
+            largest[side] = largest[side].max(value.abs());
+            finite &= value.is_finite();
+        }
+    }
+    // No sum of finite products is beyond this; from FP32's largest number on, sums are infinite.
+    let before = result.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+    let bound = largest[0] * largest[1] * shape.depth as f64 + f64::from(before);
+    let rule = Truncated::<PARTS> {
+        group,
+        a_powers: &powers[0],
+        b_powers: &powers[1],
+        smallest,
+        special: !finite || bound >= 2f64.powi(127),
+    };
+    Product { rule, shape, a: &values[0], b: &values[1], result }.compute();
+}
+
+/// The exponent, as a power of two, that a denormal of the format is at: its smallest normal number.
+fn smallest(element: Element) -> f64 {
+    match element {
+        Element::F16 => 2f64.powi(-14),
+        Element::Fp8 => 2f64.powi(-7),
+        Element::Bf8 => 2f64.powi(-15),
+        _ => f64::from(f32::MIN_POSITIVE),
+    }
+}
+
+/// What the modifiers do to the signs of floats.
+struct Signs {
+    /// Negation of elements of even and of odd k.
+    a: [bool; 2],
+    b: [bool; 2],
+    negate_c: bool,
+    absolute_c: bool,
+}
+
+impl Signs {
+    fn of(matrix: &Matrix, modifiers: Modifiers) -> Signs {
+        let bit = |field: u8, bit: u8| field >> bit & 1 == 1;
+        if matrix.pattern == Pattern::Negations {
+            let negate = |index| bit(modifiers.blgp, index);
+            Signs { a: [negate(0); 2], b: [negate(1); 2], negate_c: negate(2), absolute_c: false }
+        } else {
+            let Modifiers { neg_lo, neg_hi, .. } = modifiers;
+            Signs {
+                a: [bit(neg_lo, 0), bit(neg_hi, 0)],
+                b: [bit(neg_lo, 1), bit(neg_hi, 1)],
+                negate_c: bit(neg_lo, 2),
+                absolute_c: bit(neg_hi, 2),
+            }
+        }
+    }
+}
+
+/// The conversion of an integer element, at its place in a register, to 32 bits.
+fn integer(element: Element, signed: bool) -> impl Fn(u32, usize) -> i32 {
+    let bits = element.bits();
+    let signed = signed || element == Element::I8;
+    move |word, shift| {
+        let top = word << (32 - bits - shift);
+        if signed { top as i32 >> (32 - bits) } else { (top >> (32 - bits)) as i32 }
+    }
+}
+
+fn read_floats(
+    element: Element,
+    factor: &Factor,
+    shape: Shape,
+    from: Vgprs<'_>,
+    to: &mut [f32; FACTOR],
+    negate: [bool; 2],
+) {
+    match element {
+        Element::F16 => read_factor(factor, shape, from, to, |word, shift| half_to_single((word >> shift) as u16)),
+        Element::Bf16 => read_factor(factor, shape, from, to, |word, shift| f32::from_bits(word >> shift << 16)),
+        Element::Fp8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::E4M3, word, shift)),
+        Element::Bf8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::E5M2, word, shift)),
+        // XF32 is cut off to 10 bits of mantissa: arXiv 2511.10909, section 4.
+        Element::Xf32 => read_factor(factor, shape, from, to, |word, _| f32::from_bits(word & !0x1fff)),
+        _ => read_factor(factor, shape, from, to, |word, _| f32::from_bits(word)),
+    }
+    if negate != [false; 2] {
+        for (index, row) in to.chunks_exact_mut(shape.size).enumerate() {
+            if negate[index % 2] {
+                row.iter_mut().for_each(|value| *value = -*value);
+            }
+        }
+    }
+}
+
+fn eight(format: Eight, word: u32, shift: usize) -> f32 {
+    f32::from_bits(eight_to_f32(format, (word >> shift) as u8))
+}
+
+/// Into rows of k, a block after the other: `to[(block * depth + k) * size + row]`.
+#[inline(always)]
+fn read_factor<T>(
+    factor: &Factor,
+    shape: Shape,
+    from: Vgprs<'_>,
+    to: &mut [T; FACTOR],
+    convert: impl Fn(u32, usize) -> T,
+) {
+    let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
+    for (index, row) in rows.enumerate() {
+        let place = factor.place(index / shape.depth, index % shape.depth);
+        let register = &from[place.register];
+        if factor.is_straight() {
+            let lanes = &register[place.lane..place.lane + shape.size];
+            row.iter_mut().zip(lanes).for_each(|(value, &word)| *value = convert(word, place.shift));
+        } else {
+            let lanes = place.lane..;
+            row.iter_mut()
+                .zip(lanes)
+                .for_each(|(value, lane)| *value = convert(register[factor.read(lane)], place.shift));
+        }
+    }
+}
+
+fn read_doubles_factor(factor: &Factor, shape: Shape, from: Vgprs<'_>, to: &mut [f64; FACTOR], negate: [bool; 2]) {
+    let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
+    for (index, row) in rows.enumerate() {
+        let place = factor.place(index / shape.depth, index % shape.depth);
+        for (value, lane) in row.iter_mut().zip(place.lane..) {
+            let pair = double(from[place.register][lane], from[place.register + 1][lane]);
+            *value = if negate[0] { -pair } else { pair };
+        }
+    }
+}
+
+fn double(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Into `to[(block * rows + row) * columns + column]`.
+#[inline(always)]
+fn read_results<T>(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [T; RESULT], convert: impl Fn(u32) -> T) {
+    for (index, row) in to.chunks_exact_mut(shape.size).take(shape.blocks * shape.size).enumerate() {
+        let place = results.place(index / shape.size, index % shape.size);
+        let lanes = &from[place.register][place.lane..place.lane + shape.size];
+        row.iter_mut().zip(lanes).for_each(|(value, &word)| *value = convert(word >> place.shift));
+    }
+}
+
+#[inline(always)]
+fn write_results<T: Copy>(
+    results: &Results,
+    shape: Shape,
+    from: &[T; RESULT],
+    to: &mut [[u32; 64]],
+    convert: impl Fn(T, u32) -> u32,
+) {
+    for (index, row) in from.chunks_exact(shape.size).take(shape.blocks * shape.size).enumerate() {
+        let place = results.place(index / shape.size, index % shape.size);
+        let lanes = &mut to[place.register][place.lane..place.lane + shape.size];
+        lanes.iter_mut().zip(row).for_each(|(word, &value)| *word = convert(value, *word));
+    }
+}
+
+fn read_doubles(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [f64; RESULT], negate: bool) {
+    for (index, row) in to.chunks_exact_mut(shape.size).take(shape.blocks * shape.size).enumerate() {
+        let place = results.place(index / shape.size, index % shape.size);
+        for (value, lane) in row.iter_mut().zip(place.lane..) {
+            let pair = double(from[place.register][lane], from[place.register + 1][lane]);
+            *value = if negate { -pair } else { pair };
+        }
+    }
+}
+
+fn write_doubles(results: &Results, shape: Shape, from: &[f64; RESULT], to: &mut [[u32; 64]]) {
+    for (index, row) in from.chunks_exact(shape.size).take(shape.blocks * shape.size).enumerate() {
+        let place = results.place(index / shape.size, index % shape.size);
+        for (value, lane) in row.iter().zip(place.lane..) {
+            let bits = if value.is_nan() { F64::DEFAULT_NAN } else { value.to_bits() };
+            to[place.register][lane] = bits as u32;
+            to[place.register + 1][lane] = (bits >> 32) as u32;
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The instructions, by target.
+
+use super::Element::{Bf8, Bf16, F16, F32, F64, Fp8, I8, I32, Iu4, Iu8, Xf32};
+use super::{Element, Matrix, Pattern, Sum};
+
+pub(super) static MATRICES: [Matrix; 65] = [
+    // gfx90a: "MI200 ISA", VOP3P-MAI instructions.
+    mfma("v_mfma_f32_32x32x1f32", 32, 1, 2, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_16x16x1f32", 16, 1, 4, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_4x4x1f32", 4, 1, 16, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_32x32x2f32", 32, 2, 1, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_16x16x4f32", 16, 4, 1, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_32x32x4f16", 32, 4, 2, F16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_16x16x4f16", 16, 4, 4, F16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_4x4x4f16", 4, 4, 16, F16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_32x32x8f16", 32, 8, 1, F16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_16x16x16f16", 16, 16, 1, F16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_32x32x2bf16", 32, 2, 2, Bf16, F32, Sum::Pairs(2)),
+    mfma("v_mfma_f32_16x16x2bf16", 16, 2, 4, Bf16, F32, Sum::Pairs(2)),
+    mfma("v_mfma_f32_4x4x2bf16", 4, 2, 16, Bf16, F32, Sum::Pairs(2)),
+    mfma("v_mfma_f32_32x32x4bf16", 32, 4, 1, Bf16, F32, Sum::Pairs(2)),
+    mfma("v_mfma_f32_16x16x8bf16", 16, 8, 1, Bf16, F32, Sum::Pairs(2)),
+    mfma("v_mfma_f32_32x32x4bf16_1k", 32, 4, 2, Bf16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_16x16x4bf16_1k", 16, 4, 4, Bf16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_4x4x4bf16_1k", 4, 4, 16, Bf16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_32x32x8bf16_1k", 32, 8, 1, Bf16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_f32_16x16x16bf16_1k", 16, 16, 1, Bf16, F32, Sum::Pairs(4)),
+    mfma("v_mfma_i32_32x32x4i8", 32, 4, 2, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_16x16x4i8", 16, 4, 4, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_4x4x4i8", 4, 4, 16, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_32x32x8i8", 32, 8, 1, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_16x16x16i8", 16, 16, 1, I8, I32, Sum::Exact),
+    double("v_mfma_f64_16x16x4f64", 16, 1, Pattern::None),
+    double("v_mfma_f64_4x4x4f64", 4, 4, Pattern::None),
+    // gfx942: "MI300 ISA", VOP3P-MAI instructions.
+    mfma("v_mfma_f32_32x32x1_2b_f32", 32, 1, 2, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_16x16x1_4b_f32", 16, 1, 4, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_4x4x1_16b_f32", 4, 1, 16, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_32x32x2_f32", 32, 2, 1, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_16x16x4_f32", 16, 4, 1, F32, F32, Sum::Fused),
+    mfma("v_mfma_f32_32x32x4_xf32", 32, 4, 1, Xf32, F32, Sum::Truncated(4)),
+    mfma("v_mfma_f32_16x16x8_xf32", 16, 8, 1, Xf32, F32, Sum::Truncated(4)),
+    mfma("v_mfma_f32_32x32x4_2b_f16", 32, 4, 2, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_16x16x4_4b_f16", 16, 4, 4, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_4x4x4_16b_f16", 4, 4, 16, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_32x32x8_f16", 32, 8, 1, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_16x16x16_f16", 16, 16, 1, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_32x32x4_2b_bf16", 32, 4, 2, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_16x16x4_4b_bf16", 16, 4, 4, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_4x4x4_16b_bf16", 4, 4, 16, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_32x32x8_bf16", 32, 8, 1, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_16x16x16_bf16", 16, 16, 1, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_i32_32x32x4_2b_i8", 32, 4, 2, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_16x16x4_4b_i8", 16, 4, 4, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_4x4x4_16b_i8", 4, 4, 16, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_32x32x16_i8", 32, 16, 1, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_16x16x32_i8", 16, 32, 1, I8, I32, Sum::Exact),
+    double("v_mfma_f64_16x16x4_f64", 16, 1, Pattern::Negations),
+    double("v_mfma_f64_4x4x4_4b_f64", 4, 4, Pattern::Negations),
+    eight("v_mfma_f32_32x32x16_fp8_fp8", 32, 16, Fp8, Fp8),
+    eight("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, Fp8, Bf8),
+    eight("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, Bf8, Fp8),
+    eight("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, Bf8, Bf8),
+    eight("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, Fp8, Fp8),
+    eight("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, Fp8, Bf8),
+    eight("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, Bf8, Fp8),
+    eight("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, Bf8, Bf8),
+    // gfx11: "RDNA 3 ISA", VOP3P instructions.
+    wmma("v_wmma_f32_16x16x16_f16", F16, F32),
+    wmma("v_wmma_f32_16x16x16_bf16", Bf16, F32),
+    wmma("v_wmma_f16_16x16x16_f16", F16, F16),
+    wmma("v_wmma_bf16_16x16x16_bf16", Bf16, Bf16),
+    wmma("v_wmma_i32_16x16x16_iu8", Iu8, I32),
+    wmma("v_wmma_i32_16x16x16_iu4", Iu4, I32),
+];
+
+const fn mfma(
+    name: &'static str,
+    size: usize,
+    depth: usize,
+    blocks: usize,
+    factor: Element,
+    result: Element,
+    sum: Sum,
+) -> Matrix {
+    Matrix {
+        name,
+        rows: size,
+        columns: size,
+        depth,
+        blocks,
+        a: factor,
+        b: factor,
+        result,
+        sum,
+        broadcasts_a: blocks > 1,
+        pattern: Pattern::Lanes,
+    }
+}
+
+const fn double(name: &'static str, size: usize, blocks: usize, pattern: Pattern) -> Matrix {
+    Matrix { broadcasts_a: false, pattern, ..mfma(name, size, 4, blocks, F64, F64, Sum::Fused) }
+}
+
+const fn eight(name: &'static str, size: usize, depth: usize, a: Element, b: Element) -> Matrix {
+    Matrix { b, ..mfma(name, size, depth, 1, a, F32, Sum::TruncatedHalves) }
+}
+
+const fn wmma(name: &'static str, factor: Element, result: Element) -> Matrix {
+    let sum = match result {
+        I32 => Sum::Exact,
+        _ => Sum::Wide,
+    };
+    Matrix { pattern: Pattern::None, ..mfma(name, 16, 16, 1, factor, result, sum) }
+}

@@ -1,0 +1,385 @@
+//! The device's memory: buffers with 64-bit addresses, each with a name, space around it, and a note of which bytes were
+//! written and by whom.
+
+use crate::shadow::{Conflict, LAST_NUMBER, Shadow, Toucher};
+use crate::verdict::{Access, Fault, Place, Use};
+
+/// Where the first buffer begins.
+const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+/// What device pointers are aligned to.
+const ALIGNMENT: u64 = 4096;
+/// Between buffers at least; a large one has as much as it is long, so that a row too far is named by the right buffer.
+const GUARD: u64 = 1 << 20;
+/// Freed buffers that are remembered.
+const REMEMBERED: usize = 256;
+/// A touch this far from every buffer is near none.
+const NEAR: u64 = 1 << 40;
+
+pub(crate) struct Buffer {
+    name: String,
+    pub base: u64,
+    element: u32,
+    bytes: Vec<u8>,
+    /// 1 for each byte that was written.
+    written: Vec<u8>,
+    shadow: Shadow,
+    /// Ranges that kernels must not write.
+    protected: Vec<(u64, u64)>,
+}
+
+/// What was read: up to four dwords, and a bit for each byte that nobody wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    pub dwords: [u32; 4],
+    pub unwritten: u16,
+}
+
+/// The memory of one device.
+pub struct Memory {
+    /// By address.
+    buffers: Vec<Buffer>,
+    freed: Vec<(String, u64, u64)>,
+    next: u64,
+    /// The next number of [`Toucher`].
+    pub(crate) numbers: u32,
+    images: Vec<(u64, u64)>,
+}
+
+/// A range of addresses that is not within one buffer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes at {address:#x} are not within a buffer: {place}")]
+pub struct Outside {
+    pub address: u64,
+    pub bytes: u64,
+    pub place: Place,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Buffer {
+    fn place(&self, offset: i64) -> Place {
+        let element = i64::from(self.element.max(1));
+        Place::Buffer {
+            name: self.name.clone(),
+            offset,
+            element: offset.div_euclid(element),
+            elements: self.bytes.len() as u64 / element as u64,
+        }
+    }
+}
+
+impl Memory {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { buffers: Vec::new(), freed: Vec::new(), next: FIRST_ADDRESS, numbers: 1, images: Vec::new() }
+    }
+
+    /// A buffer of `bytes`, none of them written, whose elements have `element` bytes; its address.
+    pub fn allocate(&mut self, name: &str, bytes: usize, element: u32) -> u64 {
+        let base = self.next + GUARD.max(bytes as u64).next_multiple_of(ALIGNMENT);
+        self.next = base + (bytes as u64).next_multiple_of(ALIGNMENT);
+        self.buffers.push(Buffer {
+            name: name.to_string(),
+            base,
+            element,
+            bytes: vec![0; bytes],
+            written: vec![0; bytes],
+            shadow: Shadow::default(),
+            protected: Vec::new(),
+        });
+        base
+    }
+
+    /// Frees the buffer that begins at `address`; whether there is one. What touches it later is told its name.
+    pub fn free(&mut self, address: u64) -> bool {
+        let Ok(at) = self.buffers.binary_search_by_key(&address, |buffer| buffer.base) else { return false };
+        let buffer = self.buffers.remove(at);
+        if self.freed.len() == REMEMBERED {
+            self.freed.remove(0);
+        }
+        self.freed.push((buffer.name, buffer.base, buffer.bytes.len() as u64));
+        true
+    }
+
+    /// Frees a buffer that no kernel has kept the address of.
+    pub(crate) fn release(&mut self, address: u64) {
+        if let Ok(at) = self.buffers.binary_search_by_key(&address, |buffer| buffer.base) {
+            self.buffers.remove(at);
+        }
+    }
+
+    /// Name and size of the buffer that `address` is in, and the offset there.
+    #[must_use]
+    pub fn buffer_at(&self, address: u64) -> Option<(&str, u64, u64)> {
+        let (at, offset) = self.find(address, 1)?;
+        let buffer = self.buffers.get(at)?;
+        Some((&buffer.name, offset as u64, buffer.bytes.len() as u64))
+    }
+
+    fn find(&self, address: u64, bytes: usize) -> Option<(usize, usize)> {
+        let at = self.buffers.partition_point(|buffer| buffer.base <= address).checked_sub(1)?;
+        let buffer = &self.buffers[at];
+        let offset = usize::try_from(address - buffer.base).ok()?;
+        (offset < buffer.bytes.len().max(1) && buffer.bytes.len() - offset >= bytes).then_some((at, offset))
+    }
+
+    /// What an address means that may be in no buffer: the nearest one names it.
+    pub(crate) fn place(&self, address: u64) -> Place {
+        let inside = |(_, base, size): &&(String, u64, u64)| address >= *base && address - base < *size;
+        if let Some((name, base, _)) = self.freed.iter().rev().find(inside) {
+            return Place::Freed { name: name.clone(), offset: (address - base) as i64 };
+        }
+        let distance = |buffer: &&Buffer| {
+            let end = buffer.base + buffer.bytes.len() as u64;
+            if address < buffer.base { buffer.base - address } else { address.saturating_sub(end) }
+        };
+        match self.buffers.iter().min_by_key(distance) {
+            Some(buffer) if distance(&buffer) < NEAR => buffer.place(address.wrapping_sub(buffer.base) as i64),
+            _ => Place::Nowhere { address },
+        }
+    }
+
+    fn within(&self, address: u64, bytes: usize) -> Result<(usize, usize), Outside> {
+        let outside = || Outside { address, bytes: bytes as u64, place: self.place(address) };
+        self.find(address, bytes).ok_or_else(outside)
+    }
+
+    /// # Errors
+    /// The range is not within one buffer.
+    pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Outside> {
+        let (at, offset) = self.within(address, data.len())?;
+        let buffer = &mut self.buffers[at];
+        buffer.bytes[offset..offset + data.len()].copy_from_slice(data);
+        buffer.written[offset..offset + data.len()].fill(1);
+        Ok(())
+    }
+
+    /// # Errors
+    /// The range is not within one buffer.
+    pub fn fill(&mut self, address: u64, byte: u8, count: usize) -> Result<(), Outside> {
+        let (at, offset) = self.within(address, count)?;
+        let buffer = &mut self.buffers[at];
+        buffer.bytes[offset..offset + count].fill(byte);
+        buffer.written[offset..offset + count].fill(1);
+        Ok(())
+    }
+
+    /// The bytes of a range, whether or not anybody wrote them.
+    ///
+    /// # Errors
+    /// The range is not within one buffer.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+        let (at, offset) = self.within(address, into.len())?;
+        into.copy_from_slice(&self.buffers[at].bytes[offset..offset + into.len()]);
+        Ok(())
+    }
+
+    /// Copies within the device, bytes that nobody wrote as such.
+    ///
+    /// # Errors
+    /// A range is not within one buffer.
+    pub fn copy(&mut self, from: u64, to: u64, count: usize) -> Result<(), Outside> {
+        let ((source, start), (sink, target)) = (self.within(from, count)?, self.within(to, count)?);
+        let (bytes, written) = {
+            let buffer = &self.buffers[source];
+            (buffer.bytes[start..start + count].to_vec(), buffer.written[start..start + count].to_vec())
+        };
+        let buffer = &mut self.buffers[sink];
+        buffer.bytes[target..target + count].copy_from_slice(&bytes);
+        buffer.written[target..target + count].copy_from_slice(&written);
+        Ok(())
+    }
+
+    /// Makes a range one that nobody wrote.
+    ///
+    /// # Errors
+    /// The range is not within one buffer.
+    pub fn forget(&mut self, address: u64, count: usize) -> Result<(), Outside> {
+        let (at, offset) = self.within(address, count)?;
+        self.buffers[at].written[offset..offset + count].fill(0);
+        Ok(())
+    }
+
+    /// The first byte of a range that nobody wrote, as an offset into the range.
+    ///
+    /// # Errors
+    /// The range is not within one buffer.
+    pub fn first_unwritten(&self, address: u64, count: usize) -> Result<Option<usize>, Outside> {
+        let (at, offset) = self.within(address, count)?;
+        Ok(self.buffers[at].written[offset..offset + count].iter().position(|written| *written == 0))
+    }
+
+    /// The image of program `id`, made by `make` at the first use.
+    pub(crate) fn image(&mut self, id: u64, make: impl FnOnce(u64) -> (Vec<u8>, Vec<(u64, u64)>)) -> u64 {
+        if let Some((_, base)) = self.images.iter().find(|(of, _)| *of == id) {
+            return *base;
+        }
+        // The size is not known before the image is made, and does not matter: the next buffer begins behind it.
+        let base = self.next + GUARD;
+        let (bytes, protected) = make(base);
+        self.next = base + (bytes.len() as u64).next_multiple_of(ALIGNMENT);
+        let written = vec![1; bytes.len()];
+        let name = "the code object".to_string();
+        self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow: Shadow::default(), protected });
+        self.images.push((id, base));
+        base
+    }
+
+    /// Begins anew with the numbers where they run out, and forgets who touched what; whether it did.
+    pub(crate) fn renumber(&mut self) -> bool {
+        let out = self.numbers > LAST_NUMBER;
+        if out {
+            self.buffers.iter_mut().for_each(|buffer| buffer.shadow.clear());
+            self.numbers = 1;
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn reach(&self, address: u64, bytes: usize, access: Access, hint: &mut usize) -> Result<usize, Fault> {
+        if let Some(buffer) = self.buffers.get(*hint) {
+            let offset = address.wrapping_sub(buffer.base);
+            if offset < buffer.bytes.len() as u64 && buffer.bytes.len() as u64 - offset >= bytes as u64 {
+                return Ok(offset as usize);
+            }
+        }
+        match self.find(address, bytes) {
+            Some((at, offset)) => {
+                *hint = at;
+                Ok(offset)
+            }
+            None => Err(Fault::OutOfBounds { access, bytes: bytes as u32, place: self.place(address) }),
+        }
+    }
+
+    fn race(buffer: &Buffer, access: Access, found: (usize, Conflict), block_of: &dyn Fn(u32) -> [u32; 3]) -> Fault {
+        let (offset, conflict) = found;
+        let place = buffer.place(offset as i64);
+        Fault::Race { access, place, other: conflict.other(block_of), wrote: conflict.wrote() }
+    }
+
+    /// A lane's load of 1 to 16 bytes.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, address: u64, bytes: usize, to: &mut Touching<'_>) -> Result<Loaded, Fault> {
+        let offset = self.reach(address, bytes, Access::Read, to.hint)?;
+        let buffer = &mut self.buffers[*to.hint];
+        let length = buffer.bytes.len();
+        if let Some(found) = buffer.shadow.touch(length, offset, bytes, false, to.by) {
+            return Err(Self::race(buffer, Access::Read, found, to.block_of));
+        }
+        Ok(gather(&buffer.bytes[offset..offset + bytes], &buffer.written[offset..offset + bytes]))
+    }
+
+    /// A lane's store of 1 to 16 bytes.
+    #[inline]
+    pub(crate) fn store(&mut self, address: u64, data: &[u8], to: &mut Touching<'_>) -> Result<(), Fault> {
+        let offset = self.reach(address, data.len(), Access::Write, to.hint)?;
+        let buffer = &mut self.buffers[*to.hint];
+        let range = offset as u64..(offset + data.len()) as u64;
+        if buffer.protected.iter().any(|(from, until)| range.start < *until && *from < range.end) {
+            return Err(Fault::ReadOnly { place: buffer.place(offset as i64) });
+        }
+        let length = buffer.bytes.len();
+        if let Some(found) = buffer.shadow.touch(length, offset, data.len(), true, to.by) {
+            return Err(Self::race(buffer, Access::Write, found, to.block_of));
+        }
+        buffer.bytes[offset..offset + data.len()].copy_from_slice(data);
+        buffer.written[offset..offset + data.len()].fill(1);
+        Ok(())
+    }
+
+    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
+    pub(crate) fn atomic(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        hint: &mut usize,
+        next: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Fault> {
+        let offset = self.reach(address, bytes, Access::Atomic, hint)?;
+        let buffer = &mut self.buffers[*hint];
+        if !address.is_multiple_of(bytes as u64) {
+            let place = buffer.place(offset as i64);
+            return Err(Fault::Misaligned { access: Access::Atomic, bytes: bytes as u32, place });
+        }
+        let range = offset..offset + bytes;
+        let found = gather(&buffer.bytes[range.clone()], &buffer.written[range.clone()]);
+        if found.unwritten != 0 {
+            let used = Use::Store(buffer.place(offset as i64));
+            return Err(Fault::Unwritten { used, origin: Some("an atomic on what nobody wrote".into()) });
+        }
+        let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
+        buffer.bytes[range].copy_from_slice(&next(old).to_le_bytes()[..bytes]);
+        Ok(old)
+    }
+}
+
+/// Who touches memory, and what is remembered from lane to lane.
+pub(crate) struct Touching<'a> {
+    pub by: Toucher,
+    /// The buffer that was found last.
+    pub hint: &'a mut usize,
+    pub block_of: &'a dyn Fn(u32) -> [u32; 3],
+}
+
+/// Little-endian dwords of up to 16 bytes, and which bytes nobody wrote.
+#[inline(always)]
+pub(crate) fn gather(bytes: &[u8], written: &[u8]) -> Loaded {
+    let mut loaded = Loaded::default();
+    let mut all = bytes.len().is_multiple_of(4);
+    for (dword, (chunk, written)) in loaded.dwords.iter_mut().zip(bytes.chunks_exact(4).zip(written.chunks_exact(4))) {
+        *dword = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+        all &= written == [1; 4];
+    }
+    if all { loaded } else { gather_bytes(bytes, written) }
+}
+
+#[inline(never)]
+fn gather_bytes(bytes: &[u8], written: &[u8]) -> Loaded {
+    let mut loaded = Loaded::default();
+    for (at, (byte, written)) in bytes.iter().zip(written).enumerate().take(16) {
+        loaded.dwords[at / 4] |= u32::from(*byte) << (at % 4 * 8);
+        loaded.unwritten |= u16::from(*written == 0) << at;
+    }
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_touch_outside_is_named_by_the_nearest_buffer() {
+        let mut memory = Memory::new();
+        let (a, b) = (memory.allocate("a", 40, 4), memory.allocate("b", 64, 2));
+        assert_eq!(a % 256, 0);
+        let place =
+            |name: &str, offset, element, elements| Place::Buffer { name: name.into(), offset, element, elements };
+        assert_eq!(memory.place(a + 40), place("a", 40, 10, 10));
+        assert_eq!(memory.place(b - 2), place("b", -2, -1, 32));
+        assert_eq!(memory.place(16), Place::Nowhere { address: 16 });
+        assert!(memory.free(a) && !memory.free(a));
+        assert_eq!(memory.place(a + 4), Place::Freed { name: "a".into(), offset: 4 });
+    }
+
+    #[test]
+    fn bytes_are_written_or_not() {
+        let mut memory = Memory::new();
+        let a = memory.allocate("a", 8, 1);
+        assert_eq!(memory.first_unwritten(a, 8), Ok(Some(0)));
+        memory.write(a, &[1, 2, 3]).unwrap();
+        assert_eq!(memory.first_unwritten(a, 8), Ok(Some(3)));
+        memory.copy(a + 2, a + 5, 2).unwrap();
+        memory.forget(a, 1).unwrap();
+        let mut bytes = [0; 8];
+        memory.read(a, &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 2, 3, 0, 0, 3, 0, 0]);
+        let written: Vec<bool> = (0..8).map(|at| memory.first_unwritten(a + at, 1).unwrap().is_none()).collect();
+        assert_eq!(written, [false, true, true, false, false, true, false, false]);
+        assert!(memory.write(a + 7, &[0, 0]).is_err() && memory.fill(a, 0, 8).is_ok());
+    }
+}

@@ -1,0 +1,121 @@
+//! FP8 and BF8 of gfx942: E4M3 and E5M2 without infinities and without -0, whose code is the NaN ("FNUZ", of
+//! arXiv 2206.02915; the conversions are in the MI300 document's pseudocode of V_CVT).
+
+use super::mode::Mode;
+
+/// An 8-bit float format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eight {
+    /// FP8: 4 bits of exponent with bias 8, 3 of mantissa; up to 240.
+    E4M3,
+    /// BF8: 5 bits of exponent with bias 16, 2 of mantissa; up to 57,344.
+    E5M2,
+}
+
+/// The one NaN of either format.
+const NAN: u8 = 0x80;
+
+impl Eight {
+    const fn mantissa_bits(self) -> u32 {
+        match self {
+            Eight::E4M3 => 3,
+            Eight::E5M2 => 2,
+        }
+    }
+
+    const fn bias(self) -> i32 {
+        match self {
+            Eight::E4M3 => 8,
+            Eight::E5M2 => 16,
+        }
+    }
+}
+
+/// V_CVT_F32_FP8, V_CVT_F32_BF8: exact.
+#[inline]
+pub fn eight_to_f32(format: Eight, value: u8) -> u32 {
+    match format {
+        Eight::E4M3 => E4M3[usize::from(value)],
+        Eight::E5M2 => E5M2[usize::from(value)],
+    }
+}
+
+/// V_CVT_PK_FP8_F32, V_CVT_PK_BF8_F32, one of the two: to the nearest even whatever MODE says. What is too large is a NaN, or the
+/// largest number with MODE's FP16_OVFL; infinities are NaNs always. A zero has no sign.
+#[inline]
+pub fn eight_from_f32(mode: &Mode, format: Eight, value: u32) -> u8 {
+    encode(mode, format, value, |significand, shift| {
+        let half = (1u64 << shift) >> 1;
+        let odd = significand >> shift & 1;
+        (significand + half - 1 + odd) >> shift
+    })
+}
+
+/// V_CVT_SR_FP8_F32, V_CVT_SR_BF8_F32: the digits that are lost, plus as many high bits of `random`, carry into those that stay.
+///
+/// The document's pseudocode adds 20 bits (FP8) or 21 (BF8) to the mantissa, "wrap around on overflow", and converts to the nearest
+/// even what comes out. Taken literally that would halve values and round twice; what is meant, and is done here as in HIP's
+/// conversions on the host, is adding with carry and cutting off.
+#[inline]
+pub fn eight_from_f32_stochastic(mode: &Mode, format: Eight, value: u32, random: u32) -> u8 {
+    let lost = 23 - format.mantissa_bits();
+    encode(mode, format, value, |significand, shift| {
+        (significand + (u64::from(random >> (32 - lost)) << (shift - lost))) >> shift
+    })
+}
+
+/// Sign, range and specials around `round`, which cuts so many digits off a significand.
+#[inline]
+fn encode(mode: &Mode, format: Eight, value: u32, round: impl Fn(u64, u32) -> u64) -> u8 {
+    let magnitude = value & 0x7fff_ffff;
+    if magnitude >= 0x7f80_0000 {
+        return NAN;
+    }
+    let (mantissa_bits, bias) = (format.mantissa_bits(), format.bias());
+    let field = (magnitude >> 23) as i32;
+    let (field, significand) = if field == 0 { (1, magnitude) } else { (field, magnitude & 0x7f_ffff | 0x80_0000) };
+    let exponent = field - 127 + bias;
+    // Below the smallest normal exponent, 1, more digits are lost; beyond 32 more nothing is left either way.
+    let shift = 23 - mantissa_bits + (1 - exponent).clamp(0, 32) as u32;
+    let kept = round(u64::from(significand), shift);
+    let code = ((exponent.max(1) as u64 - 1) << mantissa_bits) + kept;
+    let sign = (value >> 24 & 0x80) as u8;
+    match code {
+        0 => 0,
+        1..=0x7f => sign | code as u8,
+        _ if mode.clamp_overflow => sign | 0x7f,
+        _ => NAN,
+    }
+}
+
+static E4M3: [u32; 256] = table(Eight::E4M3);
+static E5M2: [u32; 256] = table(Eight::E5M2);
+
+const fn table(format: Eight) -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut code = 0;
+    while code < 256 {
+        table[code] = decode(format, code as u32);
+        code += 1;
+    }
+    table
+}
+
+const fn decode(format: Eight, code: u32) -> u32 {
+    let bits = format.mantissa_bits();
+    let sign = (code & 0x80) << 24;
+    let field = (code & 0x7f) >> bits;
+    let mantissa = code & ((1 << bits) - 1);
+    if code == NAN as u32 {
+        0xffc0_0000
+    } else if field != 0 {
+        sign | ((field as i32 - format.bias() + 127) as u32) << 23 | mantissa << (23 - bits)
+    } else if mantissa == 0 {
+        0
+    } else {
+        // mantissa * 2^(1 - bias - bits), its leading one brought to the implicit place.
+        let top = 31 - mantissa.leading_zeros();
+        let exponent = 1 - format.bias() - bits as i32 + top as i32;
+        sign | ((exponent + 127) as u32) << 23 | (mantissa ^ 1 << top) << (23 - top)
+    }
+}

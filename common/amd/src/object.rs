@@ -1,0 +1,297 @@
+//! Code objects: ELF files of versions 5 and 6 (LLVM, "User Guide for AMDGPU Backend", "Code Object"), as they are or in
+//! an offload bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, Object as _, ObjectSymbol as _, RelocationFlags, elf};
+use rmpv::Value;
+
+use crate::error::{LaunchError, LoadError};
+use crate::target::Target;
+
+/// EI_ABIVERSION of code object versions 5 and 6.
+const VERSIONS: [(u8, u8); 2] = [(3, 5), (4, 6)];
+const MACHINE_MASK: u32 = 0xff;
+const NT_AMDGPU_METADATA: u32 = 32;
+const R_AMDGPU_RELATIVE64: u32 = 13;
+const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+const COMPRESSED_BUNDLE: &[u8] = b"CCOB";
+/// Segments are mapped from one base; no image of a kernel comes near this.
+const LARGEST_IMAGE: u64 = 1 << 28;
+
+/// What is mapped, and what can be launched.
+pub(crate) struct CodeObject {
+    /// All that is loaded, by virtual address.
+    pub image: Vec<u8>,
+    /// Executable ranges of the image.
+    pub code: Vec<(u64, u64)>,
+    pub kernels: BTreeMap<String, Kernel>,
+    /// Variables, by name: offset in the image and size.
+    pub variables: BTreeMap<String, (u64, u64)>,
+    /// Relative relocations: where, and what is added to the base.
+    pub relocations: Vec<(u64, u64)>,
+}
+
+/// A kernel: its descriptor (LLVM, "Kernel Descriptor") and its arguments, from the metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    pub name: String,
+    /// LDS that the code itself names.
+    pub static_lds: u32,
+    /// Scratch of a lane, in bytes.
+    pub scratch: u32,
+    /// Bytes of all arguments, hidden ones included.
+    pub argument_bytes: u32,
+    /// As the metadata lists them, hidden ones included.
+    pub arguments: Vec<Argument>,
+    /// Lanes of a wave.
+    pub lanes: u32,
+    /// The most threads of a block.
+    pub max_block: u32,
+    pub(crate) entry: u64,
+    pub(crate) resources: [u32; 3],
+    pub(crate) properties: u16,
+    pub(crate) preload: Preload,
+}
+
+/// Arguments that are in SGPRs when a kernel begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Preload {
+    pub dwords: usize,
+    pub offset: usize,
+}
+
+/// One argument of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    pub offset: u32,
+    pub size: u32,
+    /// LLVM's name: `by_value`, `global_buffer`, `hidden_block_count_x`.
+    pub kind: String,
+}
+
+impl Kernel {
+    /// Lays out arguments as the kernel wants them, each with the bytes that its metadata says.
+    ///
+    /// # Errors
+    /// Another number of arguments, or one of another size.
+    pub fn pack(&self, values: &[&[u8]]) -> Result<Vec<u8>, LaunchError> {
+        let visible: Vec<&Argument> = self.arguments.iter().filter(|argument| !argument.is_hidden()).collect();
+        let expected = visible.iter().map(|argument| argument.size).sum();
+        let found = values.iter().map(|value| value.len()).sum();
+        let wrong = || LaunchError::Arguments { kernel: self.name.clone(), found, expected };
+        if visible.len() != values.len() {
+            return Err(wrong());
+        }
+        let mut bytes = Vec::new();
+        for (argument, value) in visible.iter().zip(values) {
+            if value.len() != argument.size as usize {
+                return Err(wrong());
+            }
+            bytes.resize(bytes.len().max(argument.offset as usize), 0);
+            bytes.truncate(argument.offset as usize);
+            bytes.extend(*value);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Argument {
+    /// Whether the runtime passes it, not the caller.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.kind.starts_with("hidden_")
+    }
+}
+
+fn bad(what: impl Into<String>) -> LoadError {
+    LoadError::Malformed { what: what.into() }
+}
+
+fn elf_error(error: object::Error) -> LoadError {
+    bad(error.to_string())
+}
+
+/// Little-endian integers of a byte string; out of it is malformed.
+fn bytes_at<const N: usize>(bytes: &[u8], at: u64) -> Result<[u8; N], LoadError> {
+    let start = usize::try_from(at).map_err(|_| bad("an offset beyond the file"))?;
+    let end = start.checked_add(N).ok_or_else(|| bad("an offset beyond the file"))?;
+    let found = bytes.get(start..end).ok_or_else(|| bad(format!("{N} bytes at {at:#x} are beyond the file")))?;
+    <[u8; N]>::try_from(found).map_err(|_| bad("a slice of another length"))
+}
+
+fn u32_at(bytes: &[u8], at: u64) -> Result<u32, LoadError> {
+    Ok(u32::from_le_bytes(bytes_at(bytes, at)?))
+}
+
+fn u64_at(bytes: &[u8], at: u64) -> Result<u64, LoadError> {
+    Ok(u64::from_le_bytes(bytes_at(bytes, at)?))
+}
+
+/// The code object for `target` of an offload bundle (clang, "Clang Offload Bundler"); the bytes themselves if they are no
+/// bundle.
+pub(crate) fn unbundle<'a>(bytes: &'a [u8], target: &Target) -> Result<&'a [u8], LoadError> {
+    if bytes.starts_with(COMPRESSED_BUNDLE) {
+        return Err(bad("a compressed offload bundle, which is not read"));
+    }
+    if !bytes.starts_with(BUNDLE) {
+        return Ok(bytes);
+    }
+    let mut at = BUNDLE.len() as u64;
+    let count = u64_at(bytes, at)?;
+    at += 8;
+    for _ in 0..count.min(1024) {
+        let (offset, size, length) = (u64_at(bytes, at)?, u64_at(bytes, at + 8)?, u64_at(bytes, at + 16)?);
+        at += 24;
+        let slice = |from: u64, size: u64| {
+            let (from, size) = (usize::try_from(from).ok()?, usize::try_from(size).ok()?);
+            bytes.get(from..from.checked_add(size)?)
+        };
+        let id = slice(at, length).ok_or_else(|| bad("an entry of the offload bundle is beyond its end"))?;
+        at += length;
+        let id = String::from_utf8_lossy(id);
+        let arch = id.rsplit("--").next().unwrap_or_default();
+        if id.contains("amdgcn") && Target::named(arch) == Some(target) {
+            return slice(offset, size).ok_or_else(|| bad("a code object of the offload bundle is beyond its end"));
+        }
+    }
+    Err(LoadError::NotInBundle { target: target.name })
+}
+
+impl CodeObject {
+    /// How many lanes waves have: of one kind, or of two.
+    pub fn lanes(&self) -> BTreeSet<u32> {
+        self.kernels.values().map(|kernel| kernel.lanes).collect()
+    }
+
+    pub fn parse(bytes: &[u8], target: &'static Target) -> Result<Self, LoadError> {
+        let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(elf_error)?;
+        let (endian, header) = (file.endian(), file.elf_header());
+        if header.e_machine(endian) != elf::EM_AMDGPU {
+            return Err(bad("an ELF file of another machine"));
+        }
+        let version = header.e_ident.abi_version;
+        if !VERSIONS.iter().any(|(abi, _)| *abi == version) {
+            return Err(LoadError::Version { abi: version });
+        }
+        let machine = header.e_flags(endian).0 & MACHINE_MASK;
+        if machine != target.machine {
+            let found =
+                Target::of_machine(machine).map_or_else(|| format!("machine {machine:#x}"), |of| of.name.into());
+            return Err(LoadError::OtherTarget { found, expected: target.name });
+        }
+        let (mut image, mut code, mut kinds) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for segment in file.elf_program_headers() {
+            match segment.p_type(endian) {
+                elf::PT_LOAD => {
+                    let (at, size) = (segment.p_vaddr(endian), segment.p_memsz(endian));
+                    let data = segment.data(endian, bytes).map_err(|()| bad("a segment beyond the file"))?;
+                    let end = at.checked_add(size).filter(|end| *end <= LARGEST_IMAGE);
+                    let end = end.ok_or_else(|| bad("a segment at an address that no kernel has"))?;
+                    if data.len() as u64 > size {
+                        return Err(bad("a segment that is larger in the file than in memory"));
+                    }
+                    if image.len() < end as usize {
+                        image.resize(end as usize, 0);
+                    }
+                    image[at as usize..at as usize + data.len()].copy_from_slice(data);
+                    if segment.p_flags(endian).0 & elf::PF_X.0 != 0 {
+                        code.push((at, end));
+                    }
+                }
+                elf::PT_NOTE => {
+                    let Some(mut notes) = segment.notes(endian, bytes).map_err(elf_error)? else { continue };
+                    while let Some(note) = notes.next().map_err(elf_error)? {
+                        if note.name() == b"AMDGPU" && note.n_type(endian).0 == NT_AMDGPU_METADATA {
+                            kinds = metadata(note.desc())?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let (mut kernels, mut variables) = (BTreeMap::new(), BTreeMap::new());
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let Ok(name) = symbol.name() else { continue };
+            if let Some(kernel) = name.strip_suffix(".kd") {
+                let of = kinds.get(kernel).cloned().unwrap_or_default();
+                kernels.insert(kernel.to_string(), describe(kernel, &image, symbol.address(), of, target)?);
+            } else if symbol.kind() == object::SymbolKind::Data && !symbol.is_undefined() {
+                variables.insert(name.to_string(), (symbol.address(), symbol.size()));
+            }
+        }
+        let mut relocations = Vec::new();
+        for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            if !matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == R_AMDGPU_RELATIVE64) {
+                return Err(bad(format!("a relocation at {at:#x} of a kind that is not implemented")));
+            }
+            relocations.push((at, relocation.addend() as u64));
+        }
+        if kernels.is_empty() {
+            return Err(bad("no kernel"));
+        }
+        Ok(Self { image, code, kernels, variables, relocations })
+    }
+}
+
+/// What the metadata says of a kernel.
+#[derive(Clone, Default)]
+struct Described {
+    arguments: Vec<Argument>,
+    max_block: Option<u32>,
+}
+
+fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
+    map.as_map()?.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+}
+
+fn number(map: &Value, name: &str) -> Option<u32> {
+    field(map, name)?.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+/// LLVM, "Code Object V5 Metadata".
+fn metadata(bytes: &[u8]) -> Result<BTreeMap<String, Described>, LoadError> {
+    const DEPTH: usize = 16;
+    let root = rmpv::decode::read_value_with_max_depth(&mut &bytes[..], DEPTH)
+        .map_err(|error| bad(format!("metadata: {error}")))?;
+    let mut all = BTreeMap::new();
+    for kernel in field(&root, "amdhsa.kernels").and_then(Value::as_array).into_iter().flatten() {
+        let symbol = field(kernel, ".symbol").and_then(Value::as_str).unwrap_or_default();
+        let mut arguments = Vec::new();
+        for argument in field(kernel, ".args").and_then(Value::as_array).into_iter().flatten() {
+            let (Some(offset), Some(size)) = (number(argument, ".offset"), number(argument, ".size")) else {
+                return Err(bad(format!("metadata: an argument of {symbol} without offset or size")));
+            };
+            let kind = field(argument, ".value_kind").and_then(Value::as_str).unwrap_or_default().to_string();
+            arguments.push(Argument { offset, size, kind });
+        }
+        let max_block = number(kernel, ".max_flat_workgroup_size");
+        all.insert(symbol.trim_end_matches(".kd").to_string(), Described { arguments, max_block });
+    }
+    Ok(all)
+}
+
+fn describe(name: &str, image: &[u8], at: u64, of: Described, target: &Target) -> Result<Kernel, LoadError> {
+    let word = |offset: u64| u32_at(image, at + offset);
+    let properties = word(56)? as u16;
+    let preload = (word(56)? >> 16) as usize;
+    let wave32 = properties >> 10 & 1 == 1;
+    let entry = at.wrapping_add(u64_at(image, at + 16)?);
+    if entry >= image.len() as u64 {
+        return Err(bad(format!("{name} begins beyond the code")));
+    }
+    Ok(Kernel {
+        name: name.to_string(),
+        static_lds: word(0)?,
+        scratch: word(4)?,
+        argument_bytes: word(8)?,
+        arguments: of.arguments,
+        lanes: if wave32 { 32 } else { 64.max(target.lanes) },
+        max_block: of.max_block.unwrap_or(1024),
+        entry,
+        resources: [word(48)?, word(52)?, word(44)?],
+        properties,
+        preload: Preload { dwords: preload & 0x7f, offset: preload >> 7 },
+    })
+}

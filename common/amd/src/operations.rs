@@ -1,0 +1,9 @@
+//! What instructions compute, by name: tables that are looked at once, when an instruction is decoded.
+//!
+//! Names are LLVM's, without the suffix of the encoding; where targets have different names for one thing, both are there.
+
+pub(crate) mod float;
+pub(crate) mod integer;
+pub(crate) mod memory;
+pub(crate) mod scalar;
+pub(crate) mod vector;

@@ -1,0 +1,326 @@
+//! Memory instructions by name: where they go and what they move ("Vector Memory", "Flat Memory", "Data Share" and "Scalar
+//! Memory" of the instruction set documents).
+
+use crate::number::{self, F16, F32, F64, Mode};
+
+/// Which addresses an instruction uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Global,
+    Flat,
+    Scratch,
+    Buffer,
+    Lds,
+}
+
+/// Where the bytes of a lane go in its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are, in whole dwords.
+    Dwords,
+    /// One or two bytes, zero-extended.
+    Unsigned,
+    /// One or two bytes, sign-extended.
+    Signed,
+    /// One or two bytes, extended to 16 bits, into the lower half; the upper one stays (of loads).
+    Low { signed: bool },
+    /// The same for the upper half, which is also where stores take them from.
+    High { signed: bool },
+}
+
+/// An atomic, by what it leaves in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Atomic {
+    Swap,
+    CompareSwap,
+    Add,
+    Sub,
+    MinSigned,
+    MinUnsigned,
+    MaxSigned,
+    MaxUnsigned,
+    And,
+    Or,
+    Xor,
+    Increment,
+    Decrement,
+    AddF32,
+    AddF64,
+    MinF32,
+    MinF64,
+    MaxF32,
+    MaxF64,
+    AddHalves,
+    AddBf16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Load {
+        bytes: u8,
+        form: Form,
+    },
+    Store {
+        bytes: u8,
+        form: Form,
+    },
+    /// Two elements at two offsets, which count elements, or 64 of them.
+    LoadTwo {
+        bytes: u8,
+        stride: u32,
+    },
+    StoreTwo {
+        bytes: u8,
+        stride: u32,
+    },
+    Atomic {
+        kind: Atomic,
+        bytes: u8,
+        returns: bool,
+    },
+}
+
+/// The memory instruction of that name.
+pub(crate) fn find(name: &str) -> Option<(Space, Kind)> {
+    let spaces = [
+        ("global_", Space::Global),
+        ("flat_", Space::Flat),
+        ("scratch_", Space::Scratch),
+        ("buffer_", Space::Buffer),
+        ("ds_", Space::Lds),
+    ];
+    let (rest, space) = spaces.iter().find_map(|(prefix, space)| Some((name.strip_prefix(prefix)?, *space)))?;
+    let kind = if space == Space::Lds { data_share(rest) } else { None };
+    Some((space, kind.or_else(|| moved(rest, space)).or_else(|| atomic(rest, space))?))
+}
+
+fn moved(name: &str, space: Space) -> Option<Kind> {
+    let load = name.strip_prefix("load_").or_else(|| name.strip_prefix("read_").filter(|_| space == Space::Lds));
+    let store = name.strip_prefix("store_").or_else(|| name.strip_prefix("write_").filter(|_| space == Space::Lds));
+    let dwords = |what: &str| {
+        Some(match what {
+            "dword" | "b32" => 4,
+            "dwordx2" | "b64" => 8,
+            "dwordx3" | "b96" => 12,
+            "dwordx4" | "b128" => 16,
+            _ => return None,
+        })
+    };
+    if let Some(what) = load {
+        if let Some(bytes) = dwords(what) {
+            return Some(Kind::Load { bytes, form: Form::Dwords });
+        }
+        let (bytes, form) = match what {
+            "ubyte" | "u8" => (1, Form::Unsigned),
+            "sbyte" | "i8" => (1, Form::Signed),
+            "ushort" | "u16" => (2, Form::Unsigned),
+            "sshort" | "i16" => (2, Form::Signed),
+            "short_d16" | "d16_b16" | "u16_d16" => (2, Form::Low { signed: false }),
+            "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => (2, Form::High { signed: false }),
+            "ubyte_d16" | "d16_u8" | "u8_d16" => (1, Form::Low { signed: false }),
+            "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" => (1, Form::High { signed: false }),
+            "sbyte_d16" | "d16_i8" | "i8_d16" => (1, Form::Low { signed: true }),
+            "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => (1, Form::High { signed: true }),
+            _ => return None,
+        };
+        return Some(Kind::Load { bytes, form });
+    }
+    let what = store?;
+    if let Some(bytes) = dwords(what) {
+        return Some(Kind::Store { bytes, form: Form::Dwords });
+    }
+    let (bytes, form) = match what {
+        "byte" | "b8" => (1, Form::Unsigned),
+        "short" | "b16" => (2, Form::Unsigned),
+        "byte_d16_hi" | "d16_hi_b8" | "b8_d16_hi" => (1, Form::High { signed: false }),
+        "short_d16_hi" | "d16_hi_b16" | "b16_d16_hi" => (2, Form::High { signed: false }),
+        _ => return None,
+    };
+    Some(Kind::Store { bytes, form })
+}
+
+fn data_share(name: &str) -> Option<Kind> {
+    Some(match name {
+        "read2_b32" | "load_2addr_b32" => Kind::LoadTwo { bytes: 4, stride: 4 },
+        "read2st64_b32" | "load_2addr_stride64_b32" => Kind::LoadTwo { bytes: 4, stride: 4 * 64 },
+        "read2_b64" | "load_2addr_b64" => Kind::LoadTwo { bytes: 8, stride: 8 },
+        "read2st64_b64" | "load_2addr_stride64_b64" => Kind::LoadTwo { bytes: 8, stride: 8 * 64 },
+        "write2_b32" | "store_2addr_b32" => Kind::StoreTwo { bytes: 4, stride: 4 },
+        "write2st64_b32" | "store_2addr_stride64_b32" => Kind::StoreTwo { bytes: 4, stride: 4 * 64 },
+        "write2_b64" | "store_2addr_b64" => Kind::StoreTwo { bytes: 8, stride: 8 },
+        "write2st64_b64" | "store_2addr_stride64_b64" => Kind::StoreTwo { bytes: 8, stride: 8 * 64 },
+        _ => return None,
+    })
+}
+
+fn atomic(name: &str, space: Space) -> Option<Kind> {
+    use Atomic::{
+        Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, Decrement, Increment, MaxF32, MaxF64, MaxSigned,
+        MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, Swap, Xor,
+    };
+    if space == Space::Scratch {
+        return None;
+    }
+    if space == Space::Lds {
+        let (plain, returns) = match name.replacen("_rtn", "", 1) {
+            plain if plain == name => (plain, false),
+            plain => (plain, true),
+        };
+        let (kind, bytes) = match plain.as_str() {
+            "wrxchg_b32" | "storexchg_b32" => (Swap, 4),
+            "wrxchg_b64" | "storexchg_b64" => (Swap, 8),
+            "add_u32" => (Add, 4),
+            "add_u64" => (Add, 8),
+            "sub_u32" => (Sub, 4),
+            "sub_u64" => (Sub, 8),
+            "min_i32" => (MinSigned, 4),
+            "min_i64" => (MinSigned, 8),
+            "min_u32" => (MinUnsigned, 4),
+            "min_u64" => (MinUnsigned, 8),
+            "max_i32" => (MaxSigned, 4),
+            "max_i64" => (MaxSigned, 8),
+            "max_u32" => (MaxUnsigned, 4),
+            "max_u64" => (MaxUnsigned, 8),
+            "and_b32" => (And, 4),
+            "and_b64" => (And, 8),
+            "or_b32" => (Or, 4),
+            "or_b64" => (Or, 8),
+            "xor_b32" => (Xor, 4),
+            "xor_b64" => (Xor, 8),
+            "inc_u32" => (Increment, 4),
+            "inc_u64" => (Increment, 8),
+            "dec_u32" => (Decrement, 4),
+            "dec_u64" => (Decrement, 8),
+            "cmpst_b32" | "cmpstore_b32" => (CompareSwap, 4),
+            "cmpst_b64" | "cmpstore_b64" => (CompareSwap, 8),
+            "add_f32" => (AddF32, 4),
+            "add_f64" => (AddF64, 8),
+            "min_f32" => (MinF32, 4),
+            "max_f32" => (MaxF32, 4),
+            "min_f64" => (MinF64, 8),
+            "max_f64" => (MaxF64, 8),
+            "pk_add_f16" => (AddHalves, 4),
+            "pk_add_bf16" => (AddBf16, 4),
+            _ => return None,
+        };
+        return Some(Kind::Atomic { kind, bytes, returns });
+    }
+    let (plain, bytes) = match name.strip_suffix("_x2") {
+        Some(plain) => (plain, 8),
+        None => (name, 4),
+    };
+    let (kind, bytes) = match plain.strip_prefix("atomic_")? {
+        "swap" | "swap_b32" => (Swap, bytes),
+        "swap_b64" => (Swap, 8),
+        "cmpswap" | "cmpswap_b32" => (CompareSwap, bytes),
+        "cmpswap_b64" => (CompareSwap, 8),
+        "add" | "add_u32" => (Add, bytes),
+        "add_u64" => (Add, 8),
+        "sub" | "sub_u32" => (Sub, bytes),
+        "sub_u64" => (Sub, 8),
+        "smin" | "min_i32" => (MinSigned, bytes),
+        "min_i64" => (MinSigned, 8),
+        "umin" | "min_u32" => (MinUnsigned, bytes),
+        "min_u64" => (MinUnsigned, 8),
+        "smax" | "max_i32" => (MaxSigned, bytes),
+        "max_i64" => (MaxSigned, 8),
+        "umax" | "max_u32" => (MaxUnsigned, bytes),
+        "max_u64" => (MaxUnsigned, 8),
+        "and" | "and_b32" => (And, bytes),
+        "and_b64" => (And, 8),
+        "or" | "or_b32" => (Or, bytes),
+        "or_b64" => (Or, 8),
+        "xor" | "xor_b32" => (Xor, bytes),
+        "xor_b64" => (Xor, 8),
+        "inc" | "inc_u32" => (Increment, bytes),
+        "inc_u64" => (Increment, 8),
+        "dec" | "dec_u32" => (Decrement, bytes),
+        "dec_u64" => (Decrement, 8),
+        "add_f32" => (AddF32, 4),
+        "add_f64" => (AddF64, 8),
+        "min_f32" => (MinF32, 4),
+        "max_f32" => (MaxF32, 4),
+        "min_f64" => (MinF64, 8),
+        "max_f64" => (MaxF64, 8),
+        "pk_add_f16" => (AddHalves, 4),
+        "pk_add_bf16" => (AddBf16, 4),
+        _ => return None,
+    };
+    // Whether the old value is wanted is a modifier of these.
+    Some(Kind::Atomic { kind, bytes, returns: false })
+}
+
+impl Atomic {
+    /// What is left in memory that held `old`.
+    pub fn next(self, mode: &Mode, bytes: usize, old: u64, data: u64, compare: u64) -> u64 {
+        let wide = bytes == 8;
+        let sign = |value: u64| if wide { value as i64 } else { i64::from(value as u32 as i32) };
+        let (low_old, low_data) = (old as u32, data as u32);
+        let single = |value: u32| u64::from(value);
+        match self {
+            Self::Swap => data,
+            Self::CompareSwap => {
+                if old == compare {
+                    data
+                } else {
+                    old
+                }
+            }
+            Self::Add => old.wrapping_add(data),
+            Self::Sub => old.wrapping_sub(data),
+            Self::MinSigned => {
+                if sign(data) < sign(old) {
+                    data
+                } else {
+                    old
+                }
+            }
+            Self::MaxSigned => {
+                if sign(data) > sign(old) {
+                    data
+                } else {
+                    old
+                }
+            }
+            Self::MinUnsigned => old.min(data),
+            Self::MaxUnsigned => old.max(data),
+            Self::And => old & data,
+            Self::Or => old | data,
+            Self::Xor => old ^ data,
+            Self::Increment => {
+                if old >= data {
+                    0
+                } else {
+                    old + 1
+                }
+            }
+            Self::Decrement => {
+                if old == 0 || old > data {
+                    data
+                } else {
+                    old - 1
+                }
+            }
+            Self::AddF32 => single(number::add::<F32>(mode, low_old, low_data)),
+            Self::MinF32 => single(number::min::<F32>(mode, low_old, low_data)),
+            Self::MaxF32 => single(number::max::<F32>(mode, low_old, low_data)),
+            Self::AddF64 => number::add::<F64>(mode, old, data),
+            Self::MinF64 => number::min::<F64>(mode, old, data),
+            Self::MaxF64 => number::max::<F64>(mode, old, data),
+            Self::AddHalves => {
+                let half = |shift: u32| {
+                    let (a, b) = ((old >> shift) as u16, (data >> shift) as u16);
+                    u64::from(number::add::<F16>(mode, a, b)) << shift
+                };
+                half(0) | half(16)
+            }
+            Self::AddBf16 => {
+                let half = |shift: u32| {
+                    let [a, b] = [old, data].map(|value| number::bf16_to_f32((value >> shift) as u16));
+                    u64::from(number::bf16_from_f32(number::add::<F32>(mode, a, b))) << shift
+                };
+                half(0) | half(16)
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What is under way in memory: registers that must not be touched before an `s_waitcnt`.
+//!
+//! Vector memory returns in the order of issue, LDS too; scalar loads return in any order, and flat accesses may be either
+//! ("S_WAITCNT" and "Data dependency resolution" of the instruction set documents). A count that was waited for says that the youngest so
+//! many of what is ordered may be missing, and all that is not ordered unless the count is 0.
+
+use crate::instruction::{Touches, Wait};
+use crate::registers::{LANES, sgpr_name, vgpr_name};
+
+/// The words of LDS that an access touches.
+pub(crate) struct LdsTouch {
+    pub offsets: [u32; LANES],
+    pub exec: u64,
+    pub bytes: u32,
+    pub write: bool,
+}
+
+struct Entry {
+    /// Index of the instruction.
+    instruction: usize,
+    vgprs: (u16, u16),
+    sgprs: u128,
+    ordered: bool,
+    lds: [Option<Box<LdsTouch>>; 2],
+}
+
+/// One of the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    Vector,
+    Scalar,
+}
+
+#[derive(Default)]
+struct Queue {
+    entries: Vec<Entry>,
+    vgprs: [u64; 8],
+    sgprs: u128,
+}
+
+/// All that a wave has not waited for.
+#[derive(Default)]
+pub(crate) struct Pending {
+    vector: Queue,
+    scalar: Queue,
+}
+
+/// A register that is touched too early, and the instruction that is under way.
+pub(crate) struct TooEarly {
+    pub register: String,
+    pub counter: &'static str,
+    pub instruction: usize,
+}
+
+impl Queue {
+    fn push(&mut self, entry: Entry) {
+        let (first, count) = entry.vgprs;
+        for at in first..first + count {
+            self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
+        }
+        self.sgprs |= entry.sgprs;
+        self.entries.push(entry);
+    }
+
+    fn wait(&mut self, limit: usize) {
+        let mut younger = self.entries.iter().filter(|entry| entry.ordered).count();
+        self.entries.retain(|entry| {
+            if entry.ordered {
+                younger -= 1;
+                younger < limit
+            } else {
+                limit > 0
+            }
+        });
+        (self.vgprs, self.sgprs) = ([0; 8], 0);
+        for entry in &self.entries {
+            for at in entry.vgprs.0..entry.vgprs.0 + entry.vgprs.1 {
+                self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
+            }
+            self.sgprs |= entry.sgprs;
+        }
+    }
+
+    fn has(&self, at: u16) -> bool {
+        self.vgprs[usize::from(at / 64)] >> (at % 64) & 1 == 1
+    }
+
+    fn vgpr(&self, (first, count): (u16, u16), counter: &'static str) -> Option<TooEarly> {
+        let at = (first..first + count).find(|at| self.has(*at))?;
+        let covers = |entry: &&Entry| (entry.vgprs.0..entry.vgprs.0 + entry.vgprs.1).contains(&at);
+        let entry = self.entries.iter().rev().find(covers)?;
+        Some(TooEarly { register: vgpr_name(at), counter, instruction: entry.instruction })
+    }
+}
+
+impl Pending {
+    pub fn is_empty(&self) -> bool {
+        self.vector.entries.is_empty() && self.scalar.entries.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A vector memory access other than a flat one; stores have no registers.
+    pub fn vector(&mut self, instruction: usize, vgprs: (u16, u16)) {
+        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds: [None, None] });
+    }
+
+    pub fn flat(&mut self, instruction: usize, vgprs: (u16, u16)) {
+        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] });
+        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] });
+    }
+
+    pub fn lds(&mut self, instruction: usize, vgprs: (u16, u16), lds: [Option<Box<LdsTouch>>; 2]) {
+        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds });
+    }
+
+    pub fn scalar(&mut self, instruction: usize, first: u8, count: u8) {
+        let sgprs = (first..first + count).fold(0, |all, at| all | 1 << at);
+        self.scalar.push(Entry { instruction, vgprs: (0, 0), sgprs, ordered: false, lds: [None, None] });
+    }
+
+    pub fn wait(&mut self, wait: Wait) {
+        if let Some(limit) = wait.vector {
+            self.vector.wait(usize::from(limit));
+        }
+        if let Some(limit) = wait.scalar {
+            self.scalar.wait(usize::from(limit));
+        }
+    }
+
+    /// LDS accesses that a barrier does not order, since they were not waited for.
+    pub fn lds_touches(&self) -> impl Iterator<Item = &LdsTouch> {
+        self.scalar.entries.iter().flat_map(|entry| &entry.lds).filter_map(|touch| touch.as_deref())
+    }
+
+    /// The first register among `touches` that is still under way.
+    pub fn too_early(&self, touches: &Touches) -> Option<TooEarly> {
+        let loaded = touches.loaded.and_then(|(vgprs, counter)| match counter {
+            // What returns in order may be loaded over.
+            Counter::Vector => self.scalar.vgpr(vgprs, "lgkmcnt"),
+            Counter::Scalar => self.vector.vgpr(vgprs, "vmcnt"),
+        });
+        if loaded.is_some() {
+            return loaded;
+        }
+        for vgprs in &touches.vgprs {
+            let found = self.vector.vgpr(*vgprs, "vmcnt").or_else(|| self.scalar.vgpr(*vgprs, "lgkmcnt"));
+            if found.is_some() {
+                return found;
+            }
+        }
+        let sgprs = touches.sgprs & self.scalar.sgprs;
+        if sgprs == 0 {
+            return None;
+        }
+        let at = sgprs.trailing_zeros();
+        let entry = self.scalar.entries.iter().rev().find(|entry| entry.sgprs >> at & 1 == 1)?;
+        Some(TooEarly { register: sgpr_name(at as u8), counter: "lgkmcnt", instruction: entry.instruction })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn early(pending: &Pending, vgpr: u16) -> bool {
+        pending.too_early(&Touches { vgprs: vec![(vgpr, 1)], ..Touches::default() }).is_some()
+    }
+
+    fn wait(pending: &mut Pending, vector: Option<u8>, scalar: Option<u8>) {
+        pending.wait(Wait { vector, scalar, stores: None });
+    }
+
+    #[test]
+    fn vector_loads_return_in_order() {
+        let mut pending = Pending::default();
+        pending.vector(0, (0, 2));
+        pending.vector(1, (2, 1));
+        pending.vector(2, (0, 0));
+        assert!(early(&pending, 1) && early(&pending, 2) && !early(&pending, 3));
+        wait(&mut pending, Some(2), None);
+        assert!(!early(&pending, 1) && early(&pending, 2));
+        wait(&mut pending, Some(1), None);
+        assert!(!early(&pending, 2));
+        assert!(!pending.is_empty());
+    }
+
+    #[test]
+    fn scalar_loads_return_in_any_order() {
+        let mut pending = Pending::default();
+        pending.scalar(0, 4, 2);
+        pending.lds(1, (7, 1), [None, None]);
+        pending.lds(2, (8, 1), [None, None]);
+        wait(&mut pending, None, Some(1));
+        let sgprs = Touches { sgprs: 1 << 5, ..Touches::default() };
+        assert!(!early(&pending, 7) && early(&pending, 8));
+        assert_eq!(pending.too_early(&sgprs).unwrap().register, "s5");
+        wait(&mut pending, None, Some(0));
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn a_flat_load_needs_both_counters() {
+        let mut pending = Pending::default();
+        pending.flat(0, (3, 1));
+        wait(&mut pending, Some(0), None);
+        assert!(early(&pending, 3));
+        wait(&mut pending, None, Some(0));
+        assert!(!early(&pending, 3));
+    }
+
+    #[test]
+    fn what_returns_in_order_may_be_loaded_over() {
+        let mut pending = Pending::default();
+        pending.vector(0, (3, 1));
+        let over = |counter| Touches { loaded: Some(((3, 1), counter)), ..Touches::default() };
+        assert!(pending.too_early(&over(Counter::Vector)).is_none());
+        assert!(pending.too_early(&over(Counter::Scalar)).is_some());
+    }
+}

@@ -1,0 +1,176 @@
+//! A code object, loaded and decoded.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::decode::Decoder;
+use crate::disassembly::{Disassembler, Line};
+use crate::error::LoadError;
+use crate::instruction::Instruction;
+use crate::memory::Memory;
+use crate::object::{CodeObject, Kernel, unbundle};
+use crate::target::Target;
+use crate::verdict::Site;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+const NONE: u32 = u32::MAX;
+/// Lanes that a wave can have.
+const WAVES: [u32; 2] = [32, 64];
+
+/// A code object that can be launched.
+pub struct Program {
+    id: u64,
+    target: &'static Target,
+    object: CodeObject,
+    /// By the lanes of a wave: kernels of one code object may differ.
+    codes: Vec<(u32, Code)>,
+}
+
+/// Instructions for waves of so many lanes.
+pub(crate) struct Code {
+    pub instructions: Vec<Instruction>,
+    sites: Vec<(u64, String)>,
+    /// Address of the first one, and for each dword from there the instruction that begins in it.
+    first: u64,
+    at: Vec<u32>,
+}
+
+impl Program {
+    /// Loads a code object, or the one for `target` of an offload bundle.
+    ///
+    /// Instructions that are not implemented are no error before they are reached.
+    ///
+    /// # Errors
+    /// It is no code object for the target, or the disassembler fails.
+    pub fn load(bytes: &[u8], target: &'static Target, disassembler: &Disassembler) -> Result<Self, LoadError> {
+        let bytes = unbundle(bytes, target)?;
+        let object = CodeObject::parse(bytes, target)?;
+        let mut codes = Vec::new();
+        for lanes in object.lanes() {
+            codes.push((lanes, Code::decode(disassembler.lines(bytes, target, lanes)?, target, lanes)));
+        }
+        Ok(Self::new(target, object, codes))
+    }
+
+    /// Loads several code objects with one call of the disassembler, whose start is most of a load's time.
+    ///
+    /// # Errors
+    /// As [`Program::load`], of the first one that fails.
+    pub fn load_all(
+        objects: &[&[u8]],
+        target: &'static Target,
+        disassembler: &Disassembler,
+    ) -> Result<Vec<Self>, LoadError> {
+        let plain = objects.iter().map(|bytes| unbundle(bytes, target)).collect::<Result<Vec<_>, _>>()?;
+        let parsed = plain.iter().map(|bytes| CodeObject::parse(bytes, target)).collect::<Result<Vec<_>, _>>()?;
+        let mut codes: Vec<Vec<(u32, Code)>> = parsed.iter().map(|_| Vec::new()).collect();
+        for lanes in WAVES {
+            let of_waves: Vec<usize> = (0..parsed.len()).filter(|at| parsed[*at].lanes().contains(&lanes)).collect();
+            if of_waves.is_empty() {
+                continue;
+            }
+            let bytes: Vec<&[u8]> = of_waves.iter().map(|at| plain[*at]).collect();
+            for (at, lines) in of_waves.into_iter().zip(disassembler.many(&bytes, target, lanes)?) {
+                codes[at].push((lanes, Code::decode(lines, target, lanes)));
+            }
+        }
+        Ok(parsed.into_iter().zip(codes).map(|(object, codes)| Self::new(target, object, codes)).collect())
+    }
+
+    fn new(target: &'static Target, object: CodeObject, codes: Vec<(u32, Code)>) -> Self {
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), target, object, codes }
+    }
+
+    #[must_use]
+    pub fn target(&self) -> &'static Target {
+        self.target
+    }
+
+    /// The kernels, by name.
+    pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.object.kernels.values()
+    }
+
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.object.kernels.get(name)
+    }
+
+    /// Address and size of a variable of the code object.
+    pub fn variable(&self, name: &str, memory: &mut Memory) -> Option<(u64, u64)> {
+        let (offset, size) = *self.object.variables.get(name)?;
+        Some((self.image(memory) + offset, size))
+    }
+
+    /// All instructions that are not implemented, with what is missing.
+    #[must_use]
+    pub fn unimplemented(&self) -> Vec<(Site, String)> {
+        let mut all = Vec::new();
+        for (_, code) in &self.codes {
+            for (at, instruction) in code.instructions.iter().enumerate() {
+                if let crate::instruction::Action::Unimplemented(what) = &instruction.action {
+                    all.push((code.site(at), what.to_string()));
+                }
+            }
+        }
+        all
+    }
+
+    pub(crate) fn code(&self, lanes: u32) -> Option<&Code> {
+        self.codes.iter().find(|(of, _)| *of == lanes).map(|(_, code)| code)
+    }
+
+    /// Where the image is in `memory`; it is put there at the first use.
+    pub(crate) fn image(&self, memory: &mut Memory) -> u64 {
+        memory.image(self.id, |base| {
+            let mut image = self.object.image.clone();
+            for (at, addend) in &self.object.relocations {
+                let range = usize::try_from(*at).ok().and_then(|at| image.get_mut(at..at.checked_add(8)?));
+                if let Some(place) = range {
+                    place.copy_from_slice(&base.wrapping_add(*addend).to_le_bytes());
+                }
+            }
+            (image, self.object.code.clone())
+        })
+    }
+}
+
+/// Each line with its instruction.
+pub(crate) fn decode_lines(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Vec<(Line, Instruction)> {
+    let indices: HashMap<u64, usize> = lines.iter().enumerate().map(|(at, line)| (line.address, at)).collect();
+    let decoder = Decoder { target, lanes, indices: &indices };
+    let decode = |line: Line| {
+        let instruction = decoder.decode(&line);
+        (line, instruction)
+    };
+    lines.into_iter().map(decode).collect()
+}
+
+impl Code {
+    fn decode(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Self {
+        let (lines, instructions): (Vec<Line>, Vec<Instruction>) =
+            decode_lines(lines, target, lanes).into_iter().unzip();
+        let first = lines.iter().map(|line| line.address).min().unwrap_or_default();
+        let last = lines.iter().map(|line| line.address).max().unwrap_or_default();
+        let mut at = vec![NONE; ((last - first) / 4 + 1) as usize];
+        for (index, line) in lines.iter().enumerate() {
+            if let Some(slot) = at.get_mut(((line.address - first) / 4) as usize) {
+                *slot = index as u32;
+            }
+        }
+        let sites = lines.into_iter().map(|line| (line.address, line.text)).collect();
+        Self { instructions, sites, first, at }
+    }
+
+    pub fn site(&self, at: usize) -> Site {
+        let (address, text) = self.sites.get(at).cloned().unwrap_or_default();
+        Site { address, text }
+    }
+
+    /// Index of the instruction at an offset of the image.
+    pub fn index_of(&self, offset: u64) -> Option<usize> {
+        let distance = offset.checked_sub(self.first)?;
+        let index = *self.at.get(usize::try_from(distance / 4).ok()?)?;
+        (distance % 4 == 0 && index != NONE).then_some(index as usize)
+    }
+}

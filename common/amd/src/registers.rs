@@ -1,0 +1,181 @@
+//! The registers of a wave, and which of their bits nobody wrote.
+
+use crate::verdict::{Fault, Raised, Step, Use};
+
+/// Lanes for which there is room.
+pub(crate) const LANES: usize = 64;
+pub(crate) type Vgpr = [u32; LANES];
+
+/// Accumulation registers are numbered from here.
+pub(crate) const ACCUMULATION: u16 = 256;
+/// With room behind them: an operand may be the last register and have several.
+const VGPRS: usize = 512 + 32;
+
+/// Numbers of scalar registers beyond the general ones, as operands encode them on gfx9; other targets' are mapped to them.
+pub(crate) const FLAT_SCRATCH: u8 = 102;
+pub(crate) const XNACK_MASK: u8 = 104;
+pub(crate) const VCC: u8 = 106;
+pub(crate) const TTMP: u8 = 108;
+pub(crate) const M0: u8 = 124;
+pub(crate) const NULL: u8 = 125;
+pub(crate) const EXEC: u8 = 126;
+const SGPRS: usize = 128 + 16;
+
+/// Lanes of whose halves nobody wrote: the lower one and the upper one.
+pub(crate) type Poison = [u64; 2];
+
+pub(crate) struct Registers {
+    pub v: Vec<Vgpr>,
+    pub poison: Vec<Poison>,
+    pub s: [u32; SGPRS],
+    /// Bits that nobody wrote.
+    pub s_poison: [u32; SGPRS],
+    pub scc: bool,
+    pub scc_poison: bool,
+    /// Lanes of the wave.
+    pub lanes: usize,
+}
+
+impl Registers {
+    pub fn new(lanes: usize) -> Self {
+        Self {
+            v: vec![[0; LANES]; VGPRS],
+            poison: vec![[u64::MAX; 2]; VGPRS],
+            s: [0; SGPRS],
+            s_poison: [u32::MAX; SGPRS],
+            scc: false,
+            scc_poison: true,
+            lanes,
+        }
+    }
+
+    /// As when a wave begins: nothing is written.
+    pub fn reset(&mut self, lanes: usize) {
+        self.poison.fill([u64::MAX; 2]);
+        self.s = [0; SGPRS];
+        self.s_poison = [u32::MAX; SGPRS];
+        self.s_poison[usize::from(NULL)] = 0;
+        (self.scc, self.scc_poison) = (false, true);
+        self.lanes = lanes;
+    }
+
+    /// All lanes of the wave.
+    #[inline]
+    pub fn all(&self) -> u64 {
+        if self.lanes == LANES { u64::MAX } else { (1 << self.lanes) - 1 }
+    }
+
+    #[inline]
+    pub fn exec(&self) -> u64 {
+        self.pair(EXEC) & self.all()
+    }
+
+    /// A register and the next one.
+    #[inline]
+    pub fn pair(&self, at: u8) -> u64 {
+        let at = usize::from(at);
+        u64::from(self.s[at]) | u64::from(self.s.get(at + 1).copied().unwrap_or_default()) << 32
+    }
+
+    #[inline]
+    pub fn pair_poison(&self, at: u8) -> u64 {
+        let at = usize::from(at);
+        u64::from(self.s_poison[at]) | u64::from(self.s_poison.get(at + 1).copied().unwrap_or_default()) << 32
+    }
+
+    /// Writes one dword; `null` stays 0.
+    pub fn set(&mut self, at: u8, value: u32, poison: u32) -> Step {
+        if at == NULL {
+            return Ok(());
+        }
+        if at >= EXEC && poison != 0 {
+            return Err(Raised::wave(Fault::Unwritten { used: Use::Exec, origin: None }));
+        }
+        self.s[usize::from(at)] = value;
+        self.s_poison[usize::from(at)] = poison;
+        Ok(())
+    }
+
+    pub fn set_pair(&mut self, at: u8, value: u64, poison: u64) -> Step {
+        self.set(at, value as u32, poison as u32)?;
+        if at == NULL {
+            return Ok(());
+        }
+        self.set(at + 1, (value >> 32) as u32, (poison >> 32) as u32)
+    }
+
+    /// Writes a mask of lanes: a pair of registers, or one where a wave has 32 lanes.
+    pub fn set_mask(&mut self, at: u8, value: u64, poison: u64) -> Step {
+        if self.lanes == LANES { self.set_pair(at, value, poison) } else { self.set(at, value as u32, poison as u32) }
+    }
+
+    /// A mask of lanes.
+    #[inline]
+    pub fn mask(&self, at: u8) -> u64 {
+        self.pair(at) & self.all()
+    }
+
+    #[inline]
+    pub fn mask_poison(&self, at: u8) -> u64 {
+        self.pair_poison(at) & self.all()
+    }
+
+    /// Writes the lanes of `exec`.
+    #[inline]
+    pub fn write(&mut self, at: u16, values: &Vgpr, exec: u64, poison: u64) {
+        let at = usize::from(at);
+        blend(&mut self.v[at], values, exec, self.lanes);
+        let [low, high] = &mut self.poison[at];
+        *low = *low & !exec | poison & exec;
+        *high = *high & !exec | poison & exec;
+    }
+
+    /// Writes the lanes of `exec`, halves of them alike or not in what nobody wrote.
+    pub fn write_halves(&mut self, at: u16, values: &Vgpr, exec: u64, poison: Poison) {
+        let at = usize::from(at);
+        blend(&mut self.v[at], values, exec, self.lanes);
+        for (old, new) in self.poison[at].iter_mut().zip(poison) {
+            *old = *old & !exec | new & exec;
+        }
+    }
+
+    /// Lanes of a dword of which any bit was not written.
+    #[inline]
+    pub fn poisoned(&self, at: u16) -> u64 {
+        let [low, high] = self.poison[usize::from(at)];
+        low | high
+    }
+}
+
+#[inline]
+fn blend(to: &mut Vgpr, values: &Vgpr, exec: u64, lanes: usize) {
+    if lanes == LANES && exec == u64::MAX {
+        *to = *values;
+    } else {
+        for (lane, (old, new)) in to.iter_mut().zip(values).enumerate() {
+            let taken = 0_u32.wrapping_sub((exec >> lane & 1) as u32);
+            *old = *old & !taken | new & taken;
+        }
+    }
+}
+
+/// The name that the disassembler gives a scalar register.
+pub(crate) fn sgpr_name(at: u8) -> String {
+    match at {
+        FLAT_SCRATCH | 103 => format!("flat_scratch_{}", ["lo", "hi"][usize::from(at - FLAT_SCRATCH)]),
+        XNACK_MASK | 105 => format!("xnack_mask_{}", ["lo", "hi"][usize::from(at - XNACK_MASK)]),
+        VCC => "vcc_lo".into(),
+        107 => "vcc_hi".into(),
+        TTMP..=123 => format!("ttmp{}", at - TTMP),
+        M0 => "m0".into(),
+        NULL => "null".into(),
+        EXEC => "exec_lo".into(),
+        127 => "exec_hi".into(),
+        _ => format!("s{at}"),
+    }
+}
+
+/// The name of a vector register.
+pub(crate) fn vgpr_name(at: u16) -> String {
+    if at >= ACCUMULATION { format!("a{}", at - ACCUMULATION) } else { format!("v{at}") }
+}

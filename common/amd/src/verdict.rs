@@ -1,0 +1,273 @@
+//! What ends a launch: a fault of the kernel, and where it was met.
+
+use std::fmt;
+
+use crate::error::LaunchError;
+
+/// Why a launch did not end well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was not begun.
+    Launch(LaunchError),
+    /// A kernel did what it must not.
+    Verdict(Box<Verdict>),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launch(error) => error.fmt(f),
+            Self::Verdict(verdict) => verdict.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        Self::Launch(error)
+    }
+}
+
+/// An instruction of a code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// From the code object's base.
+    pub address: u64,
+    /// As the disassembler prints it.
+    pub text: String,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {:#x}", self.text, self.address)
+    }
+}
+
+/// A fault, and who met it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub kernel: String,
+    pub fault: Fault,
+    /// `None` where no instruction is at fault: execution left the code.
+    pub instruction: Option<Site>,
+    pub block: [u32; 3],
+    /// Within its block.
+    pub wave: u32,
+    /// Within its wave, where one lane is at fault.
+    pub lane: Option<u32>,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.block;
+        write!(f, "{}: {}", self.kernel, self.fault)?;
+        if let Some(site) = &self.instruction {
+            write!(f, ", by {site}")?;
+        }
+        write!(f, ", block ({x}, {y}, {z}), wave {}", self.wave)?;
+        match self.lane {
+            Some(lane) => write!(f, ", lane {lane}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How memory is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic",
+        })
+    }
+}
+
+/// What an address means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a buffer, or near one: `offset` is in bytes from its start, `element` in its elements, which number `elements`.
+    Buffer { name: String, offset: i64, element: i64, elements: u64 },
+    /// In a buffer that was freed.
+    Freed { name: String, offset: i64 },
+    /// In a block's LDS of `size` bytes.
+    Lds { offset: u64, size: u64 },
+    /// In a lane's scratch.
+    Scratch { offset: u64, size: u64 },
+    /// Near nothing.
+    Nowhere { address: u64 },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Buffer { name, element, elements, offset } => {
+                write!(f, "element {element} of {name} ({elements} elements; byte {offset})")
+            }
+            Self::Freed { name, offset } => write!(f, "byte {offset} of {name}, which was freed"),
+            Self::Lds { offset, size } => write!(f, "byte {offset} of {size} bytes of LDS"),
+            Self::Scratch { offset, size } => write!(f, "byte {offset} of {size} bytes of scratch"),
+            Self::Nowhere { address } => write!(f, "address {address:#x}, which is near no buffer"),
+        }
+    }
+}
+
+/// Who else touched a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// A wave of the same block, with no barrier between.
+    Wave(u32),
+    /// More than one wave of the same block.
+    Waves,
+    /// Another block of the launch.
+    Block([u32; 3]),
+    /// More than one block.
+    Blocks,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wave(wave) => write!(f, "wave {wave} of the block"),
+            Self::Waves => f.write_str("several waves of the block"),
+            Self::Block([x, y, z]) => write!(f, "block ({x}, {y}, {z})"),
+            Self::Blocks => f.write_str("several blocks"),
+        }
+    }
+}
+
+/// What a value that nobody wrote decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Use {
+    Address,
+    Branch,
+    /// The mask of lanes that execute.
+    Exec,
+    /// The number of a lane, or a count of bits, that selects what an instruction does.
+    Selector,
+    Store(Place),
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("an address"),
+            Self::Branch => f.write_str("a branch"),
+            Self::Exec => f.write_str("EXEC"),
+            Self::Selector => f.write_str("which lane is read"),
+            Self::Store(place) => write!(f, "what is stored to {place}"),
+        }
+    }
+}
+
+/// What a kernel must not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A touch outside of what there is.
+    OutOfBounds { access: Access, bytes: u32, place: Place },
+    /// A write to what is read only.
+    ReadOnly { place: Place },
+    /// An access that the target forbids at this address.
+    Misaligned { access: Access, bytes: u32, place: Place },
+    /// A value that nobody wrote, or that was made of one, is used.
+    Unwritten { used: Use, origin: Option<String> },
+    /// Two touch one place, one of them writing, and nothing orders them.
+    Race { access: Access, place: Place, other: Other, wrote: bool },
+    /// A register is used before what was loaded into it, or is stored from it, is there.
+    Unwaited { register: String, counter: &'static str, issued: Site },
+    /// Some threads of the block will never reach the barrier.
+    Barrier { missing: Missing },
+    /// More instructions than the limit.
+    Hang { limit: u64 },
+    /// A matrix instruction's operand whose lanes are no copies of the first 16, as it wants them ("wave matrix multiply
+    /// accumulate", RDNA 3).
+    NotReplicated { register: String },
+    /// An instruction, modifier or mode that is not executed.
+    Unimplemented { what: String },
+    /// Execution went where no instruction is.
+    LeftCode { address: u64 },
+    /// The kernel gave up (`s_trap`).
+    Trap { number: u32 },
+}
+
+/// Who does not reach a barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A wave that has ended.
+    Wave(u32),
+    /// A wave that waits at another one.
+    Elsewhere { wave: u32, at: Site },
+    /// Lanes of the wave itself, which EXEC leaves out.
+    Lanes(u64),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfBounds { access, bytes, place } => {
+                write!(f, "out of bounds: {access} of {bytes} bytes at {place}")
+            }
+            Self::ReadOnly { place } => write!(f, "write to read-only memory: {place}"),
+            Self::Misaligned { access, bytes, place } => write!(f, "misaligned: {access} of {bytes} bytes at {place}"),
+            Self::Unwritten { used, origin } => {
+                write!(f, "a value that nobody wrote decides {used}")?;
+                match origin {
+                    Some(origin) => write!(f, " ({origin})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Race { access, place, other, wrote } => {
+                let verb = if *wrote { "wrote" } else { "read" };
+                write!(f, "race: {access} of {place}, which {other} {verb} with no barrier between")
+            }
+            Self::Unwaited { register, counter, issued } => {
+                write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")
+            }
+            Self::Barrier { missing: Missing::Wave(wave) } => {
+                write!(f, "divergent barrier: wave {wave} ended without reaching it")
+            }
+            Self::Barrier { missing: Missing::Elsewhere { wave, at } } => {
+                write!(f, "divergent barrier: wave {wave} waits at {at} instead")
+            }
+            Self::Barrier { missing: Missing::Lanes(lanes) } => {
+                write!(f, "divergent barrier: lanes {lanes:#x} do not reach it")
+            }
+            Self::Hang { limit } => write!(f, "more than {limit} instructions"),
+            Self::NotReplicated { register } => {
+                write!(f, "{register}: lanes from 16 on are no copies of those before them, as this instruction wants")
+            }
+            Self::Unimplemented { what } => write!(f, "not implemented: {what}"),
+            Self::LeftCode { address } => write!(f, "execution at {address:#x}, where no instruction is"),
+            Self::Trap { number } => write!(f, "trap {number}"),
+        }
+    }
+}
+
+/// A fault while it is not yet known who met it.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    pub fault: Fault,
+    pub lane: Option<u32>,
+}
+
+impl Raised {
+    pub fn at(lane: usize, fault: Fault) -> Box<Self> {
+        Box::new(Self { fault, lane: Some(lane as u32) })
+    }
+
+    pub fn wave(fault: Fault) -> Box<Self> {
+        Box::new(Self { fault, lane: None })
+    }
+}
+
+/// What an instruction's execution returns.
+pub(crate) type Step<T = ()> = Result<T, Box<Raised>>;

@@ -1,0 +1,73 @@
+//! A wave.
+
+use crate::number::Mode;
+use crate::pending::Pending;
+use crate::registers::{LANES, Registers, Vgpr};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    AtBarrier,
+    Ended,
+}
+
+pub(crate) struct Wave {
+    pub registers: Registers,
+    /// Index of the next instruction.
+    pub at: usize,
+    pub state: State,
+    pub mode: Mode,
+    pub mode_bits: u32,
+    pub pending: Pending,
+    /// Within the block.
+    pub number: u32,
+    /// Lanes that exist.
+    pub lanes: u64,
+    /// Address of its scratch.
+    pub scratch: u64,
+    /// What the first value was that was loaded though nobody had written it.
+    pub origin: Option<String>,
+}
+
+/// Room for the values of one instruction.
+pub(crate) struct Temporaries {
+    pub sources: [Vgpr; 3],
+    pub out: Vgpr,
+    pub second: Vgpr,
+    pub wide: [[u64; LANES]; 3],
+    pub wide_out: [u64; LANES],
+}
+
+impl Temporaries {
+    pub fn new() -> Box<Self> {
+        Box::new(Self {
+            sources: [[0; LANES]; 3],
+            out: [0; LANES],
+            second: [0; LANES],
+            wide: [[0; LANES]; 3],
+            wide_out: [0; LANES],
+        })
+    }
+}
+
+impl Wave {
+    pub fn new(lanes: usize) -> Self {
+        Self {
+            registers: Registers::new(lanes),
+            at: 0,
+            state: State::Running,
+            mode: Mode::default(),
+            mode_bits: 0,
+            pending: Pending::default(),
+            number: 0,
+            lanes: 0,
+            scratch: 0,
+            origin: None,
+        }
+    }
+
+    pub fn set_mode(&mut self, bits: u32) {
+        self.mode_bits = bits;
+        self.mode = Mode::from_bits(bits);
+    }
+}

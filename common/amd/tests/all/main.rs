@@ -1,0 +1,7 @@
+//! Kernels compiled by clang, executed.
+
+mod basics;
+mod faults;
+mod flow;
+mod memory;
+mod support;

@@ -1,0 +1,220 @@
+//! Candidates for AMD's GPUs, executed on the CPU instruction by instruction and compared with their reference. Nothing is timed:
+//! what executing takes says nothing of a GPU.
+
+use bluefin_amd::{self as amd, Disassembler, Fault, Launch, LoadError, Memory, Options, Program};
+use bluefin_common::artifact::{Argument, Built};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::task::{Buffer, Role, Task};
+
+use crate::check::Difference;
+use crate::elements::{Random, fill_poison, fill_random, is_poison, is_supported};
+use crate::layout::seed_of;
+
+/// Where candidates are executed.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    target: &'static amd::Target,
+    disassembler: Disassembler,
+    options: Options,
+}
+
+/// A task whose answer is known.
+#[derive(Debug)]
+pub struct Posed {
+    task: Task,
+    /// What each buffer holds before a launch, in the order of the task's buffers; outputs hold poison.
+    before: Vec<Vec<u8>>,
+    /// What it is to hold after one.
+    after: Vec<Vec<u8>>,
+}
+
+/// What executing a candidate took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// Instructions of waves, of all launches.
+    pub instructions: u64,
+}
+
+impl Executor {
+    /// One for the architecture `arch`, such as `gfx942`. `seed` decides the order of blocks and waves, and what inputs hold;
+    /// a launch that executes more than `max_instructions` instructions hangs.
+    ///
+    /// # Errors
+    /// An architecture that can not be executed, or no disassembler of LLVM.
+    pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, String> {
+        let target = amd::Target::named(arch).ok_or_else(|| {
+            let known: Vec<&str> = amd::TARGETS.iter().map(|target| target.name).collect();
+            format!("found {arch}, which can not be executed, expected one of {}", known.join(", "))
+        })?;
+        let disassembler = Disassembler::find().map_err(|error| error.to_string())?;
+        Ok(Self { target, disassembler, options: Options { seed, max_instructions, ..Options::default() } })
+    }
+
+    /// Executes the reference of `task`, whose code object is `code`, on random inputs.
+    ///
+    /// # Errors
+    /// If that can not be done, or does not end well.
+    pub fn pose(&self, task: Task, code: &[u8]) -> Attempt<Posed> {
+        let before = contents(&task.buffers, self.options.seed)?;
+        let mut posed = Posed { task, before, after: Vec::new() };
+        let (after, _) = self.execute(&posed, &posed.task.reference, code)?;
+        for (buffer, after) in posed.task.buffers.iter().zip(&after) {
+            let mut elements = after.chunks_exact(buffer.data_type.size());
+            let is_untouched = elements.all(|element| is_poison(buffer.data_type, element));
+            if buffer.role == Role::Output && is_untouched && !after.is_empty() {
+                let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
+                return Err(Failure::new(FailureKind::OutputNotWritten, detail));
+            }
+        }
+        posed.after = after;
+        Ok(posed)
+    }
+
+    /// Executes a candidate, whose code object is `code`, and compares what it did with what the reference did.
+    ///
+    /// # Errors
+    /// How it is wrong.
+    pub fn check(&self, posed: &Posed, built: &Built, code: &[u8]) -> Attempt<Executed> {
+        let (found, executed) = self.execute(posed, built, code)?;
+        for ((buffer, found), expected) in posed.task.buffers.iter().zip(&found).zip(&posed.after) {
+            let mut difference = Difference::default();
+            difference.compare(buffer.data_type, found, expected, &posed.task.tolerance);
+            if let Some(failure) = difference.failure(&buffer.name) {
+                return Err(failure);
+            }
+        }
+        Ok(executed)
+    }
+
+    /// What all buffers hold after the launches of `built`.
+    fn execute(&self, posed: &Posed, built: &Built, code: &[u8]) -> Attempt<(Vec<Vec<u8>>, Executed)> {
+        if built.launches.is_empty() {
+            return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
+        }
+        let program = Program::load(code, self.target, &self.disassembler).map_err(|error| load_failure(&error))?;
+        let mut memory = Memory::new();
+        let mut addresses = Vec::with_capacity(posed.before.len());
+        for (buffer, before) in posed.task.buffers.iter().zip(&posed.before) {
+            let element = u32::try_from(buffer.data_type.size()).unwrap_or(1);
+            let address = memory.allocate(&buffer.name, before.len(), element);
+            memory.write(address, before).map_err(outside)?;
+            if buffer.role == Role::Output {
+                memory.forget(address, before.len()).map_err(outside)?;
+            }
+            addresses.push(address);
+        }
+        let workspace = match built.workspace {
+            0 => 0,
+            bytes => memory.allocate("the workspace", usize::try_from(bytes).unwrap_or(usize::MAX), 4),
+        };
+        let mut executed = Executed::default();
+        for launch in &built.launches {
+            let kernel = program.kernel(&launch.entry).ok_or_else(|| {
+                Failure::new(FailureKind::LoadError, format!("kernel {}: not in the code object", launch.entry))
+            })?;
+            let values = values(&launch.arguments, &addresses, workspace)?;
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let arguments = kernel.pack(&values).map_err(|error| failed(&error.into()))?;
+            let launch = Launch {
+                kernel: &launch.entry,
+                grid: launch.grid,
+                block: launch.block,
+                dynamic_lds: launch.shared,
+                arguments: &arguments,
+            };
+            let report = program.run(&mut memory, &launch, &self.options).map_err(|failure| failed(&failure))?;
+            executed.instructions += report.executed;
+        }
+        let mut after = posed.before.clone();
+        for ((buffer, after), address) in posed.task.buffers.iter().zip(&mut after).zip(addresses) {
+            let before = (buffer.role == Role::Input).then(|| after.clone());
+            memory.read(address, after).map_err(outside)?;
+            let changed = before.and_then(|before| before.iter().zip(after.iter()).position(|(was, is)| was != is));
+            if let Some(byte) = changed {
+                let element = byte / buffer.data_type.size();
+                let detail = format!("input {}: element {element} was modified", buffer.name);
+                return Err(Failure::new(FailureKind::WrongResult, detail));
+            }
+        }
+        Ok((after, executed))
+    }
+}
+
+/// What buffers hold before a launch.
+fn contents(buffers: &[Buffer], seed: u64) -> Attempt<Vec<Vec<u8>>> {
+    let content = |(index, buffer): (u64, &Buffer)| {
+        if !is_supported(buffer.data_type) {
+            let detail = format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
+            return Err(Failure::new(FailureKind::InvalidLaunch, detail));
+        }
+        let mut bytes = vec![0; usize::try_from(buffer.bytes()).unwrap_or(usize::MAX)];
+        match buffer.role {
+            Role::Input => fill_random(buffer.data_type, &mut Random::new(seed_of(seed, index)), &mut bytes),
+            Role::Output => fill_poison(buffer.data_type, &mut bytes),
+        }
+        Ok(bytes)
+    };
+    (0..).zip(buffers).map(content).collect()
+}
+
+/// The bytes of each argument of a launch.
+fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Vec<Vec<u8>>> {
+    let value = |argument: &Argument| {
+        Ok(match *argument {
+            Argument::Buffer(index) => match buffers.get(usize::from(index)) {
+                Some(address) => address.to_le_bytes().to_vec(),
+                None => {
+                    let detail = format!("argument: found buffer {index}, expected less than {}", buffers.len());
+                    return Err(Failure::new(FailureKind::InvalidLaunch, detail));
+                }
+            },
+            Argument::Workspace => workspace.to_le_bytes().to_vec(),
+            Argument::I32(value) => value.to_le_bytes().to_vec(),
+            Argument::F32(value) => value.to_le_bytes().to_vec(),
+            Argument::I64(value) => value.to_le_bytes().to_vec(),
+            Argument::F64(value) => value.to_le_bytes().to_vec(),
+        })
+    };
+    arguments.iter().map(value).collect()
+}
+
+fn load_failure(error: &LoadError) -> Failure {
+    let kind = match error {
+        LoadError::OtherTarget { .. } | LoadError::NotInBundle { .. } => FailureKind::WrongTarget,
+        _ => FailureKind::LoadError,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+fn failed(failure: &amd::Failure) -> Failure {
+    let kind = match failure {
+        amd::Failure::Launch(_) => FailureKind::LaunchFailure,
+        amd::Failure::Verdict(verdict) if matches!(verdict.fault, Fault::Hang { .. }) => FailureKind::Hang,
+        amd::Failure::Verdict(_) => FailureKind::Fault,
+    };
+    Failure::new(kind, failure.to_string())
+}
+
+/// A buffer that was allocated a moment ago is there.
+fn outside(error: amd::Outside) -> Failure {
+    Failure::new(FailureKind::OutOfMemory, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_one_of_the_buffers() {
+        let arguments = [Argument::I32(1), Argument::Buffer(1), Argument::Workspace];
+        let bytes = values(&arguments, &[7, 0x1234], 9).unwrap();
+        assert_eq!(bytes, [vec![1, 0, 0, 0], vec![0x34, 0x12, 0, 0, 0, 0, 0, 0], vec![9, 0, 0, 0, 0, 0, 0, 0]]);
+        assert!(values(&[Argument::Buffer(2)], &[7, 8], 0).is_err());
+    }
+
+    #[test]
+    fn other_architectures_are_named() {
+        let error = Executor::new("gfx906", 0, 1).unwrap_err();
+        assert!(error.starts_with("found gfx906, which can not be executed, expected one of gfx90a"), "{error}");
+    }
+}

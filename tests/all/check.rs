@@ -1,0 +1,140 @@
+//! `bluefin check`: kernels for AMD GPUs, executed on the CPU.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text, write};
+
+/// Sizes, strides, pads and groups that divide by nothing.
+const PROBLEMS: &str = "\
+conv -n 2 -c 5 -H 9 -W 7 -k 7 -y 3 -x 3 -p 1 -q 1 -F 0
+conv -n 1 -c 6 -H 11 -W 8 -k 9 -y 3 -x 2 -p 1 -q 0 -u 2 -v 1 -g 3 -F 0
+convfp16 -n 2 -c 13 -H 7 -W 9 -k 17 -y 3 -x 3 -p 1 -q 1 -F 0
+convfp16 -n 2 -c 12 -H 11 -W 9 -k 20 -y 1 -x 1 -g 2 -F 0
+gemm -m 37 -n 29 -k 23
+gemmfp16 -m 67 -n 45 -k 51
+gemmfp16 -m 130 -n 72 -k 264
+";
+
+fn check(folder: &Path, arguments: &[&str], code: i32) -> Value {
+    json(&expect(bluefin().current_dir(folder).args(["check", "--json"]).args(arguments), code))
+}
+
+/// All candidates that are not right.
+fn wrong(report: &Value) -> Vec<&Value> {
+    report["candidates"].as_array().unwrap().iter().filter(|one| one["result"] != "right").collect()
+}
+
+fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "problems.txt", PROBLEMS);
+    let report = check(folder.path(), &["problems.txt", "--budget", "12", "--target", target], 0);
+    assert!(wrong(&report).is_empty(), "{:#?}", wrong(&report));
+    let candidates = report["candidates"].as_array().unwrap();
+    assert!(candidates.iter().all(|one| one["instructions"].as_u64().is_some_and(|count| count > 10)));
+    for solver in solvers {
+        let tried = candidates.iter().filter(|one| one["solver"].as_str().unwrap() == format!("Bluefin{solver}"));
+        assert!(tried.count() >= 12, "{solver}");
+    }
+}
+
+const SOLVERS: [&str; 7] = [
+    "ConvFwdGpuDirect",
+    "ConvFwdGpuImplicitGemm",
+    "ConvBwdGpuDirect",
+    "ConvBwdGpuImplicitGemm",
+    "ConvWrwGpuDirect",
+    "ConvWrwGpuImplicitGemm",
+    "GemmGpuTiled",
+];
+const WITH_MATRIX_CORES: [&str; 4] =
+    ["ConvFwdGpuMatrixCore", "ConvBwdGpuMatrixCore", "ConvWrwGpuMatrixCore", "GemmGpuMatrixCore"];
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx90a() {
+    all_that_is_shipped_is_right("gfx90a", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx942() {
+    all_that_is_shipped_is_right("gfx942", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx1100() {
+    all_that_is_shipped_is_right("gfx1100", &SOLVERS);
+}
+
+/// The example, with `from` in its source replaced by `to`.
+fn row_sums(folder: &Path, from: &str, to: &str) -> PathBuf {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let source = std::fs::read_to_string(examples.join("row_sums.hip")).unwrap();
+    assert!(source.contains(from), "{from}");
+    write(folder, "row_sums.hip", &source.replace(from, to));
+    let spec = std::fs::read_to_string(examples.join("row_sums.toml")).unwrap();
+    write(folder, "row_sums.toml", &spec)
+}
+
+#[test]
+fn a_kernel_of_ones_own_is_checked_and_what_is_wrong_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--kernel", "row_sums.toml", "--size", "rows=5,columns=301", "--target", "gfx942"];
+    row_sums(folder.path(), "sum += row", "sum += row");
+    let report = check(folder.path(), &arguments, 0);
+    assert_eq!((report["right"].as_u64(), wrong(&report).len()), (Some(17), 0), "{report:#}");
+    assert_eq!(report["target"], "gfx942-304");
+    for (from, to, result, detail) in [
+        ("if (column < columns) sum", "if (column <= columns) sum", "fault", "element 1505 of matrix (1505 elements"),
+        ("sums[block_x()] = parts[0]", "sums[block_x() + 1] = parts[0]", "fault", "element 5 of sums"),
+        ("    parts[thread_x()] = sum;\n    barrier();\n", "    parts[thread_x()] = sum;\n", "fault", "race"),
+        ("    parts[thread_x()] = sum;\n", "", "fault", "a value that nobody wrote"),
+        (
+            "sums[block_x()] = parts[0]",
+            "sums[block_x()] = parts[0] + 1",
+            "wrong_result",
+            "output sums: element 0: found",
+        ),
+        ("if (thread_x() == 0) sums", "if (thread_x() == 0 && block_x()) sums", "output_not_written", "element 0"),
+        ("half /= 2) {", "half /= 1) {", "hang", "more than 100000 instructions"),
+    ] {
+        row_sums(folder.path(), from, to);
+        let limited = [&arguments[..], &["--budget", "4", "--max-instructions", "100000"]].concat();
+        let report = check(folder.path(), &limited, 1);
+        let wrong = wrong(&report);
+        assert!(!wrong.is_empty(), "{to}");
+        for one in wrong {
+            assert_eq!(one["solver"], "RowSumsTree", "{one:#}");
+            let told = one["detail"].as_str().unwrap();
+            assert!(one["result"] == result && told.contains(detail), "{to}: {one:#}");
+        }
+    }
+    // For people, the same.
+    let shown = text(
+        &expect(
+            bluefin().current_dir(folder.path()).arg("check").args(arguments).args(["--max-instructions", "100000"]),
+            1,
+        )
+        .stdout,
+    );
+    assert!(
+        shown.contains("RowSumsTree") && shown.contains("hang: row_sums_tree: more than 100000 instructions"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_can_not_be_executed_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "problems.txt", PROBLEMS);
+    for (target, reason) in [
+        ("sm_90-132", "can not be executed, expected one of gfx90a"),
+        ("gfx906-60", "can not be executed"),
+        ("host", "can not be executed"),
+        ("gfx942-", "gfx942-"),
+    ] {
+        let output =
+            expect(bluefin().current_dir(folder.path()).args(["check", "problems.txt", "--target", target]), 2);
+        assert!(text(&output.stderr).contains(reason), "{target}: {}", text(&output.stderr));
+    }
+}
