@@ -5,6 +5,8 @@ mod compile;
 mod db;
 mod enqueue;
 mod export;
+mod filled;
+mod fleet;
 mod jobs;
 mod pipeline;
 mod replay;
@@ -84,6 +86,15 @@ pub enum BenchVerb {
         #[command(flatten)]
         fleet: FleetArgs,
     },
+    /// Simulated devices and compilers by the hundred: how many of them broker and store keep busy; and what a session takes
+    #[command(after_help = "Examples:\n  tests/servers target/release/bluefin bench fleet --devices 1,16,128,512\n  \
+        tests/servers target/release/bluefin bench fleet --session-jobs 1000000\n\n\
+        Devices and compilers sleep for as long as they are said to take; all else is what a fleet does, against the RabbitMQ \
+        and the Redis that are named.")]
+    Fleet(fleet::FleetBenchArgs),
+    /// One process of such a fleet, started by it
+    #[command(hide = true)]
+    Machine(fleet::machine::MachineArgs),
     /// What the timing protocol is worth: ties, repeats, winners and device time beside Triton's do_bench, busy share
     #[command(after_help = "Examples:\n  bluefin bench timing --trials 20\n  \
         bluefin bench timing --device sm_90-132 --state compiled.db --trials 200")]
@@ -103,6 +114,8 @@ impl BenchVerb {
                 print(&tokio::task::spawn_blocking(move || db::run(&find, &perf)).await??, json)?;
             }
             Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
+            Self::Fleet(args) => args.run().await?,
+            Self::Machine(args) => return args.run().await,
             Self::Timing(args) => print(&args.run().await?, args.json)?,
             Self::Replay(args) => args.run().await?,
         }

@@ -1,8 +1,10 @@
 //! `bluefin monitor`: what waits and how far sessions are, for Prometheus, also while there is no worker.
 
-use std::collections::{BTreeMap, HashMap};
+mod mend;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::delivery::Passing as _;
@@ -10,16 +12,14 @@ use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
 use bluefin_common::store::{Progress, Store};
 use bluefin_common::waiting::{On, Waiting};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways};
-use bluefin_producer::plan::Planners;
-use bluefin_producer::request::reconcile;
 use humantime::parse_duration;
 use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
 
 use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
 use crate::status::queue_names;
+
+use mend::Mender;
 
 /// Sessions with series of their own: those with work left, and the newest.
 const SESSIONS: usize = 32;
@@ -36,6 +36,10 @@ pub struct MonitorArgs {
     /// store have lost something; 0s: never
     #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse_duration)]
     mend_after: Duration,
+    /// Delete a queue and declare it again that is there in name alone, and publish its jobs: a session of it that has work left
+    /// had no new outcome for this long, and for as long again the queue did nothing while others did; 0s: never
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
+    renew_after: Duration,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -55,8 +59,7 @@ impl MonitorArgs {
             return Ok(ExitCode::SUCCESS);
         };
         let waiting = Waiting::default();
-        let mut standstill = Standstill::default();
-        let (planners, metrics) = (Planners::shipped(), Metrics::register(&Registry::new())?);
+        let mut mender = Mender::new((&*broker, &*store), (self.mend_after, self.renew_after), &admin.registry)?;
         let mut away = None;
         let mut tick = tokio::time::interval(self.every);
         while shutdown.run_until_cancelled(tick.tick()).await.is_some() {
@@ -64,20 +67,8 @@ impl MonitorArgs {
             match looked {
                 Ok(seen) => {
                     away = None;
-                    for session in standstill.longer_than(self.mend_after, seen) {
-                        let ways =
-                            Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Unfinished };
-                        let mended = reconcile(&ways, &planners, &session);
-                        match shutdown.run_until_cancelled(mended).await {
-                            Some(Ok(plans)) => {
-                                let jobs: u64 = plans.iter().map(|plan| plan.enqueued).sum();
-                                tracing::warn!(session = %session.name, jobs, "stood still; open jobs are published again");
-                            }
-                            Some(Err(error)) => {
-                                tracing::error!(session = %session.name, %error, "stands still, and can not be mended")
-                            }
-                            None => break,
-                        }
+                    if shutdown.run_until_cancelled(mender.mend(&seen)).await.is_none() {
+                        break;
                     }
                 }
                 // The one before is over only when the next has begun, so that it goes on if it is the same.
@@ -100,43 +91,11 @@ impl MonitorArgs {
 struct Seen {
     session: Session,
     outcomes: u64,
-    /// It has work left, and none of it waits in a queue: it is all in somebody's hands, or lost.
-    stands_still: bool,
-}
-
-/// Since when sessions stand still, and with how many outcomes.
-#[derive(Default)]
-struct Standstill(HashMap<SessionName, Still>);
-
-#[derive(Clone, Copy)]
-struct Still {
-    outcomes: u64,
-    since: Instant,
-    /// How often it was mended since its last outcome: what does not help is tried less and less.
-    mended: u32,
-}
-
-impl Standstill {
-    /// The sessions that have stood still for longer than `limit`, each once in that time. None where it is zero.
-    fn longer_than(&mut self, limit: Duration, seen: Vec<Seen>) -> Vec<Session> {
-        let now = Instant::now();
-        let mut known = std::mem::take(&mut self.0);
-        let mut stuck = Vec::new();
-        for Seen { session, outcomes, stands_still } in seen {
-            if !stands_still {
-                continue;
-            }
-            let before = known.remove(&session.name).filter(|before| before.outcomes == outcomes);
-            let mut still = before.unwrap_or(Still { outcomes, since: now, mended: 0 });
-            let limit = limit.saturating_mul(2_u32.saturating_pow(still.mended));
-            if !limit.is_zero() && now.duration_since(still.since) >= limit {
-                still = Still { since: now, mended: still.mended + 1, ..still };
-                stuck.push(session.clone());
-            }
-            self.0.insert(session.name, still);
-        }
-        stuck
-    }
+    /// Those that its jobs go through, and that of dead letters.
+    queues: BTreeSet<String>,
+    has_work_left: bool,
+    /// Work waits in one of its queues; what does not is in somebody's hands, or lost.
+    waits: bool,
 }
 
 struct Gauges {
@@ -210,9 +169,12 @@ impl Gauges {
         }
         self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
         let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
-        let seen = of_sessions.into_iter().map(|(session, progress, queues)| {
-            let stands_still = !progress.is_settled() && !queues.iter().any(waits);
-            Seen { session, outcomes: progress.done.values().sum(), stands_still }
+        let seen = of_sessions.into_iter().map(|(session, progress, queues)| Seen {
+            session,
+            outcomes: progress.done.values().sum(),
+            has_work_left: !progress.is_settled(),
+            waits: queues.iter().any(waits),
+            queues,
         });
         Ok(seen.collect())
     }
@@ -236,29 +198,4 @@ impl Gauges {
 
 fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use bluefin_common::session::Stage;
-    use bluefin_common::target::Target;
-
-    use super::*;
-
-    fn seen(outcomes: u64, stands_still: bool) -> Vec<Seen> {
-        let session = Session::of_kernels("s".parse().unwrap(), Target::Host, "", &Stage::ALL, 0);
-        vec![Seen { session, outcomes, stands_still }]
-    }
-
-    #[test]
-    fn a_session_is_stuck_that_stands_still_with_the_same_outcomes() {
-        let mut standstill = Standstill::default();
-        let mut stuck = |limit, seen| !standstill.longer_than(limit, seen).is_empty();
-        let (long, none) = (Duration::from_secs(3600), Duration::from_nanos(1));
-        assert!(!stuck(long, seen(1, true)) && !stuck(long, seen(1, true)));
-        assert!(stuck(none, seen(1, true)), "as long as that");
-        assert!(!stuck(none, seen(2, true)), "a new outcome");
-        assert!(!stuck(none, seen(2, false)) && !stuck(none, seen(2, true)), "something waited meanwhile");
-        assert!(!stuck(Duration::ZERO, seen(2, true)), "never");
-    }
 }

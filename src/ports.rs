@@ -86,8 +86,13 @@ impl FleetArgs {
 
     /// Connects to Redis.
     pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.redis_store().await?))
+    }
+
+    /// The same, for whoever asks what only Redis knows.
+    pub async fn redis_store(&self) -> anyhow::Result<RedisStore> {
         let (url, cache) = self.store_urls()?;
-        Ok(Arc::new(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?))
+        Ok(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?)
     }
 
     /// Redis, once it is there: `shutdown` ends the wait.

@@ -23,10 +23,12 @@ impl Default for Readiness {
 }
 
 impl Readiness {
+    /// From now on `/ready` answers 200.
     pub fn ready(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// From now on `/ready` answers 503 with `reason`, as it does from the start with `starting`.
     pub fn not_ready(&self, reason: impl Into<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
     }

@@ -10,10 +10,15 @@ use crate::problem::Direction;
 /// What kind of computation a solver is. The find db and the kernel db group solvers by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Algorithm {
+    /// `GEMM`: im2col and a library's matrix product, or that alone for 1x1 filters.
     Gemm,
+    /// `Direct`: sums over the filter as the definition says.
     Direct,
+    /// `FFT`: a product of the transforms of both; not for weights.
     Fft,
+    /// `Winograd`: minimal filtering of small tiles, with fewer multiplications.
     Winograd,
+    /// `ImplicitGEMM`: a matrix product whose matrix is never laid out in memory.
     ImplicitGemm,
 }
 
@@ -25,6 +30,7 @@ pub struct UnknownAlgorithm {
 }
 
 impl Algorithm {
+    /// Every algorithm, in the order of MIOpen's numbers, 0 to 3 and 5.
     pub const ALL: [Self; 5] = [Self::Gemm, Self::Direct, Self::Fft, Self::Winograd, Self::ImplicitGemm];
 
     /// MIOpen's name: what follows `miopenConvolutionFwdAlgo`.

@@ -19,6 +19,7 @@ pub struct ArtifactRef {
 }
 
 impl ArtifactRef {
+    /// Names `bytes` as they are.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self { digest: Digest::of(bytes), size: bytes.len() as u64 }
@@ -88,6 +89,7 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub shared: u32,
+    /// In the order of the kernel's parameters.
     pub arguments: Vec<Argument>,
 }
 
@@ -96,10 +98,15 @@ pub struct Launch {
 pub enum Argument {
     /// Index into [`Task::buffers`](crate::task::Task::buffers).
     Buffer(u16),
+    /// Pointer to the scratch memory of [`Built::workspace`] bytes.
     Workspace,
+    /// A signed 32-bit integer, by value.
     I32(i32),
+    /// A signed 64-bit integer, by value.
     I64(i64),
+    /// A 32-bit float, by value.
     F32(f32),
+    /// A 64-bit float, by value.
     F64(f64),
 }
 

@@ -19,20 +19,39 @@ pub const DEAD_QUEUE: &str = "bluefin.dead";
 pub enum BrokerError {
     /// Not reachable, or the connection broke: try again later.
     #[error("broker {broker}: {reason}")]
-    Unavailable { broker: String, reason: String },
+    Unavailable {
+        /// Address, without credentials.
+        broker: String,
+        /// As the client library or the system says it.
+        reason: String,
+    },
     /// The broker refused a message: the queue is full.
     #[error("broker: queue {queue} is full")]
-    Full { queue: String },
+    Full {
+        /// The one that takes no more for now.
+        queue: String,
+    },
     /// No queue takes the message.
     #[error("broker: no queue named {queue}")]
-    Unroutable { queue: String },
+    Unroutable {
+        /// The name that was published to.
+        queue: String,
+    },
     /// It answers, and refuses what is asked of it: credentials, permissions, a queue that exists with other properties. Somebody
     /// has to mend that, and nothing is lost until then.
     #[error("broker {broker} refuses: {reason}")]
-    Refused { broker: String, reason: String },
+    Refused {
+        /// Address, without credentials.
+        broker: String,
+        /// What it refuses, in its words.
+        reason: String,
+    },
     /// What it is given makes no sense: a URL, a name.
     #[error("broker: {reason}")]
-    Misconfigured { reason: String },
+    Misconfigured {
+        /// What makes no sense, and what was expected.
+        reason: String,
+    },
     /// The broker was closed by its owner.
     #[error("broker: closed")]
     Closed,
@@ -75,6 +94,17 @@ pub trait Broker: Send + Sync + 'static {
     /// Messages that wait in `queue`, not counting those delivered and unsettled. 0 for a queue that does not exist.
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError>;
 
+    /// Which of `queues`, and of the queues of their delays, are there in name alone as far as can be told now: they say that they
+    /// are empty and do nothing that is asked of them, while another one does. One that is slow may look the same for a while.
+    ///
+    /// # Errors
+    /// [`BrokerError::Unavailable`] if none does what it is asked: then it is the broker.
+    async fn silent(&self, queues: &[String]) -> Result<Vec<String>, BrokerError>;
+
+    /// Deletes `queue`, which may be one that [`silent`](Self::silent) named, with all that is in it, and declares it again. Returns
+    /// once it can be trusted with messages; after an error it may be gone, until it is declared.
+    async fn renew(&self, queue: &str) -> Result<(), BrokerError>;
+
     /// Reconnections so far, for the metrics.
     fn reconnects(&self) -> u64;
 
@@ -96,13 +126,17 @@ pub trait Consumer: Send {
 /// One message in the hands of a worker. Settle it with one of [`ack`](Self::ack), [`hand_back`](Self::hand_back) or
 /// [`dead`](Self::dead).
 pub struct Delivery {
+    /// Where it waited: a retry goes back there.
     pub queue: String,
+    /// The job's id in hex; only for people, nothing is decided by it.
     pub message_id: String,
+    /// A message in its envelope, unless somebody else published it.
     pub body: Bytes,
     /// How often it was delivered before without being settled.
     pub redeliveries: u32,
     /// Why it is in [`DEAD_QUEUE`]; nothing elsewhere.
     pub given_up: Option<GivenUp>,
+    /// How the implementation settles it; used up by the methods below.
     pub settle: Box<dyn Settle>,
 }
 
@@ -111,12 +145,14 @@ pub struct Delivery {
 pub struct GivenUp {
     /// The queue that it was given up in.
     pub queue: String,
+    /// In the words of who gave it up.
     pub reason: String,
 }
 
 /// How an implementation settles a delivery. Called once.
 #[async_trait]
 pub trait Settle: Send + Sync {
+    /// Takes it out of its queue for good.
     async fn ack(&self) -> Result<(), BrokerError>;
     /// Publishes a copy to the same queue, visible after `delay`, waits until it is safe, then acknowledges. The copy was never
     /// delivered.

@@ -25,12 +25,16 @@ pub const MAX_RECOMPILES: u32 = 8;
 /// Why a group could not be advanced.
 #[derive(Debug, thiserror::Error)]
 pub enum AdvanceError {
+    /// A session, its outcomes or its plan could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What follows could not be published.
     #[error(transparent)]
     Broker(#[from] BrokerError),
+    /// A job that follows is too large for its envelope.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// The job was planned with another store, or this one was emptied.
     #[error("session {0}: not in the store, though a job of it is")]
     NoSession(SessionName),
 }

@@ -9,6 +9,7 @@ use crate::value::Value;
 /// (solver, params) of a job's problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Candidate {
+    /// As the kernel spec names it, or MIOpen: `ConvAsm3x3U`.
     pub solver: String,
     /// In the order in which the spec declares them; empty for a solver that is not tunable.
     pub params: Vec<Value>,

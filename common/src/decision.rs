@@ -73,7 +73,9 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
 /// A candidate that has a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed<'a> {
+    /// Says what was timed, and what it was built into.
     pub outcome: &'a CandidateOutcome,
+    /// The times in its result.
     pub timing: &'a Timing,
 }
 
@@ -164,6 +166,7 @@ pub struct Decision<'a> {
 }
 
 impl Decision<'_> {
+    /// The fastest solver, or whom the method prefers among those that tie with it; `None` only if the index is wrong.
     #[must_use]
     pub fn winner(&self) -> Option<&Timed<'_>> {
         self.solvers.get(self.winner)

@@ -21,6 +21,7 @@ pub struct Description {
 /// A solver, for one problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SolverInfo {
+    /// As its candidates name it.
     pub name: String,
     /// As MIOpen's find db names it, with the direction: `miopenConvolutionFwdAlgoDirect`. `None`: MIOpen has no such
     /// algorithm for the problem.

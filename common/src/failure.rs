@@ -68,6 +68,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind, in the order in which the wire numbers them.
     pub const ALL: [Self; 28] = [
         Self::CompileError,
         Self::CompileTimeout,
@@ -138,6 +139,7 @@ impl FailureKind {
 /// A failure and what is known of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
+    /// What the candidate counts as, in metrics and reports.
     pub kind: FailureKind,
     /// For people: compiler diagnostics, the signal, the first wrong element. At most [`Failure::MAX_DETAIL`] bytes.
     pub detail: String,

@@ -10,7 +10,9 @@ use tempfile::TempPath;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct FileError {
+    /// Where the file should be; a folder's own path if it is the folder.
     pub path: PathBuf,
+    /// What the system says of it.
     pub source: std::io::Error,
 }
 

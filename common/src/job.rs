@@ -27,9 +27,13 @@ pub type GroupId = Digest;
 /// find stage each solver sends its best, and some send more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// The campaign that it was planned for, which knows its budget.
     pub session: SessionName,
+    /// Says whether its candidates are of one solver or of several.
     pub stage: Stage,
+    /// What its candidates are built for; names the queue of its evaluation.
     pub target: Target,
+    /// The same for all candidates.
     pub problem: Problem,
     /// What kind of work it is.
     pub method: Method,
@@ -37,6 +41,7 @@ pub struct Job {
     pub spec: Digest,
     /// Name of the toolchain that compiles it; that of the method where nothing is compiled.
     pub toolchain: String,
+    /// In the order that their outcomes keep; part of the job's id.
     pub candidates: Vec<Candidate>,
 }
 
@@ -118,6 +123,7 @@ pub struct CompileJob {
     pub enqueued_ms: u64,
     /// How often in a row it was compiled for nothing: its artifacts were gone before they could be evaluated.
     pub recompiles: u32,
+    /// Whether there are candidates to compile, or a round to plan.
     pub work: CompileWork,
 }
 
@@ -143,10 +149,13 @@ impl Message for CompileJob {
 /// A job whose candidates are compiled, or have failed to: everything an eval worker needs, with no kernel known to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalJob {
+    /// As it was compiled; its target and method name the queue.
     pub job: Job,
+    /// Milliseconds since the Unix epoch at which the producer enqueued the job, not at which it was compiled.
     pub enqueued_ms: u64,
     /// As in the [`CompileJob`] that it was.
     pub recompiles: u32,
+    /// Buffers, reference and tolerance that a device checks by; none where a tool evaluates.
     pub task: TaskRef,
     /// Passed on to the outcome.
     pub description: Description,

@@ -1,6 +1,7 @@
 //! The vocabulary that all roles of bluefin share: problems, targets, methods, jobs, outcomes, the wire format, and
 //! the two ports, [`broker`] and [`store`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod admin;
 pub mod algorithm;

@@ -14,10 +14,20 @@ const OPEN_FILES: u64 = 1024;
 /// A limit that is too low for what is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitMet {
+    /// A write would go beyond the limit of this process.
     #[error("limit of file size (RLIMIT_FSIZE, ulimit -f): found {found} bytes, which is not enough")]
-    FileSize { found: u64 },
+    FileSize {
+        /// The limit in bytes.
+        found: u64,
+    },
+    /// As many files can not be open at a time.
     #[error("limit of open files (RLIMIT_NOFILE, ulimit -n): found {found}, expected at least {expected}")]
-    OpenFiles { found: u64, expected: u64 },
+    OpenFiles {
+        /// The soft limit.
+        found: u64,
+        /// Files that are needed.
+        expected: u64,
+    },
 }
 
 /// Set by the kernel's signal when this process writes beyond its limit of file size.

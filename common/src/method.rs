@@ -17,7 +17,9 @@ pub struct MethodInfo {
     pub about: &'static str,
     /// Toolchains that compile its jobs, each with a queue of its own for each target; none if everything happens where it is evaluated.
     pub toolchains: &'static [&'static str],
+    /// Decides which queues its evaluations wait in.
     pub evaluated_by: EvaluatedBy,
+    /// Decides what follows the perf stage of a group.
     pub find: FindJobs,
 }
 
@@ -77,8 +79,11 @@ static REGISTERED: RwLock<Vec<&'static MethodInfo>> = RwLock::new(Vec::new());
 pub struct Method(&'static MethodInfo);
 
 impl Method {
+    /// Kernel specs: compiled by bluefin's own toolchains, evaluated by any device of their target.
     pub const KERNELS: Self = Self(&KERNELS);
+    /// MIOpen's solvers, tuned by fin, which compiles in one step and evaluates in another.
     pub const FIN: Self = Self(&FIN);
+    /// MIOpen's solvers, tuned by MIOpenDriver, which compiles where it evaluates.
     pub const MIOPENDRIVER: Self = Self(&MIOPENDRIVER);
 
     /// All methods, in a fixed order.

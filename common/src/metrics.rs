@@ -14,11 +14,14 @@ use crate::waiting::{On, Waiting};
 /// Half of a pipeline: which worker a metric is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// From a compile queue to an artifact and an eval job.
     Compile,
+    /// From an eval queue to an outcome.
     Eval,
 }
 
 impl Step {
+    /// Value of the label `step`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,6 +49,7 @@ pub enum Settled {
 impl Settled {
     const ALL: [Self; 5] = [Self::Done, Self::Skipped, Self::HandedBack, Self::Recompile, Self::Dead];
 
+    /// Value of the label `result`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -201,10 +205,12 @@ impl PipelineMetrics {
         self.version_refusals.with_label_values(&[step.name()]).get()
     }
 
+    /// `depth` messages wait in `queue`, as the broker says.
     pub fn set_queue_depth(&self, queue: &str, depth: u64) {
         self.queue_depth.with_label_values(&[queue]).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
+    /// As [`Fullness::ratio`](crate::store::Fullness::ratio) says: used memory over its limit.
     pub fn set_cache_fullness(&self, ratio: f64) {
         self.cache_fullness.set(ratio);
     }

@@ -4,7 +4,6 @@ mod previous;
 
 use serde::{Deserialize, Serialize};
 
-use self::previous::OutcomeV2;
 use crate::artifact::Built;
 use crate::candidate::Candidate;
 use crate::description::Description;
@@ -54,10 +53,13 @@ impl Timing {
 /// The state of a device while a job was on it. Empty or absent: the device does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceState {
+    /// As the driver tells one GPU from all others.
     pub uuid: String,
     /// Versions of driver and runtime.
     pub driver: String,
+    /// Degrees Celsius when the job ended.
     pub temperature_c: Option<i16>,
+    /// Watts when the job ended.
     pub power_w: Option<u32>,
     /// Clock in MHz that samples were held against.
     pub reference_clock_mhz: Option<u32>,
@@ -66,24 +68,29 @@ pub struct DeviceState {
 /// What came of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateOutcome {
+    /// As the job has it; with the params that a tool found, where a tool searched.
     pub candidate: Candidate,
     /// What ran; absent where it did not compile.
     pub built: Option<Built>,
+    /// Its times, or why there are none.
     pub result: Attempt<Timing>,
 }
 
 /// What came of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// All of it, so that an outcome can be read without its plan.
     pub job: Job,
     /// The blob that the candidates were checked by, where there is one.
     pub task: Option<Digest>,
+    /// What the job was sent with, and what the tool found out.
     pub description: Description,
     /// One for each candidate of the job, in its order; their params are those that a tool of MIOpen's found. MIOpenDriver
     /// finds solvers too: one for each of those.
     pub candidates: Vec<CandidateOutcome>,
     /// The device it was evaluated on, as the device names itself; empty where no candidate got that far.
     pub device: String,
+    /// As it was when the job ended.
     pub device_state: DeviceState,
     /// Version of the timing protocol; 0 where a tool of MIOpen's measured.
     pub protocol: u16,
@@ -94,11 +101,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The key that the outcome is stored under: the first one of a job stands.
     #[must_use]
     pub fn job_id(&self) -> JobId {
         self.job.id()
     }
 
+    /// What the store keeps outcomes by, and decides a winner in.
     #[must_use]
     pub fn group(&self) -> GroupId {
         self.job.group()
@@ -147,10 +156,11 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     const NAME: &'static str = "outcome";
+    const PACKED_SINCE: Option<u8> = Some(4);
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 2).then(|| Ok(body.read::<Self, OutcomeV2>()?.into()))
+        previous::read(version, body)
     }
 }

@@ -41,6 +41,7 @@ impl Scratch {
         Ok(Self { folder, _owner: owner })
     }
 
+    /// The folder, there for as long as this lives.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()

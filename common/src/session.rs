@@ -27,6 +27,7 @@ impl Stage {
     /// All stages, in the order they run.
     pub const ALL: [Self; 2] = [Self::Perf, Self::Find];
 
+    /// As in keys, JSON and the label `stage`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,6 +43,7 @@ impl Stage {
 pub struct SessionName(String);
 
 impl SessionName {
+    /// 1 to 64 characters that are safe in keys and file names.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -91,7 +93,9 @@ impl From<SessionName> for String {
 /// first worker that serves it: see [`crate::store::Store::pin`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
+    /// Part of every job's id, so that no two sessions share a job.
     pub name: SessionName,
+    /// The device class that all of its jobs are for.
     pub target: Target,
     /// Why it was made, in its maker's words.
     pub label: String,
@@ -102,6 +106,7 @@ pub struct Session {
     /// Whose solvers it tunes, and how.
     #[serde(rename = "tuner")]
     pub method: Method,
+    /// The most that eval workers spend on it, and what bounds MIOpen's own searches.
     pub budget: Budget,
     /// Environment variables of MIOpen's tools, by name: find mode, algorithms that are switched off.
     pub environment: BTreeMap<String, String>,

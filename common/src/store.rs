@@ -23,24 +23,52 @@ use crate::wire::WireError;
 pub enum StoreError {
     /// Not reachable, timed out, out of memory or disk: try again later.
     #[error("store {store}: {reason}")]
-    Unavailable { store: String, reason: String },
+    Unavailable {
+        /// Its address without credentials, or its file.
+        store: String,
+        /// As the client library or the system says it.
+        reason: String,
+    },
     /// It answers, and refuses what is asked of it: credentials, permissions. Somebody has to mend that, and nothing is lost until
     /// then.
     #[error("store {store} refuses: {reason}")]
-    Refused { store: String, reason: String },
+    Refused {
+        /// Its address without credentials, or its file.
+        store: String,
+        /// What it refuses, in its words.
+        reason: String,
+    },
     /// The URL, the path or the store's configuration is not usable.
     #[error("store: {reason}")]
-    Misconfigured { reason: String },
+    Misconfigured {
+        /// What is not usable, and what was expected.
+        reason: String,
+    },
     /// Of no more use to this process, and every later call says the same: a limit of the process, or another process has
     /// taken it over. What was stored before is there.
     #[error("store {store}: {reason}")]
-    Lost { store: String, reason: String },
+    Lost {
+        /// Its address without credentials, or its file.
+        store: String,
+        /// The limit that was met, or who has taken it over.
+        reason: String,
+    },
     /// The bytes under a digest are not the ones that were stored.
     #[error("store: {what} {digest}: content does not match its digest; it was changed after it was stored")]
-    Tampered { what: &'static str, digest: Digest },
+    Tampered {
+        /// `blob` or `artifact`.
+        what: &'static str,
+        /// The one asked for, which the bytes do not have.
+        digest: Digest,
+    },
     /// A stored value does not decode.
     #[error("store: {key}: {source}")]
-    Corrupt { key: String, source: WireError },
+    Corrupt {
+        /// Where it is stored, in the words of the implementation.
+        key: String,
+        /// What is wrong with its envelope or body.
+        source: WireError,
+    },
 }
 
 impl StoreError {
@@ -63,12 +91,16 @@ impl StoreError {
 /// A job as the store counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
+    /// What its outcome will be stored under.
     pub id: JobId,
+    /// That of which it is open until it has an outcome.
     pub group: GroupId,
+    /// What [`Progress`] counts it under.
     pub stage: Stage,
 }
 
 impl Planned {
+    /// What the store needs to know of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         Self { id: job.id(), group: job.group(), stage: job.stage }
@@ -120,6 +152,7 @@ pub struct Progress {
     pub done: BTreeMap<String, u64>,
     /// Groups (problem and spec) that have work left.
     pub unsettled_groups: u64,
+    /// All groups that ever had a job, settled or not.
     pub groups: u64,
     /// Candidates by result: `timed`, `pruned`, or the name of a failure kind.
     pub candidates: BTreeMap<String, u64>,
@@ -158,11 +191,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Stores `session` unless one of its name exists; returns the one that is stored now.
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError>;
+    /// `None` if none of that name was created.
     async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError>;
     /// All sessions, by name.
     async fn sessions(&self) -> Result<Vec<Session>, StoreError>;
     /// Pins `key` of the session to `value` unless it is pinned; returns the value it is pinned to now.
     async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError>;
+    /// All pins of the session so far; empty if no worker has met it.
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError>;
 
     // === records: small values that last, by shelf and key. What is on which shelf is its owner's business.
@@ -180,19 +215,24 @@ pub trait Store: Send + Sync + 'static {
 
     // === blobs: kernel specs, tasks, kernels of winners. They last.
 
+    /// Stores `bytes` under their digest; the same bytes again change nothing.
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError>;
     /// Verified; `None` if there is none of that digest.
     async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
 
     // === the artifact cache: anything may be gone at any time
 
+    /// Caches `bytes` under their digest; the same bytes again make them young.
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError>;
     /// Verified by digest and size. `None`: evicted. [`StoreError::Tampered`]: refused, and removed from the cache.
     async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError>;
     /// Whether the artifact is there now, without reading it.
     async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError>;
+    /// Caches what the compiler inputs of digest `key` became.
     async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError>;
+    /// `None`: never compiled, evicted, or written by a version that can not be read.
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError>;
+    /// As it is now; the ratio stays 0 where a cache is pruned before it is full.
     async fn fullness(&self) -> Result<Fullness, StoreError>;
 
     // === planned work and outcomes
@@ -215,6 +255,7 @@ pub trait Store: Send + Sync + 'static {
         self.settle_group(&outcome.job.session, outcome.group()).await?;
         Ok(Stored { settled: true, ..stored })
     }
+    /// Whether the job is done, without reading its outcome.
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
     /// Planned jobs of the group that have no outcome yet.
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError>;
@@ -224,6 +265,7 @@ pub trait Store: Send + Sync + 'static {
     async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError>;
     /// Marks the group as having nothing left to do, unless it has open jobs. Planning a new job of it unmarks it.
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError>;
+    /// Counts of the session's jobs and candidates; all 0 where nothing was planned.
     async fn progress(&self, session: &SessionName) -> Result<Progress, StoreError>;
 
     /// The best median known for the group, in milliseconds: what probes are compared with.

@@ -15,7 +15,12 @@ pub enum Target {
     /// The CPU of the machine that compiles and evaluates.
     Host,
     /// `arch` as the compiler names it (`gfx90a`, `sm_90`), `cus` compute units (AMD) or multiprocessors (NVIDIA).
-    Gpu { arch: String, cus: u32 },
+    Gpu {
+        /// `gfx` or `sm_`, then 1 to 16 letters and digits.
+        arch: String,
+        /// 1 to 65535.
+        cus: u32,
+    },
 }
 
 /// What a [`Target`] is read from: a message may name an architecture that would lead a path or a queue name astray.

@@ -12,6 +12,7 @@ use crate::wire::{Message, WireError};
 /// Buffers, reference and tolerance of a problem. A blob of the Store, which its jobs name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
+    /// Arguments of launches are indices into it.
     pub buffers: Vec<Buffer>,
     /// The solver whose output is right, compiled.
     pub reference: Built,
@@ -61,10 +62,13 @@ impl Task {
 /// One tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buffer {
+    /// As the kernel spec has it, for messages.
     pub name: String,
+    /// Of each element.
     pub data_type: DataType,
     /// Elements.
     pub length: u64,
+    /// Whether a kernel reads or writes it.
     pub role: Role,
 }
 
@@ -90,6 +94,8 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
+    /// In the unit of the output; decides where the reference is near zero.
     pub absolute: f64,
+    /// As a fraction of the reference's magnitude.
     pub relative: f64,
 }

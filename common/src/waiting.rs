@@ -13,6 +13,7 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 /// What may be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
+    /// The queues: not reachable, full, or refusing.
     Broker,
     /// The store of what lasts, or of artifacts.
     Store,
@@ -21,8 +22,10 @@ pub enum On {
 }
 
 impl On {
+    /// Everything that may be waited for; each has a series in the metrics.
     pub const ALL: [Self; 3] = [Self::Broker, Self::Store, Self::Machine];
 
+    /// Value of the label `on`, and what the log says.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

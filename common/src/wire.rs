@@ -2,6 +2,11 @@
 //!
 //! Layout: `b"BF"`, kind (u8), schema version (u8), codec (u8), body. A peer of another version gets a clear error, not
 //! garbage. This is the only module that names bincode, so that the codec can be replaced in one place.
+//!
+//! The body of a kind that is [packed](Message::PACKED_SINCE) is one zstd frame, which says how large its content is; the codec
+//! is that of the content.
+
+mod frame;
 
 use bincode::error::DecodeError;
 use serde::Serialize;
@@ -25,6 +30,8 @@ pub trait Message: Serialize + DeserializeOwned {
     const VERSION: u8;
     /// For error messages.
     const NAME: &'static str;
+    /// The first version whose body is packed: of what is kept by the million, in memory.
+    const PACKED_SINCE: Option<u8> = None;
 
     /// Reads a body of an older `version`; `None` if that is not read any more. What the release before this one wrote is:
     /// whoever changes a shape moves the old one to `previous.rs` beside it, with golden bytes in the tests, and takes out what
@@ -71,22 +78,76 @@ impl Body<'_> {
 /// Bytes that are no value of the expected kind.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
+    /// Too short for a head, or longer than [`MAX_BODY`] allows.
     #[error("{expected}: found {found} bytes, expected at least {HEADER} and at most {MAX_BODY}")]
-    Size { expected: &'static str, found: usize },
+    Size {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// Bytes, head included; of a packed body, those of its content.
+        found: usize,
+    },
+    /// The first two bytes are not bluefin's.
     #[error("{expected}: found magic {found:?}, expected {MAGIC:?}; not written by bluefin")]
-    Magic { expected: &'static str, found: [u8; 2] },
+    Magic {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// The first two bytes.
+        found: [u8; 2],
+    },
+    /// A value of bluefin's, but of another kind.
     #[error("{expected}: found kind {found}, expected {want}")]
-    Kind { expected: &'static str, found: u8, want: u8 },
+    Kind {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// The kind in the head.
+        found: u8,
+        /// [`Message::KIND`] of what was asked for.
+        want: u8,
+    },
+    /// Of a newer version, or of one that is not read any more.
     #[error("{expected}: found schema version {found}, expected {want}; written by another version of bluefin")]
-    Version { expected: &'static str, found: u8, want: u8 },
+    Version {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// The version in the head.
+        found: u8,
+        /// [`Message::VERSION`] of what was asked for; older ones may be read too.
+        want: u8,
+    },
+    /// It names a method that this release does not have.
     #[error("{expected}: {reason}; written by another version of bluefin")]
-    Method { expected: &'static str, reason: String },
+    Method {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// The name that was found, and those that are known.
+        reason: String,
+    },
+    /// The body is not bincode 2.
     #[error("{expected}: found codec {found}, expected {CODEC_BINCODE}")]
-    Codec { expected: &'static str, found: u8 },
+    Codec {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// The codec in the head.
+        found: u8,
+    },
+    /// It does not decode, or could not be encoded.
     #[error("{expected}: byte {position}: {reason}")]
-    Body { expected: &'static str, position: usize, reason: String },
+    Body {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// Byte of the whole value, unpacked, at which it stops making sense; 0 while encoding.
+        position: usize,
+        /// In the words of bincode or zstd.
+        reason: String,
+    },
+    /// The value is whole, and more follows it.
     #[error("{expected}: {extra} bytes after its end")]
-    Trailing { expected: &'static str, extra: usize },
+    Trailing {
+        /// [`Message::NAME`] of what was asked for.
+        expected: &'static str,
+        /// How many.
+        extra: usize,
+    },
 }
 
 impl WireError {
@@ -95,6 +156,10 @@ impl WireError {
     pub fn is_of_another_version(&self) -> bool {
         matches!(self, Self::Version { .. } | Self::Method { .. })
     }
+}
+
+fn is_packed<T: Message>(version: u8) -> bool {
+    T::PACKED_SINCE.is_some_and(|since| version >= since)
 }
 
 fn config() -> impl bincode::config::Config {
@@ -106,14 +171,16 @@ fn config() -> impl bincode::config::Config {
 /// # Errors
 /// [`WireError::Body`] if the value is larger than [`MAX_BODY`].
 pub fn encode<T: Message>(value: &T) -> Result<Vec<u8>, WireError> {
+    let expected = T::NAME;
+    let failed = |reason: String| WireError::Body { expected, position: 0, reason };
     let mut bytes = vec![MAGIC[0], MAGIC[1], T::KIND, T::VERSION, CODEC_BINCODE];
-    bincode::serde::encode_into_std_write(value, &mut bytes, config()).map_err(|error| WireError::Body {
-        expected: T::NAME,
-        position: 0,
-        reason: error.to_string(),
-    })?;
+    bincode::serde::encode_into_std_write(value, &mut bytes, config()).map_err(|error| failed(error.to_string()))?;
     if bytes.len() > HEADER + MAX_BODY {
-        return Err(WireError::Size { expected: T::NAME, found: bytes.len() });
+        return Err(WireError::Size { expected, found: bytes.len() });
+    }
+    if is_packed::<T>(T::VERSION) {
+        let body = bytes.split_off(HEADER);
+        bytes.extend(frame::pack(&body).map_err(|error| failed(error.to_string()))?);
     }
     Ok(bytes)
 }
@@ -136,17 +203,25 @@ pub fn decode<T: Message>(bytes: &[u8]) -> Result<T, WireError> {
     if kind != T::KIND {
         return Err(WireError::Kind { expected, found: kind, want: T::KIND });
     }
+    let of_another = WireError::Version { expected, found: version, want: T::VERSION };
+    if version > T::VERSION {
+        // Whatever its codec is.
+        return Err(of_another);
+    }
     if codec != CODEC_BINCODE {
         return Err(WireError::Codec { expected, found: codec });
     }
-    let mut body = Body { rest: body, length: bytes.len() };
+    let unpacked;
+    let rest = if is_packed::<T>(version) {
+        unpacked = frame::unpack(expected, body)?;
+        unpacked.as_slice()
+    } else {
+        body
+    };
+    let mut body = Body { rest, length: HEADER + rest.len() };
     let value = match version {
         current if current == T::VERSION => body.read::<T, T>()?,
-        older => T::of_previous(older, &mut body).ok_or(WireError::Version {
-            expected,
-            found: version,
-            want: T::VERSION,
-        })??,
+        older => T::of_previous(older, &mut body).ok_or(of_another)??,
     };
     if !body.rest.is_empty() {
         return Err(WireError::Trailing { expected, extra: body.rest.len() });

@@ -1,5 +1,5 @@
-//! Outcomes streamed group by group, so that memory stays bounded however large a session is: the next slice is fetched
-//! while those before it are folded on other threads.
+//! Outcomes streamed group by group, so that memory stays bounded however large a session is: the next slices are fetched
+//! while those before them are folded on other threads.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
+use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use tokio::task::JoinHandle;
 
 use crate::error::ExportError;
@@ -19,8 +20,11 @@ use crate::previous::Specs;
 const MAX_GROUPS: usize = 500;
 /// Groups of the first slice, whose size is not known yet.
 const FIRST_GROUPS: usize = 16;
-/// Candidates that a slice is meant to hold. At 1 to 2 kB each, a slice is some 30 MB.
-const CANDIDATES: usize = 20_000;
+/// Candidates that a slice is meant to hold. At 1 to 2 kB each, a slice is some 8 MB: what is decoded is still in the cache of the
+/// CPU when it is folded.
+const CANDIDATES: usize = 5_000;
+/// Slices that are fetched at a time.
+const FETCHES: usize = 3;
 /// Slices in the hands of the fold at a time.
 const IN_FLIGHT: usize = 3;
 
@@ -75,16 +79,22 @@ pub(crate) async fn fold<F: Fold>(
     let mut folded = Folded { records: empty(), warnings: Warnings::new(), outcomes: 0 };
     let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
     let (mut rest, mut size) = (groups, FIRST_GROUPS);
-    while !rest.is_empty() {
-        let (next, after) = rest.split_at(size.min(rest.len()));
-        rest = after;
-        let outcomes = store.outcomes(&session.name, next).await?;
+    let mut fetching = FuturesOrdered::new();
+    loop {
+        while fetching.len() < FETCHES && !rest.is_empty() {
+            let (next, after) = rest.split_at(size.min(rest.len()));
+            rest = after;
+            let name = &session.name;
+            fetching.push_back(async move { (next.len(), store.outcomes(name, next).await) });
+        }
+        let Some((count, outcomes)) = fetching.next().await else { break };
+        let outcomes = outcomes?;
         specs.load(store, &outcomes).await?;
         folded.outcomes += outcomes.len() as u64;
         let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
         // Not at once to the largest size: small groups may be followed by large ones.
-        size = (next.len() * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
-        let (session, specs, only) = (session.clone(), specs.clone(), only.clone());
+        size = (count * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
+        let (session, specs, only) = (Arc::clone(&session), specs.clone(), only.clone());
         let slice = Slice { session, specs, outcomes, only, records: empty() };
         folding.push_back(tokio::task::spawn_blocking(move || slice.fold()));
         if folding.len() >= IN_FLIGHT

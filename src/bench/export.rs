@@ -1,40 +1,17 @@
 //! An export of many outcomes.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
-use bluefin_common::campaign::now_ms;
-use bluefin_common::candidate::Candidate;
-use bluefin_common::decision::follow_ups;
-use bluefin_common::description::Description;
-use bluefin_common::digest::Digest;
-use bluefin_common::job::Job;
-use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
-use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::{Planned, Store};
-use bluefin_common::target::Target;
+use bluefin_common::store::Store;
 use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::plan::CandidateBudget;
-use bluefin_producer::plan::kernels::plan_problem;
-use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::KernelSpec;
-use futures_util::{StreamExt, TryStreamExt, stream};
 
+use super::filled::Tuned;
 use super::{Figure, peak_rss_mib};
 use crate::ports::FleetArgs;
-
-/// Different kernels among the winners.
-const KERNELS: usize = 200;
-/// Size of each, as host kernels have it.
-const KERNEL_BYTES: usize = 20_000;
-/// Groups stored at a time.
-const WINDOW: usize = 256;
 
 /// Fills a store (Redis if one is named, else a temporary state file) and exports it.
 pub async fn run(outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
@@ -50,7 +27,10 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
         true => fleet.store().await?,
         false => Arc::new(SqliteStore::open(folder.join("state.db")).await?),
     };
-    let session = fill(&*store, outcomes).await?;
+    let tuned = Tuned::new(&*store, outcomes).await?;
+    tuned.plan(&*store).await?;
+    tuned.finish(&*store).await?;
+    let session = tuned.session;
     let filled = peak_rss_mib();
     let mut request = ExportRequest::all(folder.join("out"));
     request.formats.retain(|format| format.name() != "winners");
@@ -66,105 +46,4 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
         Figure::new("peak memory before the export", filled, "MiB"),
         Figure::new("peak memory", peak_rss_mib(), "MiB"),
     ])
-}
-
-/// Stores about `count` outcomes of convolutions, as a tuned session has them.
-async fn fill(store: &dyn Store, count: u64) -> anyhow::Result<Session> {
-    let name = format!("bench-export-{}", now_ms()).parse()?;
-    let session = Session::of_kernels(name, Target::Host, "bluefin bench", &Stage::ALL, 0);
-    store.create_session(&session).await?;
-    let spec = LoadedSpec::shipped()?.into_iter().find(|spec| spec.spec.name == "conv-fwd-host");
-    let spec = spec.context("the spec conv-fwd-host")?;
-    store.put_blob(&spec.bundle.encode()?).await?;
-    let mut kernels = Vec::new();
-    for kernel in 0..KERNELS {
-        // Half of it compresses, as code does.
-        let code: Vec<u8> =
-            (0..KERNEL_BYTES).map(|i| if i % 2 == 0 { (i * (kernel + 3) / 7) as u8 } else { 0 }).collect();
-        store.put_blob(&code).await?;
-        kernels.push(ArtifactRef::of(&code));
-    }
-    let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), CandidateBudget::QUICK)?;
-    let template: Vec<Job> = planned.into_iter().flat_map(|group| group.jobs).collect();
-    let groups = count / (template.len() as u64 + 1);
-    let words = Words::of(&spec.spec, &template, &kernels)?;
-    let (session_ref, template, words) = (&session, &template, &words);
-    stream::iter((0..groups).map(|index| async move {
-        let problem = problem(index)?;
-        let perf: Vec<Outcome> =
-            template.iter().map(|job| words.outcome(Job { problem: problem.clone(), ..job.clone() }, index)).collect();
-        let find = follow_ups(session_ref, &perf).pop().context("a find job")?;
-        let find = words.outcome(find, index);
-        for outcome in perf.iter().chain([&find]) {
-            store.plan(&session_ref.name, &[Planned::of(&outcome.job)]).await?;
-            store.put_outcome(outcome).await?;
-        }
-        store.settle_group(&session_ref.name, find.group()).await?;
-        anyhow::Ok(())
-    }))
-    .buffer_unordered(WINDOW)
-    .try_collect::<()>()
-    .await?;
-    Ok(session)
-}
-
-/// A convolution that no other index has.
-fn problem(index: u64) -> anyhow::Result<Problem> {
-    let index = u32::try_from(index)?;
-    let shape = ConvShape {
-        n: 1 + index / 65_536,
-        c: 1 + index % 256,
-        k: 1 + index / 256 % 256,
-        input: [1, 14, 14],
-        filter: [1, 3, 3],
-        pad: [0, 1, 1],
-        ..ConvShape::plain(Direction::Forward, DataType::Fp32)
-    };
-    Ok(Problem::Conv(ConvProblem::new(shape)?))
-}
-
-/// What workers say of the candidates of all jobs: none of it depends on the problem here.
-struct Words {
-    description: Description,
-    objects: HashMap<Candidate, CodeObject>,
-}
-
-impl Words {
-    fn of(spec: &KernelSpec, jobs: &[Job], kernels: &[ArtifactRef]) -> anyhow::Result<Self> {
-        let problem_of_all = problem(0)?;
-        let solvers = spec.solvers.iter().map(|solver| solver.info(&problem_of_all)).collect();
-        let description = Description { library: spec.name.clone(), reference: Some(spec.reference()), solvers };
-        let scope = spec.scope(&problem_of_all, &Target::Host)?.context("a problem of the spec")?;
-        let mut objects = HashMap::new();
-        for candidate in jobs.iter().flat_map(|job| &job.candidates) {
-            // One kernel for each candidate, whatever the problem, as compilers make them.
-            let name = Digest::of(candidate.to_string().as_bytes());
-            let artifact = kernels[usize::from(name.0[0]) % kernels.len()];
-            let options = spec.build(candidate, &scope)?.options();
-            objects.insert(candidate.clone(), CodeObject::plain(artifact, &spec.source, options));
-        }
-        Ok(Self { description, objects })
-    }
-
-    /// Plausible times that follow from the index, with the samples that a real outcome has.
-    fn outcome(&self, job: Job, index: u64) -> Outcome {
-        let timed = |(position, candidate): (usize, &Candidate)| {
-            let mix = (index.wrapping_mul(2_654_435_761) ^ (position as u64).wrapping_mul(40_503)) % 1000;
-            let median_ms = 0.1 + mix as f64 / 1000.0;
-            let objects = self.objects.get(candidate).cloned().into_iter().collect();
-            CandidateOutcome {
-                candidate: candidate.clone(),
-                built: Some(Built { objects, launches: Vec::new(), workspace: 4096 }),
-                result: Ok(Timing {
-                    spread_ms: median_ms / 100.0,
-                    samples_ms: vec![median_ms as f32; 12],
-                    ..Timing::single(median_ms)
-                }),
-            }
-        };
-        let candidates = job.candidates.iter().enumerate().map(timed).collect();
-        let mut description = self.description.clone();
-        description.solvers.retain(|solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name));
-        Outcome { device: "bench".to_string(), protocol: 1, ..Outcome::undone(&job, description, candidates, 0) }
-    }
 }

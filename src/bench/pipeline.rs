@@ -122,7 +122,7 @@ async fn wait(store: &dyn Store, session: &SessionName, count: u64) -> anyhow::R
 }
 
 /// CPU time of all processes since the machine was started: what proc(5) counts of user, nice, system, irq and softirq.
-fn cpu_time() -> Option<Duration> {
+pub fn cpu_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let counts: Vec<u64> =
         stat.lines().next()?.split_whitespace().skip(1).filter_map(|count| count.parse().ok()).collect();

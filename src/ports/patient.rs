@@ -101,6 +101,14 @@ impl Broker for PatientBroker {
         self.with("ask for depth", || self.broker.depth(queue)).await
     }
 
+    async fn silent(&self, queues: &[String]) -> Result<Vec<String>, BrokerError> {
+        self.with("ask queues", || self.broker.silent(queues)).await
+    }
+
+    async fn renew(&self, queue: &str) -> Result<(), BrokerError> {
+        self.with("renew queue", || self.broker.renew(queue)).await
+    }
+
     fn reconnects(&self) -> u64 {
         self.broker.reconnects()
     }

@@ -31,6 +31,7 @@ mod message;
 mod said;
 mod session;
 mod settle;
+mod silent;
 pub(crate) mod topology;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -48,7 +49,7 @@ use self::consumer::AmqpConsumer;
 use self::fresh::Fresh;
 use self::lane::{Lanes, Publication};
 use self::link::Link;
-use self::message::{Label, message_id as id_of, queue_name};
+use self::message::{Label, any_queue_name, message_id as id_of, queue_name};
 use self::session::Session;
 use self::topology::{Queue, Route};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
@@ -255,6 +256,17 @@ impl Broker for AmqpBroker {
             session.declare(&Queue::named(name)).await?;
         }
         Ok(session.waiting(queue).await?.unwrap_or(0))
+    }
+
+    async fn silent(&self, queues: &[String]) -> Result<Vec<String>, BrokerError> {
+        self.ensure_open()?;
+        queues.iter().try_for_each(|queue| queue_name(queue).map(drop))?;
+        self.shared.silent(queues).await
+    }
+
+    async fn renew(&self, queue: &str) -> Result<(), BrokerError> {
+        self.ensure_open()?;
+        self.shared.renew(any_queue_name(queue)?).await
     }
 
     fn reconnects(&self) -> u64 {

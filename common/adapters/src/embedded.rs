@@ -208,6 +208,16 @@ impl Broker for EmbeddedBroker {
         Ok(self.shared.find(queue).map_or(0, |found| found.depth() as u64))
     }
 
+    async fn silent(&self, _: &[String]) -> Result<Vec<String>, BrokerError> {
+        Ok(Vec::new())
+    }
+
+    async fn renew(&self, queue: &str) -> Result<(), BrokerError> {
+        self.admit(queue)?;
+        lock(&self.shared.declare(queue).messages).clear();
+        Ok(())
+    }
+
     fn reconnects(&self) -> u64 {
         0
     }

@@ -155,6 +155,14 @@ impl RedisStore {
         Ok(store)
     }
 
+    /// Bytes that the server of what lasts has in use, for whatever it keeps.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn used_memory(&self) -> Result<u64, StoreError> {
+        check::used_memory(&self.main).await
+    }
+
     /// Where small values are written that are no outcomes.
     fn writes(&self) -> &Link {
         self.writes.first().unwrap_or(&self.main)

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use self::cache::Kind;
 use self::engine::Engine;
@@ -36,6 +37,8 @@ pub const CACHE_LIMIT: u64 = 1 << 30;
 
 /// Groups whose outcomes are read in one go, so that writers need not wait for all.
 const READ_GROUPS: usize = 64;
+/// Reads under way at once, so that others are decoded while one is on disk.
+const READS: usize = 3;
 
 /// A [`Store`] in one file. Dropping it closes the file, which may take a moment: prefer [`SqliteStore::close`].
 pub struct SqliteStore {
@@ -133,6 +136,12 @@ impl SqliteStore {
     /// Closes the file, which then needs nothing beside it. All calls after it fail. Again is harmless.
     pub async fn close(&self) {
         self.engine.close().await;
+    }
+
+    async fn read_groups(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        let (session, groups) = (session.clone(), groups.to_vec());
+        let stored = self.engine.call(move |connection| work::outcomes(connection, &session, &groups)).await?;
+        off_thread(move || work::decode_all(&stored)).await
     }
 
     fn start(path: &Path, connection: rusqlite::Connection, lock: Option<StateLock>) -> Result<Self, StoreError> {
@@ -305,13 +314,8 @@ impl Store for SqliteStore {
     }
 
     async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
-        let mut outcomes = Vec::new();
-        for chunk in groups.chunks(READ_GROUPS) {
-            let (session, chunk) = (session.clone(), chunk.to_vec());
-            let stored = self.engine.call(move |connection| work::outcomes(connection, &session, &chunk)).await?;
-            outcomes.extend(off_thread(move || work::decode_all(&stored)).await?);
-        }
-        Ok(outcomes)
+        let reads: Vec<_> = groups.chunks(READ_GROUPS).map(|chunk| self.read_groups(session, chunk)).collect();
+        stream::iter(reads).buffered(READS).try_concat().await
     }
 
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {

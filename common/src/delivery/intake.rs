@@ -107,6 +107,7 @@ struct Counts {
 }
 
 impl Leaving {
+    /// Nothing is taken yet, and nothing in hand since now.
     #[must_use]
     pub fn new(leave: Leave) -> Self {
         let counts = Counts { taken: 0, in_hand: 0, idle_since: Instant::now() };

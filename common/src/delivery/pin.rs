@@ -30,7 +30,9 @@ pub trait Pin: Send + Sync {
 /// A key and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainPin {
+    /// `toolchain.cc`, `device.host`.
     pub key: String,
+    /// Version of the toolchain, model of the device.
     pub value: String,
 }
 

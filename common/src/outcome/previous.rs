@@ -1,4 +1,4 @@
-//! What the release before this one wrote of it.
+//! What was written of it before: version 3 had this shape, and was not packed; version 2 is that of the release before.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,19 @@ use crate::failure::Attempt;
 use crate::job::Job;
 use crate::job::previous::JobV1;
 use crate::method::Method;
+use crate::wire::{Body, WireError};
+
+/// Reads an outcome of an older `version`; `None` if that is not read any more.
+pub(super) fn read(version: u8, body: &mut Body<'_>) -> Option<Result<Outcome, WireError>> {
+    match version {
+        3 => Some(body.read::<Outcome, Outcome>()),
+        2 => Some(body.read::<Outcome, OutcomeV2>().map(Outcome::from)),
+        _ => None,
+    }
+}
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct OutcomeV2 {
+struct OutcomeV2 {
     job: JobV1,
     candidates: Vec<CandidateOutcomeV2>,
     device: String,

@@ -76,7 +76,9 @@ impl NormMode {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct BatchNormProblem {
+    /// Which half of it is computed, and whether from known statistics.
     pub direction: NormDirection,
+    /// Spatial: c means and variances; per activation: c x d x h x w.
     pub mode: NormMode,
     /// Batch.
     pub n: u32,

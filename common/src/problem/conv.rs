@@ -82,6 +82,7 @@ impl FromStr for Direction {
 /// dimensions [`ConvProblem::new`] sets the depths to what keys and expressions expect of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConvShape {
+    /// Which tensor is computed; the sizes stay those of the forward sense.
     pub direction: Direction,
     /// 2 or 3.
     pub spatial: u32,
@@ -93,20 +94,33 @@ pub struct ConvShape {
     pub k: u32,
     /// Spatial sizes of x.
     pub input: [u32; 3],
+    /// Spatial sizes of w, without dilation.
     pub filter: [u32; 3],
+    /// Zeros on either side of x, 0 or more.
     pub pad: [u32; 3],
+    /// Elements of x from one place of the filter to the next, at least 1.
     pub stride: [u32; 3],
+    /// Elements of x from one tap of the filter to the next, at least 1.
     pub dilation: [u32; 3],
+    /// Groups of channels that do not mix; divides c and k.
     pub group: u32,
+    /// Of n,c,\[d,\]h,w; its vector length is that of all three.
     pub x_layout: Layout,
+    /// Of k,c/g,\[fz,\]fy,fx.
     pub w_layout: Layout,
+    /// Of n,k,\[od,\]oh,ow.
     pub y_layout: Layout,
+    /// Of the elements of x and dx.
     pub x_type: DataType,
+    /// Of the elements of w and dw.
     pub w_type: DataType,
+    /// Of the elements of y and dy; usually [`DataType::conv_output`] of that of x.
     pub y_type: DataType,
     /// Types that the values are cast to before the arithmetic, where they are.
     pub x_cast: Option<DataType>,
+    /// As `x_cast`, for w and dw.
     pub w_cast: Option<DataType>,
+    /// As `x_cast`, for y and dy.
     pub y_cast: Option<DataType>,
     /// Asked for as a transposed convolution. Sizes and direction are those of the plain one that computes it.
     pub transposed: bool,

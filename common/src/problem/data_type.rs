@@ -8,14 +8,23 @@ use serde::{Deserialize, Serialize};
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DataType {
+    /// `miopenFloat`: IEEE 754 binary32.
     Fp32,
+    /// `miopenHalf`: IEEE 754 binary16.
     Fp16,
+    /// `miopenBFloat16`: the upper half of a binary32.
     Bf16,
+    /// `miopenInt8`: signed; its convolutions yield INT32.
     Int8,
+    /// `miopenInt32`: signed; mostly what INT8 convolutions yield.
     Int32,
+    /// `miopenDouble`: IEEE 754 binary64.
     Fp64,
+    /// `miopenFloat8`: 8 bits, 4 of exponent and 3 of mantissa.
     Fp8,
+    /// `miopenBFloat8`: 8 bits, 5 of exponent and 2 of mantissa.
     Bf8,
+    /// `miopenInt64`: signed.
     Int64,
 }
 

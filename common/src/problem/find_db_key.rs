@@ -21,13 +21,21 @@ pub struct FindDbKey {
     pub spatial: u32,
     /// All groups together; vectors count as one channel.
     pub in_channels: u32,
+    /// Spatial sizes of in: of x forward, of dy backward.
     pub input: [u32; 3],
+    /// Z, Y, X, without dilation.
     pub filter: [u32; 3],
+    /// Counted like those of in.
     pub out_channels: u32,
+    /// Spatial sizes of out: of y forward, of x backward.
     pub output: [u32; 3],
+    /// N, the same for in and out.
     pub batch: u32,
+    /// On either side of x, whatever the direction.
     pub pad: [u32; 3],
+    /// In elements of x, whatever the direction.
     pub stride: [u32; 3],
+    /// 1 where the filter's taps are neighbours.
     pub dilation: [u32; 3],
     /// Always 0 in the databases that MIOpen ships: its convolutions do not add a bias.
     pub bias: u32,
@@ -35,7 +43,9 @@ pub struct FindDbKey {
     pub layouts: [LayoutLabel; 3],
     /// Of in, weights and out.
     pub types: [DataType; 3],
+    /// Printed as its letter; decides which side in and out are.
     pub direction: Direction,
+    /// Printed as the option `_g`, unless it is 1.
     pub group: u32,
     /// Of in, weights and out.
     pub casts: [Option<DataType>; 3],

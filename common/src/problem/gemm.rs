@@ -11,9 +11,13 @@ use crate::value::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct GemmProblem {
+    /// Rows of A and C.
     pub m: u32,
+    /// Columns of B and C.
     pub n: u32,
+    /// Columns of A and rows of B.
     pub k: u32,
+    /// Independent products, at least 1.
     pub batch: u32,
     /// A lies in memory as k x m.
     pub trans_a: bool,
@@ -21,6 +25,7 @@ pub struct GemmProblem {
     pub trans_b: bool,
     /// Matrices lie column by column.
     pub col_major: bool,
+    /// Of A, B and C.
     pub data_type: DataType,
 }
 

@@ -15,7 +15,9 @@ const MAX_SIZES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct KernelProblem {
+    /// Name of the spec: 1 to 64 of `a-z 0-9 -`.
     pub kernel: String,
+    /// By name, an identifier each; at most 64.
     pub sizes: BTreeMap<String, i64>,
 }
 

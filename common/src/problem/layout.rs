@@ -8,16 +8,23 @@ use serde::{Deserialize, Serialize};
 /// How a tensor lies in memory. Weights use the same names: N stands for K there, H and W for the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Layout {
+    /// `miopenTensorNCHW`: the default in 2D.
     Nchw,
+    /// `miopenTensorNHWC`: channels innermost.
     Nhwc,
+    /// `miopenTensorCHWN`: the batch innermost.
     Chwn,
+    /// `miopenTensorNCDHW`: the default in 3D.
     Ncdhw,
+    /// `miopenTensorNDHWC`: 3D, channels innermost.
     Ndhwc,
     /// Channels in vectors of 4, innermost.
     NchwC4,
     /// Channels in vectors of 8, innermost.
     NchwC8,
+    /// CHWN, with channels in vectors of 4, innermost.
     ChwnC4,
+    /// CHWN, with channels in vectors of 8, innermost.
     ChwnC8,
 }
 

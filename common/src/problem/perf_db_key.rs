@@ -18,6 +18,7 @@ pub struct PerfDbKey {
     pub layout: LayoutLabel,
     /// Of in, weights and out.
     pub types: [DataType; 3],
+    /// Its letter is the last field of the text form.
     pub direction: Direction,
 }
 

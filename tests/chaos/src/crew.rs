@@ -82,7 +82,8 @@ impl<'a> Crew<'a> {
         let compile = ["compile-worker", "--grace", "3s", "--high-water", "200", "--toolchain"];
         let eval = |target: &str| words(&["eval-worker", "--grace", "3s", "--device", &format!("noop:{target}")]);
         let monitor_at = format!("127.0.0.1:{}", free_port());
-        let monitor = ["monitor", "--every", "1s", "--mend-after", "5s", "--admin-addr", &monitor_at];
+        let mends = ["--mend-after", "5s", "--renew-after", "5s"];
+        let monitor = [&["monitor", "--every", "1s", "--admin-addr", &monitor_at][..], &mends].concat();
         let post = |name, arguments: Vec<String>| {
             let now = Instant::now();
             Mutex::new(Post {

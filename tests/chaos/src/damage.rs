@@ -13,10 +13,12 @@ use bluefin_common::task::TaskRef;
 use bluefin_common::wire::{self, Message, WireError};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-/// What publishing a message to a broker that is there may take, on a busy machine.
-const PUBLISHED: Duration = Duration::from_secs(60);
+/// What publishing a message to a broker that is there may take, on a busy machine: its queue may have to be made anew first.
+const PUBLISHED: Duration = Duration::from_secs(120);
+/// Before it is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Where the envelope holds the schema version.
 const VERSION: usize = 3;
 
@@ -81,16 +83,22 @@ impl Strays {
             Stray::Newer => self.newer.insert(id.clone()),
             Stray::Repeated => false,
         };
-        let published = async {
+        let publish = async || {
             let broker = AmqpBroker::connect(amqp).await?;
-            let published = broker.publish(&sample.queue, &id, body.into()).await;
+            let published = broker.publish(&sample.queue, &id, body.clone().into()).await;
             broker.close().await;
             published
         };
+        let mut said = None;
+        let published = async {
+            while let Err(error) = publish().await {
+                said = Some(error);
+                sleep(PAUSE).await;
+            }
+        };
         match timeout(PUBLISHED, published).await {
-            Ok(Ok(())) => Ok(format!("{id} to {}", sample.queue)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("not published within {PUBLISHED:?}")),
+            Ok(()) => Ok(format!("{id} to {}", sample.queue)),
+            Err(_) => Err(format!("not published within {PUBLISHED:?}: {said:?}")),
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Fault {
     /// The device class that nobody serves is served for a while.
     OtherClassServed,
     BrokerKilled,
+    /// Somebody deletes a queue, it is declared again, and that is not on disk yet.
+    BrokerKilledWithNewQueue,
     BrokerStopped,
     BrokerClosesConnections,
     BrokerForbids,
@@ -74,7 +76,7 @@ use Which::{Cache, Store};
 
 /// With their weights and their names in the table. A broker takes long to boot and `rabbitmqctl` long to start, so that those
 /// faults leave time for fewer others.
-pub const FAULTS: [(Fault, u32, &str); 33] = [
+pub const FAULTS: [(Fault, u32, &str); 34] = [
     (Fault::WorkerKilled, 16, "worker killed"),
     (Fault::WorkerStopped, 6, "worker stopped for a while"),
     (Fault::WorkerDrained, 8, "worker drained"),
@@ -82,6 +84,7 @@ pub const FAULTS: [(Fault, u32, &str); 33] = [
     (Fault::NoRoom, 3, "no room in the temporary folder"),
     (Fault::OtherClassServed, 2, "other device class served"),
     (Fault::BrokerKilled, 2, "RabbitMQ killed"),
+    (Fault::BrokerKilledWithNewQueue, 2, "RabbitMQ killed with a new queue"),
     (Fault::BrokerStopped, 4, "RabbitMQ stopped for a while"),
     (Fault::BrokerClosesConnections, 2, "RabbitMQ closes its connections"),
     (Fault::BrokerForbids, 3, "RabbitMQ permissions taken away"),

@@ -40,6 +40,8 @@ use storm::Storm;
 const UNDISTURBED: Duration = Duration::from_secs(120);
 /// For strays to come to where they belong, which is behind a delay of 25 s for some.
 const STRAYED: Duration = Duration::from_secs(60);
+/// What the monitor says of a queue that RabbitMQ came back with in name alone.
+const MADE_ANEW: &str = "was there in name alone";
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -145,6 +147,8 @@ fn disturb(
         (campaigns, strays)
     });
     crew.dismiss();
+    let monitor = std::fs::read_to_string(fleet.log("monitor")).unwrap_or_default();
+    monitor.matches(MADE_ANEW).for_each(|_| journal.note("queues that were there in name alone and made anew"));
     result
 }
 

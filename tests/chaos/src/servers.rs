@@ -1,13 +1,19 @@
 //! The servers that a fleet meets in, each behind a proxy, and everything that may befall them.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_common::broker::Broker as _;
 use bluefin_test_support::{Proxy, Rabbit, Redis, RedisOptions};
+use tokio::time::timeout;
 
 /// Of the cache. Small enough that a few sessions fill it.
 const CACHE_BYTES: u64 = 64 << 20;
 /// Less than a Redis needs for itself: nothing fits any more.
 const TINY_BYTES: u64 = 1 << 20;
+/// For a queue to be deleted and declared: less than it takes RabbitMQ to have that on disk.
+const BARELY: Duration = Duration::from_millis(500);
 const WRONG: &str = "somebody-changed-it";
 
 /// RabbitMQ and its link.
@@ -70,6 +76,13 @@ impl Servers {
 impl Broker {
     pub fn close_connections(&self) {
         self.rabbit.ctl(&["close_all_connections", "chaos"]);
+    }
+
+    /// Deletes a queue and declares it again; returns before that is on disk.
+    pub async fn renew(&self, queue: &str) {
+        let Ok(broker) = AmqpBroker::connect(&self.rabbit.url()).await else { return };
+        // The rest of it is waiting until the queue can be trusted.
+        let _ = timeout(BARELY, broker.renew(queue)).await;
     }
 
     pub fn forbid(&self) {

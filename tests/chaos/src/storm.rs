@@ -16,6 +16,9 @@ use crate::servers::{Kept, Servers};
 /// What `bluefin reconcile` may take before nobody waits for it any more.
 const RECONCILED: Duration = Duration::from_secs(10);
 
+/// A queue in which there are jobs alone, which can be published again, and no strays.
+const RENEWED: &str = "bluefin.eval.host";
+
 pub struct Storm<'a> {
     pub servers: &'a mut Servers,
     pub crew: &'a Crew<'a>,
@@ -107,10 +110,12 @@ impl<'a> Storm<'a> {
             }
             Fault::NoRoom => vec![Subject::Worker(self.crew.compiler())],
             Fault::OtherClassServed => vec![Subject::Worker(self.crew.of_other_class())],
-            Fault::BrokerKilled | Fault::BrokerStopped | Fault::BrokerClosesConnections | Fault::BrokerForbids => {
-                vec![Subject::Broker]
-            }
-            Fault::Sent(_) => vec![Subject::Broker],
+            Fault::BrokerKilled
+            | Fault::BrokerKilledWithNewQueue
+            | Fault::BrokerStopped
+            | Fault::BrokerClosesConnections
+            | Fault::BrokerForbids
+            | Fault::Sent(_) => vec![Subject::Broker],
             Fault::Redis(Which::Store, _) => vec![Subject::Store],
             Fault::Redis(Which::Cache, _) | Fault::CacheFlushed | Fault::CacheTiny => vec![Subject::Cache],
             Fault::LinkCut(link) | Fault::LinkFrozen(link) => vec![Subject::Link(link)],
@@ -130,6 +135,10 @@ impl<'a> Storm<'a> {
             Fault::NoRoom => crew.fill(crew.compiler()),
             Fault::OtherClassServed => crew.want(crew.of_other_class(), true),
             Fault::BrokerKilled => self.servers.broker.rabbit.kill(),
+            Fault::BrokerKilledWithNewQueue => {
+                self.runtime.block_on(self.servers.broker.renew(RENEWED));
+                self.servers.broker.rabbit.kill();
+            }
             Fault::BrokerStopped => self.servers.broker.rabbit.stop(),
             Fault::BrokerClosesConnections => self.servers.broker.close_connections(),
             Fault::BrokerForbids => self.servers.broker.forbid(),
@@ -176,7 +185,7 @@ impl<'a> Storm<'a> {
             Fault::WorkerCrashLoop => crew.shorten(worker, None),
             Fault::NoRoom => crew.clear(crew.compiler()),
             Fault::OtherClassServed => crew.want(crew.of_other_class(), false),
-            Fault::BrokerKilled => self.servers.broker.rabbit.restart(),
+            Fault::BrokerKilled | Fault::BrokerKilledWithNewQueue => self.servers.broker.rabbit.restart(),
             Fault::BrokerStopped => self.servers.broker.rabbit.cont(),
             Fault::BrokerForbids => self.servers.broker.permit(),
             Fault::Redis(which, of) => end_redis(self.redis(which), of),

@@ -34,6 +34,11 @@ pub(super) fn queue_name(name: &str) -> Result<ShortString, BrokerError> {
     short("name of a queue", name, MAX_QUEUE_NAME)
 }
 
+/// `name` as AMQP writes it, which may be that of a delay.
+pub(super) fn any_queue_name(name: &str) -> Result<ShortString, BrokerError> {
+    short("name of a queue", name, MAX_SHORT)
+}
+
 /// `id` as AMQP writes it.
 pub(super) fn message_id(id: &str) -> Result<ShortString, BrokerError> {
     short("id of a message", id, MAX_SHORT)

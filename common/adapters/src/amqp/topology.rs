@@ -31,6 +31,17 @@ const DELAY_PREFIX: usize = "bluefin.delay.125s.".len();
 /// Bytes of the name of a queue, at most: AMQP's 255, less what its delays need.
 pub(crate) const MAX_QUEUE_NAME: usize = 255 - DELAY_PREFIX;
 
+/// What stands before the name of a queue in that of its `delay`.
+fn delay_prefix(delay: Duration) -> String {
+    format!("bluefin.delay.{}s.", delay.as_secs())
+}
+
+/// `queue` and the queues of its delays, whether they are there or not.
+pub(super) fn with_delays(queue: &str) -> Vec<String> {
+    let delays = DELAYS.map(|delay| delay_prefix(delay) + queue);
+    std::iter::once(queue.to_owned()).chain(delays).collect()
+}
+
 /// Rounds up to a delay that exists, or down to the last.
 fn existing_delay(delay: Duration) -> Duration {
     let [.., last] = DELAYS;
@@ -63,7 +74,7 @@ impl Route {
 
     pub(super) fn key(&self) -> ShortString {
         match self.delay {
-            Some(delay) => format!("bluefin.delay.{}s.{}", delay.as_secs(), self.queue).into(),
+            Some(delay) => format!("{}{}", delay_prefix(delay), self.queue).into(),
             None => self.queue.clone(),
         }
     }
@@ -90,6 +101,18 @@ impl Queue {
     pub(super) fn named(name: ShortString) -> Self {
         let kind = if name.as_str() == DEAD_QUEUE { Kind::Dead } else { Kind::Jobs };
         Self { name, kind }
+    }
+
+    /// The queue of that name as it is declared, one of a delay included.
+    pub(super) fn of(name: ShortString) -> Self {
+        let delayed = DELAYS.into_iter().find_map(|delay| {
+            let target = name.as_str().strip_prefix(&delay_prefix(delay))?.into();
+            Some(Kind::Delay { target, delay })
+        });
+        match delayed {
+            Some(kind) => Self { name, kind },
+            None => Self::named(name),
+        }
     }
 
     fn arguments(&self) -> Vec<(&'static str, AMQPValue)> {
@@ -202,6 +225,12 @@ mod tests {
              x-message-ttl=5000, x-dead-letter-exchange=\"\", x-dead-letter-routing-key=\"bluefin.eval.host\", \
              x-dead-letter-strategy=\"at-least-once\", x-overflow=\"reject-publish\", x-max-length=1000000"
         );
+        // By its name it is declared in the same way.
+        assert_eq!(Queue::of(queue.name.clone()).to_string(), queue.to_string());
+        for name in ["bluefin.eval.host", DEAD_QUEUE] {
+            assert_eq!(Queue::of(name.into()).to_string(), Queue::named(name.into()).to_string());
+        }
+        assert!(with_delays("bluefin.eval.host").contains(&queue.name.to_string()));
     }
 
     #[test]

@@ -75,12 +75,20 @@ fn refuse_cluster(server: &str, info: &HashMap<String, String>) -> Result<(), St
 
 pub(super) async fn fullness(link: &Link) -> Result<Fullness, StoreError> {
     let info = info(link).await?;
-    let used: u64 = info.get("used_memory").and_then(|used| used.parse().ok()).unwrap_or(0);
     let ratio = match limit(&info) {
         0 => 0.0,
-        limit => used as f64 / limit as f64,
+        limit => used(&info) as f64 / limit as f64,
     };
     Ok(Fullness { ratio, evicts: info.get("maxmemory_policy").is_some_and(|policy| policy != "noeviction") })
+}
+
+/// Bytes in use.
+pub(super) async fn used_memory(link: &Link) -> Result<u64, StoreError> {
+    Ok(used(&info(link).await?))
+}
+
+fn used(info: &HashMap<String, String>) -> u64 {
+    info.get("used_memory").and_then(|used| used.parse().ok()).unwrap_or(0)
 }
 
 fn limit(info: &HashMap<String, String>) -> u64 {

@@ -44,6 +44,7 @@ contract! {
     a_queue_of_ours_needs_no_declaration
     no_more_than_prefetch_are_unsettled
     a_dropped_delivery_comes_again
+    acknowledged_in_any_order_are_those_alone
     a_hand_back_counts_nothing
     a_delayed_hand_back_waits
     a_delayed_message_waits
@@ -52,6 +53,8 @@ contract! {
     stopping_hands_back_what_was_prefetched
     dropping_a_consumer_hands_back_what_was_prefetched
     depth_counts_what_waits
+    a_queue_that_works_is_not_silent
+    a_renewed_queue_is_empty_and_serves
     two_consumers_share_a_queue
     a_cancelled_next_loses_nothing
     names_that_are_too_long_are_an_error
@@ -167,6 +170,38 @@ async fn a_dropped_delivery_comes_again(broker: &dyn Broker) {
     }
     next(&mut *consumer).await.ack().await.unwrap();
     await_depth(broker, QUEUE, 0).await;
+}
+
+async fn acknowledged_in_any_order_are_those_alone(broker: &dyn Broker) {
+    const COUNT: u32 = 200;
+    let ends_with = |digit: u32| move |delivery: &Delivery| id(delivery) % 10 == digit;
+    let ids_with = |digit: u32| (0..COUNT).filter(move |id| id % 10 == digit).collect::<BTreeSet<_>>();
+    let mut consumer = broker.consume(QUEUE, 256).await.unwrap();
+    publish(broker, QUEUE, 0..COUNT).await;
+    let mut taken = Vec::new();
+    for _ in 0..COUNT {
+        taken.push(next(&mut *consumer).await);
+    }
+    let (kept, others): (Vec<_>, Vec<_>) = taken.into_iter().partition(ends_with(3));
+    let (dropped, mut done): (Vec<_>, Vec<_>) = others.into_iter().partition(ends_with(7));
+    drop(dropped);
+    done.sort_by_key(|delivery| id(delivery) * 7919 % COUNT);
+    for delivery in done {
+        delivery.ack().await.unwrap();
+    }
+    let mut again = async |digit: u32| {
+        let mut found = BTreeSet::new();
+        for _ in ids_with(digit) {
+            let delivery = next(&mut *consumer).await;
+            found.insert(id(&delivery));
+            delivery.ack().await.unwrap();
+        }
+        assert_eq!(found, ids_with(digit));
+        assert_nothing_comes(&mut *consumer).await;
+    };
+    again(7).await;
+    drop(kept);
+    again(3).await;
 }
 
 async fn a_hand_back_counts_nothing(broker: &dyn Broker) {
@@ -293,6 +328,30 @@ async fn depth_counts_what_waits(broker: &dyn Broker) {
     next(&mut *consumer).await.ack().await.unwrap();
     consumer.stop().await;
     await_depth(broker, QUEUE, 2).await;
+}
+
+async fn a_queue_that_works_is_not_silent(broker: &dyn Broker) {
+    const EMPTY: &str = "bluefin.eval.empty";
+    broker.declare(EMPTY).await.unwrap();
+    publish(broker, QUEUE, [1]).await;
+    let asked = [QUEUE, EMPTY, "bluefin.eval.absent", DEAD_QUEUE].map(str::to_owned);
+    assert!(broker.silent(&asked).await.unwrap().is_empty());
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let found = next(&mut *consumer).await;
+    assert_eq!((id(&found), found.redeliveries), (1, 0));
+    assert!(broker.silent(&asked).await.unwrap().is_empty(), "all are empty");
+}
+
+async fn a_renewed_queue_is_empty_and_serves(broker: &dyn Broker) {
+    publish(broker, QUEUE, 0..3).await;
+    await_depth(broker, QUEUE, 3).await;
+    broker.renew(QUEUE).await.unwrap();
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
+    publish(broker, QUEUE, [7]).await;
+    let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
+    let found = next(&mut *consumer).await;
+    assert_eq!(id(&found), 7);
+    found.ack().await.unwrap();
 }
 
 async fn two_consumers_share_a_queue(broker: &dyn Broker) {

@@ -300,7 +300,8 @@ async fn rabbit_what_is_held_for_too_long_comes_again() {
     }
     let mut counts: Vec<_> = redeliveries.into_values().collect();
     counts.sort_unstable();
-    assert_eq!(counts, [0, 1, 1, 1]);
+    // More than once, where this test took longer to see it than the broker to do it again.
+    assert!(counts.first() == Some(&0) && counts.iter().skip(1).all(|count| *count > 0), "{counts:?}");
     assert_eq!((broker.depth(QUEUE).await.unwrap(), broker.reconnects()), (0, 0));
     broker.close().await;
 }

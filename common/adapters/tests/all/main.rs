@@ -8,4 +8,5 @@ mod broker_faults;
 mod broker_outages;
 mod campaign;
 mod delivery;
+mod silent;
 mod store_contract;

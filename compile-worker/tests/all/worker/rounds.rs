@@ -249,6 +249,14 @@ impl Broker for Dying {
         self.broker.depth(queue).await
     }
 
+    async fn silent(&self, queues: &[String]) -> Result<Vec<String>, BrokerError> {
+        self.broker.silent(queues).await
+    }
+
+    async fn renew(&self, queue: &str) -> Result<(), BrokerError> {
+        self.broker.renew(queue).await
+    }
+
     fn reconnects(&self) -> u64 {
         0
     }
