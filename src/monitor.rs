@@ -17,7 +17,7 @@ use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
 
 use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
-use crate::status::queue_names;
+use crate::status::{possible_queues, queue_names};
 
 use mend::Mender;
 
@@ -91,7 +91,7 @@ impl MonitorArgs {
 struct Seen {
     session: Session,
     outcomes: u64,
-    /// Those that its jobs go through, and that of dead letters.
+    /// Those that its jobs may be in, and that of dead letters.
     queues: BTreeSet<String>,
     has_work_left: bool,
     /// Work waits in one of its queues; what does not is in somebody's hands, or lost.
@@ -170,11 +170,11 @@ impl Gauges {
         self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
         let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
         let seen = of_sessions.into_iter().map(|(session, progress, queues)| Seen {
-            session,
             outcomes: progress.done.values().sum(),
             has_work_left: !progress.is_settled(),
             waits: queues.iter().any(waits),
-            queues,
+            queues: possible_queues(&session),
+            session,
         });
         Ok(seen.collect())
     }
