@@ -18,10 +18,9 @@ use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
-use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::{Compiled, Work};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
-use bluefin_eval_worker::executed::{Executed, Executor, Posed};
+use bluefin_eval_worker::executed::{Executed, Executor, ExecutorError, Posed};
 use bluefin_producer::plan::{Asked, Plan, Planners};
 use bytes::Bytes;
 use comfy_table::{CellAlignment, Table, presets};
@@ -103,8 +102,10 @@ impl CheckArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let target = &self.target.0;
         let slots = self.slots.unwrap_or_else(itself::cpus).max(1);
-        let executor = Executor::new(target.arch(), self.seed, self.max_instructions)
-            .map_err(|reason| crate::usage(format!("--target: {reason}")))?;
+        let executor = match Executor::new(target.arch(), self.seed, self.max_instructions) {
+            Err(error @ ExecutorError::Target { .. }) => return Err(crate::usage(format!("--target: {error}"))),
+            executor => executor?,
+        };
         let input = self.input.read(target)?;
         input.rejects.iter().for_each(|reject| eprintln!("rejected: {reject}"));
         anyhow::ensure!(!input.problems.is_empty(), "no problem to check in what was named");
@@ -218,9 +219,12 @@ impl Bench {
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
         let Compiled { task, description, built } =
             toolchain.compile(Work { job: &job, workshop: &self.workshop }).await?;
-        let results = match self.task(task).await? {
-            Some(task) => self.execute(task, &built).await?,
-            None => built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(),
+        let results = match task {
+            TaskRef::Inline(task) => self.execute(*task, &built).await?,
+            // No jobs follow here, so that none is a blob.
+            TaskRef::None | TaskRef::Blob(_) => {
+                built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect()
+            }
         };
         bar.inc(results.len() as u64);
         let names = |candidate: &Candidate| {
@@ -243,25 +247,17 @@ impl Bench {
         Ok(job.candidates.iter().zip(results).map(checked).collect())
     }
 
-    async fn task(&self, task: TaskRef) -> anyhow::Result<Option<Task>> {
-        Ok(match task {
-            TaskRef::None => None,
-            TaskRef::Inline(task) => Some(*task),
-            TaskRef::Blob(digest) => {
-                let bytes =
-                    self.store.blob(digest).await?.with_context(|| format!("task {digest}: not in the store"))?;
-                Some(wire::decode(&bytes)?)
-            }
-        })
-    }
-
     /// Executes the reference, then all candidates, each on a CPU.
     async fn execute(self: &Arc<Self>, task: Task, built: &[Attempt<Built>]) -> anyhow::Result<Vec<Attempt<Executed>>> {
-        let reference = self.code(&task.reference).await?;
-        let posed = {
-            let executor = self.executor.clone();
-            self.on_cpu(move || executor.pose(task, &reference)).await?
-        };
+        let mut code = vec![self.code(&task.reference).await?];
+        for built in built.iter().flatten() {
+            code.push(self.code(built).await?);
+        }
+        let executor = self.executor.clone();
+        let mut programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
+        let reference = programs.next().context("a reference")?;
+        let executor = self.executor.clone();
+        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &program))).await?;
         let posed: Arc<Posed> = match posed {
             Ok(posed) => Arc::new(posed),
             Err(Failure { kind, detail }) => {
@@ -272,12 +268,13 @@ impl Bench {
         let mut results: Vec<Attempt<Executed>> =
             built.iter().map(|built| built.clone().map(|_| Executed::default())).collect();
         let mut running = JoinSet::new();
-        for (index, built) in built.iter().enumerate() {
-            let Ok(built) = built.clone() else { continue };
-            let (bench, posed, code) = (Arc::clone(self), Arc::clone(&posed), self.code(&built).await?);
+        let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
+        for ((index, built), program) in compiled.zip(programs) {
+            let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
             running.spawn(async move {
                 let executor = bench.executor.clone();
-                (index, bench.on_cpu(move || executor.check(&posed, &built, &code)).await)
+                let check = move || program.and_then(|program| executor.check(&posed, &built, &program));
+                (index, bench.on_cpu(check).await)
             });
         }
         while let Some(done) = running.join_next().await {

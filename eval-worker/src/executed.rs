@@ -10,12 +10,24 @@ use crate::check::Difference;
 use crate::elements::{Random, fill_poison, fill_random, is_poison, is_supported};
 use crate::layout::seed_of;
 
+/// Bytes of the buffers and the workspace of a task, of which several are executed at a time, each with a note for every byte.
+const MAX_BYTES: u64 = 1 << 28;
+
 /// Where candidates are executed.
 #[derive(Clone, Debug)]
 pub struct Executor {
     target: &'static amd::Target,
     disassembler: Disassembler,
     options: Options,
+}
+
+/// Why nothing can be executed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    #[error("found {found}, which can not be executed, expected one of {expected}")]
+    Target { found: String, expected: String },
+    #[error(transparent)]
+    Disassembler(#[from] LoadError),
 }
 
 /// A task whose answer is known.
@@ -41,23 +53,33 @@ impl Executor {
     ///
     /// # Errors
     /// An architecture that can not be executed, or no disassembler of LLVM.
-    pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, String> {
-        let target = amd::Target::named(arch).ok_or_else(|| {
-            let known: Vec<&str> = amd::TARGETS.iter().map(|target| target.name).collect();
-            format!("found {arch}, which can not be executed, expected one of {}", known.join(", "))
+    pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, ExecutorError> {
+        let target = amd::Target::named(arch).ok_or_else(|| ExecutorError::Target {
+            found: arch.to_string(),
+            expected: amd::TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", "),
         })?;
-        let disassembler = Disassembler::find().map_err(|error| error.to_string())?;
-        Ok(Self { target, disassembler, options: Options { seed, max_instructions, ..Options::default() } })
+        let disassembler = Disassembler::find()?;
+        Ok(Self { target, disassembler, options: Options { seed, max_instructions } })
     }
 
-    /// Executes the reference of `task`, whose code object is `code`, on random inputs.
+    /// Loads code objects, with one call of the disassembler where nothing is wrong with any.
+    pub fn load(&self, code: &[impl AsRef<[u8]>]) -> Vec<Attempt<Program>> {
+        let code: Vec<&[u8]> = code.iter().map(AsRef::as_ref).collect();
+        if let Ok(programs) = Program::load_all(&code, self.target, &self.disassembler) {
+            return programs.into_iter().map(Ok).collect();
+        }
+        let load = |code: &&[u8]| Program::load(code, self.target, &self.disassembler);
+        code.iter().map(|code| load(code).map_err(|error| load_failure(&error))).collect()
+    }
+
+    /// Executes the reference of `task`, which is in `program`, on random inputs.
     ///
     /// # Errors
     /// If that can not be done, or does not end well.
-    pub fn pose(&self, task: Task, code: &[u8]) -> Attempt<Posed> {
+    pub fn pose(&self, task: Task, program: &Program) -> Attempt<Posed> {
         let before = contents(&task.buffers, self.options.seed)?;
         let mut posed = Posed { task, before, after: Vec::new() };
-        let (after, _) = self.execute(&posed, &posed.task.reference, code)?;
+        let (after, _) = self.execute(&posed, &posed.task.reference, program)?;
         for (buffer, after) in posed.task.buffers.iter().zip(&after) {
             let mut elements = after.chunks_exact(buffer.data_type.size());
             let is_untouched = elements.all(|element| is_poison(buffer.data_type, element));
@@ -70,12 +92,12 @@ impl Executor {
         Ok(posed)
     }
 
-    /// Executes a candidate, whose code object is `code`, and compares what it did with what the reference did.
+    /// Executes a candidate, which is in `program`, and compares what it did with what the reference did.
     ///
     /// # Errors
     /// How it is wrong.
-    pub fn check(&self, posed: &Posed, built: &Built, code: &[u8]) -> Attempt<Executed> {
-        let (found, executed) = self.execute(posed, built, code)?;
+    pub fn check(&self, posed: &Posed, built: &Built, program: &Program) -> Attempt<Executed> {
+        let (found, executed) = self.execute(posed, built, program)?;
         for ((buffer, found), expected) in posed.task.buffers.iter().zip(&found).zip(&posed.after) {
             let mut difference = Difference::default();
             difference.compare(buffer.data_type, found, expected, &posed.task.tolerance);
@@ -87,11 +109,12 @@ impl Executor {
     }
 
     /// What all buffers hold after the launches of `built`.
-    fn execute(&self, posed: &Posed, built: &Built, code: &[u8]) -> Attempt<(Vec<Vec<u8>>, Executed)> {
+    fn execute(&self, posed: &Posed, built: &Built, program: &Program) -> Attempt<(Vec<Vec<u8>>, Executed)> {
         if built.launches.is_empty() {
             return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
         }
-        let program = Program::load(code, self.target, &self.disassembler).map_err(|error| load_failure(&error))?;
+        let buffers = posed.before.iter().map(|before| before.len() as u64);
+        fits(buffers.fold(built.workspace, u64::saturating_add))?;
         let mut memory = Memory::new();
         let mut addresses = Vec::with_capacity(posed.before.len());
         for (buffer, before) in posed.task.buffers.iter().zip(&posed.before) {
@@ -140,8 +163,19 @@ impl Executor {
     }
 }
 
+/// Whether a task of so many bytes is executed.
+fn fits(bytes: u64) -> Attempt<()> {
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    let detail =
+        format!("buffers and workspace of {bytes} bytes, expected at most {MAX_BYTES}: take a smaller problem");
+    Err(Failure::new(FailureKind::OutOfMemory, detail))
+}
+
 /// What buffers hold before a launch.
 fn contents(buffers: &[Buffer], seed: u64) -> Attempt<Vec<Vec<u8>>> {
+    fits(buffers.iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
     let content = |(index, buffer): (u64, &Buffer)| {
         if !is_supported(buffer.data_type) {
             let detail = format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
@@ -202,6 +236,8 @@ fn outside(error: amd::Outside) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use bluefin_common::problem::DataType;
+
     use super::*;
 
     #[test]
@@ -213,8 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn what_no_machine_has_memory_for_is_refused() {
+        let buffer =
+            Buffer { name: "x".to_string(), data_type: DataType::Fp32, length: u64::MAX / 8, role: Role::Input };
+        let failure = contents(&[buffer.clone(), buffer], 1).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::OutOfMemory);
+        assert!(failure.detail.contains("expected at most 268435456"), "{}", failure.detail);
+    }
+
+    #[test]
     fn other_architectures_are_named() {
-        let error = Executor::new("gfx906", 0, 1).unwrap_err();
+        let error = Executor::new("gfx906", 0, 1).unwrap_err().to_string();
         assert!(error.starts_with("found gfx906, which can not be executed, expected one of gfx90a"), "{error}");
     }
 }

@@ -33,6 +33,8 @@ pub enum LaunchError {
     Block { kernel: String, found: u64, most: u32 },
     #[error("{kernel}: a grid without blocks")]
     Grid { kernel: String },
+    #[error("{kernel}: {found} blocks, {most} at most")]
+    Blocks { kernel: String, found: u64, most: u64 },
     #[error("{kernel}: {found} bytes of LDS, {most} at most")]
     Lds { kernel: String, found: u64, most: u32 },
     #[error("{kernel}: needs {what}, which is not implemented")]

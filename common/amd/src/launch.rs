@@ -33,14 +33,11 @@ pub struct Options {
     pub seed: u64,
     /// Instructions of waves, all together, that a launch may execute.
     pub max_instructions: u64,
-    /// All waves of a block must meet at the same `s_barrier`. The hardware only counts them, and some kernels use that on
-    /// purpose: waves that take turns.
-    pub one_barrier: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, max_instructions: 1 << 32, one_barrier: true }
+        Self { seed: 0, max_instructions: 1 << 32 }
     }
 }
 
@@ -73,6 +70,8 @@ const USER_SGPRS: [(u16, u8); 7] = [(0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 
 /// Room behind the arguments: loads of arguments may be wider than what they load.
 const ARGUMENT_ROOM: usize = 64;
 const DISPATCH_PACKET: usize = 64;
+/// Blocks of a launch, whose order is made beforehand.
+const MAX_BLOCKS: u64 = 1 << 24;
 /// A wave's scratch is a multiple of this.
 const SCRATCH_GRANULE: u64 = 1024;
 /// The longest that a wave runs while others could.
@@ -119,12 +118,16 @@ impl Program {
         launch: &'a Launch<'a>,
     ) -> Result<Prepared<'a>, LaunchError> {
         let name = || kernel.name.clone();
-        let threads: u64 = launch.block.iter().map(|size| u64::from(*size)).product();
+        let threads = launch.block.iter().fold(1_u64, |threads, size| threads.saturating_mul(u64::from(*size)));
         if threads == 0 || threads > u64::from(kernel.max_block.min(1024)) {
             return Err(LaunchError::Block { kernel: name(), found: threads, most: kernel.max_block.min(1024) });
         }
         if launch.grid.contains(&0) {
             return Err(LaunchError::Grid { kernel: name() });
+        }
+        let blocks = launch.grid.iter().fold(1_u64, |blocks, size| blocks.saturating_mul(u64::from(*size)));
+        if blocks > MAX_BLOCKS {
+            return Err(LaunchError::Blocks { kernel: name(), found: blocks, most: MAX_BLOCKS });
         }
         let lds = u64::from(kernel.static_lds) + u64::from(launch.dynamic_lds);
         if lds > u64::from(self.target().lds_bytes) {
@@ -176,9 +179,9 @@ impl Program {
             let _outside = memory.write(base + offset, data);
         };
         put(0, &launch.arguments[..given]);
-        let dimensions = if launch.grid[2] * launch.block[2] > 1 {
+        let dimensions = if launch.grid[2].max(launch.block[2]) > 1 {
             3
-        } else if launch.grid[1] * launch.block[1] > 1 {
+        } else if launch.grid[1].max(launch.block[1]) > 1 {
             2
         } else {
             1
@@ -337,8 +340,7 @@ impl Prepared<'_> {
                     let fault = Fault::Barrier { missing: Missing::Wave(ended.number) };
                     return Err((waiting.number, waiting.at.saturating_sub(1), Raised::wave(fault)));
                 }
-                let other = waves.iter().find(|wave| wave.at != waiting.at).filter(|_| options.one_barrier);
-                if let Some(other) = other {
+                if let Some(other) = waves.iter().find(|wave| wave.at != waiting.at) {
                     let at = self.code.site(other.at.saturating_sub(1));
                     let fault = Fault::Barrier { missing: Missing::Elsewhere { wave: other.number, at } };
                     return Err((waiting.number, waiting.at.saturating_sub(1), Raised::wave(fault)));

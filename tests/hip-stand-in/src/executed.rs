@@ -91,7 +91,7 @@ impl Executed {
         let physical = self.physical(device)?;
         match failure {
             amd::Failure::Launch(LaunchError::Lds { .. }) => Err(Code::LAUNCH_OUT_OF_RESOURCES),
-            amd::Failure::Launch(LaunchError::Block { .. } | LaunchError::Grid { .. }) => {
+            amd::Failure::Launch(LaunchError::Block { .. } | LaunchError::Grid { .. } | LaunchError::Blocks { .. }) => {
                 Err(Code::INVALID_CONFIGURATION)
             }
             amd::Failure::Launch(LaunchError::NoKernel { .. }) => Err(Code::NOT_FOUND),

@@ -153,6 +153,8 @@ fn a_launch_that_does_not_fit_is_refused() {
     };
     assert_eq!(refused(&|launch| launch.kernel = "other"), LaunchError::NoKernel { name: "other".into() });
     assert!(matches!(refused(&|launch| launch.grid = [0, 1, 1]), LaunchError::Grid { .. }));
+    assert!(matches!(refused(&|launch| launch.grid = [u32::MAX; 3]), LaunchError::Blocks { .. }));
+    assert!(matches!(refused(&|launch| launch.block = [u32::MAX; 3]), LaunchError::Block { found: u64::MAX, .. }));
     assert!(matches!(refused(&|launch| launch.block = [64, 64, 1]), LaunchError::Block { found: 4096, .. }));
     assert!(matches!(refused(&|launch| launch.dynamic_lds = 100_000), LaunchError::Lds { .. }));
     assert!(matches!(refused(&|launch| launch.arguments = &[]), LaunchError::Arguments { found: 0, expected: 8, .. }));
