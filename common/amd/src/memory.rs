@@ -331,9 +331,10 @@ pub(crate) struct Touching<'a> {
 pub(crate) fn gather(bytes: &[u8], written: &[u8]) -> Loaded {
     let mut loaded = Loaded::default();
     let mut all = bytes.len().is_multiple_of(4);
-    for (dword, (chunk, written)) in loaded.dwords.iter_mut().zip(bytes.chunks_exact(4).zip(written.chunks_exact(4))) {
-        *dword = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
-        all &= written == [1; 4];
+    let chunks = bytes.as_chunks().0.iter().zip(written.as_chunks().0);
+    for (dword, (chunk, written)) in loaded.dwords.iter_mut().zip(chunks) {
+        *dword = u32::from_le_bytes(*chunk);
+        all &= *written == [1; 4];
     }
     if all { loaded } else { gather_bytes(bytes, written) }
 }

@@ -62,7 +62,7 @@ impl KernelSpec {
         if !solver.applicable.holds(&mut values)? {
             return Err(fail(format!("the solver is not applicable: `{}` is false", solver.applicable.text())));
         }
-        solver.check_point(&candidate.params).map_err(&fail)?;
+        solver.check_point(&candidate.params).map_err(fail)?;
         for (param, value) in solver.params.iter().zip(&candidate.params) {
             push(&mut values, &param.name, value);
         }

@@ -76,7 +76,7 @@ impl Block<'_> {
             Space::Lds => {
                 let touch = |offset: i64| {
                     let offsets = addresses.of.map(|address| (address as u32).wrapping_add(offset as u32));
-                    Some(Box::new(LdsTouch { offsets, exec, bytes: u32::from(bytes), write })).filter(|_| bytes > 0)
+                    (bytes > 0).then(|| Box::new(LdsTouch { offsets, exec, bytes: u32::from(bytes), write }))
                 };
                 let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. });
                 wave.pending.lds(at, vgprs, [touch(memory.offset), two.then(|| touch(memory.second)).flatten()]);
@@ -268,8 +268,8 @@ impl Block<'_> {
         let any_poison = (at..at + count).any(|at| (registers.poison[at][0] | registers.poison[at][1]) & exec != 0);
         for lane in lanes_of(exec) {
             let mut raw = [0_u8; 16];
-            for (chunk, values) in raw.chunks_exact_mut(4).zip(&registers.v[at..at + count]) {
-                chunk.copy_from_slice(&values[lane].to_le_bytes());
+            for (chunk, values) in raw.as_chunks_mut().0.iter_mut().zip(&registers.v[at..at + count]) {
+                *chunk = values[lane].to_le_bytes();
             }
             let mut poison = 0_u16;
             if any_poison {

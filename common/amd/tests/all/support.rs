@@ -109,7 +109,7 @@ pub fn floats(memory: &mut Memory, name: &str, values: &[f32]) -> u64 {
 pub fn dwords(memory: &Memory, address: u64, count: usize) -> Vec<u32> {
     let mut bytes = vec![0; count * 4];
     memory.read(address, &mut bytes).expect("a buffer");
-    bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+    bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
 pub fn read_floats(memory: &Memory, address: u64, count: usize) -> Vec<f32> {
@@ -130,7 +130,7 @@ pub fn run(program: &Program, memory: &mut Memory, launch: &Launch<'_>, seed: u6
 }
 
 pub fn verdict(program: &Program, memory: &mut Memory, launch: &Launch<'_>) -> Verdict {
-    let options = Options { seed: 1, max_instructions: 1_000_000, ..Options::default() };
+    let options = Options { seed: 1, max_instructions: 1_000_000 };
     match program.run(memory, launch, &options) {
         Err(Failure::Verdict(verdict)) => *verdict,
         other => panic!("expected a verdict, found {other:?}"),

@@ -76,7 +76,7 @@ impl Instruments {
         let mut bytes = vec![0; 4 * PROBED as usize];
         out.read(0, &mut bytes)?;
         let wanted = (0..PROBED).map(|index| index.wrapping_mul(2_654_435_761) ^ 0xB10E_F1A5);
-        match bytes.chunks_exact(4).zip(wanted).position(|(found, wanted)| found != wanted.to_ne_bytes()) {
+        match bytes.as_chunks().0.iter().zip(wanted).position(|(found, wanted)| *found != wanted.to_ne_bytes()) {
             None => Ok(()),
             Some(index) => Err(DeviceError::Lost(format!("it computes wrong: element {index} of the probe"))),
         }
@@ -100,13 +100,14 @@ fn kernel(function: Handle, blocks: u32, threads: u32) -> Kernel {
 
 /// Median over the multiprocessors of cycles over time, from their readings at two moments.
 fn clock_of(before: &[u8], after: &[u8]) -> Option<f32> {
-    let numbers = |bytes: &[u8]| -> Vec<u64> {
-        bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(u64::from_ne_bytes).unwrap_or_default()).collect()
-    };
+    let numbers =
+        |bytes: &[u8]| -> Vec<u64> { bytes.as_chunks().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect() };
     let (before, after) = (numbers(before), numbers(after));
     let mut clocks: Vec<f64> = before
-        .chunks_exact(2)
-        .zip(after.chunks_exact(2))
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .zip(after.as_chunks::<2>().0)
         .filter_map(|(before, after)| match (before, after) {
             ([cycles, from], [later, to]) if *from > 0 && to > from && later > cycles => {
                 Some((later - cycles) as f64 * 1000.0 / (to - from) as f64)

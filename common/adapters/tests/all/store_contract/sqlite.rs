@@ -323,7 +323,7 @@ async fn writes_until_it_is_killed() {
         let store = Arc::clone(&store);
         writers.spawn(async move {
             let (s, offset) = (name("s"), i64::from(std::process::id()) * 1_000_000_000);
-            for number in 0.. {
+            for number in 0..i64::MAX {
                 let job = job(&s, number % 5, offset + writer * 10_000_000 + number);
                 store.plan(&s, &[Planned::of(&job)]).await.unwrap();
                 store.put_outcome(&outcome(&job)).await.unwrap();
