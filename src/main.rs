@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod aiter;
 mod applicability;
 mod bench;
 mod campaign;
@@ -110,6 +111,8 @@ enum Verb {
     #[command(subcommand)]
     Db(db::DbVerb),
     #[command(subcommand)]
+    Aiter(aiter::AiterVerb),
+    #[command(subcommand)]
     Bench(bench::BenchVerb),
     /// One device's child process, started by an eval worker
     #[command(hide = true)]
@@ -216,6 +219,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Reconcile(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
+            Verb::Aiter(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,
             Verb::Release(verb) => verb.run().await,
             Verb::Install(args) => args.run().await,

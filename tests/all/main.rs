@@ -3,6 +3,7 @@
 
 mod common;
 
+mod aiter;
 mod campaign;
 mod capture;
 mod chaos;

@@ -1,0 +1,191 @@
+//! Checks of files, each by itself and against those that aiter puts together with it.
+
+mod row;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+
+use bluefin_common::target::Target;
+use serde::Serialize;
+
+pub use rules::{Rule, Severity};
+
+use crate::table::Row;
+use crate::{Key, Kind, Sheet};
+
+/// Findings of a rule in a file that are kept, the rest are counted.
+const KEPT: u64 = 1000;
+
+/// How strictly to check.
+#[derive(Clone, Debug, Default)]
+pub struct Strictness {
+    /// Rules whose findings are not reported.
+    pub allow: BTreeSet<Rule>,
+    /// Rules whose findings are errors.
+    pub deny: BTreeSet<Rule>,
+    /// The most that an output may differ; `None`: what the tuner of the family takes.
+    pub error_limit: Option<f64>,
+    /// The GPU that the files are to serve. `None`: any.
+    pub gpu: Option<Target>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// From 1; the header is the first.
+    pub line: u64,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is broken.
+    pub rule: Rule,
+    /// What was found, and what was expected.
+    pub message: String,
+}
+
+/// What a check of one file found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Name of its family.
+    pub family: &'static str,
+    /// What it is for.
+    pub kind: Kind,
+    /// Rows that hold something.
+    pub rows: u64,
+    /// The first thousand of each rule, by line.
+    pub findings: Vec<Finding>,
+    /// How many there are of each rule.
+    pub counts: BTreeMap<Rule, u64>,
+}
+
+impl FileReport {
+    /// Whether there is more than notes.
+    #[must_use]
+    pub fn has_findings(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity > Severity::Note)
+    }
+}
+
+/// A finding and its file, as one line.
+pub struct Located<'a>(pub &'a FileReport, pub &'a Finding);
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(file, finding) = self;
+        let Finding { line, severity, rule, message } = finding;
+        write!(f, "{}:{line}: {severity} {rule}: {message}", file.path.display())
+    }
+}
+
+/// Findings of a file while it is checked.
+struct Findings<'a> {
+    strictness: &'a Strictness,
+    kept: Vec<Finding>,
+    counts: BTreeMap<Rule, u64>,
+}
+
+impl Findings<'_> {
+    fn add(&mut self, rule: Rule, line: u64, message: impl FnOnce() -> String) {
+        if self.strictness.allow.contains(&rule) {
+            return;
+        }
+        let count = self.counts.entry(rule).or_default();
+        *count += 1;
+        if *count <= KEPT {
+            let severity = if self.strictness.deny.contains(&rule) { Severity::Error } else { rule.severity() };
+            self.kept.push(Finding { line, severity, rule, message: message() });
+        }
+    }
+}
+
+/// Checks files, in their order. All tuned ones of a family are taken for those that aiter puts together.
+#[must_use]
+pub fn check(sheets: &[Sheet], strictness: &Strictness) -> Vec<FileReport> {
+    // Where each key was first.
+    let mut first: HashMap<(&str, Key), (&Sheet, &Row)> = HashMap::new();
+    sheets.iter().map(|sheet| check_one(sheet, strictness, &mut first)).collect()
+}
+
+fn check_one<'a>(
+    sheet: &'a Sheet,
+    strictness: &Strictness,
+    first: &mut HashMap<(&'static str, Key), (&'a Sheet, &'a Row)>,
+) -> FileReport {
+    let mut findings = Findings { strictness, kept: Vec::new(), counts: BTreeMap::new() };
+    header(sheet, &mut findings);
+    let mut own = HashMap::new();
+    let mut rows = 0;
+    for view in sheet.views() {
+        rows += 1;
+        row::check(&view, &mut findings);
+        let key = view.key();
+        if sheet.kind == Kind::Untuned {
+            if let Some(line) = own.insert(key.clone(), view.row.line) {
+                findings.add(Rule::Repeated, view.row.line, || format!("found {key}, which line {line} has already"));
+            }
+            continue;
+        }
+        match first.entry((sheet.family.name, key)) {
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert((sheet, view.row));
+            }
+            std::collections::hash_map::Entry::Occupied(place) => {
+                let (other, earlier) = place.get();
+                let there = other.view(earlier);
+                let us = |us: Option<f64>| us.map_or("no time".to_string(), |us| format!("{us} us"));
+                let (here, before, key) = (us(view.us()), us(there.us()), &place.key().1);
+                findings.add(Rule::Duplicate, view.row.line, || {
+                    format!("found {key} with {here}, which {} has with {before}", there.place())
+                });
+            }
+        }
+    }
+    findings.kept.sort_by_key(|finding| finding.line);
+    FileReport {
+        path: sheet.path().to_path_buf(),
+        family: sheet.family.name,
+        kind: sheet.kind,
+        rows,
+        findings: findings.kept,
+        counts: findings.counts,
+    }
+}
+
+/// Columns that are missing, unknown or there twice.
+fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
+    let (family, table) = (sheet.family, &sheet.table);
+    let mut seen = BTreeSet::new();
+    for column in table.columns().iter().filter(|column| !column.is_empty()) {
+        if !family.knows(column) {
+            findings.add(Rule::Column, 1, || {
+                format!("column {column:?}: found in a file of {}, expected one of its columns", family.name)
+            });
+        }
+        if !seen.insert(column) {
+            findings.add(Rule::Column, 1, || format!("column {column:?}: found twice, expected once"));
+        }
+    }
+    let missing = |column: &str| table.column(column).is_none();
+    match sheet.kind {
+        Kind::Tuned => {
+            for column in family.columns().filter(|column| missing(column)) {
+                if column == "gfx" && !missing("cu_num") {
+                    findings.add(Rule::NoGfx, 1, || "found no column gfx, expected it in front of cu_num".to_string());
+                } else {
+                    findings.add(Rule::Column, 1, || {
+                        format!("column {column:?}: found none, expected it in a file of {}", family.name)
+                    });
+                }
+            }
+        }
+        // Those of a model may tell less than the base file of the family.
+        Kind::Untuned if family.shape.iter().all(|column| missing(column)) => {
+            let expected = family.shape.join(",");
+            findings.add(Rule::Column, 1, || format!("found no column of a shape, expected some of {expected}"));
+        }
+        Kind::Untuned => {}
+    }
+}

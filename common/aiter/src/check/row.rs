@@ -1,0 +1,173 @@
+//! What a row of a file is held against.
+
+use super::{Findings, Rule};
+use crate::exceeds;
+use crate::family::{Column, Work};
+use crate::sheet::{Kind, View};
+
+/// Compute units of the GPUs of an architecture, those of its partitions left out.
+const CUS: [(&str, &[u32]); 3] = [("gfx90a", &[104, 110]), ("gfx942", &[304, 228, 80]), ("gfx950", &[256])];
+
+/// How far computed numbers may be from written ones: `us` is rounded after they were computed from it, and some files keep
+/// one decimal.
+const SLACK: f64 = 0.005;
+const ROUNDED: f64 = 0.051;
+
+/// Holds a row against all rules that ask for nothing but itself.
+pub(super) fn check(view: &View<'_>, findings: &mut Findings<'_>) {
+    cells(view, findings);
+    reachable(view, findings);
+    compute_units(view, findings);
+    if view.sheet.kind == Kind::Tuned {
+        time(view, findings);
+        error(view, findings);
+        rates(view, findings);
+    }
+}
+
+/// As many as columns, each of its column's type.
+fn cells(view: &View<'_>, findings: &mut Findings<'_>) {
+    let (sheet, line) = (view.sheet, view.row.line);
+    let columns = sheet.table.columns();
+    if view.cells.len() > columns.len() && view.cells[columns.len()..].iter().any(|cell| !cell.is_empty()) {
+        findings.add(Rule::Cells, line, || format!("found {} cells, expected {}", view.cells.len(), columns.len()));
+    }
+    // Kernels that do not run have no name, and what the tuner of grouped MoE leaves out has its default.
+    let may_be_empty = |column: &str| Column::of(column) == Column::Text && column != "libtype";
+    let needed = |column: &str| {
+        let found = |column: &str| sheet.family.results.contains(&column) && !may_be_empty(column);
+        let asked = sheet.family.gpu.contains(&column) || found(column);
+        sheet.family.shape.contains(&column) || (sheet.kind == Kind::Tuned && asked)
+    };
+    if let Some(rest) = columns.get(view.cells.len()..).filter(|rest| !rest.is_empty()) {
+        match rest.iter().find(|column| needed(column)) {
+            Some(column) => findings.add(Rule::Cells, line, || {
+                format!("found {} cells, expected {}: there is no {column}", view.cells.len(), columns.len())
+            }),
+            None => findings.add(Rule::Short, line, || {
+                format!("found {} cells, expected {}: {} are left out", view.cells.len(), columns.len(), rest.join(","))
+            }),
+        }
+    }
+    for (column, cell) in columns.iter().zip(&view.cells).filter(|(column, _)| !column.is_empty()) {
+        if cell.is_empty() || *cell == "Null" {
+            if needed(column) {
+                findings.add(Rule::Value, line, || format!("{column}: found nothing, expected a value"));
+            }
+        } else if let Err(expected) = Column::of(column).read(cell) {
+            let found: String = cell.chars().take(64).collect();
+            findings.add(Rule::Value, line, || format!("{column}: found {found:?}, expected {expected}"));
+        }
+    }
+}
+
+/// Operators read files as they are: they compare text with its white space, and ask for the types of their own GPU.
+fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
+    let (sheet, line) = (view.sheet, view.row.line);
+    let gfx = view.key().get("gfx").map(ToString::to_string).unwrap_or_default();
+    if sheet.kind == Kind::Tuned && sheet.family.gpu.contains(&"gfx") && gfx.is_empty() {
+        let cus = view.cell("cu_num").unwrap_or_default();
+        findings.add(Rule::Unreachable, line, || {
+            format!("cu_num: found {cus:?} and no gfx, expected 256, 80 or 304, from which it is inferred")
+        });
+    }
+    let bare = view.row.bare_cells();
+    for column in sheet.family.key() {
+        let Some(cell) = view.cell(column) else { continue };
+        let as_it_is = sheet.table.column(column).and_then(|index| bare.get(index));
+        let text = matches!(Column::of(column), Column::Text | Column::Gfx);
+        if sheet.kind == Kind::Tuned && text && as_it_is.is_some_and(|bare| **bare != *cell) {
+            findings.add(Rule::Unreachable, line, || {
+                format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
+            });
+        }
+        let eight_bits = match gfx.as_str() {
+            "gfx942" if cell == "torch.float8_e4m3fn" => Some("torch.float8_e4m3fnuz"),
+            "gfx950" | "gfx1250" if cell == "torch.float8_e4m3fnuz" => Some("torch.float8_e4m3fn"),
+            _ => None,
+        };
+        if let Some(expected) = eight_bits {
+            findings.add(Rule::Unreachable, line, || {
+                format!("{column}: found {cell} for {gfx}, whose type of 8 bits is {expected}")
+            });
+        }
+    }
+}
+
+fn compute_units(view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(cus) = view.number("cu_num").map(|cus| cus as u32) else { return };
+    let gfx = view.key().get("gfx").map(ToString::to_string).unwrap_or_default();
+    let line = view.row.line;
+    match &findings.strictness.gpu {
+        Some(gpu) if gpu.arch() == gfx && gpu.cus() != cus => {
+            let expected = gpu.cus();
+            findings.add(Rule::Cus, line, || format!("cu_num: found {cus} for {gfx}, expected {expected}"));
+        }
+        Some(_) => {}
+        None => {
+            let known = CUS.iter().find(|(known, _)| *known == gfx).map_or(&[][..], |(_, known)| known);
+            if !known.is_empty() && !known.contains(&cus) {
+                let expected = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+                findings.add(Rule::Cus, line, || format!("cu_num: found {cus} for {gfx}, expected {expected}"));
+            }
+        }
+    }
+}
+
+fn time(view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(column) = view.sheet.family.time() else { return };
+    // One that is no number is a finding already.
+    if let (Some(us), None) = (view.number(column), view.us()) {
+        findings.add(Rule::Time, view.row.line, || format!("{column}: found {us}, expected more than 0 and finite"));
+    }
+}
+
+fn error(view: &View<'_>, findings: &mut Findings<'_>) {
+    let family = view.sheet.family;
+    let limit = findings.strictness.error_limit.unwrap_or(family.error_limit);
+    for column in family.errors {
+        if !view.number(column).is_some_and(|error| exceeds(error, limit)) {
+            continue;
+        }
+        findings.add(Rule::ErrorRatio, view.row.line, || {
+            let found = view.cell(column).unwrap_or_default();
+            format!("{column}: found {found}, expected at most {limit}")
+        });
+    }
+}
+
+/// `tflops` and `bw` of the time.
+fn rates(view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(us) = view.us() else { return };
+    let (tflops, bandwidth) = expected(view, us);
+    for (rule, column, expected, unit) in
+        [(Rule::Tflops, "tflops", tflops, "TFLOPS"), (Rule::Bandwidth, "bw", bandwidth, "GB/s")]
+    {
+        let (Some(found), Some(expected)) = (view.number(column), expected) else { continue };
+        if exceeds((found - expected).abs(), ROUNDED + SLACK * expected) {
+            findings.add(rule, view.row.line, || {
+                format!("{column}: found {found}, expected {expected:.2} {unit} for {us} us")
+            });
+        }
+    }
+}
+
+/// What follows from a shape and its time, as far as that is known.
+fn expected(view: &View<'_>, us: f64) -> (Option<f64>, Option<f64>) {
+    let size = |column: &str| view.number(column).or_else(|| view.number(&column.to_lowercase()));
+    match view.sheet.family.work {
+        Work::Gemm { bytes } => {
+            let (Some(m), Some(n), Some(k)) = (size("M"), size("N"), size("K")) else { return (None, None) };
+            let batch = size("B").unwrap_or(1.0);
+            let moved = m * k * bytes[0] + n * k * bytes[1] + m * n * bytes[2];
+            (Some(2.0 * batch * m * n * k / us / 1e6), Some(batch * moved / us / 1e3))
+        }
+        Work::Moe => {
+            let sizes = ["token", "topk", "model_dim", "inter_dim"].map(size);
+            let gates = size("use_g1u1").map(|gated| 2.0 + gated);
+            let product = sizes.into_iter().chain([gates]).try_fold(2.0, |product, size| Some(product * size?));
+            (product.map(|flops| flops / us / 1e6), None)
+        }
+        Work::Unknown => (None, None),
+    }
+}

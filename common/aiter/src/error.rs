@@ -1,0 +1,70 @@
+//! Why a file can not be worked with.
+
+use std::path::PathBuf;
+
+/// What is wrong with a file, or with what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It can not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Of the file.
+        path: PathBuf,
+        /// What the system says of it.
+        source: std::io::Error,
+    },
+    /// A folder of other things.
+    #[error("{}: found no CSV file, expected some", path.display())]
+    NoFile {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A line of it is none of a CSV file.
+    #[error("{}:{line}: found {found}, expected {expected}", path.display())]
+    Line {
+        /// Of the file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// What it says.
+        found: String,
+        /// What it could have said.
+        expected: String,
+    },
+    /// Neither its name nor its header tells the family.
+    #[error("{}: family: found columns {columns}, expected those of one family, or its name given", path.display())]
+    Family {
+        /// Of the file.
+        path: PathBuf,
+        /// Its header.
+        columns: String,
+    },
+    /// Rows of one file do not fit into another.
+    #[error("{}: column {column}: found in it and not in {}, expected the same columns", path.display(), base.display())]
+    Column {
+        /// The file that has it.
+        path: PathBuf,
+        /// The file that does not.
+        base: PathBuf,
+        /// Its name.
+        column: String,
+    },
+    /// Files that do not belong together.
+    #[error("{}: found a file of {found}, expected one of {expected}", path.display())]
+    Mixed {
+        /// The file that is other than the first.
+        path: PathBuf,
+        /// What it is of.
+        found: String,
+        /// What the first is of.
+        expected: String,
+    },
+}
+
+impl Error {
+    /// Names the file of an error of the system.
+    pub fn at(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,212 @@
+//! The families. A new one is an entry here.
+
+use crate::family::{Family, Work};
+
+const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
+const GEMM: &[&str] = &["M", "N", "K"];
+const TYPED_GEMM: &[&str] = &["M", "N", "K", "q_dtype_w"];
+const BATCHED_GEMM: &[&str] = &["B", "M", "N", "K"];
+const MOE: &[&str] = &[
+    "token",
+    "model_dim",
+    "inter_dim",
+    "expert",
+    "topk",
+    "act_type",
+    "dtype",
+    "q_dtype_a",
+    "q_dtype_w",
+    "q_type",
+    "use_g1u1",
+    "doweight_stage1",
+];
+/// The same for all tuners that know one library.
+const FOUND: &[&str] = &["kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"];
+/// The same for those that know several.
+const FOUND_IN: &[&str] = &["libtype", "kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"];
+
+const BYTE_INPUTS: Work = Work::Gemm { bytes: [1.0, 1.0, 2.0] };
+/// What the base tuner counts with, whatever the inputs are.
+const TWO_BYTES: Work = Work::Gemm { bytes: [2.0, 2.0, 2.0] };
+
+/// What entries of GEMMs begin with.
+const PLAIN: Family = Family {
+    name: "",
+    file: "",
+    gpu: GFX_AND_CUS,
+    shape: GEMM,
+    sometimes: &[],
+    results: FOUND_IN,
+    optional: &[],
+    sort: &["gfx", "cu_num", "N", "M", "K"],
+    errors: &["errRatio"],
+    error_limit: 0.05,
+    work: BYTE_INPUTS,
+    pads: true,
+};
+
+/// All families, in the order in which messages name them.
+pub static FAMILIES: [Family; 14] = [
+    Family { name: "ck_gemm_a8w8", file: "a8w8_tuned_gemm", shape: TYPED_GEMM, results: FOUND, ..PLAIN },
+    Family { name: "ck_gemm_a8w8_bpreshuffle", file: "a8w8_bpreshuffle_tuned_gemm", shape: TYPED_GEMM, ..PLAIN },
+    Family { name: "ck_gemm_a8w8_blockscale", file: "a8w8_blockscale_tuned_gemm", ..PLAIN },
+    Family { name: "ck_gemm_a8w8_blockscale_bpreshuffle", file: "a8w8_blockscale_bpreshuffle_tuned_gemm", ..PLAIN },
+    Family {
+        name: "ck_gemm_a4w4_blockscale",
+        file: "a4w4_blockscale_tuned_gemm",
+        results: FOUND,
+        work: Work::Gemm { bytes: [0.5, 0.5, 2.0] },
+        ..PLAIN
+    },
+    Family { name: "ck_batched_gemm_a8w8", file: "a8w8_tuned_batched_gemm", ..BATCHED },
+    Family { name: "ck_batched_gemm_bf16", file: "bf16_tuned_batched_gemm", ..BATCHED },
+    Family {
+        name: "gemm_a16w16",
+        file: "bf16_tuned_gemm",
+        shape: &["M", "N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle"],
+        results: &["libtype", "solidx", "splitK", "us", "kernelName", "err_ratio", "tflops", "bw"],
+        errors: &["err_ratio"],
+        work: TWO_BYTES,
+        ..PLAIN
+    },
+    Family {
+        name: "ck_gemm_moe_2stages_codegen",
+        file: "tuned_fmoe",
+        shape: MOE,
+        sometimes: &["_tag"],
+        results: &[
+            "block_m",
+            "ksplit",
+            "us1",
+            "kernelName1",
+            "err1",
+            "us2",
+            "kernelName2",
+            "err2",
+            "us",
+            "run_1stage",
+            "tflops",
+            "bw",
+        ],
+        optional: &[("xbf16", "0"), ("flat", "0")],
+        sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
+        errors: &["err1", "err2"],
+        error_limit: 0.1,
+        work: Work::Moe,
+        pads: false,
+        ..PLAIN
+    },
+    Family {
+        name: "grouped_fmoe",
+        file: "tuned_grouped_fmoe",
+        shape: MOE,
+        sometimes: &["gate_mode"],
+        results: &[
+            "max_m",
+            "tile_m",
+            "tile_n",
+            "tile_k",
+            "tile_m2",
+            "tile_n2",
+            "tile_k2",
+            "m_warp",
+            "n_warp",
+            "m_warp2",
+            "n_warp2",
+            "num_buffers",
+            "num_buffer_stage2",
+            "split_k1",
+            "split_k2",
+            "grouped_persistent_m",
+            "persistent_workers",
+            "wave_specialized_tdm",
+            "tdm_as_in_prologue",
+            "cluster_n",
+            "waves_per_tensor_tdm",
+            "next_stage_prefetch",
+            "kernelName1",
+            "kernelName2",
+            "us",
+            "tflops",
+            "bw",
+        ],
+        sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
+        errors: &[],
+        error_limit: 0.1,
+        work: Work::Unknown,
+        pads: false,
+        ..PLAIN
+    },
+    Family {
+        name: "fhmoe",
+        file: "tuned_fhmoe",
+        shape: MOE,
+        sometimes: &["shared_expert_id", "hidden_pad", "intermediate_pad", "gate_mode"],
+        results: &["block_m", "ksplit", "kernelName1", "kernelName2"],
+        sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
+        errors: &[],
+        error_limit: 0.1,
+        work: Work::Unknown,
+        pads: false,
+        ..PLAIN
+    },
+    Family {
+        name: "gdn_k5",
+        file: "chunk_gdn_h_opt_tuned",
+        shape: &[
+            "dtype",
+            "K",
+            "V",
+            "BT",
+            "H",
+            "Hg",
+            "is_varlen",
+            "use_h0",
+            "store_fs",
+            "snapshot_bf16",
+            "state_bf16",
+            "T_flat",
+            "N",
+            "total_chunks",
+            "max_seq_chunks",
+        ],
+        results: &["BV", "us"],
+        sort: &["gfx", "cu_num", "dtype", "K", "V", "BT", "H", "Hg"],
+        errors: &[],
+        work: Work::Unknown,
+        pads: false,
+        ..PLAIN
+    },
+    Family {
+        name: "batched_gemm_a8w8_mxscale",
+        file: "batched_gemm_a8w8_blockscale_mxscale_tuned",
+        gpu: &["gfx"],
+        shape: &["b", "m", "n", "k"],
+        sort: &["gfx", "b", "m", "n", "k"],
+        ..PLAIN
+    },
+    Family {
+        name: "asm_gemm_a8w8",
+        file: "asm_a8w8_gemm",
+        gpu: &[],
+        shape: &["M", "N", "K", "bias", "outdtype"],
+        results: &["splitK", "us"],
+        sort: &["N", "M", "K"],
+        errors: &[],
+        work: Work::Unknown,
+        pads: false,
+        ..PLAIN
+    },
+];
+
+const BATCHED: Family = Family {
+    shape: BATCHED_GEMM,
+    results: FOUND,
+    sort: &["gfx", "cu_num", "B", "N", "M", "K"],
+    work: TWO_BYTES,
+    pads: false,
+    ..PLAIN
+};
+
+/// Of files that hold sizes and nothing that tells whose: several families tune those.
+pub static ANY_GEMM: Family = Family { name: "gemm", file: "tuned_gemm", results: &[], errors: &[], ..PLAIN };

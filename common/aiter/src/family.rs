@@ -1,0 +1,233 @@
+//! What is known of the files of one of aiter's operators.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::families::FAMILIES;
+
+/// An operator of aiter's: the columns of its files, and what their numbers mean.
+#[derive(Debug, PartialEq)]
+pub struct Family {
+    /// As aiter's CI names it; what it has no name for is named alike.
+    pub name: &'static str,
+    /// What the names of its tuned files hold; those of untuned ones have `untuned` for `tuned`.
+    pub file: &'static str,
+    /// Columns that say which GPU a row is for.
+    pub gpu: &'static [&'static str],
+    /// Columns that say which shape it is for: the header of an untuned file.
+    pub shape: &'static [&'static str],
+    /// Columns of the key that only some files have. A row without one is as one where it is empty.
+    pub sometimes: &'static [&'static str],
+    /// Columns of what was found.
+    pub results: &'static [&'static str],
+    /// Columns of what was found that only some files have, and what a row without one stands for.
+    pub optional: &'static [(&'static str, &'static str)],
+    /// Columns that rows are sorted by.
+    pub sort: &'static [&'static str],
+    /// Columns of the share of elements that differ from the reference, or of the distance to it; in percent where they say so.
+    pub errors: &'static [&'static str],
+    /// The most of it that aiter's tuner takes by default.
+    pub error_limit: f64,
+    /// What `tflops` and `bw` are computed from.
+    pub work: Work,
+    /// Whether a look-up that finds nothing is repeated with more rows: [`crate::padded`].
+    pub pads: bool,
+}
+
+/// What a shape takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// A product of matrices, or a batch of them, whose elements are of so many bytes: A, B, C.
+    Gemm {
+        /// Of an element of each matrix.
+        bytes: [f64; 3],
+    },
+    /// Two or three products for each expert of each token. What it moves depends on how tokens spread.
+    Moe,
+    /// Not told by the file.
+    Unknown,
+}
+
+/// What is read of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// A size, from 1.
+    Size,
+    /// A whole number; -1 stands for what does not apply.
+    Integer,
+    /// A number.
+    Number,
+    /// A share: a number that percent stands behind, or in some rows one that does not.
+    Percent,
+    /// `True`, `False`, 1 or 0.
+    Flag,
+    /// An architecture.
+    Gfx,
+    /// Whatever a kernel, a type or an enum is called.
+    Text,
+}
+
+impl Column {
+    /// By its name, which means the same in every family.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        match name {
+            "B" | "M" | "N" | "K" | "b" | "m" | "n" | "k" | "cu_num" | "token" | "model_dim" | "inter_dim"
+            | "expert" | "V" | "BT" | "H" | "Hg" | "T_flat" | "total_chunks" | "max_seq_chunks" | "BV" => Self::Size,
+            "kernelId" | "solidx" | "splitK" | "block_m" | "ksplit" | "topk" | "shared_expert_id" | "hidden_pad"
+            | "intermediate_pad" => Self::Integer,
+            "us" | "us1" | "us2" | "tflops" | "bw" | "errRatio" | "err_ratio" => Self::Number,
+            "err1" | "err2" => Self::Percent,
+            "bias" | "scaleAB" | "bpreshuffle" | "use_g1u1" | "doweight_stage1" | "is_varlen" | "use_h0"
+            | "store_fs" | "snapshot_bf16" | "state_bf16" | "run_1stage" | "xbf16" | "flat" => Self::Flag,
+            "gfx" => Self::Gfx,
+            _ => Self::Text,
+        }
+    }
+
+    /// Reads a cell, without the white space around it.
+    ///
+    /// # Errors
+    /// What it should have been.
+    pub fn read(self, cell: &str) -> Result<f64, &'static str> {
+        let whole = || cell.strip_suffix(".0").unwrap_or(cell).parse::<i64>().ok();
+        match self {
+            Self::Size => whole().filter(|size| *size > 0).map(|size| size as f64).ok_or("a whole number from 1"),
+            Self::Integer => whole().filter(|id| *id >= -1).map(|id| id as f64).ok_or("a whole number"),
+            Self::Number => cell.parse().map_err(|_| "a number"),
+            Self::Percent => {
+                let (number, whole) = cell.strip_suffix('%').map_or((cell, 1.0), |percent| (percent, 100.0));
+                number.parse::<f64>().map(|number| number / whole).map_err(|_| "a number and %")
+            }
+            Self::Flag => match cell {
+                "True" | "1" => Ok(1.0),
+                "False" | "0" => Ok(0.0),
+                _ => Err("True, False, 1 or 0"),
+            },
+            Self::Gfx => {
+                let plain = |tail: &str| !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                cell.strip_prefix("gfx").filter(|tail| plain(tail)).map(|_| 0.0).ok_or("gfx and its number")
+            }
+            Self::Text => Ok(0.0),
+        }
+    }
+}
+
+impl Family {
+    /// All columns of the key, in the order of the files.
+    pub fn key(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.gpu.iter().chain(self.shape).chain(self.sometimes).copied()
+    }
+
+    /// All columns that a tuned file has, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.gpu.iter().chain(self.shape).chain(self.results).copied()
+    }
+
+    /// Whether one of its files may have the column.
+    #[must_use]
+    pub fn knows(&self, column: &str) -> bool {
+        self.key().any(|known| known == column)
+            || self.results.contains(&column)
+            || self.optional.iter().any(|(known, _)| *known == column)
+    }
+
+    /// What a row without the column stands for.
+    #[must_use]
+    pub fn default(&self, column: &str) -> &'static str {
+        self.optional.iter().find(|(known, _)| *known == column).map_or("", |(_, default)| default)
+    }
+
+    /// The column of the time; `None` if its files have none.
+    #[must_use]
+    pub fn time(&self) -> Option<&'static str> {
+        self.results.iter().find(|column| **column == "us").copied()
+    }
+
+    /// The name of its untuned file.
+    #[must_use]
+    pub fn untuned_file(&self) -> String {
+        format!("{}.csv", self.file.replace("tuned", "untuned"))
+    }
+
+    /// The name of its tuned file.
+    #[must_use]
+    pub fn tuned_file(&self) -> String {
+        format!("{}.csv", self.file)
+    }
+}
+
+/// The name of a family, as people give it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FamilyName(pub &'static Family);
+
+/// A name that is no family's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("family: found {found:?}, expected one of {expected}")]
+pub struct UnknownFamily {
+    found: String,
+    expected: String,
+}
+
+impl FromStr for FamilyName {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = FAMILIES.iter().find(|family| family.name == name.trim());
+        found.map(Self).ok_or_else(|| UnknownFamily {
+            found: name.chars().take(64).collect(),
+            expected: FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl fmt::Display for FamilyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_unknown_ones_told_with_the_list() {
+        for family in &FAMILIES {
+            let name: FamilyName = family.name.parse().unwrap();
+            assert_eq!(name.to_string(), family.name);
+            for column in family.sort.iter().chain(family.errors) {
+                assert!(family.columns().any(|known| known == *column), "{name}: {column}");
+            }
+        }
+        let error = "ck_gemm".parse::<FamilyName>().unwrap_err().to_string();
+        assert!(error.starts_with("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{error}");
+    }
+
+    #[test]
+    fn cells_are_read_by_their_column() {
+        for (column, cell, value) in [
+            ("M", "64", 64.0),
+            ("cu_num", "304.0", 304.0),
+            ("splitK", "0", 0.0),
+            ("us", "inf", f64::INFINITY),
+            ("err1", "1.5%", 0.015),
+            ("err2", "0.0", 0.0),
+            ("bias", "False", 0.0),
+            ("use_g1u1", "1", 1.0),
+        ] {
+            assert_eq!(Column::of(column).read(cell), Ok(value), "{column}");
+        }
+        for (column, cell) in [
+            ("M", "0"),
+            ("M", "1.5"),
+            ("splitK", "-2"),
+            ("us", "fast"),
+            ("err2", "none"),
+            ("bias", "no"),
+            ("gfx", "942"),
+        ] {
+            assert!(Column::of(column).read(cell).is_err(), "{column}");
+        }
+    }
+}

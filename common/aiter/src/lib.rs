@@ -1,0 +1,32 @@
+//! aiter's CSV files: which kernel its operators take for which shape, and which shapes are to be tuned. Read and written byte
+//! for byte, checked, merged, compared, and held against the shapes that a model asks for.
+//!
+//! What is known of an operator is one entry of a table, [`families`]; everything else follows from it.
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod coverage;
+pub mod diff;
+mod error;
+pub mod families;
+mod family;
+mod key;
+pub mod log;
+pub mod merge;
+mod padding;
+mod sheet;
+mod sources;
+mod table;
+
+pub use error::Error;
+pub use family::{Family, FamilyName, UnknownFamily, Work};
+pub use key::{Key, Value};
+pub use padding::padded;
+pub use sheet::{Kind, Sheet};
+pub use sources::{read_all, sheets_of};
+pub use table::{Row, Table};
+
+/// Whether a number is more than it may be; what is no number is.
+fn exceeds(number: f64, limit: f64) -> bool {
+    number.is_nan() || number > limit
+}

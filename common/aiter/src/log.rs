@@ -1,0 +1,194 @@
+//! What aiter logs when a look-up finds nothing.
+
+use crate::coverage::{Shape, gathered};
+use crate::families::FAMILIES;
+use crate::{Family, Key, Value};
+
+/// What a log tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Misses {
+    /// Each once, in the order in which they first come.
+    pub shapes: Vec<Shape>,
+    /// Misses whose line does not say whose they are, each once: families of batches log alike.
+    pub unplaced: Vec<String>,
+    /// Lines that tell of a miss and can not be read.
+    pub unread: u64,
+}
+
+/// Reads the log of whatever runs aiter. Misses that do not say whose they are count as those of `family`.
+#[must_use]
+pub fn read(log: &str, family: Option<&'static Family>) -> Misses {
+    let mut misses = Misses::default();
+    let mut shapes = Vec::new();
+    for line in log.lines() {
+        match miss(line) {
+            Some(Miss::Of(placed, key)) => shapes.push(Shape { family: placed, key, times: 1 }),
+            Some(Miss::Unplaced(fields)) => match family {
+                Some(family) => shapes.push(Shape { family, key: key_of(family, &fields), times: 1 }),
+                None => {
+                    let text =
+                        fields.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+                    if !misses.unplaced.contains(&text) {
+                        misses.unplaced.push(text);
+                    }
+                }
+            },
+            Some(Miss::Unread) => misses.unread += 1,
+            None => {}
+        }
+    }
+    misses.shapes = gathered(shapes);
+    misses
+}
+
+/// Names and values as a line has them.
+type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+/// What a line tells of a miss.
+enum Miss<'a> {
+    Of(&'static Family, Key),
+    Unplaced(Fields<'a>),
+    Unread,
+}
+
+fn miss(line: &str) -> Option<Miss<'_>> {
+    if let Some((_, rest)) = line.split_once("[fused_moe] using ") {
+        // Of a row that was found it names the kernels.
+        let (_, values) = rest.split_once(" default for ")?;
+        return Some(moe(values).unwrap_or(Miss::Unread));
+    }
+    let (told, table) = line.split_once("not found tuned")?;
+    let (_, told) = told.split_once("shape is ")?;
+    let fields = fields(told);
+    let has = |wanted: &str| fields.iter().any(|(name, _)| *name == wanted);
+    if !(has("M") && has("N") && has("K")) {
+        return Some(Miss::Unread);
+    }
+    Some(match whose(table, has("B")) {
+        Some(family) => Miss::Of(family, key_of(family, &fields)),
+        None => Miss::Unplaced(fields),
+    })
+}
+
+/// The family of the file in which nothing was found. One says which kernels it knows instead.
+fn whose(table: &str, batched: bool) -> Option<&'static Family> {
+    if table.contains("asmGEMM") && !batched {
+        return FAMILIES.iter().find(|family| family.name == "ck_gemm_a4w4_blockscale");
+    }
+    let (_, path) = table.split_once(" in ")?;
+    let path = path.split([',', ' ']).next()?;
+    let stem = path.rsplit('/').next()?.strip_suffix(".csv")?;
+    FAMILIES.iter().filter(|family| stem.contains(family.file)).max_by_key(|family| family.file.len())
+}
+
+/// `M:1, N:2, dtype='torch.bfloat16' bias=False, `
+fn fields(told: &str) -> Fields<'_> {
+    let fields = told.split([',', ' ']).filter_map(|word| word.split_once([':', '=']));
+    fields.map(|(name, value)| (name, value.trim_matches(['\'', '"']))).filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The columns of the family that are told.
+fn key_of(family: &'static Family, fields: &[(&str, &str)]) -> Key {
+    let value = |column: &str| {
+        let means = |name: &str| name == column || (name == "otype" && column == "outdtype");
+        // Files of one family have sizes in small letters, and its log has not.
+        let found = fields.iter().find(|(name, _)| means(name) || (column.len() == 1 && name.to_lowercase() == column));
+        found.map(|(_, value)| Value::of(value))
+    };
+    Key(family.key().filter_map(|column| Some((column, value(column)?))).collect())
+}
+
+/// `('gfx950', 256, 1, ..., <ActivationType.Silu: 0>, 'torch.bfloat16', ..., True, False)`; without the architecture once.
+fn moe(values: &str) -> Option<Miss<'static>> {
+    let family = FAMILIES.iter().find(|family| family.name == "ck_gemm_moe_2stages_codegen")?;
+    let (values, _) = values.trim_start().strip_prefix('(')?.split_once(')')?;
+    let plain = |value: &str| {
+        let value = value.trim().trim_matches(['\'', '"']);
+        let value = value.strip_prefix('<').map_or(value, |value| value.split(':').next().unwrap_or(value));
+        Value::of(value)
+    };
+    let values: Vec<Value> = values.split(',').map(plain).collect();
+    let columns: Vec<&'static str> = family.gpu.iter().chain(family.shape).copied().collect();
+    let columns = columns.get(columns.len().checked_sub(values.len())?..)?;
+    // With fewer than these it is not the line that it seems to be.
+    (columns.first().is_some_and(|first| family.gpu.contains(first)))
+        .then(|| Miss::Of(family, Key(columns.iter().copied().zip(values).collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+INFO 08-22 (EngineCore pid=1) [aiter] shape is M:64, N:7168, K:5120, not found tuned config in /tmp/aiter_configs/a8w8_blockscale_tuned_gemm.csv, will use default config!
+[aiter] shape is M:512, N:5120, K:17408, q_dtype_w:torch.float8_e4m3fn, not found tuned config in /x/a8w8_bpreshuffle_tuned_gemm.csv, will use default config!
+[aiter] shape is M:1024, N:151936, K:5120 dtype='torch.bfloat16' otype='torch.float32' bias=False, scaleAB=False, bpreshuffle=True, not found tuned config in /tmp/aiter_configs/bf16_tuned_gemm.csv, will use default config! using torch solution:0
+[aiter] shape is M:64, N:7168, K:5120, not found tuned config in /tmp/aiter_configs/a8w8_blockscale_tuned_gemm.csv, will use default config!
+[aiter] shape is M:1, N:2, K:3, not found tuned config in CKGEMM or asmGEMM, will use default config!
+[aiter] shape is B:16, M:1, N:2, K:3, not found tuned config in CKGEMM, will use default config!
+[aiter] shape is B:2, M:4, N:1024, K:4096, not found tuned/padded config in /c/batched_gemm_a8w8_blockscale_mxscale_tuned.csv, the caller will fall back!
+[aiter] shape is M:1, N:2, K:3 is tuned on cu_num = 304 in x.csv
+[aiter] [fused_moe] using 2stage default for ('gfx950', 256, 8192, 3072, 1536, 128, 4, <ActivationType.Swiglu: 2>, 'torch.bfloat16', 'torch.float8_e4m3fn', 'torch.float4_e2m1fn_x2', 'QuantType.per_1x32', True, False)
+[aiter] [fused_moe] using 1stage default for (304, 16, 4096, 1536, 256, 6, 'ActivationType.Silu', 'torch.bfloat16', 'a', 'b', 'QuantType.No', False, True)
+[aiter] [fused_moe] using 2stage (kernelName1='k', kernelName2='l') for ('gfx950', 256, 1)
+[aiter] [fused_moe] using 2stage default for (304, 16)
+";
+
+    #[test]
+    fn every_line_of_a_miss_is_read() {
+        let misses = read(LOG, None);
+        let told: Vec<(String, u64)> =
+            misses.shapes.iter().map(|shape| (format!("{} {}", shape.family.name, shape.key), shape.times)).collect();
+        let expected = [
+            ("ck_gemm_a8w8_blockscale M=64 N=7168 K=5120", 2),
+            ("ck_gemm_a8w8_bpreshuffle M=512 N=5120 K=17408 q_dtype_w=torch.float8_e4m3fn", 1),
+            (
+                "gemm_a16w16 M=1024 N=151936 K=5120 bias=0 dtype=torch.bfloat16 outdtype=torch.float32 scaleAB=0 bpreshuffle=1",
+                1,
+            ),
+            ("ck_gemm_a4w4_blockscale M=1 N=2 K=3", 1),
+            ("batched_gemm_a8w8_mxscale b=2 m=4 n=1024 k=4096", 1),
+            (
+                "ck_gemm_moe_2stages_codegen gfx950 cu_num=256 token=8192 model_dim=3072 inter_dim=1536 expert=128 topk=4 \
+                act_type=ActivationType.Swiglu dtype=torch.bfloat16 q_dtype_a=torch.float8_e4m3fn \
+                q_dtype_w=torch.float4_e2m1fn_x2 q_type=QuantType.per_1x32 use_g1u1=1 doweight_stage1=0",
+                1,
+            ),
+            (
+                "ck_gemm_moe_2stages_codegen cu_num=304 token=16 model_dim=4096 inter_dim=1536 expert=256 topk=6 \
+                act_type=ActivationType.Silu dtype=torch.bfloat16 q_dtype_a=a q_dtype_w=b q_type=QuantType.No use_g1u1=0 \
+                doweight_stage1=1",
+                1,
+            ),
+        ];
+        assert_eq!(told, expected.map(|(text, times)| (text.to_string(), times)));
+        assert_eq!((misses.unplaced, misses.unread), (vec!["B=16 M=1 N=2 K=3".to_string()], 1));
+    }
+
+    #[test]
+    fn a_miss_that_says_not_whose_it_is_can_be_told() {
+        let family = FAMILIES.iter().find(|family| family.name == "ck_batched_gemm_bf16").unwrap();
+        let misses = read(LOG, Some(family));
+        assert!(misses.unplaced.is_empty());
+        assert!(
+            misses
+                .shapes
+                .iter()
+                .any(|shape| shape.family.name == family.name && shape.key.to_string() == "B=16 M=1 N=2 K=3")
+        );
+    }
+
+    #[test]
+    fn no_line_is_too_odd() {
+        for line in [
+            "not found tuned",
+            "shape is not found tuned",
+            "shape is M:, N:2, K:3 not found tuned in ,",
+            "[fused_moe] using x default for (",
+            "[fused_moe] using x default for )(",
+        ] {
+            let misses = read(line, None);
+            assert!(misses.shapes.is_empty() && misses.unplaced.is_empty(), "{line}");
+        }
+    }
+}

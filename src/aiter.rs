@@ -1,0 +1,69 @@
+//! `bluefin aiter`: aiter's files of tuned and untuned shapes.
+
+mod check;
+mod coverage;
+mod diff;
+mod import;
+mod merge;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bluefin_aiter::Table;
+use bluefin_common::files::FileSet;
+use clap::Subcommand;
+
+/// Look after aiter's CSV files of tuned shapes
+#[derive(Subcommand)]
+#[command(after_help = "Example:\n  bluefin aiter check aiter/configs\n\n\
+    A file's family is told by its name, otherwise by its columns; --family says it where neither does.")]
+pub enum AiterVerb {
+    Check(check::CheckArgs),
+    Merge(merge::MergeArgs),
+    Diff(diff::DiffArgs),
+    Coverage(coverage::CoverageArgs),
+    Import(import::ImportArgs),
+}
+
+impl AiterVerb {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let work = move || match self {
+            Self::Check(args) => args.run(),
+            Self::Merge(args) => args.run(),
+            Self::Diff(args) => args.run(),
+            Self::Coverage(args) => args.run(),
+            Self::Import(args) => args.run(),
+        };
+        tokio::task::spawn_blocking(work).await?
+    }
+}
+
+/// `3%` or `3`, as a number of percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .ok_or_else(|| "expected 0% to 100%, 100% not included".to_string())
+}
+
+/// A share from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_string())
+}
+
+/// A file whole in its place, or as it was.
+fn write(path: &Path, table: &Table) -> anyhow::Result<()> {
+    let name =
+        path.file_name().with_context(|| format!("{}: found no name, expected that of a file", path.display()))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut files = FileSet::new(folder)?;
+    let temporary = files.add(&name.to_string_lossy())?;
+    std::fs::write(&temporary, table.to_bytes()).with_context(|| temporary.display().to_string())?;
+    files.commit()?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! `bluefin aiter coverage`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bluefin_aiter::coverage::{Covered, Presence, Shape, coverage, shapes_of, summary};
+use bluefin_aiter::{FamilyName, read_all};
+use bluefin_common::target::Target;
+
+use super::import::{read_logs, tell};
+use crate::out;
+
+/// Tell which shapes are tuned, for which GPU
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  bluefin aiter coverage untuned/a8w8_untuned_gemm.csv --configs aiter/configs --gpu gfx942-304\n  \
+    bluefin aiter coverage --misses server.log --configs aiter/configs --missing\n\n\
+    A shape that has no row of its own is padded if aiter finds one by rounding M up; of MoE, and of batched GEMMs of 8 and 16 \
+    bits, only rows of their own count. Exit code 1 with --missing if any shape is."
+)]
+pub struct CoverageArgs {
+    /// Untuned files, or folders of them
+    #[arg(value_name = "FILE|DIR", required_unless_present = "misses")]
+    shapes: Vec<PathBuf>,
+    /// Logs with misses; - for standard input
+    #[arg(long, value_name = "FILE")]
+    misses: Vec<PathBuf>,
+    /// Tuned files, or folders with all of theirs and those of their model_configs
+    #[arg(long, value_name = "FILE|DIR", required = true, num_args = 1..)]
+    configs: Vec<PathBuf>,
+    /// GPUs that the shapes are for, such as gfx942-304 [default: those that the tuned files of each family name]
+    #[arg(long, value_name = "GPU,...", value_delimiter = ',')]
+    gpu: Vec<Target>,
+    /// What the shapes are of
+    #[arg(long, value_name = "NAME")]
+    family: Option<FamilyName>,
+    /// List what is missing
+    #[arg(long)]
+    missing: bool,
+    /// Print as JSON, one object for each shape and GPU
+    #[arg(long)]
+    json: bool,
+}
+
+impl CoverageArgs {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let untuned = read_all(&self.shapes, self.family.map(|family| family.0))?;
+        let mut shapes: Vec<Shape> = untuned.iter().flat_map(shapes_of).collect();
+        let misses = read_logs(&self.misses, self.family)?;
+        let all_taken = tell(&misses);
+        shapes.extend(misses.shapes);
+        let covered = coverage(&read_all(&self.configs, None)?, &shapes, &self.gpu);
+        let missing = |one: &&Covered| one.presence == Presence::Missing;
+        if self.json {
+            let listed: Vec<&Covered> = covered.iter().filter(|one| !self.missing || missing(one)).collect();
+            out::json(&listed)?;
+        } else {
+            for ((family, gpu), [exact, padded, missing]) in summary(&covered) {
+                out::line(format_args!("{family} {gpu}: {exact} tuned, {padded} padded, {missing} missing"))?;
+            }
+            for one in covered.iter().filter(|one| self.missing && missing(one)) {
+                out::line(format_args!("missing: {} {} {}", one.family, one.gpu, one.key))?;
+            }
+        }
+        let failed = !all_taken || (self.missing && covered.iter().any(|one| missing(&one)));
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,99 @@
+//! `bluefin aiter import`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bluefin_aiter::coverage::{Shape, extend, untuned};
+use bluefin_aiter::log::{Misses, read};
+use bluefin_aiter::{FamilyName, Table};
+use bluefin_producer::input::read_bytes;
+use serde::Serialize;
+
+use crate::out;
+
+/// Make untuned files of the misses in a log
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin aiter import server.log --out untuned\n\n\
+    Reads the lines that aiter prints where it finds no row: \"shape is ... not found tuned config in ...\" and \"[fused_moe] using \
+    ... default for ...\". Shapes are added to the untuned file of their family, each once; what is there stays as it is.")]
+pub struct ImportArgs {
+    /// Logs of whatever runs aiter; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    logs: Vec<PathBuf>,
+    /// Folder of the untuned files; made if need be
+    #[arg(short, long, value_name = "DIR", default_value = "untuned")]
+    out: PathBuf,
+    /// Whose shapes those are whose line does not say it: of batched GEMMs
+    #[arg(long, value_name = "NAME")]
+    family: Option<FamilyName>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of a file.
+#[derive(Serialize)]
+struct Written {
+    path: PathBuf,
+    family: &'static str,
+    /// In the logs.
+    shapes: usize,
+    misses: u64,
+    /// To the file.
+    added: u64,
+}
+
+impl ImportArgs {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let misses = read_logs(&self.logs, self.family)?;
+        let mut by_family: BTreeMap<&str, Vec<&Shape>> = BTreeMap::new();
+        for shape in &misses.shapes {
+            by_family.entry(shape.family.name).or_default().push(shape);
+        }
+        std::fs::create_dir_all(&self.out).with_context(|| self.out.display().to_string())?;
+        let mut all = Vec::new();
+        for shapes in by_family.values() {
+            let Some(family) = shapes.first().map(|shape| shape.family) else { continue };
+            let path = self.out.join(family.untuned_file());
+            let mut table = if path.exists() { Table::read(&path)? } else { untuned(&path, family) };
+            let added = extend(&mut table, family, shapes);
+            if added > 0 {
+                super::write(&path, &table)?;
+            }
+            let misses = shapes.iter().map(|shape| shape.times).sum();
+            all.push(Written { path, family: family.name, shapes: shapes.len(), misses, added });
+        }
+        if self.json {
+            out::json(&all)?;
+        } else {
+            for Written { path, family, shapes, misses, added } in &all {
+                let path = path.display();
+                out::line(format_args!("{path}: {family}, {misses} misses of {shapes} shapes, {added} added"))?;
+            }
+        }
+        Ok(if tell(&misses) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// The misses of all logs.
+pub fn read_logs(logs: &[PathBuf], family: Option<FamilyName>) -> anyhow::Result<Misses> {
+    let mut text = String::new();
+    for log in logs {
+        text.push_str(&String::from_utf8_lossy(&read_bytes(log)?));
+        text.push('\n');
+    }
+    Ok(read(&text, family.map(|family| family.0)))
+}
+
+/// Says which misses could not be taken. Returns whether all could.
+pub fn tell(misses: &Misses) -> bool {
+    for fields in &misses.unplaced {
+        eprintln!("not taken: {fields}: found no family, expected --family to say it");
+    }
+    if misses.unread > 0 {
+        eprintln!("not taken: {} lines that tell of a miss and can not be read", misses.unread);
+    }
+    misses.unplaced.is_empty() && misses.unread == 0
+}

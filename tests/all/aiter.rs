@@ -1,0 +1,171 @@
+//! `bluefin aiter` as a person or a script meets it, on the files that aiter ships.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use bluefin_test_support::data;
+
+fn aiter(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bluefin")).arg("aiter").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a verb that must end with `code`. Returns what it printed, both streams.
+fn ends(code: i32, arguments: &[&str]) -> (String, String) {
+    let output = aiter(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
+    (out, err)
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = aiter(&[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// A folder with some of aiter's files.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn of(names: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, data(&format!("aiter/{name}"))).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        std::fs::write(self.path(name), content).unwrap();
+        self.path(name)
+    }
+}
+
+const GROUPED: &str = "tuned_grouped_fmoe.csv";
+const GLM: &str = "model_configs/a8w8_bpreshuffle_tuned_gemm_glm5.2.csv";
+
+#[test]
+fn check_names_file_line_and_what_was_expected() {
+    let folder = Folder::of(&[GROUPED, "bf16_tuned_gemm.csv", "untuned_fmoe.csv"]);
+    let (out, _) = ends(1, &["check", &folder.path("")]);
+    let finding = out.lines().find(|line| line.contains("error duplicate")).unwrap();
+    assert!(
+        finding
+            .starts_with(&format!("{}:80: error duplicate: found gfx1250 cu_num=256 token=512", folder.path(GROUPED)))
+    );
+    assert!(out.contains("bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
+    ends(0, &["check", &folder.path(""), "--allow", "duplicate"]);
+
+    let bad = folder.read("bf16_tuned_gemm.csv").replacen(",7.9191,", ",0,", 1).replacen(",7.9676,", ",inf,", 1);
+    let mut lines: Vec<String> = bad.lines().map(str::to_string).collect();
+    lines[3] = lines[3].replacen("gfx950,256,", "gfx950,255,", 1);
+    lines[4] = lines[4].replacen(",5120,", ",x,", 1);
+    let bad = lines.join("\n");
+    let bad = folder.file("bad_bf16_tuned_gemm.csv", &bad);
+    let report = json(&["check", &bad]);
+    let findings = report[0]["findings"].as_array().unwrap();
+    let told: Vec<String> = findings.iter().map(|one| format!("{} {}", one["line"], one["rule"])).collect();
+    assert!(told.iter().any(|one| one == "2 \"time\"") && told.iter().any(|one| one == "3 \"time\""), "{told:?}");
+    assert!(told.iter().any(|one| one == "4 \"cus\"") && told.iter().any(|one| one == "5 \"value\""), "{told:?}");
+    assert!(ends(0, &["check", "--rules"]).0.contains("duplicate"));
+}
+
+#[test]
+fn a_merge_changes_what_is_better_and_no_other_byte() {
+    let folder = Folder::of(&[GLM]);
+    let base = folder.read(GLM);
+    let lines: Vec<&str> = base.lines().collect();
+    // One row faster by 1 %, one by a half, one that was never measured, one that is new.
+    let faster = lines[1].replace(",8.5052,", ",8.42,");
+    let half = lines[2].replace(",8.5564,", ",4.2782,");
+    let never = lines[3].split(',').enumerate().map(|(at, cell)| if at == 9 { "-1" } else { cell }).collect::<Vec<_>>();
+    let other = lines[4].replacen("gfx950,256,", "gfx942,304,", 1);
+    let newer = [lines[0], &faster, &half, &never.join(","), &other].join("\n");
+    let newer = folder.file("newer.csv", &newer);
+    let (out, err) = ends(1, &["merge", &folder.path(GLM), &newer, "--family", "ck_gemm_a8w8_bpreshuffle"]);
+    assert!(out.contains("60 rows; 1 added, 1 not better by enough, 1 refused, 1 replaced"), "{out}");
+    assert!(err.contains("newer.csv:4: us: found \"-1\", expected more than 0 and finite"), "{err}");
+    let expected = base.replace(lines[2], &half);
+    assert_eq!(folder.read(GLM), format!("{expected}{other}\n"));
+    let names: Vec<_> = Path::new(&folder.path("model_configs")).read_dir().unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing else was left there");
+}
+
+#[test]
+fn a_merge_that_can_not_be_done_leaves_the_file_alone() {
+    let folder = Folder::of(&[GLM, GROUPED]);
+    let before = folder.read(GLM);
+    let (_, err) = ends(1, &["merge", &folder.path(GLM), &folder.path(GROUPED)]);
+    assert!(
+        err.contains("found a file of grouped_fmoe (tuned), expected one of ck_gemm_a8w8_bpreshuffle (tuned)"),
+        "{err}"
+    );
+    assert_eq!(folder.read(GLM), before);
+}
+
+#[test]
+fn a_diff_fails_on_regressions() {
+    let folder = Folder::of(&[GLM]);
+    let before = folder.path(GLM);
+    ends(0, &["diff", &before, &before]);
+    let text = folder.read(GLM).replace(",8.5052,", ",9.9,").replace(",8.5564,", ",4.0,");
+    let after = folder.file("x_a8w8_bpreshuffle_tuned_gemm.csv", &text);
+    let (out, _) = ends(1, &["diff", &before, &after]);
+    assert!(out.contains("REGRESS x1.164: ck_gemm_a8w8_bpreshuffle gfx950 cu_num=256 M=1 N=6144 K=4096"), "{out}");
+    ends(0, &["diff", &before, &after, "--regress", "1.2"]);
+    assert!(ends(1, &["diff", &before, &after, "--words"]).0.contains("us=[-8.5564-]{+4.0+}"));
+    assert!(ends(1, &["diff", &before, &after, "--markdown"]).0.starts_with("57 rows unchanged, 1 REGRESS, 1 OK\n"));
+    assert_eq!(json(&["diff", &before, &after])["counts"]["REGRESS"], 1);
+}
+
+#[test]
+fn a_log_becomes_shapes_and_shapes_are_covered() {
+    let folder = Folder::of(&[GLM, "bf16_tuned_gemm.csv"]);
+    let miss = |m: u32, n: u32| {
+        format!(
+            "INFO [aiter] shape is M:{m}, N:{n}, K:4096, q_dtype_w:torch.float8_e4m3fn, not found tuned config in \
+            /tmp/aiter_configs/a8w8_bpreshuffle_tuned_gemm.csv, will use default config!\n"
+        )
+    };
+    let log = folder.file("server.log", &[miss(1, 6144), miss(3, 6144), miss(3, 6144), miss(1, 77)].concat());
+    let configs = folder.path("");
+    let (out, _) = ends(1, &["coverage", "--misses", &log, "--configs", &configs, "--missing"]);
+    assert!(out.starts_with("ck_gemm_a8w8_bpreshuffle gfx950-256: 1 tuned, 1 padded, 1 missing\n"), "{out}");
+    assert!(out.contains("missing: ck_gemm_a8w8_bpreshuffle gfx950-256 M=1 N=77 K=4096 q_dtype_w=torch.float8_e4m3fn"));
+
+    let untuned = folder.path("untuned");
+    let file = folder.path("untuned/a8w8_bpreshuffle_untuned_gemm.csv");
+    assert!(ends(0, &["import", &log, "--out", &untuned]).0.contains("4 misses of 3 shapes, 3 added"));
+    assert!(ends(0, &["import", &log, "--out", &untuned]).0.contains("4 misses of 3 shapes, 0 added"));
+    let fp8 = "torch.float8_e4m3fn";
+    let expected = format!("M,N,K,q_dtype_w\n1,6144,4096,{fp8}\n3,6144,4096,{fp8}\n1,77,4096,{fp8}\n");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    let covered = json(&["coverage", &file, "--configs", &configs, "--gpu", "gfx942-304"]);
+    assert!(covered.as_array().unwrap().iter().all(|one| one["presence"] == "missing"), "{covered}");
+}
+
+#[test]
+fn what_is_no_file_of_aiters_is_told() {
+    let folder = Folder::of(&[]);
+    let (_, err) = ends(1, &["check", &folder.file("notes.csv", "a,b\n1,2\n")]);
+    assert!(
+        err.contains("notes.csv: family: found columns a,b, expected those of one family, or its name given"),
+        "{err}"
+    );
+    let (_, err) = ends(2, &["check", "x.csv", "--family", "ck_gemm"]);
+    assert!(err.contains("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{err}");
+    ends(2, &["merge", "x.csv", "y.csv", "--min-improvement", "100"]);
+}
