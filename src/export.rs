@@ -45,7 +45,7 @@ pub struct ExportArgs {
     #[arg(long, default_value = "4", value_parser = parse_top)]
     top: Top,
     /// Folder to write to; made if need be
-    #[arg(short, long, default_value = "out")]
+    #[arg(short, long, visible_alias = "output", default_value = "out")]
     out: PathBuf,
     /// Read from this state file of bluefin tune instead of Redis
     #[arg(long, value_name = "FILE")]
@@ -173,6 +173,9 @@ pub fn print_report(report: &ExportReport) -> std::io::Result<()> {
     }
     for warning in &report.warnings {
         eprintln!("warning: {warning}");
+    }
+    for note in &report.notes {
+        eprintln!("note: {note}");
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ pub mod name;
 pub(crate) mod policy;
 pub mod query;
 mod source;
-mod sources;
+pub(crate) mod sources;
+pub(crate) mod winner;
 mod write;
 
 pub use convert::{ConvertReport, convert};

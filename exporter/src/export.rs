@@ -54,6 +54,8 @@ pub struct ExportReport {
     pub files: Vec<ExportedFile>,
     /// What is not in the files and should be.
     pub warnings: Vec<String>,
+    /// What is in the files and does not do what one may expect.
+    pub notes: Vec<String>,
 }
 
 /// Folds the outcomes of a session into files. The same outcomes give the same bytes.
@@ -78,6 +80,7 @@ pub async fn export(
     for records in records {
         records.write(&mut out).await?;
     }
+    let notes = out.notes();
     let (files, missing) = out.commit().await?;
     warnings.extend(missing);
     if warnings.len() > MAX_WARNINGS {
@@ -85,7 +88,7 @@ pub async fn export(
         warnings.truncate(MAX_WARNINGS);
         warnings.push(format!("{more} more warnings"));
     }
-    Ok(ExportReport { session: session.name, groups, outcomes, files, warnings })
+    Ok(ExportReport { session: session.name, groups, outcomes, files, warnings, notes })
 }
 
 /// What a session's outcomes tell.

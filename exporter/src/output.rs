@@ -1,5 +1,6 @@
 //! Where formats write to: files that appear together when all are written, each with its number of records.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use bluefin_common::files::FileSet;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use bluefin_miopen::db::WriteError;
+use bluefin_miopen::db::solvers::is_own;
 use serde::Serialize;
 
 use crate::error::ExportError;
@@ -32,6 +34,8 @@ pub struct Output<'a> {
     pub top: Option<usize>,
     /// What was to be written and could not be, for people; told in this order.
     pub warnings: Vec<String>,
+    /// Solvers of records in databases that MIOpen does not have.
+    pub own_solvers: BTreeSet<String>,
     files: FileSet,
     /// Of each of `files`.
     records: Vec<u64>,
@@ -45,7 +49,16 @@ impl<'a> Output<'a> {
         top: Option<usize>,
         files: FileSet,
     ) -> Self {
-        Self { store, session, base, top, warnings: Vec::new(), files, records: Vec::new() }
+        Self {
+            store,
+            session,
+            base,
+            top,
+            warnings: Vec::new(),
+            own_solvers: BTreeSet::new(),
+            files,
+            records: Vec::new(),
+        }
     }
 
     /// Makes the file `name`: `fill` gets the path of an empty one that will be there, and returns its number of records.
@@ -93,6 +106,27 @@ impl<'a> Output<'a> {
             Ok(records)
         };
         self.blocking(name, fill).await
+    }
+
+    /// Takes note of the solvers of a database for MIOpen.
+    pub fn solvers<'s>(&mut self, names: impl Iterator<Item = &'s str>) {
+        for name in names.filter(|name| is_own(name)) {
+            if !self.own_solvers.contains(name) {
+                self.own_solvers.insert(name.to_string());
+            }
+        }
+    }
+
+    /// What is in the files and does not do what one may expect.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let note = |first: &String| {
+            let count = self.own_solvers.len();
+            format!(
+                "{count} solvers such as {first} are bluefin's own: MIOpen does not have them and ignores their records, so \
+                 installing them would tune nothing"
+            )
+        };
+        self.own_solvers.first().map(note).into_iter().collect()
     }
 
     /// Puts all files in place.

@@ -19,8 +19,11 @@ pub struct ConvertArgs {
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// The file to write
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
+    #[arg(value_name = "OUT", required_unless_present = "out", conflicts_with = "out")]
+    path: Option<PathBuf>,
+    /// The same, as other verbs have it
+    #[arg(short, long, visible_alias = "output", value_name = "OUT")]
+    out: Option<PathBuf>,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
@@ -30,7 +33,8 @@ impl ConvertArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let report = {
             let bar = Bar::start();
-            convert(&self.input, &self.out, &|step| bar.show(step))?
+            let out = self.out.or(self.path).unwrap_or_default();
+            convert(&self.input, &out, &|step| bar.show(step))?
         };
         if self.json {
             out::json(&report)?;
@@ -62,7 +66,7 @@ pub struct MergeArgs {
     #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
     times: Vec<PathBuf>,
     /// The file to write; its name says what it becomes
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "output", value_name = "FILE")]
     out: PathBuf,
     /// Print what was written as JSON
     #[arg(long)]

@@ -86,6 +86,13 @@ fn usage_is_wrong_or_files_are() {
     let find = folder.file("a.HIP.fdb.txt", &format!("{KEY}=GemmBwd1x1_stride1:0.5,0,{GEMM}\n"));
     let out = folder.path("out.db");
     ends(1, &["convert", &find, &out]);
+    ends(2, &["convert", &find]);
+    ends(2, &["convert", &find, &out, "-o", &out]);
+    for flag in ["-o", "--out", "--output"] {
+        let out = folder.path(&format!("{flag}.HIP.fdb.txt"));
+        ends(0, &["convert", &find, flag, &out]);
+        ends(0, &["merge", &find, flag, &out, "--policy", "newest"]);
+    }
     ends(2, &["merge", &find, "-o", &out]);
     ends(2, &["merge", &find, "-o", &out, "--policy", "best"]);
     ends(2, &["merge", &find, "-o", &out, "--policy", "newest", "--times", &find]);
@@ -207,4 +214,32 @@ fn shipped_small_find_dbs_compare() {
     let diff = json(&["diff", &shipped("old_gfx90a68.HIP.fdb.txt"), &shipped("usr_gfx90a68.HIP.fdb.txt")]);
     assert_eq!(diff["counts"], serde_json::json!({ "slower": 2, "faster": 1, "new": 1, "gone": 1 }));
     assert_eq!(diff["switched"], 3);
+}
+
+/// What MIOpen does not use, or a file can not hold, is left out and named, and takes nothing with it.
+#[test]
+fn one_bad_record_is_left_out() {
+    let folder = Folder::new();
+    let good = format!("{KEY}=GemmBwd1x1_stride1:0.5,0,{GEMM}\n");
+    let perf_key = "2x1000x13x13x1x1x1x1x512x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP16xB";
+    let params = format!("{perf_key}=ConvAsm1x1U:1,8,1,16,1,2,2,2\n");
+    let none = format!("{perf_key}=ConvAsm1x1U:;ConvAsm3x3U:1,2,3\n");
+    for (name, input, output, told) in [
+        ("a.HIP.fdb.txt", format!("{good}1-1-1;1=GemmBwdRest:1,0,{GEMM}\n"), &good, "1-1-1;1"),
+        ("a.HIP.fdb.txt", format!("{KEY}\r=GemmBwdRest:1,0,{GEMM}\n{good}"), &good, "-B\\r"),
+        ("a.HIP.fdb.txt", good.replace('\n', &format!(";Gemm=X:1,0,{GEMM}\n")), &good, "Gemm=X"),
+        ("a.db.txt", params.replace('\n', ";ConvAsm3x3U:1,2\r,3;Conv=X:1\n"), &params, "Conv=X"),
+        // MIOpen takes params that are empty.
+        ("a.db.txt", none.clone(), &none, ""),
+    ] {
+        let (file, out) = (folder.file(name, &input), folder.path(&format!("out.{name}")));
+        let policy = ["--policy", "newest", "-o", &out];
+        for arguments in [vec!["convert", &file, &out], [vec!["merge", &file, &file], policy.to_vec()].concat()] {
+            let run = db(&arguments);
+            let error = text(&run.stderr);
+            assert_eq!(run.status.code(), Some(0), "{error}");
+            assert_eq!(&std::fs::read_to_string(&out).unwrap(), output);
+            assert!(error.contains(told) && error.is_empty() == told.is_empty(), "{arguments:?}: {error}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod kernel_codec;
 pub mod kernel_db;
 mod lines;
 pub mod number;
+pub mod params;
 pub mod perf_db;
 pub mod solvers;
 mod sqlite;

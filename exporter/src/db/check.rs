@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::db::solvers::{Solvers, is_own};
 use bluefin_miopen::db::{Findings, KEPT};
 use serde::Serialize;
 
@@ -92,6 +92,10 @@ impl fmt::Display for Located<'_> {
 struct Report<'a> {
     request: &'a CheckRequest,
     file: FileReport,
+    /// For a device that MIOpen does not run on, so that it has no opinion of solvers.
+    own_target: bool,
+    /// Entries of solvers that bluefin ships.
+    own_solvers: BTreeMap<String, u64>,
 }
 
 impl Report<'_> {
@@ -134,7 +138,29 @@ impl Report<'_> {
         }
     }
 
+    /// A record of a solver that is not among MIOpen's.
+    fn unknown_solver(&mut self, line: u64, name: &str) {
+        if self.own_target {
+            return;
+        }
+        if is_own(name) {
+            *self.own_solvers.entry(name.to_string()).or_default() += 1;
+            return;
+        }
+        let solvers = &self.request.solvers;
+        self.add(line, Rule::UnknownSolver, || match solvers.named(name) {
+            Some(known) => format!("solver: found {name}, expected the spelling {}", known.name),
+            None => format!("solver: found {name}, expected one of MIOpen's"),
+        });
+    }
+
     fn finish(mut self) -> FileReport {
+        if let Some(name) = self.own_solvers.keys().next().cloned() {
+            let (solvers, entries) = (self.own_solvers.len(), self.own_solvers.values().sum::<u64>());
+            self.add(0, Rule::OwnSolver, || {
+                format!("found {entries} entries of {solvers} solvers such as {name}, expected MIOpen's")
+            });
+        }
         self.file.findings.sort_by_key(|finding| (finding.line, finding.rule));
         self.file
     }
@@ -157,7 +183,7 @@ pub fn check(request: &CheckRequest, progress: Progress<'_>) -> CheckReport {
     for (index, path) in request.files.iter().enumerate() {
         let file =
             FileReport { path: path.clone(), kind: None, records: 0, findings: Vec::new(), counts: BTreeMap::new() };
-        let mut report = Report { request, file };
+        let mut report = Report { request, file, own_target: false, own_solvers: BTreeMap::new() };
         if let Err(error) = check_file(index, &mut report, &mut gathered, progress) {
             // The path stands in front of every finding.
             let message = error.to_string();
@@ -217,6 +243,7 @@ fn check_name(report: &mut Report<'_>, source: &Source) -> Result<(), super::DbE
                 report.add(0, Rule::FileName, || format!("found {wrong}"));
             }
             if let Some(device) = name.device.as_ref().filter(|device| !device.is_miopens()) {
+                report.own_target = true;
                 report.add(0, Rule::OwnTarget, || format!("found target {}, expected gfx…", device.id));
             }
         }

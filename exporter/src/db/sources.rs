@@ -37,6 +37,20 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("fft", &["MIOpenConvFFT.cl"]),
 ];
 
+/// Source files whose options MIOpen joins with blanks only between them. Others put one in front of each.
+const JOINED: &[&str] = &["conv3x3.s", "conv_3x3_wheel_alpha_", "Conv_Winograd_v", "MIOpenConvDirGenFwd"];
+/// Source files whose solvers do the one or the other, or of which it is not known.
+const EITHER: &[&str] = &["Conv_Winograd_", "MIOpenConvDirBatchNormActiv"];
+
+/// Whether the options of a kernel of the source file `name` begin with a blank; `None` if it is not known.
+pub(crate) fn starts_with_blank(name: &str) -> Option<bool> {
+    let is_of = |files: &[&str]| files.iter().any(|file| name.starts_with(file));
+    if is_of(JOINED) {
+        return Some(false);
+    }
+    (!is_of(EITHER)).then_some(true)
+}
+
 /// How the source files begin of which `solver` uses at least one; `None` if that is not known, or there are none.
 pub(crate) fn sources(solver: &str) -> Option<&'static [&'static str]> {
     SOURCES.iter().find(|(name, _)| solver.starts_with(name)).map(|(_, sources)| *sources)

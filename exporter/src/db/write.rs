@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::{FindDbKey, KeyError};
-use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::find_db::{FindDb, check_key};
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::{FindingKind, Findings, WriteError};
 use serde::Serialize;
@@ -145,11 +145,14 @@ impl LeftOut {
     pub(crate) fn perf_db(&mut self, source: &Source) -> Result<PerfDb, DbError> {
         let mut db = source.perf_db(|_| {})?;
         self.skipped(&source.path, DbKind::Perf, &std::mem::take(&mut db.findings));
-        // An editor's line ends, which would be taken for params.
-        for params in db.records.values_mut().flat_map(|solvers| solvers.values_mut()) {
-            if params.ends_with('\r') {
-                *params = params.trim_end_matches('\r').into();
-            }
+        for (key, solvers) in &mut db.records {
+            solvers.retain(|solver, params| match PerfDb::check(solver, params) {
+                Ok(()) => true,
+                Err(error) => {
+                    self.add(|| format!("{}: key {key}: {error}", source.path.display()));
+                    false
+                }
+            });
         }
         Ok(db)
     }
@@ -186,6 +189,10 @@ impl LeftOut {
     /// Takes out of `db` what MIOpen can not use and a writer would refuse.
     fn usable(&mut self, path: &Path, db: &mut FindDb) {
         db.records.retain(|key, entries| {
+            if let Err(error) = check_key(key) {
+                self.add(|| format!("{}: {error}", path.display()));
+                return false;
+            }
             // Missing fields and obsolete keys have been told as findings.
             entries.retain(|entry| {
                 let read = &*entry.algorithm != "<invalid>";

@@ -74,12 +74,8 @@ impl Fold for FindRecords {
                 warnings.insert(format!("{key}: {name}: not in the find db: it has no room for {median} ms"));
                 continue;
             }
-            let entry = FindEntry {
-                solver: intern(&mut self.names, name),
-                time_ms,
-                workspace: best.workspace(),
-                algorithm: intern(&mut self.names, algorithm),
-            };
+            let (solver, algorithm) = (intern(&mut self.names, name), intern(&mut self.names, algorithm));
+            let entry = FindEntry::new(solver, time_ms, best.workspace(), algorithm);
             merge(self.entries.entry(key.clone()).or_default(), entry);
         }
     }
@@ -100,6 +96,7 @@ impl Records for FindRecords {
     async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
         let name = format!("{}.{}.fdb.txt", out.base, out.session.target.backend());
         let db = self.into_db(out.top);
+        out.solvers(db.records.values().flatten().map(|entry| &*entry.solver));
         out.text(&name, move |out| db.write(out)).await
     }
 }

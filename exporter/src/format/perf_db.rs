@@ -107,6 +107,7 @@ impl Records for PerfRecords {
     async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
         let (sqlite, text) = (format!("{}.db", out.base), format!("{}.db.txt", out.base));
         let db = Arc::new(self.into_db());
+        out.solvers(db.records.values().flat_map(|solvers| solvers.keys()).map(|solver| &**solver));
         let same = db.clone();
         out.blocking(&sqlite, move |path| same.write_sqlite(path)).await?;
         out.text(&text, move |out| db.write_text(out)).await

@@ -98,12 +98,12 @@ fn find(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
         } else {
             key.to_string()
         };
-        find.records.entry(shown).or_default().push(FindEntry {
-            solver: solver.name.into(),
+        find.records.entry(shown).or_default().push(FindEntry::new(
+            solver.name.into(),
             time_ms,
-            workspace: solver.workspace(key),
-            algorithm: solver.algorithm_for(problem.direction).into(),
-        });
+            solver.workspace(key),
+            solver.algorithm_for(problem.direction).into(),
+        ));
         for kernel in solver.kernels(key, &params, &arch) {
             let (md5, stream) = kernel.packed();
             let name =

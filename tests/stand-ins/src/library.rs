@@ -2,7 +2,7 @@
 
 use bluefin_common::digest::Digest;
 use bluefin_common::problem::Direction;
-use bluefin_miopen::db::{compress, md5_hex};
+use bluefin_miopen::db::{compress, md5_hex, params};
 
 use crate::variable;
 
@@ -93,7 +93,15 @@ impl Registered {
         (0..3 + count % 3)
             .map(|point| {
                 let [a, b, c, ..] = self.dice("point", key, &point.to_string());
-                format!("{},{},{},{}", 1 << (a % 6), 1 + b % 8, 16 << (c % 3), point)
+                let numbers = [u32::from(point), 1 << (a % 6), u32::from(1 + b % 8), 16 << (c % 3)];
+                let mut numbers = numbers.into_iter().chain(std::iter::repeat(1));
+                let fields = params::fields(self.name).filter(|fields| !fields.is_empty()).unwrap_or("iiii");
+                let fields = fields.chars().map(|field| match (field, numbers.next().unwrap_or_default()) {
+                    ('b', number) => (number % 2).to_string(),
+                    ('w', number) => format!("w{number}"),
+                    (_, number) => number.to_string(),
+                });
+                fields.collect::<Vec<_>>().join(",")
             })
             .collect()
     }
@@ -127,13 +135,18 @@ impl Registered {
             return Vec::new();
         }
         let hip = self.name.contains("Hip");
+        // The options of some are joined with blanks only between them.
+        let joined = matches!(self.name, "ConvAsm3x3U" | "ConvBinWinograd3x3U");
         let file = match self.name {
+            "ConvAsm3x3U" => "conv3x3.s".to_string(),
+            "ConvBinWinograd3x3U" => "conv_3x3_wheel_alpha_v3_0b.s".to_string(),
             name if hip => format!("static_kernel_{}.cpp", name.to_lowercase()),
             name if name.contains("Ocl") => format!("{}.cl", name.to_lowercase()),
             name => format!("{}.s", name.to_lowercase().replace(['<', '>'], "_")),
         };
         let define = if hip { "-D" } else { "-Wa,-defsym," };
-        let mut options = format!(" {define}problem={}", Digest::of(key.as_bytes()).short());
+        let blank = if joined { "" } else { " " };
+        let mut options = format!("{blank}{define}problem={}", Digest::of(key.as_bytes()).short());
         for (index, value) in params.split(',').filter(|value| !value.is_empty()).enumerate() {
             options.push_str(&format!(" {define}p{index}={value}"));
         }

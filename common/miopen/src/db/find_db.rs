@@ -21,8 +21,12 @@ const FORMAT: &str = "find db";
 /// What MIOpen has in place of an algorithm that it could not read.
 const INVALID: &str = "<invalid>";
 
+/// What MIOpen has for a time and a workspace that are not written.
+const NO_TIME: f32 = -1.0;
+const NO_WORKSPACE: u64 = u64::MAX;
+
 /// One solver for a convolution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FindEntry {
     pub solver: Arc<str>,
     /// Milliseconds.
@@ -31,6 +35,16 @@ pub struct FindEntry {
     pub workspace: u64,
     /// With the prefix of its direction: see [`Algorithm::miopen_name`].
     pub algorithm: Arc<str>,
+    /// The time as it is written, where MIOpen would write it otherwise: `2.0` for `2`, or more than six digits.
+    written: Option<Box<str>>,
+}
+
+impl PartialEq for FindEntry {
+    /// Whether both say the same, however their times are written.
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |entry: &Self| (entry.time_ms, entry.workspace);
+        parts(self) == parts(other) && self.solver == other.solver && self.algorithm == other.algorithm
+    }
 }
 
 /// A find database.
@@ -133,7 +147,7 @@ impl FindDb {
                 continue;
             }
             written += 1;
-            lines::check(FORMAT, "key", key, &['='], "a key without = ; and line breaks")?;
+            check_key(key)?;
             for (index, entry) in entries.iter().enumerate() {
                 entry.check()?;
                 if index == 0 {
@@ -141,8 +155,7 @@ impl FindDb {
                 } else {
                     write!(out, ";")?
                 }
-                let time = number::print(entry.time_ms);
-                write!(out, "{}:{time},{},{}", entry.solver, entry.workspace, entry.algorithm)?;
+                write!(out, "{}:{},{},{}", entry.solver, entry.time(), entry.workspace, entry.algorithm)?;
             }
             writeln!(out)?;
         }
@@ -151,6 +164,17 @@ impl FindDb {
 }
 
 impl FindEntry {
+    /// An entry whose time is written as MIOpen does.
+    #[must_use]
+    pub fn new(solver: Arc<str>, time_ms: f32, workspace: u64, algorithm: Arc<str>) -> Self {
+        Self { solver, time_ms, workspace, algorithm, written: None }
+    }
+
+    /// The time as it is written.
+    fn time(&self) -> Cow<'_, str> {
+        self.written.as_deref().map_or_else(|| number::print(self.time_ms).into(), Cow::from)
+    }
+
     /// Whether MIOpen has its algorithm for `direction`: else it throws when the entry is used.
     #[must_use]
     pub fn has_algorithm_of(&self, direction: Direction) -> bool {
@@ -162,7 +186,7 @@ impl FindEntry {
     /// # Errors
     /// A name that the format can not hold.
     pub fn check(&self) -> Result<(), Refused> {
-        lines::check(FORMAT, "solver", &self.solver, &[':', ' '], "a name without : ; = blanks and line breaks")?;
+        lines::check(FORMAT, "solver", &self.solver, &[':', '=', ' '], "a name without : ; = blanks and line breaks")?;
         if is_algorithm(&self.solver, &Direction::ALL) {
             return Err(Refused::new(FORMAT, "solver", &self.solver, "a name that is not an algorithm's"));
         }
@@ -170,7 +194,16 @@ impl FindEntry {
     }
 }
 
-/// Version 1 as version 2: `algorithm:solver,time,workspace,…` as `solver:time,workspace,algorithm`.
+/// Refuses a key that would be read back as something else.
+///
+/// # Errors
+/// If it is one.
+pub fn check_key(key: &str) -> Result<(), Refused> {
+    lines::check(FORMAT, "key", key, &['='], "a key without = ; and line breaks")
+}
+
+/// Version 1 as version 2: `algorithm:solver,time,workspace,…` as `solver:time,workspace,algorithm`. MIOpen looks for the comma
+/// behind the workspace.
 fn legacy_entry<'a>(
     line: &Line<'_>,
     algorithm: &str,
@@ -178,9 +211,10 @@ fn legacy_entry<'a>(
     findings: &mut Findings,
 ) -> Option<(&'a str, Cow<'a, str>)> {
     let mut fields = values.split(',');
-    let (Some(solver), Some(time), Some(workspace)) = (fields.next(), fields.next(), fields.next()) else {
+    let four = (fields.next(), fields.next(), fields.next(), fields.next());
+    let (Some(solver), Some(time), Some(workspace), Some(_)) = four else {
         findings.add(line.number, FindingKind::MissingFields, || {
-            format!("entry {algorithm}:{}: expected algorithm:solver,time,workspace; skipped", short(values))
+            format!("entry {algorithm}:{}: expected algorithm:solver,time,workspace,…; skipped", short(values))
         });
         return None;
     };
@@ -204,14 +238,14 @@ fn entry(
     let mut fields = values.split(',');
     let (Some(time), Some(workspace), Some(algorithm)) = (fields.next(), fields.next(), fields.next()) else {
         add(FindingKind::MissingFields, "expected time,workspace,algorithm; MIOpen throws when it is used");
-        let (time_ms, workspace) = (-1.0, u64::MAX);
-        return FindEntry { solver: intern(names, solver), time_ms, workspace, algorithm: intern(names, INVALID) };
+        return FindEntry::new(intern(names, solver), NO_TIME, NO_WORKSPACE, intern(names, INVALID));
     };
     if fields.next().is_some() {
         add(FindingKind::ExtraFields, "expected time,workspace,algorithm; the rest is ignored");
     }
-    let (time_ms, plain_time) = number::read_float(time);
-    let (workspace, plain_workspace) = number::read_size(workspace);
+    let (time_ms, plain_time) = if is_blank(time) { (NO_TIME, false) } else { number::read_float(time) };
+    let (workspace, plain_workspace) =
+        if is_blank(workspace) { (NO_WORKSPACE, false) } else { number::read_size(workspace) };
     if !plain_time || !plain_workspace {
         add(FindingKind::Number, "time or workspace is not a plain number");
     }
@@ -219,13 +253,20 @@ fn entry(
         add(FindingKind::Time, "time is not positive");
     }
     let word = algorithm.split_ascii_whitespace().next().unwrap_or(INVALID);
-    if word != algorithm {
+    // What an editor's line end leaves is skipped as any white space is.
+    if word != algorithm.trim_end_matches('\r') {
         add(FindingKind::Space, "white space around the algorithm");
     }
     if !is_algorithm(word, directions) {
         add(FindingKind::Algorithm, "not an algorithm of its direction; MIOpen throws when it is used");
     }
-    FindEntry { solver: intern(names, solver), time_ms, workspace, algorithm: intern(names, word) }
+    let written = (plain_time && number::print(time_ms) != time).then(|| time.into());
+    FindEntry { written, ..FindEntry::new(intern(names, solver), time_ms, workspace, intern(names, word)) }
+}
+
+/// Whether a C++ stream finds nothing to read, and leaves what it reads to as it was.
+fn is_blank(text: &str) -> bool {
+    text.trim_ascii().is_empty()
 }
 
 /// One copy of each name, of which there are few.

@@ -49,9 +49,15 @@ impl PerfDb {
     }
 
     /// Refuses what one of the two forms can not hold.
-    fn check(solver: &str, params: &str) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// A solver or params that would be read back as something else.
+    pub fn check(solver: &str, params: &str) -> Result<(), Refused> {
         lines::check(FORMAT, "solver", solver, &[':', '='], "a name without : ; = and line breaks")?;
-        // No params at all would be read back as none.
+        // Params may be none at all.
+        if params.is_empty() {
+            return Ok(());
+        }
         lines::check(FORMAT, "params", params, &[], "a text without ; and line breaks")
     }
 }

@@ -53,6 +53,15 @@ pub fn database_spelling(name: &str) -> Cow<'_, str> {
     if name.contains([',', ' ']) { name.replace(' ', "").replace(',', "-").into() } else { name.into() }
 }
 
+/// What the names of the solvers begin with that bluefin ships kernels for.
+const OWN: &str = "Bluefin";
+
+/// Whether `name` is a solver that bluefin ships, and so none of MIOpen's, of whatever release: MIOpen ignores its records.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    name.starts_with(OWN)
+}
+
 impl Solvers {
     /// Those of MIOpen 3.3. Its own databases name no others.
     #[must_use]

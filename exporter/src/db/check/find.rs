@@ -1,10 +1,11 @@
 //! Rules of a find db.
 
-use bluefin_common::problem::{ConvProblem, PerfDbKey};
-use bluefin_miopen::db::find_db::{FindEntry, FindRecord, scan};
+use bluefin_common::problem::{ConvProblem, Direction, FindDbKey, PerfDbKey};
+use bluefin_miopen::db::find_db::{FindRecord, scan};
 
 use super::across::Winner;
 use super::{Report, Rule};
+use crate::db::winner::winner;
 use crate::db::{DbError, Source};
 
 /// Checks a find db. Returns the fastest solver of each key that a convolution has.
@@ -21,10 +22,10 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
         old += u64::from(record.legacy);
         check_record(report, &record);
         let Some(key) = record.key.filter(|_| !fusion) else { return };
-        if let Err(error) = ConvProblem::from_find_db_key(&key) {
-            report.add(record.line, Rule::Problem, || error.to_string());
+        if let Some(wrong) = wrong_problem(&key) {
+            report.add(record.line, Rule::Problem, || wrong);
         }
-        if let Some(winner) = winner(&record.entries) {
+        if let Some(winner) = winner(&record.entries, &report.request.solvers) {
             winners.push(Winner { line: record.line, key: PerfDbKey::from(&key), solver: winner.solver.clone() });
         }
     })?;
@@ -35,19 +36,34 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
     Ok(winners)
 }
 
-/// The fastest entry that was measured; of equals the first.
-fn winner(entries: &[FindEntry]) -> Option<&FindEntry> {
-    entries.iter().filter(|entry| entry.time_ms > 0.0).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
+/// What is wrong with a key that has its form. The output of an application may be one that a pad of one more at the far end
+/// gives, as other libraries have it where the input divided by the stride is rounded up: MIOpen asks for its key all the same.
+fn wrong_problem(key: &FindDbKey) -> Option<String> {
+    let error = ConvProblem::from_find_db_key(key).err()?;
+    let forward = key.direction == Direction::Forward;
+    let (input, output) = if forward { (key.input, key.output) } else { (key.output, key.input) };
+    let mut derived = [1; 3];
+    for (axis, size) in derived.iter_mut().enumerate().skip(if key.spatial == 3 { 0 } else { 1 }) {
+        let room = i64::from(input[axis]) + 2 * i64::from(key.pad[axis]);
+        let reach = i64::from(key.dilation[axis]) * (i64::from(key.filter[axis]) - 1) + 1;
+        let stride = i64::from(key.stride[axis]).max(1);
+        let outputs = |room: i64| ((room - reach).div_euclid(stride) + 1).max(1);
+        if i64::from(output[axis]) != outputs(room) && i64::from(output[axis]) != outputs(room + 1) {
+            return Some(error.to_string());
+        }
+        *size = u32::try_from(outputs(room)).ok()?;
+    }
+    // Whatever else may be wrong is wrong of the key with the output that follows, too.
+    let mut plain = key.clone();
+    *(if forward { &mut plain.output } else { &mut plain.input }) = derived;
+    ConvProblem::from_find_db_key(&plain).err().map(|error| error.to_string())
 }
 
 fn check_record(report: &mut Report<'_>, record: &FindRecord<'_>) {
     let solvers = &report.request.solvers;
     for entry in &record.entries {
         match solvers.get(&entry.solver) {
-            None => report.add(record.line, Rule::UnknownSolver, || match solvers.named(&entry.solver) {
-                Some(solver) => format!("solver: found {}, expected the spelling {}", entry.solver, solver.name),
-                None => format!("solver: found {}, expected one of MIOpen's", entry.solver),
-            }),
+            None => report.unknown_solver(record.line, &entry.solver),
             Some(solver) => {
                 let fits = solver.algorithm.is_none_or(|algorithm| entry.algorithm.ends_with(algorithm.name()));
                 // Another direction's algorithm is a finding of the reader.

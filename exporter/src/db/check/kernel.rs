@@ -12,6 +12,7 @@ use bluefin_miopen::db::kernel_db::{KernelDb, KernelName, KernelReader, KernelRo
 use bluefin_miopen::db::tables;
 
 use super::{Report, Rule};
+use crate::db::sources::starts_with_blank;
 use crate::db::{DbError, Progress, Source, Step};
 
 /// Rows between two reports.
@@ -121,9 +122,11 @@ fn check_name(report: &mut Report<'_>, id: u64, kernel: &KernelName, arch: Optio
     if source.is_none_or(|source| !source.contains('.')) {
         report.add(id, Rule::KernelName, || format!("kernel_name: found {name:?}, expected a source file and .o"));
     }
-    if !kernel.args.is_empty() && !kernel.args.starts_with(' ') {
+    let (found, expected) = (kernel.args.starts_with(' '), starts_with_blank(name));
+    if !kernel.args.is_empty() && expected.is_some_and(|expected| found != expected) {
+        let words = |blank| if blank { "a blank" } else { "no blank" };
         report.add(id, Rule::KernelArgs, || {
-            format!("kernel_args of {}: found no blank in front, expected one", shown(kernel))
+            format!("kernel_args of {}: found {} in front, expected {}", shown(kernel), words(found), words(!found))
         });
     }
     let Some(arch) = arch else { return };

@@ -1,6 +1,7 @@
 //! Rules of a perf db.
 
 use bluefin_common::problem::PerfDbKey;
+use bluefin_miopen::db::params::{self, Wrong};
 use bluefin_miopen::db::perf_db::{PerfDb, PerfRow};
 
 use super::{Report, Rule};
@@ -28,21 +29,18 @@ fn check_row(report: &mut Report<'_>, row: PerfRow<'_>) {
     let PerfRow { line, key, solver, params } = row;
     let solvers = &report.request.solvers;
     match solvers.get(solver) {
-        None => report.add(line, Rule::UnknownSolver, || match solvers.named(solver) {
-            Some(known) => format!("solver: found {solver}, expected the spelling {}", known.name),
-            None => format!("solver: found {solver}, expected one of MIOpen's"),
-        }),
+        None => report.unknown_solver(line, solver),
         Some(known) if known.tunable == Some(false) => {
             report.add(line, Rule::NotTunable, || format!("solver: found {solver}, expected one that is tunable"));
         }
         Some(_) => {}
     }
-    if params.is_empty() {
-        report.add(line, Rule::Params, || format!("params of {solver}: found none, expected some"));
-    } else if params.contains([';', '\n']) {
-        report.add(line, Rule::Params, || {
-            format!("params of {solver}: found {params:?}, expected a text without ; and line breaks")
-        });
+    if let Err(error) = PerfDb::check(solver, params) {
+        report.add(line, Rule::Params, || error.to_string());
+    }
+    if let Some(wrong) = params::wrong(solver, params) {
+        let rule = if matches!(wrong, Wrong::Missing { .. }) { Rule::Params } else { Rule::Number };
+        report.add(line, rule, || format!("params of {solver}: {wrong}"));
     }
     if let Some(wrong) = wrong_key(key) {
         report.add(line, Rule::PerfKey, || format!("key {key}: {wrong}"));

@@ -68,31 +68,101 @@ fn rules_of_find_dbs() {
 #[test]
 fn rules_of_perf_dbs_in_both_forms() {
     for (line, rules) in [
-        (format!("{PERF_KEY}=ConvAsm1x1U:1,2,3"), vec![]),
+        (format!("{PERF_KEY}=ConvAsm1x1U:1,8,1,16,1,2,2,2"), vec![]),
         (format!("{PERF_KEY}=GemmBwdRest:1"), vec!["not-tunable"]),
         (format!("{PERF_KEY}=ConvNoSuch:1"), vec!["unknown-solver"]),
-        (format!("{}=ConvAsm1x1U:1", PERF_KEY.replace("x16x0x0x0x1x1x0", "x16x0x0x0x1x1x1")), vec!["perf-key"]),
-        (format!("{}=ConvAsm1x1U:1", PERF_KEY.replacen("2x", "3x", 1)), vec!["perf-key"]),
-        (format!("{}=ConvAsm1x1U:1", PERF_KEY.replace("x0x1xNCHW", "x1x1xNCHW")), vec!["perf-key"]),
+        (
+            format!("{}=ConvAsm1x1U:1,8,1,16,1,2,2,2", PERF_KEY.replace("x16x0x0x0x1x1x0", "x16x0x0x0x1x1x1")),
+            vec!["perf-key"],
+        ),
+        (format!("{}=ConvAsm1x1U:1,8,1,16,1,2,2,2", PERF_KEY.replacen("2x", "3x", 1)), vec!["perf-key"]),
+        (format!("{}=ConvAsm1x1U:1,8,1,16,1,2,2,2", PERF_KEY.replace("x0x1xNCHW", "x1x1xNCHW")), vec!["perf-key"]),
     ] {
         let rules: Vec<_> = rules.into_iter().map(|rule| (1, rule)).collect();
         assert_eq!(found(&[("gfx90a68.db.txt", line.as_bytes())]), rules, "{line}");
         assert_eq!(found(&[("gfx90a68.db", &sqlite(&line))]), rules, "{line}");
     }
-    let empty = format!("{PERF_KEY}=ConvAsm1x1U:\n");
-    assert_eq!(found(&[("gfx90a68.db.txt", empty.as_bytes())]), [(1, "params")]);
+}
+
+/// What a solver reads, refuses and misreads of its params.
+#[test]
+fn params_are_those_of_their_solver() {
+    for (params, rules) in [
+        ("ConvAsm3x3U:6,7,8", vec![]),
+        ("ConvAsm3x3U:6", vec![(1, "params")]),
+        ("ConvAsm3x3U:", vec![(1, "params")]),
+        ("ConvAsm3x3U:6,x,8", vec![(1, "number")]),
+        ("ConvHipImplicitGemmFwdXdlops:", vec![]),
+    ] {
+        let line = format!("{PERF_KEY}={params}\n");
+        assert_eq!(found(&[("gfx90a68.db.txt", line.as_bytes())]), rules, "{params}");
+        assert_eq!(found(&[("gfx90a68.db", &sqlite(&line))]), rules, "{params}");
+    }
+}
+
+/// A file from an editor with other line ends is read as it is meant.
+#[test]
+fn line_ends_of_two_characters_do_no_harm() {
+    let find = format!("{KEY}=GemmBwd1x1_stride1:0.5,8,{GEMM}\r\n");
+    let perf = format!("{PERF_KEY}=ConvAsm3x3U:6,7,8\r\n");
+    assert_eq!(found(&[("gfx90a68.HIP.fdb.txt", find.as_bytes())]), []);
+    assert_eq!(found(&[("gfx90a68.db.txt", perf.as_bytes())]), []);
+    // But where the params are the name of a kernel, it is another name.
+    let perf = format!("{PERF_KEY}=ConvHipImplicitGemmFwdXdlops:Kernel<1>\r\n");
+    assert_eq!(found(&[("gfx90a68.db.txt", perf.as_bytes())]), [(1, "space")]);
+}
+
+/// An output that another library's rounding gives is asked for as well.
+#[test]
+fn outputs_that_applications_pass_are_problems() {
+    let old = "128-10-10-3x3-256-5-5-100-0x0-2x2-1x1-0-NCHW-FP32-F";
+    let forward = "miopenConvolutionFwdAlgoGEMM";
+    let of = |key: &str, algorithm: &str| {
+        let solver = if algorithm == forward { "GemmFwdRest" } else { "GemmBwdRest" };
+        found(&[("gfx1030_36.HIP.fdb.txt", format!("{key}={solver}:1,0,{algorithm}\n").as_bytes())])
+    };
+    assert_eq!(of(old, forward), []);
+    assert_eq!(of("256-5-5-3x3-128-10-10-100-0x0-2x2-1x1-0-NCHW-FP32-B", GEMM), []);
+    assert_eq!(of(&old.replace("-5-5-", "-6-5-"), forward), [(1, "problem")]);
+    assert_eq!(of(&old.replace("-5-5-", "-4-3-"), forward), [(1, "problem")]);
+    assert_eq!(of(&format!("{old}_g3"), forward), [(1, "problem")]);
+}
+
+/// What bluefin's own kernels make is told once a file, and not at all for devices that MIOpen does not run on.
+#[test]
+fn own_solvers_are_told_once() {
+    let finds: String = (1..=30)
+        .map(|n| {
+            format!(
+                "{}=BluefinConvBwdGpuDirect:0.5,0,miopenConvolutionBwdDataAlgoDirect\n",
+                KEY.replace("-16-", &format!("-{n}-"))
+            )
+        })
+        .collect();
+    let perf = format!("{PERF_KEY}=BluefinConvBwdGpuDirect:1\n");
+    let both = |find: &str, db: &str| found(&[(find, finds.as_bytes()), (db, perf.as_bytes())]);
+    assert_eq!(both("gfx90a68.HIP.fdb.txt", "gfx90a68.db.txt"), [(0, "own-solver"), (0, "own-solver")]);
+    assert_eq!(both("host.HOST.fdb.txt", "host.db.txt"), [(0, "own-target"), (0, "own-target")]);
 }
 
 #[test]
 fn winners_need_their_params() {
     let finds =
         format!("{KEY}=ConvAsm1x1U:0.5,0,miopenConvolutionBwdDataAlgoDirect;ConvBinWinogradRxSf2x3:0.7,0,{WINOGRAD}\n");
-    let params = |solver: &str| format!("{PERF_KEY}={solver}:1\n");
+    let params = |solver: &str| format!("{PERF_KEY}={solver}:1,8,1,16,1,2,2,2\n");
     let pair = |name: &str, solver: &str| {
         found(&[("gfx90a68.HIP.fdb.txt", finds.as_bytes()), (name, params(solver).as_bytes())])
     };
     assert_eq!(pair("gfx90a68.db.txt", "ConvAsm1x1U"), []);
     assert_eq!(pair("gfx90a68.db.txt", "ConvBinWinogradRxSf2x3"), [(1, "no-params")]);
+    // Nothing is faster than 0, and what MIOpen does not have wins nothing.
+    let first = format!(
+        "{KEY}=ConvNoSuch:0,0,{WINOGRAD};ConvAsm1x1U:0.5,0,miopenConvolutionBwdDataAlgoDirect;ConvBinWinogradRxSf2x3:0.0,0,{WINOGRAD}\n"
+    );
+    let files = [("gfx90a68.HIP.fdb.txt", first.as_bytes()), ("gfx90a68.db.txt", params("ConvAsm1x1U").as_bytes())]
+        .map(|(name, bytes)| (name, bytes.to_vec()));
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
+    assert!(found(&files).contains(&(1, "no-params")));
     // A perf db of another device has nothing to do with it.
     assert_eq!(pair("gfx90a6e.db.txt", "ConvBinWinogradRxSf2x3"), []);
     assert_eq!(found(&[("gfx90a68.HIP.fdb.txt", finds.as_bytes())]), []);
@@ -101,7 +171,7 @@ fn winners_need_their_params() {
 #[test]
 fn names_and_kinds() {
     let find = format!("{KEY}=GemmBwd1x1_stride1:0.5,8,{GEMM}\n");
-    let perf = format!("{PERF_KEY}=ConvAsm1x1U:1,2,3\n");
+    let perf = format!("{PERF_KEY}=ConvAsm1x1U:1,8,1,16,1,2,2,2\n");
     assert_eq!(found(&[("gfx942_304.HIP.fdb.txt", find.as_bytes())]), [(0, "file-name")]);
     assert_eq!(found(&[("notes", find.as_bytes())]), [(0, "file-name")]);
     assert_eq!(found(&[("host.HOST.fdb.txt", find.as_bytes())]), [(0, "own-target")]);
@@ -143,6 +213,18 @@ fn rules_of_kernel_dbs() {
     assert_eq!(change(|row| row.kernel.args = " -mcpu=gfx908".to_string()), [(7, "mcpu")]);
     assert_eq!(change(|row| row.kernel.args = " -mcpu=gfx90a -DX=6".to_string()), [(7, "mcpu")]);
     assert_eq!(change(|row| row.kernel.args = "-DX=6 -mcpu=gfx90a".to_string()), [(7, "kernel-args")]);
+    // Options that are joined have no blank in front.
+    let joined = |file: &'static str, args: &'static str| {
+        found(&[(
+            "gfx90a.kdb",
+            &kernels(|row| row.kernel = KernelName { name: file.to_string(), args: args.to_string() }),
+        )])
+    };
+    for file in ["conv3x3.s.o", "Conv_Winograd_v21_1_3_gfx9_fp32_f3x2_stride1_group.s.o", "MIOpenConvDirGenFwd.cl.o"] {
+        assert_eq!(joined(file, "-Wa,-defsym,x=1 -mcpu=gfx90a"), [], "{file}");
+        assert_eq!(joined(file, " -Wa,-defsym,x=1 -mcpu=gfx90a"), [(7, "kernel-args")], "{file}");
+    }
+    assert_eq!(joined("conv3x3wrw.s.o", " -Wa,-defsym,x=1 -mcpu=gfx90a"), []);
     assert_eq!(change(|row| row.kernel.name = "conv.s".to_string()), [(7, "kernel-name")]);
     assert_eq!(change(|row| row.kernel.name = "conv.mlir.o".to_string()), [(7, "mcpu")]);
 

@@ -14,7 +14,7 @@ fn databases(rows: &[(&str, &str, f32, &str)]) -> Databases {
     let mut databases = Databases::default();
     for (key, solver, time_ms, params) in rows {
         let algorithm = "miopenConvolutionFwdAlgoDirect".into();
-        let entry = FindEntry { solver: (*solver).into(), time_ms: *time_ms, workspace: 0, algorithm };
+        let entry = FindEntry::new((*solver).into(), *time_ms, 0, algorithm);
         databases.find.records.entry((*key).to_string()).or_default().push(entry);
         if *params != "-" {
             let solvers = databases.perf.records.entry(perf_key(key)).or_default();

@@ -17,7 +17,7 @@ fn written(db: &FindDb) -> String {
 }
 
 fn entry(solver: &str, time_ms: f32, workspace: u64, algorithm: &str) -> FindEntry {
-    FindEntry { solver: solver.into(), time_ms, workspace, algorithm: algorithm.into() }
+    FindEntry::new(solver.into(), time_ms, workspace, algorithm.into())
 }
 
 fn kinds(db: &FindDb) -> Vec<FindingKind> {
@@ -60,7 +60,10 @@ fn reads_what_miopen_reads() {
         (format!("A:1.5,8,{GEMM};;"), good(), vec![K::NoName]),
         (format!("A:1.5,8,{GEMM};A:2,8,{GEMM}"), good(), vec![K::DuplicateSolver]),
         (format!("A:1.5,8,{GEMM},more"), good(), vec![K::ExtraFields]),
-        (format!("A:1.5,8,{GEMM}\r"), good(), vec![K::Space]),
+        (format!("A:1.5,8,{GEMM}\r"), good(), vec![]),
+        (format!("A:1.5,8, {GEMM}"), good(), vec![K::Space]),
+        (format!("A:1.5,,{GEMM}"), vec![entry("A", 1.5, u64::MAX, GEMM)], vec![K::Number]),
+        (format!("A: ,8,{GEMM}"), vec![entry("A", -1.0, 8, GEMM)], vec![K::Number, K::Time]),
         (format!("A:x,8,{GEMM}"), vec![entry("A", 0.0, 8, GEMM)], vec![K::Number, K::Time]),
         (format!("A:1.5,-1,{GEMM}"), vec![entry("A", 1.5, u64::MAX, GEMM)], vec![K::Number]),
         (format!(" A:1.5,8,{GEMM}"), vec![entry(" A", 1.5, 8, GEMM)], vec![K::Space]),
@@ -73,6 +76,8 @@ fn reads_what_miopen_reads() {
         (String::new(), nothing(), vec![K::NoEntry]),
         ("junk".to_string(), nothing(), vec![K::NoName, K::NoEntry]),
         (format!("{GEMM}:A,1.5,8,{GEMM},<unused>"), good(), vec![]),
+        (format!("{GEMM}:A,1.5,8,"), good(), vec![]),
+        (format!("{GEMM}:A,1.5,8"), nothing(), vec![K::MissingFields]),
         (format!("{GEMM}:A,1.5"), nothing(), vec![K::MissingFields]),
         (format!("{GEMM}:A,1.5,8,x;A:2,8,{GEMM}"), good(), vec![K::DuplicateSolver]),
     ] {
@@ -97,6 +102,21 @@ fn lines_that_are_not_used() {
     assert_eq!(kinds(&parse(legacy)), [K::LegacyKey]);
 }
 
+/// A time that is not MIOpen's way of writing it stays as it is.
+#[test]
+fn times_keep_their_text() {
+    for time in ["2.0", "0.12345678", "1e-5", "+1", "00.5", "1000000"] {
+        let text = format!("{KEY}=A:{time},8,{GEMM}\n");
+        let db = parse(&text);
+        assert!(db.findings.is_empty(), "{time}");
+        assert_eq!(written(&db), text);
+    }
+    let two = |text: &str| parse(&format!("{KEY}=A:{text},8,{GEMM}\n")).records;
+    assert_eq!(two("2.0"), two("2"));
+    // What is read as another number is written as it was read.
+    assert_eq!(written(&parse(&format!("{KEY}=A: 2.0x,8,{GEMM}\n"))), format!("{KEY}=A:2,8,{GEMM}\n"));
+}
+
 #[test]
 fn findings_are_counted_not_kept_without_end() {
     let db = parse(&"x\n".repeat(5000));
@@ -119,6 +139,7 @@ fn what_would_read_back_differently_is_refused() {
         db.write(&mut Vec::new()).unwrap_err().to_string()
     };
     assert!(refused("a=b", entry("A", 1.0, 0, GEMM)).starts_with("find db: key: found \"a=b\""));
+    assert!(refused(KEY, entry("A=B", 1.0, 0, GEMM)).contains("solver"));
     assert!(refused(KEY, entry("A:B", 1.0, 0, GEMM)).contains("solver"));
     assert!(refused(KEY, entry("", 1.0, 0, GEMM)).contains("solver"));
     assert!(refused(KEY, entry(GEMM, 1.0, 0, GEMM)).contains("an algorithm's"));

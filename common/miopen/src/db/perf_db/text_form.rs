@@ -10,6 +10,7 @@ use crate::db::error::{ReadError, WriteError};
 use crate::db::find_db::intern;
 use crate::db::findings::{FindingKind, Findings, short};
 use crate::db::lines;
+use crate::db::params::is_one_text;
 use crate::db::perf_db::{PerfDb, PerfRow};
 
 impl PerfDb {
@@ -42,13 +43,16 @@ impl PerfDb {
                     });
                     continue;
                 }
-                if params.contains(|c: char| c.is_control()) {
+                // An editor's line end, which all skip but the solvers that take their params as one text.
+                let plain = params.trim_end_matches('\r');
+                let read = if is_one_text(solver) { params } else { plain };
+                if read.contains(|c: char| c.is_control()) {
                     findings.add(line.number, FindingKind::Space, || {
                         format!("params of {}: control character, such as a carriage return", short(solver))
                     });
                 }
-                visit(PerfRow { line: line.number, key: &key, solver, params });
-                solvers.insert(intern(&mut names, solver), params.into());
+                visit(PerfRow { line: line.number, key: &key, solver, params: plain });
+                solvers.insert(intern(&mut names, solver), plain.into());
             }
             db.records.insert(key, solvers);
         })?;
