@@ -3,15 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::Problem;
-use bluefin_common::target::Target;
-use bluefin_exporter::coverage::{Coverage, Databases, OwnSolvers, Presence};
-use bluefin_miopen::db::kernel_db::KernelName;
+use bluefin_exporter::coverage::{Coverage, Databases, Presence};
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
-use bluefin_spec::{Bundle, KernelSpec};
 use comfy_table::{Table, presets};
 
 use crate::out;
@@ -21,9 +17,10 @@ use crate::ports::StoreArgs;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin coverage shapes.txt --db /opt/rocm/share/miopen/db/gfx90a68.*\n  \
     bluefin coverage -t resnet50 --redis redis://store --db db/gfx90a68.HIP.fdb.txt db/gfx90a68.db.txt --threshold 95%\n\n\
-    A problem is covered if it has a find record, if the perf db holds the params of its fastest solver where that is\n\
-    tunable, and if its kernel is there where that can be told: of kernels that bluefin built. Files of a kind that is not\n\
-    given are not asked for.")]
+    A problem is covered if it has a find record, if the perf db holds the params of its fastest solver\n\
+    where that is tunable, and if the kernel db holds a kernel of that solver's source files where those\n\
+    are known. Records of solvers that MIOpen does not have, bluefin's own among them, do not count.\n\
+    Files of a kind that is not given are not asked for.")]
 pub struct CoverageArgs {
     /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
     #[arg(value_name = "FILE", required_unless_present = "tag")]
@@ -87,9 +84,7 @@ impl CoverageArgs {
         if !databases.has_find_db() {
             return Err(crate::usage("--db: found no find db, expected one such as gfx90a68.HIP.fdb.txt"));
         }
-        // Only a kernel db is asked for what bluefin built.
-        let own = databases.has_kernel_db().then(OwnKernels::load);
-        let mut coverage = databases.coverage(&problems, own.as_ref().map(|own| own as &dyn OwnSolvers));
+        let mut coverage = databases.coverage(&problems);
         if self.missing {
             coverage.rows.retain(|row| !row.covered);
         }
@@ -103,35 +98,6 @@ impl CoverageArgs {
         }
         let short = self.threshold.is_some_and(|threshold| coverage.weighted.percent < threshold);
         Ok(if short { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    }
-}
-
-/// The kernels that bluefin ships.
-struct OwnKernels(Vec<KernelSpec>);
-
-impl OwnKernels {
-    fn load() -> Self {
-        Self(Bundle::shipped().iter().filter_map(|bundle| KernelSpec::load(bundle).ok()).collect())
-    }
-}
-
-impl OwnSolvers for OwnKernels {
-    fn is_tunable(&self, solver: &str) -> bool {
-        self.0.iter().any(|spec| spec.solver(solver).is_some_and(|solver| solver.is_tunable()))
-    }
-
-    fn kernels(&self, solver: &str, params: Option<&str>, problem: &Problem, target: &Target) -> Vec<KernelName> {
-        let name = |spec: &KernelSpec| {
-            let known = spec.solver(solver)?;
-            let params = match params {
-                Some(text) => known.parse_params(text)?,
-                None => known.default_candidate().params,
-            };
-            let scope = spec.scope(problem, target).ok()??;
-            let build = spec.build(&Candidate { solver: solver.to_string(), params }, &scope).ok()?;
-            Some(KernelName::of(&spec.source, &build.options(), target))
-        };
-        self.0.iter().filter_map(name).collect()
     }
 }
 

@@ -1,16 +1,19 @@
 //! `bluefin install`: puts databases where MIOpen looks for them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_common::target::Target;
+use bluefin_exporter::db::Policy;
 use bluefin_exporter::db::name::{DbName, Device};
 use bluefin_exporter::install::{
-    Installed, Item, MiopenVersion, PerfForm, Place, Prepared, RocmVersion, Versions, install, plan, prepare,
-    system_folder, undo,
+    Action, Combine, InstallRequest, Installed, Item, Merged, MiopenVersion, PerfForm, Place, Prepared, RocmVersion,
+    Versions, install, plan, prepare, recover, system_folder, undo,
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
+use bluefin_spec::{Bundle, KernelSpec};
 
 use crate::out;
 use crate::ports::StoreArgs;
@@ -21,6 +24,9 @@ use crate::ports::StoreArgs;
     bluefin install --system-db /srv/miopen-db --rocm-version 6.2 --release 2026.1\n  \
     bluefin install --prefix /opt/rocm --user db/*\n  \
     bluefin install --prefix /opt/rocm --undo\n\n\
+    Records that are there stay, and those that are given come to them: of a key and a solver the faster,\n\
+    see --policy. What would hide records that MIOpen finds now is refused, and so is what it has no\n\
+    solvers for. --replace leaves nothing of what is there.\n\
     What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one\n\
     or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
     docs/releases.md tells which MIOpen reads what.")]
@@ -52,6 +58,12 @@ pub struct InstallArgs {
     /// The device runs with xnack: names get _xnack
     #[arg(long)]
     xnack: bool,
+    /// How records come to those that are there: fastest (params and kernels without times: newest), newest, replace or keep-keys
+    #[arg(long, value_name = "POLICY", default_value = "fastest", conflicts_with = "replace")]
+    policy: Policy,
+    /// Leave nothing of the databases that are there
+    #[arg(long, conflicts_with = "undo")]
+    replace: bool,
     /// Say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -87,7 +99,20 @@ impl InstallArgs {
                 return Err(crate::usage("nothing tells the version of MIOpen: name it with --miopen-version"));
             }
         };
-        let prepared = prepare(&files, &device, renamed, &place, form)?;
+        let folders = place.folders();
+        if !self.dry_run {
+            folders.iter().try_for_each(|folder| recover(folder))?;
+        }
+        let prepared = prepare(&InstallRequest {
+            files: &files,
+            device: &device,
+            renamed,
+            place: &place,
+            form,
+            combine: self.combine(),
+            system: self.prefix.as_deref().map(system_folder).as_deref(),
+            own_sources: &own_sources(),
+        })?;
         for warning in &prepared.warnings {
             eprintln!("warning: {warning}");
         }
@@ -99,6 +124,14 @@ impl InstallArgs {
         }
         self.report(&done)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn combine(&self) -> Combine {
+        match self.policy {
+            _ if self.replace => Combine::Replace,
+            Policy::Fastest => Combine::Best,
+            policy => Combine::By(policy),
+        }
     }
 
     fn versions(&self) -> Versions {
@@ -130,20 +163,7 @@ impl InstallArgs {
     }
 
     fn undo(&self, place: &Place) -> anyhow::Result<ExitCode> {
-        let folders: Vec<&Path> = match place {
-            Place::System { folder } => vec![folder],
-            Place::User { folder, cache, .. } => vec![folder, cache],
-        };
-        let mut done = Vec::new();
-        for folder in folders {
-            if folder.join(".bluefin").is_dir() {
-                done.push(undo(folder)?);
-            }
-        }
-        if done.is_empty() {
-            anyhow::bail!("nothing was installed here that could be taken back");
-        }
-        self.report(&done)?;
+        self.report(&undo(&place.folders())?)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -186,7 +206,12 @@ impl InstallArgs {
             let action = serde_json::to_value(file.action)?;
             let action = action.as_str().unwrap_or_default();
             let would = if self.dry_run { "would be " } else { "" };
-            out::line(format_args!("{}: {would}{action}, {} bytes", file.path.display(), file.bytes))?;
+            let records = file.merged.filter(|_| file.action == Action::Merged).map(|merged| {
+                let Merged { before, new, changed, gone } = merged;
+                format!(": {before} records were there, {new} new, {changed} changed, {gone} gone")
+            });
+            let (path, bytes) = (file.path.display(), file.bytes);
+            out::line(format_args!("{path}: {would}{action}, {bytes} bytes{}", records.unwrap_or_default()))?;
         }
         Ok(())
     }
@@ -195,13 +220,20 @@ impl InstallArgs {
 fn by_folder(prepared: &Prepared) -> Vec<(PathBuf, Vec<Item>)> {
     let mut folders: Vec<(PathBuf, Vec<Item>)> = Vec::new();
     for item in &prepared.items {
-        let copy = Item { folder: item.folder.clone(), name: item.name.clone(), source: item.source.clone() };
+        let copy = item.clone();
         match folders.iter_mut().find(|(folder, _)| *folder == item.folder) {
             Some((_, items)) => items.push(copy),
             None => folders.push((item.folder.clone(), vec![copy])),
         }
     }
     folders
+}
+
+/// Source files of the kernels that bluefin ships.
+fn own_sources() -> BTreeSet<String> {
+    let shipped = Bundle::shipped();
+    let specs = shipped.iter().filter_map(|bundle| KernelSpec::load(bundle).ok());
+    specs.map(|spec| spec.source).collect()
 }
 
 fn hint(done: &[Installed]) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -47,8 +47,16 @@ impl Digest {
     /// # Errors
     /// If it can not be read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
+        Self::of_reader(File::open(path)?)
+    }
+
+    /// Digest of all that `reader` gives.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn of_reader(reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(File::open(path)?)?;
+        hasher.update_reader(reader)?;
         Ok(Self(*hasher.finalize().as_bytes()))
     }
 

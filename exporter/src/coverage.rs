@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
-use bluefin_common::target::Target;
-use bluefin_miopen::db::find_db::{FindDb, FindEntry};
-use bluefin_miopen::db::kernel_db::{KernelName, KernelReader};
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::solvers::Solvers;
 use serde::Serialize;
 
 use crate::db::name::DbKind;
+use crate::db::sources::sources;
+use crate::db::winner::winner;
 use crate::db::{DbError, Source};
 
 /// Databases to look into. Of several of a kind the first one that has a key answers, as a user's hides the system's.
@@ -19,18 +20,8 @@ use crate::db::{DbError, Source};
 pub struct Databases {
     find: Vec<FindDb>,
     perf: Vec<PerfDb>,
-    kernels: Option<HashSet<KernelName>>,
-    target: Option<Target>,
-}
-
-/// What is known of solvers that are not MIOpen's own.
-pub trait OwnSolvers {
-    /// Whether `solver` is one of them that has params to choose.
-    fn is_tunable(&self, solver: &str) -> bool;
-
-    /// What the code objects of `solver` are called that would do for `problem` on `target`; none where it is not one of them, or
-    /// not for this problem. `params` are those that a perf db holds; `None`: the default ones.
-    fn kernels(&self, solver: &str, params: Option<&str>, problem: &Problem, target: &Target) -> Vec<KernelName>;
+    /// Their source files.
+    kernels: Option<HashSet<String>>,
 }
 
 /// Whether something that a problem needs is there.
@@ -57,7 +48,7 @@ pub struct Row {
     /// `None` for what has no key in a find db.
     pub key: Option<String>,
     pub find: Presence,
-    /// The fastest solver of its find record.
+    /// The solver that MIOpen takes first of its find record.
     pub solver: Option<String>,
     /// Milliseconds.
     pub time_ms: Option<f32>,
@@ -112,15 +103,10 @@ impl Databases {
                 let names = self.kernels.get_or_insert_default();
                 let reader = KernelReader::open(source.local()).map_err(|error| source.named(error))?;
                 let heads = reader.heads(|head| {
-                    names.insert(head.kernel);
+                    names.insert(head.kernel.name);
                 });
                 heads.map_err(|error| source.named(error))?;
             }
-        }
-        let device = source.name.as_ref().and_then(|name| name.device.as_ref());
-        let target = device.and_then(|device| format!("{}-{}", device.arch(), device.cus?).parse().ok());
-        if let Some(target) = target {
-            self.target.get_or_insert(target);
         }
         Ok(())
     }
@@ -131,20 +117,14 @@ impl Databases {
         !self.find.is_empty()
     }
 
-    /// Whether one of them tells which code objects there are.
+    /// Says what they have of `problems`, each with how often it is asked for. Records of solvers that MIOpen does not have do not
+    /// count: it ignores them.
     #[must_use]
-    pub fn has_kernel_db(&self) -> bool {
-        self.kernels.is_some()
-    }
-
-    /// Says what they have of `problems`, each with how often it is asked for. `own` is asked for solvers that MIOpen may not
-    /// know.
-    #[must_use]
-    pub fn coverage(&self, problems: &[(Problem, u64)], own: Option<&dyn OwnSolvers>) -> Coverage {
+    pub fn coverage(&self, problems: &[(Problem, u64)]) -> Coverage {
         let mut rows = Vec::new();
         let mut not_convolutions = 0;
         for (problem, count) in problems {
-            match self.row(problem, *count, own) {
+            match self.row(problem, *count) {
                 Some(row) => rows.push(row),
                 None => not_convolutions += 1,
             }
@@ -162,25 +142,23 @@ impl Databases {
         }
     }
 
-    fn row(&self, problem: &Problem, count: u64, own: Option<&dyn OwnSolvers>) -> Option<Row> {
+    fn row(&self, problem: &Problem, count: u64) -> Option<Row> {
         let Problem::Conv(conv) = problem else { return None };
         let key = FindDbKey::from(conv);
         let text = key.to_string();
+        let solvers = Solvers::shipped();
         let entries = self.find.iter().find_map(|db| db.records.get(&text).filter(|entries| !entries.is_empty()));
-        let winner = entries.and_then(|entries| fastest(entries));
+        let winner = entries.and_then(|entries| winner(entries, solvers));
         let perf_key = PerfDbKey::from(&key);
-        let params = winner.and_then(|winner| self.params(&perf_key, &winner.solver));
-        let is_tunable =
-            |solver: &str| Solvers::shipped().is_tunable(solver) || own.is_some_and(|own| own.is_tunable(solver));
+        let has_params = winner.is_some_and(|winner| self.has_params(&perf_key, &winner.solver));
         let params_presence = match winner {
             None => Presence::Unknown,
-            Some(_) if params.is_some() => Presence::Present,
-            Some(winner) if !is_tunable(&winner.solver) => Presence::NotNeeded,
+            Some(_) if has_params => Presence::Present,
+            Some(winner) if !solvers.is_tunable(&winner.solver) => Presence::NotNeeded,
             Some(_) if self.perf.is_empty() => Presence::Unknown,
             Some(_) => Presence::Missing,
         };
-        let names = |winner: &FindEntry| Some(own?.kernels(&winner.solver, params, problem, self.target.as_ref()?));
-        let kernel = self.kernel(&winner.and_then(names).unwrap_or_default());
+        let kernel = winner.map_or(Presence::Unknown, |winner| self.kernel(&winner.solver));
         let find = if winner.is_some() { Presence::Present } else { Presence::Missing };
         let missing = [find, params_presence, kernel].contains(&Presence::Missing);
         Some(Row {
@@ -197,22 +175,18 @@ impl Databases {
         })
     }
 
-    fn params(&self, key: &PerfDbKey, solver: &str) -> Option<&str> {
-        self.perf.iter().find_map(|db| db.records.get(key)?.get(solver)).map(|params| &**params)
+    fn has_params(&self, key: &PerfDbKey, solver: &str) -> bool {
+        self.perf.iter().any(|db| db.records.get(key).is_some_and(|solvers| solvers.contains_key(solver)))
     }
 
-    /// Whether one of the code objects is there that would do.
-    fn kernel(&self, names: &[KernelName]) -> Presence {
-        match &self.kernels {
-            None => Presence::Unknown,
-            Some(_) if names.is_empty() => Presence::Unknown,
-            Some(kernels) if names.iter().any(|name| kernels.contains(name)) => Presence::Present,
-            Some(_) => Presence::Missing,
+    /// Whether a kernel of one of the solver's source files is there. Which options it needs only MIOpen knows.
+    fn kernel(&self, solver: &str) -> Presence {
+        match (&self.kernels, sources(solver)) {
+            (Some(kernels), Some(prefixes)) => {
+                let is_its = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+                if kernels.iter().any(is_its) { Presence::Unknown } else { Presence::Missing }
+            }
+            _ => Presence::Unknown,
         }
     }
-}
-
-/// The entry that MIOpen takes first.
-fn fastest(entries: &[FindEntry]) -> Option<&FindEntry> {
-    entries.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
 }

@@ -6,6 +6,7 @@
 mod environment;
 mod files;
 mod machine;
+mod shadow;
 
 pub use environment::{Environment, user_folders};
 pub use machine::devices;
@@ -137,6 +138,7 @@ pub fn examine(request: &Request<'_>) -> Report {
     }
     let folders = [Some(places.system.clone()), report.user_folder.clone(), report.cache_folder.clone()];
     for folder in folders.into_iter().flatten() {
+        shadow::check_replaced(&folder, &mut report);
         for step in unfinished(&folder).unwrap_or_default() {
             let text =
                 format!("installation {} was interrupted; the next bluefin install or --undo finishes it", step.step);
@@ -201,5 +203,5 @@ fn check_device(device: &Device, places: &Places, report: &mut Report) {
         report.note("user databases", text);
     }
     files::check_others(device, places, report);
-    files::check_hidden(device, report);
+    shadow::check(device, places, report);
 }

@@ -1,13 +1,20 @@
 //! Databases put where MIOpen looks for them, under the names that it looks for.
 
+pub(crate) mod combine;
+mod known;
 mod place;
 mod version;
 
-pub use place::{Action, Installed, InstalledFile, PlaceError, Unfinished, install, plan, undo, unfinished};
+pub use combine::{Combine, Merged};
+pub use place::{
+    Action, Installed, InstalledFile, PlaceError, Unfinished, install, plan, recover, replaced, undo, unfinished,
+};
 pub use version::{MiopenVersion, PerfForm, RocmVersion, Versions, system_folder};
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_miopen::db::kernel_db::{KernelHead, KernelReader};
 use bluefin_miopen::db::perf_db::PerfDb;
@@ -16,6 +23,8 @@ use tempfile::TempDir;
 
 use crate::db::name::{DbKind, Device, Form};
 use crate::db::{DbError, Source};
+use combine::{Combiner, Given};
+use known::Known;
 
 /// MIOpen refuses a system database in SQLite that is smaller.
 pub const MIN_SQLITE: u64 = 512;
@@ -35,6 +44,9 @@ pub enum InstallError {
     File(#[from] FileError),
     #[error("{name}: {source}")]
     Write { name: String, source: WriteError },
+    /// A file that is there and that nothing can be merged into.
+    #[error("{0}; put it aside, or say --replace")]
+    Present(Box<DbError>),
     #[error("{}: {reason}", path.display())]
     Refused { path: PathBuf, reason: String },
     #[error("{0}")]
@@ -50,13 +62,44 @@ pub enum Place {
     User { folder: PathBuf, cache: PathBuf, version: MiopenVersion },
 }
 
+impl Place {
+    /// The folders that files go to.
+    #[must_use]
+    pub fn folders(&self) -> Vec<&Path> {
+        match self {
+            Self::System { folder } => vec![folder],
+            Self::User { folder, cache, .. } => vec![folder, cache],
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct InstallRequest<'a> {
+    pub files: &'a [PathBuf],
+    pub device: &'a Device,
+    /// The names of the files may be those of the same device without its features, as results carry them.
+    pub renamed: bool,
+    pub place: &'a Place,
+    pub form: PerfForm,
+    pub combine: Combine,
+    /// The folder of the system databases where they are a user's that are installed; `None` if it is not known.
+    pub system: Option<&'a Path>,
+    /// Source files of the kernels that bluefin ships, which MIOpen never asks for.
+    pub own_sources: &'a BTreeSet<String>,
+}
+
 /// What one file is to become.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Item {
     pub folder: PathBuf,
     pub name: String,
     /// Where its content is now.
     pub source: PathBuf,
+    /// What was there when `source` was made of it.
+    pub present: Option<Digest>,
+    /// What came of merging with what was there; `None` if it stands for it.
+    pub merged: Option<Merged>,
 }
 
 /// What is to be installed, with copies of what had to be unpacked or converted.
@@ -98,18 +141,14 @@ pub fn names(device: &Device, place: &Place, form: PerfForm) -> Vec<(DbKind, For
     }
 }
 
-/// Reads `files`, refuses what is not for `device`, and makes of them what MIOpen looks for. `renamed`: the names may be
-/// those of the same device without its features, as results carry them.
+/// Reads what is asked for, refuses what is not for its device or tunes nothing, and makes of it and of what is there what MIOpen
+/// looks for.
 ///
 /// # Errors
-/// A file that is no database, or for another device, or two of one kind and form.
-pub fn prepare(
-    files: &[PathBuf],
-    device: &Device,
-    renamed: bool,
-    place: &Place,
-    form: PerfForm,
-) -> Result<Prepared, InstallError> {
+/// A file that is no database, for another device, of solvers that MIOpen does not have, or that would hide what is found now;
+/// or two of one kind and form.
+pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
+    let &InstallRequest { files, device, renamed, place, form, combine, system, own_sources } = request;
     let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
     let mut sources: Vec<Source> = Vec::new();
     let mut warnings = Vec::new();
@@ -129,17 +168,17 @@ pub fn prepare(
         if source.name.as_ref().is_some_and(|name| name.fusion || name.batch_norm) {
             return Err(refused("is of fusions or batch norms, expected convolutions".to_string()));
         }
-        check(&source, device, &mut warnings)?;
+        check(&source, device, own_sources, &mut warnings)?;
         if sources.iter().any(|known| known.content == source.content) {
             return Err(refused(format!("is the second {} given", source.content.kind)));
         }
         sources.push(source);
     }
     let mut items = Vec::new();
+    let combiner = Combiner { combine, device, place, system, form, copies: copies.path() };
+    let find = sources.iter().find(|source| source.content.kind == DbKind::Find).map(Source::local);
     for (kind, form, path) in names(device, place, form) {
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
-            continue;
-        };
+        let Some(name) = path.file_name() else { continue };
         let of_kind = |form: Option<Form>| {
             sources
                 .iter()
@@ -150,13 +189,19 @@ pub fn prepare(
             (None, Some(other)) => convert(other, form, &copies.path().join(name))?,
             (None, None) => continue,
         };
-        items.push(Item { folder: folder.to_path_buf(), name: name.to_string(), source });
+        items.push(combiner.item(Given { kind, form, path, source, find }, &mut warnings)?);
     }
     Ok(Prepared { items, warnings, _copies: copies, _sources: sources })
 }
 
 /// Looks into a file: what MIOpen can do nothing with is not installed.
-fn check(source: &Source, device: &Device, warnings: &mut Vec<String>) -> Result<(), InstallError> {
+fn check(
+    source: &Source,
+    device: &Device,
+    own_sources: &BTreeSet<String>,
+    warnings: &mut Vec<String>,
+) -> Result<(), InstallError> {
+    let mut known = Known::new(own_sources);
     let refused = |reason| InstallError::Refused { path: source.path.clone(), reason };
     let size = source.size()?;
     if source.content.form == Form::Sqlite && size < MIN_SQLITE {
@@ -168,16 +213,18 @@ fn check(source: &Source, device: &Device, warnings: &mut Vec<String>) -> Result
     let (records, findings) = match source.content.kind {
         DbKind::Find => {
             let db = source.find_db()?;
+            db.records.values().flatten().for_each(|entry| known.solver(&entry.solver));
             (db.records.len() as u64, db.findings)
         }
         DbKind::Perf => {
-            let db = source.perf_db(|_| {})?;
+            let db = source.perf_db(|row| known.solver(row.solver))?;
             (db.rows(), db.findings)
         }
         DbKind::Kernel => {
             let (mut rows, mut foreign) = (0, None);
             let look = |head: KernelHead| {
                 rows += 1;
+                known.kernel(&head.kernel.name);
                 let cpu = head.kernel.args.split_ascii_whitespace().find_map(|word| word.strip_prefix("-mcpu="));
                 if let Some(cpu) = cpu
                     && cpu.split(':').next() != Some(device.arch())
@@ -200,6 +247,7 @@ fn check(source: &Source, device: &Device, warnings: &mut Vec<String>) -> Result
     if records == 0 {
         return Err(refused(format!("is a {} without records", source.content.kind)));
     }
+    known.judge(warnings, &source.path).map_err(refused)?;
     if let Some(first) = findings.kept.first() {
         let (path, total) = (source.path.display(), findings.total);
         warnings.push(format!("{path}: {total} findings, such as {first}; bluefin db check tells all"));

@@ -6,3 +6,4 @@ mod create;
 mod doctor;
 mod here;
 mod install;
+mod keep;

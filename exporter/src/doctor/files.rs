@@ -1,11 +1,9 @@
 //! The files that are there.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use bluefin_miopen::db::Findings;
-use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::kernel_db::KernelReader;
 
 use super::{Expected, Places, Report};
@@ -124,7 +122,6 @@ pub(super) fn check_others(device: &Device, places: &Places, report: &mut Report
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if report.expected.iter().any(|expected| expected.path == path) {
-                check_shadow(device, name, &path, report);
                 continue;
             }
             if let Some(parsed) = DbName::parse(name)
@@ -133,14 +130,6 @@ pub(super) fn check_others(device: &Device, places: &Places, report: &mut Report
                 report.finding(path.display(), format!("not used: {reason}"));
             }
         }
-    }
-}
-
-/// A kernel db of a device hides that of its architecture, which may hold many more.
-fn check_shadow(device: &Device, name: &str, path: &Path, report: &mut Report) {
-    let all = path.with_file_name(format!("{}.kdb", device.id));
-    if name == format!("{}.kdb", device.base_name()) && all.is_file() {
-        report.finding(all.display(), format!("not used: {name} stands for it, for {device}"));
     }
 }
 
@@ -222,36 +211,5 @@ fn other_cus(device: &Device, found: &Device, reads: PerfForm, form: Form, exact
             device.base_name()
         )),
         _ => None,
-    }
-}
-
-/// A record of a user hides the system's, better or worse.
-pub(super) fn check_hidden(device: &Device, report: &mut Report) {
-    let path = |user: bool| {
-        let of = device.to_string();
-        let fits = move |one: &&Expected| one.kind == DbKind::Find && one.user == user && one.device == of;
-        report.expected.iter().find(fits).filter(|one| one.records.is_some()).map(|one| one.path.clone())
-    };
-    let read = |path: PathBuf| {
-        let mut text = Vec::new();
-        File::open(&path).and_then(|mut file| file.read_to_end(&mut text)).ok()?;
-        FindDb::parse(&path.display().to_string(), &text).ok()
-    };
-    let (Some(user_path), Some(system_path)) = (path(true), path(false)) else { return };
-    let (Some(user), Some(system)) = (read(user_path.clone()), read(system_path)) else { return };
-    let best = |entries: &[FindEntry]| {
-        entries.iter().map(|entry| entry.time_ms).filter(|time| *time > 0.0).min_by(f32::total_cmp)
-    };
-    let (mut hidden, mut slower) = (0_u64, 0_u64);
-    for (key, entries) in &user.records {
-        let Some(shipped) = system.records.get(key) else { continue };
-        hidden += 1;
-        slower += u64::from(best(entries).zip(best(shipped)).is_some_and(|(user, system)| user > system));
-    }
-    if hidden > 0 {
-        let text = format!(
-            "hides {hidden} records of the system's, {slower} of which have a faster solver: find records of both are not merged"
-        );
-        report.finding(user_path.display(), text);
     }
 }

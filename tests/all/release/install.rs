@@ -80,7 +80,7 @@ fn killed_at_any_moment_every_file_is_old_or_new() {
         here.write(&format!("rocm/share/miopen/db/{name}"), content);
     }
     let install = || {
-        let mut command = here.bluefin(&["install", "--prefix", "rocm"]);
+        let mut command = here.bluefin(&["install", "--prefix", "rocm", "--replace"]);
         command.args([&find, &perf]).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };

@@ -1,0 +1,78 @@
+//! Whether MIOpen can use what a database holds at all.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bluefin_miopen::db::solvers::{Solvers, is_own};
+
+/// Counts what MIOpen has and what it does not.
+pub(super) struct Known<'a> {
+    own_sources: &'a BTreeSet<String>,
+    of_miopen: u64,
+    own: Counted,
+    other: Counted,
+}
+
+/// How many, and the first one.
+#[derive(Default)]
+struct Counted {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Counted {
+    fn add(&mut self, name: &str) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| name.chars().take(120).collect());
+    }
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(own_sources: &'a BTreeSet<String>) -> Self {
+        Self { own_sources, of_miopen: 0, own: Counted::default(), other: Counted::default() }
+    }
+
+    /// Takes note of the solver of a record.
+    pub(super) fn solver(&mut self, name: &str) {
+        if is_own(name) {
+            self.own.add(name);
+        } else if Solvers::shipped().get(name).is_some() {
+            self.of_miopen += 1;
+        } else {
+            self.other.add(name);
+        }
+    }
+
+    /// Takes note of a kernel: its source file and `.o`.
+    pub(super) fn kernel(&mut self, name: &str) {
+        let source = name.strip_suffix(".o").unwrap_or(name);
+        if self.own_sources.contains(source) {
+            self.own.add(name);
+        } else {
+            self.of_miopen += 1;
+        }
+    }
+
+    /// Why the file at `path` would tune nothing, in whole or in part.
+    pub(super) fn judge(self, warnings: &mut Vec<String>, path: &Path) -> Result<(), String> {
+        let Self { of_miopen, own, other, .. } = self;
+        if let Some(first) = own.first {
+            let count = own.count;
+            return Err(format!(
+                "holds {count} records of bluefin's own kernels, such as {first}: MIOpen does not have them and ignores their \
+                 records, so they would tune nothing"
+            ));
+        }
+        match other.first {
+            Some(first) if of_miopen == 0 => Err(format!(
+                "holds no record of a solver of MIOpen's (found such as {first}), so it would tune nothing"
+            )),
+            Some(first) => {
+                let text = "records of solvers that MIOpen 3.3 does not have, such as";
+                warnings.push(format!("{}: {} {text} {first}", path.display(), other.count));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}

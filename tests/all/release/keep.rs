@@ -1,0 +1,178 @@
+//! What is there stays: records come to records, and nothing that MIOpen finds is hidden without a word.
+
+use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
+use bluefin_miopen::db::perf_db::PerfDb;
+
+use super::here::{FIND, Here, PERF, files, names};
+
+const SYSTEM: &str = "rocm/share/miopen/db";
+
+/// A kernel db with a kernel for each of `codes`.
+fn kernels(here: &Here, path: &str, source: &str, codes: &[u8]) -> String {
+    let path = here.write(path, "");
+    let mut writer = KernelDbWriter::create(&path).unwrap();
+    for code in codes {
+        let name = KernelName { name: format!("{source}.o"), args: format!(" -DX={code} -mcpu=gfx90a") };
+        writer.add(&KernelRow::new(name, &[*code; 3000]).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    path.display().to_string()
+}
+
+fn rows(here: &Here, path: &str) -> usize {
+    KernelDb::parse("test", &std::fs::read(here.path(path)).unwrap()).unwrap().rows.len()
+}
+
+fn finds(here: &Here, path: &str) -> FindDb {
+    FindDb::parse("test", &std::fs::read(here.path(path)).unwrap()).unwrap()
+}
+
+#[test]
+fn kernels_go_where_miopen_finds_the_others() {
+    let here = Here::new();
+    here.rocm("6.2.0", [3, 2, 0]);
+    kernels(&here, &format!("{SYSTEM}/gfx90a.kdb"), "conv1x1u.s", &[1, 2, 3]);
+    let new = kernels(&here, "db/gfx90a68.kdb", "conv1x1u.s", &[3, 4]);
+    let told = here.ends(0, &["install", "--prefix", "rocm", &new]);
+    assert!(told.contains("gfx90a.kdb: merged, ") && told.contains("3 records were there, 1 new, 0 changed"), "{told}");
+    assert_eq!(
+        (names(&here.path(SYSTEM)), rows(&here, &format!("{SYSTEM}/gfx90a.kdb"))),
+        (vec!["gfx90a.kdb".into()], 4)
+    );
+    assert!(here.ends(0, &["install", "--prefix", "rocm", &new]).contains("gfx90a.kdb: same"));
+    here.ends(0, &["install", "--prefix", "rocm", "--undo"]);
+    assert_eq!(rows(&here, &format!("{SYSTEM}/gfx90a.kdb")), 3);
+
+    // As told: the device's own, which hides that of the architecture.
+    let told = here.ends(0, &["install", "--prefix", "rocm", "--replace", &new]);
+    assert!(
+        told.contains("warning: ") && told.contains("gfx90a.kdb: MIOpen no longer finds 2 of its records"),
+        "{told}"
+    );
+    let found = here.ends(1, &["doctor", "--prefix", "rocm", "--target", "gfx90a-104"]);
+    assert!(
+        found.contains("gfx90a.kdb: not used: gfx90a68.kdb stands for it") && found.contains("2 of its 3"),
+        "{found}"
+    );
+    // That one is opened then, so that is where the next go.
+    let next = kernels(&here, "more/gfx90a68.kdb", "conv1x1u.s", &[5]);
+    here.ends(0, &["install", "--prefix", "rocm", &next]);
+    assert_eq!(rows(&here, &format!("{SYSTEM}/gfx90a68.kdb")), 3);
+}
+
+#[test]
+fn records_come_to_those_that_are_there() {
+    let here = Here::new();
+    here.rocm("6.2.0", [3, 2, 0]);
+    let other = FIND.replace("-16-", "-8-");
+    let slow = FIND.replace("0.05,", "0.07,");
+    let winograd = "ConvBinWinogradRxSf2x3:0.04,0,miopenConvolutionFwdAlgoWinograd";
+    let find_path = here.write(&format!("{SYSTEM}/gfx90a68.HIP.fdb.txt"), format!("{other}{FIND}"));
+    here.write(&format!("{SYSTEM}/gfx90a68.db.txt"), PERF);
+    let new = here.write("db/gfx90a68.HIP.fdb.txt", format!("{};{winograd}\n", slow.trim_end()));
+    let params = here.write("db/gfx90a68.db.txt", PERF.replace(":1,16", ":2,32"));
+    let given = [new.display().to_string(), params.display().to_string()];
+    let install =
+        |more: &[&str]| here.ends(0, &[&["install", "--prefix", "rocm", &given[0], &given[1]], more].concat());
+    install(&[]);
+    let text = std::fs::read_to_string(&find_path).unwrap();
+    assert_eq!(text, format!("{}{}", FIND.replace('=', &format!("={winograd};")), other));
+    // The params belong to the time that stands.
+    assert_eq!(std::fs::read_to_string(here.path(SYSTEM).join("gfx90a68.db.txt")).unwrap(), PERF);
+    here.ends(0, &["install", "--prefix", "rocm", "--undo"]);
+
+    install(&["--policy", "newest"]);
+    assert_eq!(finds(&here, &format!("{SYSTEM}/gfx90a68.HIP.fdb.txt")).records.len(), 2);
+    let perf = PerfDb::parse_text("test", &std::fs::read(here.path(SYSTEM).join("gfx90a68.db.txt")).unwrap()).unwrap();
+    assert!(perf.records.values().flatten().all(|(_, params)| params.starts_with("2,32")));
+    here.ends(0, &["install", "--prefix", "rocm", "--undo"]);
+
+    let told = install(&["--replace"]);
+    assert!(told.contains("MIOpen no longer finds 1 of its records"), "{told}");
+    assert_eq!(finds(&here, &format!("{SYSTEM}/gfx90a68.HIP.fdb.txt")).records.len(), 1);
+    let found = here.ends(1, &["doctor", "--prefix", "rocm", "--target", "gfx90a-104"]);
+    assert!(found.contains("1 of the 2 records that were here before installation 3 are gone"), "{found}");
+
+    // Nothing can come to what is no database.
+    std::fs::write(here.path(SYSTEM).join("gfx90a68.db"), "neither this nor that").unwrap();
+    let before = files(&here.path(SYSTEM));
+    let told = here.ends(1, &["install", "--prefix", "rocm", &given[1]]);
+    assert!(told.contains("gfx90a68.db: ") && told.contains("; put it aside, or say --replace"), "{told}");
+    assert!(files(&here.path(SYSTEM)) == before);
+    install(&["--replace"]);
+}
+
+/// A MIOpen up to 3.1 takes the database with the nearest number of compute units, until there is one for exactly the device.
+#[test]
+fn what_would_hide_others_is_refused() {
+    let here = Here::new();
+    here.rocm("6.1.0", [3, 1, 0]);
+    here.write(&format!("{SYSTEM}/gfx90a6e.HIP.fdb.txt"), format!("{FIND}{}", FIND.replace("-16-", "-8-")));
+    let before = files(&here.path(SYSTEM));
+    let new = here.write("db/gfx90a68.HIP.fdb.txt", FIND).display().to_string();
+    let told = here.ends(1, &["install", "--prefix", "rocm", &new]);
+    assert!(
+        told.contains("gfx90a6e.HIP.fdb.txt for gfx90a-104") && told.contains("would lose its 2 records"),
+        "{told}"
+    );
+    assert!(files(&here.path(SYSTEM)) == before);
+    here.ends(0, &["install", "--prefix", "rocm", "--replace", &new]);
+    let found = here.ends(1, &["doctor", "--prefix", "rocm", "--target", "gfx90a-104"]);
+    assert!(found.contains("gfx90a68.HIP.fdb.txt stands for it, for gfx90a-104; 1 of its 2 records"), "{found}");
+}
+
+/// Of a key that a user has records of MIOpen reads none of the system's.
+#[test]
+fn a_users_record_takes_the_systems_along() {
+    let here = Here::new();
+    here.rocm("6.2.0", [3, 2, 0]);
+    let winograd = FIND.replace(
+        "ConvAsm1x1U:0.05,0,miopenConvolutionFwdAlgoDirect",
+        "ConvBinWinogradRxSf2x3:0.01,0,miopenConvolutionFwdAlgoWinograd",
+    );
+    here.write(&format!("{SYSTEM}/gfx90a68.HIP.fdb.txt"), format!("{winograd}{}", FIND.replace("-16-", "-8-")));
+    let new = here.write("db/gfx90a68.HIP.fdb.txt", FIND).display().to_string();
+    here.ends(0, &["install", "--prefix", "rocm", "--user", &new]);
+    let user = finds(&here, "home/.config/miopen/gfx90a68.HIP.3_2_0_2d1fd997.ufdb.txt");
+    let entries: Vec<&str> = user.records.values().flatten().map(|entry| &*entry.solver).collect();
+    assert_eq!((user.records.len(), entries), (1, vec!["ConvBinWinogradRxSf2x3", "ConvAsm1x1U"]));
+}
+
+/// Records that MIOpen ignores tune nothing.
+#[test]
+fn what_tunes_nothing_is_not_installed() {
+    let here = Here::new();
+    here.rocm("6.2.0", [3, 2, 0]);
+    let own = here.write("db/gfx90a68.HIP.fdb.txt", FIND.replace("ConvAsm1x1U", "BluefinConvFwdGpuDirect"));
+    let unknown = here.write("mine/gfx90a68.db.txt", PERF.replace("ConvAsm1x1U", "MyConv"));
+    let shipped = bluefin_spec::Bundle::shipped();
+    let source = bluefin_spec::KernelSpec::load(&shipped[0]).unwrap().source;
+    let kdb = kernels(&here, "db/gfx90a68.kdb", &source, &[1]);
+    for (path, reason) in [
+        (own.display().to_string(), "1 records of bluefin's own kernels, such as BluefinConvFwdGpuDirect"),
+        (unknown.display().to_string(), "no record of a solver of MIOpen's (found such as MyConv)"),
+        (kdb, "1 records of bluefin's own kernels"),
+    ] {
+        let told = here.ends(1, &["install", "--prefix", "rocm", &path]);
+        assert!(told.contains(reason), "{told}");
+    }
+    assert_eq!(names(&here.path(SYSTEM)), [""; 0]);
+    // Nor do they cover anything.
+    here.write("shapes.txt", "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -F 1\n");
+    let report = here.json(0, &["coverage", "shapes.txt", "--db", "db/gfx90a68.HIP.fdb.txt", "--json"]);
+    assert_eq!((&report["problems"]["covered"], &report["without_find"]), (&0.into(), &1.into()));
+}
+
+/// By their names the solvers that bluefin ships are told from MIOpen's.
+#[test]
+fn the_names_of_own_solvers_tell_so() {
+    for bundle in bluefin_spec::Bundle::shipped().iter() {
+        let spec = bluefin_spec::KernelSpec::load(bundle).unwrap();
+        for solver in &spec.solvers {
+            assert!(bluefin_miopen::db::solvers::is_own(&solver.name), "{}", solver.name);
+        }
+    }
+    let shipped = bluefin_miopen::db::solvers::Solvers::shipped();
+    assert!(!shipped.names().any(bluefin_miopen::db::solvers::is_own));
+}
