@@ -36,7 +36,7 @@ pub struct CaptureArgs {
     #[arg(short, long)]
     tag: TagName,
     /// Write a file instead of adding to the library
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,

@@ -123,7 +123,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     which: Which,
     /// Folder to write to; made if need be
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, visible_alias = "out", value_name = "DIR")]
     output: PathBuf,
     /// Print what was written as JSON
     #[arg(long)]

@@ -49,7 +49,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
     state: PathBuf,
     /// Folder for the databases; made if need be
-    #[arg(short, long, value_name = "DIR", default_value = "out")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Do only this part, and leave the rest to other machines that get the state file
     #[arg(long, value_enum)]

@@ -2,8 +2,8 @@
 //!
 //! The grammar is MIOpen's (driver/InputFlags.cpp): a base word, then pairs of a flag and its value. Bluefin adds the
 //! base words of further types, `--wei_type` and `--out_type` for problems whose types differ, and `kernel NAME a=1` for
-//! users' own kernels, so that every problem has a command. MIOpen reads numbers with atoi, which takes `12x` for 12;
-//! here that is an error.
+//! users' own kernels, so that every problem has a command. MIOpen reads numbers with atoi, which takes `1.` for 1
+//! and `12x` for 12; here the second is an error.
 
 mod batch_norm;
 mod conv;

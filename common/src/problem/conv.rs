@@ -230,7 +230,8 @@ impl ConvProblem {
             if pad >= stride {
                 return Err(ProblemError::new(FIELDS[axis], pad, format!("less than the stride {stride}")));
             }
-            let size = transposed_size(&user, user.input[axis], axis, pad);
+            // Less than 1 is 1, as MIOpen has it.
+            let size = transposed_size(&user, user.input[axis], axis, pad).max(1);
             output[axis] = u32::try_from(size)
                 .ok()
                 .filter(|size| (1..=MAX_SIZE).contains(size))

@@ -86,17 +86,20 @@ pub(super) fn parse<'a>(
             if transposed { ConvProblem::from_transposed(shape, output_pad)? } else { ConvProblem::new(shape)? };
         Ok(Problem::Conv(problem))
     };
-    directions(&flags, implied)?.into_iter().map(problem).collect()
+    directions(&flags, data_type, implied)?.into_iter().map(problem).collect()
 }
 
-/// `-F` holds a bit for each direction, and 0 stands for all of them.
-fn directions(flags: &Flags, implied: Option<Direction>) -> Result<Vec<Direction>, DriverError> {
+/// `-F` holds a bit for each direction, and 0 stands for all of them: all that the type has, which for INT8 is the forward one.
+fn directions(flags: &Flags, data_type: DataType, implied: Option<Direction>) -> Result<Vec<Direction>, DriverError> {
     if let Some(direction) = implied
         && !flags.is_given("forw")
     {
         return Ok(vec![direction]);
     }
     let bits = flags.number("forw", 0..=7)?;
+    if data_type == DataType::Int8 && bits == 0 {
+        return Ok(vec![Direction::Forward]);
+    }
     Ok(Direction::ALL.into_iter().filter(|direction| bits == 0 || bits & direction.driver_bit() != 0).collect())
 }
 
@@ -258,6 +261,8 @@ mod tests {
         assert_eq!(letters("conv -F 7"), "FBW");
         assert_eq!(letters("conv --forw 5"), "FW");
         assert_eq!(letters("conv -F 2"), "B");
+        assert_eq!((letters("convint8"), letters("convint8 -F 0")), ("F".to_string(), "F".to_string()));
+        assert_eq!((letters("conv -F 1."), letters("conv -F 2.5")), ("F".to_string(), "B".to_string()));
         assert_eq!(message("conv -F 8"), "driver command: forw: found \"8\", expected 0 to 7");
         let implied = parse_command("conv -F 0", Some(Direction::Forward)).unwrap();
         assert_eq!(implied.len(), 3);
@@ -293,6 +298,8 @@ mod tests {
     fn wrong_words_are_named() {
         for (command, expected) in [
             ("conv -n 12x", "batchsize: found \"12x\", expected a whole number of 32 bits"),
+            ("conv -n 1.x", "batchsize: found \"1.x\", expected a whole number of 32 bits"),
+            ("conv -n .", "batchsize: found \"\", expected a whole number of 32 bits"),
             ("conv -n 0", "batchsize: found \"0\", expected 1 to 2147483647"),
             ("conv -n -1", "batchsize: found \"-1\", expected 1 to 2147483647"),
             ("conv -n 4294967297", "batchsize: found \"4294967297\", expected a whole number of 32 bits"),
@@ -348,6 +355,9 @@ mod tests {
         assert_eq!(data.direction, Direction::Forward);
         assert_eq!(weights.direction, Direction::BackwardWeights);
         assert_eq!((forward.c, forward.k, forward.input, forward.output()), (4, 8, [1, 16, 15], [1, 7, 7]));
+        // An output that is not positive is one of 1: the same convolution as with as much more at the far end.
+        let small = conv("conv -m trans -n 2 -c 8 -k 4 -H 2 -W 2 -u 3 -v 3 -p 3 -q 3 -y 2 -x 2 -F 1");
+        assert_eq!((small.input, small.output()), ([1, 1, 1], [1, 2, 2]));
         assert!(message("conv -m trans -u 2 -Y 2").contains("trans_output_pad_h: found 2, expected less than"));
     }
 }

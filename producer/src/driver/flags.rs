@@ -53,8 +53,12 @@ impl Flags {
         while let Some(written) = words.next() {
             let (index, is_long) = find(table, base, written)?;
             let flag = &table[index];
-            let value = words.next().ok_or_else(|| DriverError::MissingValue { flag: cut(written) })?;
-            if matches!(flag.kind, Kind::Int | Kind::OptionalInt) && value.parse::<i32>().is_err() {
+            let mut value = words.next().ok_or_else(|| DriverError::MissingValue { flag: cut(written) })?;
+            let is_int = matches!(flag.kind, Kind::Int | Kind::OptionalInt);
+            if is_int {
+                value = whole(value);
+            }
+            if is_int && value.parse::<i32>().is_err() {
                 return Err(DriverError::value(flag.long, value, "a whole number of 32 bits"));
             }
             let raise = flag.kind == Kind::Layout && is_long;
@@ -89,6 +93,14 @@ impl Flags {
     fn entry(&self, long: &str) -> Option<(&'static Flag, Option<&str>)> {
         let entries = self.table.iter().zip(&self.given);
         entries.map(|(flag, given)| (flag, given.as_deref())).find(|(flag, _)| flag.long == long)
+    }
+}
+
+/// A number without what stands behind its point, where the driver stops reading it.
+fn whole(value: &str) -> &str {
+    match value.split_once('.') {
+        Some((whole, rest)) if rest.bytes().all(|byte| byte.is_ascii_digit()) => whole,
+        _ => value,
     }
 }
 

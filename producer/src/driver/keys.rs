@@ -1,8 +1,9 @@
 //! The database keys of driver commands, as a table.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::{Direction, FindDbKey, PerfDbKey, Problem};
 
 use crate::driver;
 use crate::input::{Content, Reject, lines, problems_of};
@@ -10,7 +11,7 @@ use crate::input::{Content, Reject, lines, problems_of};
 /// The keys of a command in one direction. Prints as its three texts, joined by tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// The command from the base word on, as it was written.
+    /// The command from the base word on, as it was written; with its direction where a log tells that apart from it.
     pub command: String,
     /// Only convolutions have one.
     pub find_db_key: Option<String>,
@@ -42,9 +43,12 @@ pub fn keys(text: &[u8]) -> KeyTable {
     for line in lines(text) {
         let rows: Result<Vec<KeyRow>, String> = match line.content {
             Content::Skipped => continue,
-            Content::Command { command, implied } => driver::parse(command, implied)
-                .map_err(|error| error.to_string())
-                .and_then(|problems| problems.iter().map(|problem| row(command, problem)).collect()),
+            Content::Command { command, implied } => {
+                driver::parse(command, implied).map_err(|error| error.to_string()).and_then(|problems| {
+                    let command = with_direction(command, implied);
+                    problems.iter().map(|problem| row(&command, problem)).collect()
+                })
+            }
             content => problems_of(&content)
                 .and_then(|problems| problems.iter().map(|problem| row(&problem.canonical(), problem)).collect()),
         };
@@ -54,6 +58,15 @@ pub fn keys(text: &[u8]) -> KeyTable {
         }
     }
     table
+}
+
+/// A command of a log whose direction stands in front of it, with that direction in it.
+fn with_direction(command: &str, implied: Option<Direction>) -> Cow<'_, str> {
+    let is_given = command.split_ascii_whitespace().any(|word| word == "-F" || word == "--forw");
+    match implied.filter(|_| !is_given) {
+        Some(direction) => format!("{} -F {}", command.trim_end(), direction.driver_bit()).into(),
+        None => command.into(),
+    }
 }
 
 const NO_KEYS: &str = "found neither a convolution nor a batch norm, expected one: only these have database keys";
@@ -90,5 +103,15 @@ mod tests {
         );
         assert_eq!(table.rejects.len(), 1);
         assert_eq!(table.rejects[0].line, 2);
+    }
+
+    #[test]
+    fn a_log_lines_direction_is_in_its_command() {
+        let table = keys(b"MIOpen: miopenConvolutionBackwardData: ./bin/MIOpenDriver conv -n 2 -c 4 -k 8 \n");
+        let [row] = table.rows.as_slice() else { panic!("{table:?}") };
+        assert_eq!(row.command, "conv -n 2 -c 4 -k 8 -F 2");
+        assert_eq!(keys(row.command.as_bytes()).rows, table.rows);
+        let given = keys(b"MIOpen: miopenConvolutionBackwardData: ./bin/MIOpenDriver conv -n 2 --forw 1\n");
+        assert_eq!(given.rows[0].command, "conv -n 2 --forw 1");
     }
 }
