@@ -6,6 +6,7 @@ pub mod assignment;
 pub mod device;
 mod driver;
 mod fin;
+pub(crate) mod gpu_lock;
 mod kernels;
 pub mod miopen;
 pub mod noop;

@@ -8,10 +8,10 @@ use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::db::sources::sources;
 use serde::Serialize;
 
 use crate::db::name::DbKind;
-use crate::db::sources::sources;
 use crate::db::winner::winner;
 use crate::db::{DbError, Source};
 

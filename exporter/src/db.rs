@@ -9,7 +9,6 @@ pub mod name;
 pub(crate) mod policy;
 pub mod query;
 mod source;
-pub(crate) mod sources;
 pub(crate) mod winner;
 mod write;
 

@@ -11,6 +11,7 @@ pub mod number;
 pub mod params;
 pub mod perf_db;
 pub mod solvers;
+pub mod sources;
 mod sqlite;
 
 pub use error::{ReadError, Refused, WriteError};

@@ -57,18 +57,8 @@ impl Place {
             std::env::vars_os().filter(|(name, _)| inherited(name)).collect();
         variables.extend(DEFAULTS.map(|(name, value)| (name.into(), value.into())));
         variables.insert("LC_ALL".into(), "C".into());
-        if let Some(session) = session {
-            let own = session.environment.iter().filter(|(name, _)| allowed(name));
-            variables.extend(own.map(|(name, value)| (name.into(), value.into())));
-            let budget = &session.budget;
-            let limits = [
-                ("MIOPEN_TUNING_TIME_MS_MAX", budget.tuning_time_ms),
-                ("MIOPEN_TUNING_PATIENCE", budget.tuning_patience),
-                ("MIOPEN_DEBUG_TUNING_ITERATIONS_MAX", budget.tuning_iterations),
-            ];
-            let limits = limits.into_iter().filter_map(|(name, limit)| Some((name.into(), limit?.to_string().into())));
-            variables.extend(limits);
-        }
+        let said = session.into_iter().flat_map(Self::said_by);
+        variables.extend(said.map(|(name, value)| (name.into(), value.into())));
         let mut place = Self { folder, variables };
         for (name, path) in [
             ("MIOPEN_USER_DB_PATH", place.user_db()),
@@ -80,6 +70,19 @@ impl Place {
             place.variables.insert(name.into(), path.into());
         }
         Ok(place)
+    }
+
+    /// The variables that a session says, in an order that is always the same.
+    pub fn said_by(session: &Session) -> impl Iterator<Item = (String, String)> {
+        let own = session.environment.iter().filter(|(name, _)| allowed(name));
+        let budget = &session.budget;
+        let limits = [
+            ("MIOPEN_TUNING_TIME_MS_MAX", budget.tuning_time_ms),
+            ("MIOPEN_TUNING_PATIENCE", budget.tuning_patience),
+            ("MIOPEN_DEBUG_TUNING_ITERATIONS_MAX", budget.tuning_iterations),
+        ];
+        let limits = limits.into_iter().filter_map(|(name, limit)| Some((name.to_string(), limit?.to_string())));
+        own.map(|(name, value)| (name.clone(), value.clone())).chain(limits)
     }
 
     /// The folder of it all.

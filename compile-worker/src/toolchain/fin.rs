@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use bluefin_common::artifact::Built;
+use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::delivery::pin::Pin;
 use bluefin_common::description::{Description, SolverInfo};
+use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::job::Job;
 use bluefin_common::problem::{PerfDbKey, Problem};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::target::Target;
@@ -26,7 +28,7 @@ use tokio::sync::Mutex;
 
 use super::{Compiled, Programs, Toolchain, Work};
 use crate::error::Error;
-use crate::workshop::Workshop;
+use crate::workshop::{Made, Workshop};
 
 const NAME: &str = "fin";
 /// What every build of fin knows, to try it with.
@@ -36,6 +38,8 @@ const TRIAL: &str = "gfx90a-104";
 pub struct Fin {
     fin: fin::Fin,
     library: LibraryPin,
+    /// Of the program: builds of one version may differ.
+    executable: Digest,
     /// Bounds of one compile: all params of a solver are compiled in it.
     pub watch: Watch,
     /// Where it writes.
@@ -82,17 +86,18 @@ impl Fin {
         let library = LibraryPin(solver::identity(&Versions::of_program(program), &solvers));
         // Half an hour without a sign of life: one kernel of composable kernel compiles for minutes.
         let watch = Watch { silence: Duration::from_secs(1800), ..Watch::default() };
-        Ok(Self { fin, library, watch, disk: Disk::default(), targets: Mutex::default() })
+        let executable = Digest::of_file(program);
+        let executable = executable.map_err(|source| Error::Machine { what: program.display().to_string(), source })?;
+        Ok(Self { fin, library, executable, watch, disk: Disk::default(), targets: Mutex::default() })
     }
 
-    /// Compiles one candidate of `job`.
+    /// What one candidate of a job is built into, from the cache or compiled now.
     async fn compile_one(
         &self,
         Work { job, workshop }: Work<'_>,
         session: &Session,
         candidate: &Candidate,
-    ) -> Result<Attempt<CompiledSolver>, Error> {
-        let machine = |source| Error::Machine { what: "a folder for fin".to_string(), source };
+    ) -> Result<Attempt<(SolverInfo, Built)>, Error> {
         let step = match job.stage {
             Stage::Perf => Step::PerfCompile,
             Stage::Find => Step::FindCompile,
@@ -101,32 +106,45 @@ impl Fin {
             Ok(request) => request,
             Err(error) => return Ok(Err(Failure::new(FailureKind::NotApplicable, error.to_string()))),
         };
+        let call = || self.call((step, request), Work { job, workshop }, session, candidate);
+        let built = workshop.cached(self.key(job, session, candidate), call).await?;
+        Ok(built.map(|built| described(candidate, built)))
+    }
+
+    /// Of all that what fin makes depends on: equal keys mean equal kernels.
+    fn key(&self, job: &Job, session: &Session, candidate: &Candidate) -> Digest {
+        let mut parts = vec![NAME.to_string(), self.library.0.clone(), self.executable.to_string()];
+        parts.extend([job.stage.name().to_string(), job.target.to_string(), job.problem.canonical()]);
+        parts.extend([candidate.solver.clone(), candidate.params_text()]);
+        parts.extend(Place::said_by(session).flat_map(|(name, value)| [name, value]));
+        Digest::of_parts(digest::COMPILE, parts.iter().map(String::as_bytes))
+    }
+
+    /// Has fin compile a candidate.
+    async fn call(
+        &self,
+        (step, request): (Step, Request),
+        Work { job, workshop }: Work<'_>,
+        session: &Session,
+        candidate: &Candidate,
+    ) -> Result<Attempt<Made>, Error> {
+        let machine = |source| Error::Machine { what: "a folder for fin".to_string(), source };
         let mut place = Place::new(Some(session)).map_err(machine)?;
         place.set("MIOPEN_COMPILE_PARALLEL_LEVEL", parallel(workshop).to_string());
         if let (Stage::Find, Problem::Conv(conv), false) = (job.stage, &job.problem, candidate.params.is_empty()) {
             let tuned = place.tuned(&job.target, PerfDbKey::from(conv), &candidate.solver, &candidate.params_text());
             tuned.map_err(|error| Error::Exhausted { reason: format!("perf db of one row: {error}") })?;
         }
-        let slot = workshop.slot().await;
-        let began = Instant::now();
-        let called = self.fin.call(&[request], &place, &self.watch).await;
-        drop(slot);
-        let answer = match called {
+        let answer = match self.fin.call(&[request], &place, &self.watch).await {
             Ok((answers, _)) => answers.into_iter().next().unwrap_or_default(),
             Err(Trouble::Machine(reason)) => return Err(Error::Exhausted { reason }),
             Err(Trouble::Killed(by)) => return Err(Error::Interrupted { by }),
-            Err(trouble) => {
-                let failure = trouble.into_failure();
-                workshop.ran(began.elapsed(), Err(failure.kind));
-                return Ok(Err(failure));
-            }
+            Err(trouble) => return Ok(Err(trouble.into_failure())),
         };
         let (problem, name) = (job.problem.clone(), candidate.solver.clone());
         let opened = tokio::task::spawn_blocking(move || fin::compiled(step, answer, &problem, &name)).await;
         let opened = opened.map_err(|error| Error::Exhausted { reason: error.to_string() })?;
-        let bytes = opened.as_ref().map(|solver| solver.kernels.iter().map(|(_, stream)| stream.len() as u64).sum());
-        workshop.ran(began.elapsed(), bytes.map_err(|failure| failure.kind));
-        Ok(opened)
+        Ok(opened.map(made))
     }
 }
 
@@ -176,13 +194,12 @@ impl Toolchain for Fin {
         for candidate in &work.job.candidates {
             let waiting = work.workshop.waiting();
             let compiled = self.compile_one(work, &session, candidate).await?;
-            if let Ok(solver) = &compiled {
-                tell(&mut description, candidate, solver);
-            }
-            built.push(match compiled {
-                Ok(solver) => Ok(keep(work.workshop, solver).await?),
-                Err(failure) => Err(failure),
-            });
+            built.push(compiled.map(|(solver, built)| {
+                if description.solver(&solver.name).is_none() {
+                    description.solvers.push(solver);
+                }
+                built
+            }));
             drop(waiting);
         }
         Ok(Compiled { task: TaskRef::None, description, built })
@@ -195,26 +212,53 @@ fn parallel(workshop: &Workshop) -> usize {
     (cores / workshop.slots().max(1)).max(1)
 }
 
-/// Adds what fin says of a solver.
-fn tell(description: &mut Description, candidate: &Candidate, solver: &CompiledSolver) {
-    if description.solver(&candidate.solver).is_some() {
-        return;
-    }
-    description.solvers.push(SolverInfo {
-        name: candidate.solver.clone(),
-        algorithm: Some(solver.algorithm.clone()),
-        tunable: solver.tunable,
-        ..SolverInfo::default()
-    });
+/// What the object is called that says of a solver what its kernels do not. It is the last one, and in the cache alone.
+const SOLVER: &str = "solver";
+const TUNABLE: &str = "tunable ";
+
+/// What fin compiled, as the cache keeps it: the kernels, raw, and what is known of their solver.
+fn made(solver: CompiledSolver) -> Made {
+    let CompiledSolver { algorithm, workspace, tunable, kernels } = solver;
+    let (mut objects, mut code): (Vec<_>, Vec<_>) = kernels.into_iter().unzip();
+    let told = format!("{}{algorithm}", if tunable { TUNABLE } else { "" });
+    objects.push(CodeObject::plain(ArtifactRef::of(told.as_bytes()), SOLVER, told.clone()));
+    code.push(told.into_bytes());
+    Made { built: Built { objects, launches: Vec::new(), workspace }, code }
 }
 
-/// Stores the kernels, raw.
-async fn keep(workshop: &Workshop, solver: CompiledSolver) -> Result<Built, Error> {
-    let CompiledSolver { workspace, kernels, .. } = solver;
-    let mut objects = Vec::with_capacity(kernels.len());
-    for (object, stream) in kernels {
-        workshop.store().put_artifact(&stream).await?;
-        objects.push(object);
+/// The reverse of [`made`].
+fn described(candidate: &Candidate, mut built: Built) -> (SolverInfo, Built) {
+    let told = built.objects.pop_if(|last| last.file == SOLVER).map(|object| object.options).unwrap_or_default();
+    let algorithm = told.strip_prefix(TUNABLE);
+    let solver = SolverInfo {
+        name: candidate.solver.clone(),
+        algorithm: Some(algorithm.unwrap_or(&told).to_string()),
+        tunable: algorithm.is_some(),
+        ..SolverInfo::default()
+    };
+    (solver, built)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cache_keeps_comes_back() {
+        let object = CodeObject::plain(ArtifactRef::of(b"kernel"), "conv1x1u.s", " -Dx=1");
+        for tunable in [true, false] {
+            let solver = CompiledSolver {
+                algorithm: "miopenConvolutionFwdAlgoDirect".to_string(),
+                workspace: 7,
+                tunable,
+                kernels: vec![(object.clone(), b"kernel".to_vec())],
+            };
+            let made = made(solver);
+            assert_eq!((made.built.objects.len(), made.code.len()), (2, 2));
+            let candidate = Candidate { solver: "ConvAsm1x1U".to_string(), params: Vec::new() };
+            let (info, built) = described(&candidate, made.built);
+            assert_eq!((info.algorithm.as_deref(), info.tunable), (Some("miopenConvolutionFwdAlgoDirect"), tunable));
+            assert_eq!((built.objects, built.workspace), (vec![object.clone()], 7));
+        }
     }
-    Ok(Built { objects, launches: Vec::new(), workspace })
 }

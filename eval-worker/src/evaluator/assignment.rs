@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::artifacts::{Artifact, Artifacts};
+use super::gpu_lock::GpuLock;
 use super::stop::Stop;
 use super::tasks::Tasks;
 use crate::supervisor::Translators;
@@ -110,10 +111,23 @@ impl Assignment<'_> {
     /// # Errors
     /// Ends the way of the job if the worker drains before the work is begun, or its grace period ends while it is done.
     pub async fn alone<T>(&self, work: impl Future<Output = T>) -> Result<(T, Duration), Stop> {
+        self.alone_on(&GpuLock::of(""), work).await
+    }
+
+    /// As [`Self::alone`], for a `gpu` that other processes of this host may come to as well.
+    ///
+    /// # Errors
+    /// Ends the way of the job if the worker drains before the work is begun, or its grace period ends while it is done.
+    pub(crate) async fn alone_on<T>(
+        &self,
+        gpu: &GpuLock,
+        work: impl Future<Output = T>,
+    ) -> Result<(T, Duration), Stop> {
+        let in_turn = async { (self.turn.lock().await, gpu.hold().await) };
         let _turn = tokio::select! {
             biased;
             () = self.draining.cancelled() => return Err(Stop::drained()),
-            turn = self.turn.lock() => turn,
+            turn = in_turn => turn,
         };
         let began = Instant::now();
         tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
@@ -16,6 +16,7 @@ use lru::LruCache;
 use tokio::sync::Mutex;
 
 use super::assignment::Assignment;
+use super::gpu_lock::GpuLock;
 use super::kernels::{self, Kernels};
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
@@ -69,9 +70,13 @@ impl Evaluator for DeviceChild {
 
     async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
         let worker = DeviceWorker::start(self.child.clone(), metrics.clone()).await?;
+        // Slices of a GPU may share what it calls unique; then it is not by that that the child sees its own.
+        let uuid = &self.child.uuid;
+        let is_unique = self.child.environment.iter().any(|(_, value)| value.as_ref() == Some(uuid));
         Ok(Box::new(Device {
             target: self.target.clone(),
             identity: worker.device().to_string(),
+            lock: GpuLock::of(if is_unique { uuid } else { "" }),
             driver: worker.driver().to_string(),
             worker: Mutex::new(worker),
             translators: Translators::new(self.child.clone()),
@@ -83,6 +88,7 @@ impl Evaluator for DeviceChild {
 struct Device {
     target: Target,
     identity: String,
+    lock: GpuLock,
     driver: String,
     worker: Mutex<DeviceWorker>,
     translators: Option<Translators>,
@@ -104,12 +110,14 @@ impl Running for Device {
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
         let kernels = Kernels::fetch(assignment, self.translators.as_ref()).await?;
         let began = Instant::now();
-        let (results, device_state) = match &kernels {
+        let waited = Instant::now();
+        let (results, device_state, took) = match &kernels {
             Some(kernels) => self.run(assignment, kernels).await?,
-            None => (Vec::new(), DeviceState::default()),
+            None => (Vec::new(), DeviceState::default(), Duration::ZERO),
         };
+        let waited = waited.elapsed().saturating_sub(took);
         let evaluated = kernels::conclude(assignment, kernels.as_ref(), results).await?;
-        Ok(Evaluated { device_state, busy: began.elapsed(), ..evaluated })
+        Ok(Evaluated { device_state, busy: began.elapsed().saturating_sub(waited), ..evaluated })
     }
 }
 
@@ -118,7 +126,7 @@ impl Device {
         &self,
         assignment: &Assignment<'_>,
         kernels: &Kernels,
-    ) -> Result<(Vec<Attempt<Timing>>, DeviceState), Stop> {
+    ) -> Result<(Vec<Attempt<Timing>>, DeviceState, Duration), Stop> {
         let job = assignment.job();
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
@@ -137,10 +145,11 @@ impl Device {
             let results = worker.evaluate(&work).await?;
             Ok::<_, DeviceError>((results, worker.state().clone()))
         };
-        let (results, state) = assignment.alone(work).await?.0?;
+        let (worked, took) = assignment.alone_on(&self.lock, work).await?;
+        let (results, state) = worked?;
         let timed = results.iter().flatten().filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
         self.best.of(job, timed.min_by(f64::total_cmp));
-        Ok((results, state))
+        Ok((results, state, took))
     }
 }
 

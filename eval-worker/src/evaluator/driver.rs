@@ -10,6 +10,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Timing};
 use bluefin_common::target::Target;
+use bluefin_miopen::db::sources::may_use;
 use bluefin_miopen::driver::{Found, Harvest, arguments, harvest, instruct};
 use bluefin_miopen::fin::Trouble;
 use bluefin_miopen::process;
@@ -76,15 +77,17 @@ impl MiopenTool for Driver {
                 return Ok(evaluated);
             }
         };
-        for (_, stream) in &kernels {
-            tool_job.assignment.keep(stream).await?;
-        }
         evaluated.solvers = found.iter().map(|found| found.info.clone()).collect();
         let mut candidates: Vec<CandidateOutcome> = found.into_iter().map(outcome).collect();
-        // The kernel cache does not say whose its kernels are: they go with the winner, whom they are kept for.
+        // The kernel cache names source files and options, and of many source files it is known whose they are. What the winner
+        // may use goes with it; what others alone use was compiled for the search.
         let winner = candidates.iter_mut().find(|candidate| candidate.result.is_ok());
-        if let Some(built) = winner.and_then(|winner| winner.built.as_mut()) {
-            built.objects = kernels.into_iter().map(|(object, _)| object).collect();
+        if let Some(CandidateOutcome { candidate, built: Some(built), .. }) = winner {
+            let kernels = kernels.into_iter().filter(|(object, _)| may_use(&candidate.solver, &object.file));
+            for (object, stream) in kernels {
+                tool_job.assignment.keep(&stream).await?;
+                built.objects.push(object);
+            }
         }
         for asked in job.candidates.iter().filter(|asked| asked.solver != ANY_SOLVER) {
             let wanted = solver::spelling(&asked.solver);

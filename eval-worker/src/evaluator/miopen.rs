@@ -23,6 +23,7 @@ use bluefin_miopen::process::Watch;
 
 use super::assignment::Assignment;
 use super::device::driver_pin;
+use super::gpu_lock::GpuLock;
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
@@ -37,6 +38,7 @@ pub struct MiopenDevice {
     /// As `HIP_VISIBLE_DEVICES` takes it; `None`: the first one.
     pub(super) gpu: Option<String>,
     pub(super) uuid: String,
+    pub(super) lock: GpuLock,
     pub(super) identity: String,
     pub(super) versions: Versions,
     /// Version of the GPU's driver; empty where it tells none.
@@ -213,7 +215,7 @@ impl ToolJob<'_> {
 
     /// Runs `work` while the GPU is this job's alone; what came of it and how long it took.
     pub(super) async fn alone<T>(&self, work: impl Future<Output = T>) -> Result<(T, Duration), Stop> {
-        let (result, busy) = self.assignment.alone(work).await?;
+        let (result, busy) = self.assignment.alone_on(&self.device.lock, work).await?;
         self.metrics.busy(self.job().stage, busy);
         Ok((result, busy))
     }

@@ -14,6 +14,7 @@ use bluefin_miopen::process::Watch;
 use bluefin_miopen::solver;
 
 use super::driver::Driver;
+use super::gpu_lock::GpuLock;
 use super::miopen::{MiopenDevice, MiopenTool};
 use crate::device::gpu::amd_driver;
 
@@ -49,7 +50,11 @@ impl MiopenDevice {
     /// A tool that does not work or has no GPU; a GPU that is not the target.
     pub async fn probe(probe: Probe<'_>) -> Result<Self, ProbeError> {
         let Probe { tool, program, launcher, target, gpu, topology } = probe;
-        let uuid = check_gpu(&detect::gpus(topology), &target, gpu)?;
+        let gpus = detect::gpus(topology);
+        let uuid = check_gpu(&gpus, &target, gpu)?;
+        // Slices of a GPU may share what it calls unique.
+        let is_unique = gpus.iter().filter(|gpu| gpu.uuid == uuid).count() == 1;
+        let lock = GpuLock::of(if is_unique { &uuid } else { "" });
         let versions = Versions::of_program(program);
         let broken = |reason: String| ProbeError::Broken { tool, program: program.to_path_buf(), reason };
         let failed = |trouble: Trouble| broken(trouble.into_failure().detail);
@@ -70,6 +75,7 @@ impl MiopenDevice {
             target,
             gpu: gpu.map(str::to_string),
             uuid,
+            lock,
             identity,
             versions,
             driver: amd_driver().unwrap_or_default(),

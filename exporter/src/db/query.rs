@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db;
 use bluefin_miopen::db::kernel_db::KernelReader;
+use bluefin_miopen::db::sources::sources;
 use serde::Serialize;
 
 use super::name::DbKind;
-use super::sources::sources;
 use super::{DbError, Progress, Source};
 
 /// Kernels of a solver that are named; beyond that they are only counted.

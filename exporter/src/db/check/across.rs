@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bluefin_common::problem::PerfDbKey;
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::sources::sources;
 
 use super::{Gathered, Report, Rule};
 use crate::db::name::DbName;
-use crate::db::sources::sources;
 
 /// The fastest solver of a find-db key.
 pub(super) struct Winner {

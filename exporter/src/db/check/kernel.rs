@@ -9,10 +9,10 @@ use std::thread;
 
 use bluefin_common::digest::Digest;
 use bluefin_miopen::db::kernel_db::{KernelDb, KernelName, KernelReader, KernelRow};
+use bluefin_miopen::db::sources::starts_with_blank;
 use bluefin_miopen::db::tables;
 
 use super::{Report, Rule};
-use crate::db::sources::starts_with_blank;
 use crate::db::{DbError, Progress, Source, Step};
 
 /// Rows between two reports.

@@ -14,12 +14,13 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{EvalJob, compile_queue, eval_queue};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
-use bluefin_common::problem::Direction;
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, FindDbKey, Problem};
 use bluefin_common::session::{Budget, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::Fin;
 use bluefin_eval_worker::{MiopenDevice, Probe};
+use bluefin_miopen::db::sources::may_use;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
 use bluefin_miopen::kernel::check;
 use bluefin_miopen::{ANY_SOLVER, Tool};
@@ -219,6 +220,43 @@ async fn an_evicted_kernel_is_compiled_again() {
     setting.stop().await;
 }
 
+/// What fin compiled is there for every session whose results it would shape alike.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_compiled_for_one_session_is_not_compiled_for_the_next() {
+    let mut setting = Setting::new(Method::FIN, |_| {}).await;
+    let calls = setting.folder.path().join("calls");
+    setting.compile_worker(&[("STAND_IN_CALLS", calls.to_str().unwrap())]).await;
+    setting.eval_worker(Tool::Fin, &[]).await;
+    let conv = problem(4, Direction::Forward);
+    let key = match &conv {
+        Problem::Conv(conv) => FindDbKey::from(conv).to_string(),
+        other => panic!("{other}"),
+    };
+    let (mut compiled, mut ends) = (Vec::new(), Vec::new());
+    for (name, tuning) in [("one", None), ("two", None), ("three", Some("1"))] {
+        setting.session.name = name.parse().unwrap();
+        setting
+            .session
+            .environment
+            .extend(tuning.map(|value| ("MIOPEN_DEBUG_CONV_GEMM".to_string(), value.to_string())));
+        setting.store.create_session(&setting.session).await.unwrap();
+        let jobs = [(Stage::Perf, TUNED), (Stage::Find, PLAIN), (Stage::Find, GEMM)];
+        setting.enqueue(&jobs.map(|(stage, solver)| setting.job(&conv, stage, solver))).await;
+        let outcomes = setting.finish().await;
+        let said =
+            |outcome: &Outcome| format!("{:?} {:?} {:?}", outcome.job.stage, outcome.candidates, outcome.description);
+        let mut end: Vec<String> = outcomes.iter().map(said).collect();
+        end.sort();
+        ends.push(end);
+        let calls = std::fs::read_to_string(&calls).unwrap();
+        compiled.push(calls.lines().filter(|call| call.contains("_compile") && call.ends_with(&key)).count());
+    }
+    assert_eq!(ends[0], ends[1]);
+    // Two that find by themselves, and one of each stage for the solver that is tuned.
+    assert_eq!(compiled, [4, 4, 8]);
+    setting.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_that_can_not_do_the_work_are_not_taken() {
     let setting = Setting::new(Method::FIN, |_| {}).await;
@@ -269,6 +307,36 @@ async fn miopendriver_finds_tunes_and_is_harvested() {
         assert_eq!(setting.broker.depth(&compile_queue("miopendriver", &setting.session.target)).await.unwrap(), 0);
         setting.stop().await;
     }
+}
+
+/// The kernels of solvers that lost were compiled for the search; they do not go along with the winner.
+#[tokio::test(flavor = "multi_thread")]
+async fn miopendrivers_kernels_are_those_that_the_winner_may_use() {
+    let mut setting = Setting::new(Method::MIOPENDRIVER, find_only).await;
+    setting.eval_worker(Tool::MiopenDriver, &[]).await;
+    let three = |n| {
+        let shape = ConvShape {
+            n,
+            c: 64,
+            k: 64,
+            input: [1, 8, 8],
+            filter: [1, 3, 3],
+            ..ConvShape::plain(Direction::Forward, DataType::Fp32)
+        };
+        Problem::Conv(ConvProblem::new(shape).unwrap())
+    };
+    setting.enqueue(&[1, 2, 3, 4].map(|n| setting.job(&three(n), Stage::Find, ANY_SOLVER))).await;
+    let outcomes = setting.finish().await;
+    assert_eq!(outcomes.len(), 4);
+    for outcome in &outcomes {
+        assert!(outcome.candidates.iter().any(|found| found.candidate.solver == "ConvAsm3x3U"));
+        let winner = &outcome.candidates[0];
+        let solver = &winner.candidate.solver;
+        for kernel in &winner.built.as_ref().unwrap().objects {
+            assert!(may_use(solver, &kernel.file), "{solver}: {}", kernel.file);
+        }
+    }
+    setting.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

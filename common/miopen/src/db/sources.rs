@@ -37,13 +37,22 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("fft", &["MIOpenConvFFT.cl"]),
 ];
 
+/// Whether a run of `solver` may use a kernel of the source file `name`: one of its own, or one that no solver is known to have for
+/// itself, as what transposes or fills tensors.
+#[must_use]
+pub fn may_use(solver: &str, name: &str) -> bool {
+    let is_of = |files: &[&str]| files.iter().any(|file| name.starts_with(file));
+    sources(solver).is_some_and(is_of) || !SOURCES.iter().any(|(_, files)| is_of(files))
+}
+
 /// Source files whose options MIOpen joins with blanks only between them. Others put one in front of each.
 const JOINED: &[&str] = &["conv3x3.s", "conv_3x3_wheel_alpha_", "Conv_Winograd_v", "MIOpenConvDirGenFwd"];
 /// Source files whose solvers do the one or the other, or of which it is not known.
 const EITHER: &[&str] = &["Conv_Winograd_", "MIOpenConvDirBatchNormActiv"];
 
 /// Whether the options of a kernel of the source file `name` begin with a blank; `None` if it is not known.
-pub(crate) fn starts_with_blank(name: &str) -> Option<bool> {
+#[must_use]
+pub fn starts_with_blank(name: &str) -> Option<bool> {
     let is_of = |files: &[&str]| files.iter().any(|file| name.starts_with(file));
     if is_of(JOINED) {
         return Some(false);
@@ -52,7 +61,8 @@ pub(crate) fn starts_with_blank(name: &str) -> Option<bool> {
 }
 
 /// How the source files begin of which `solver` uses at least one; `None` if that is not known, or there are none.
-pub(crate) fn sources(solver: &str) -> Option<&'static [&'static str]> {
+#[must_use]
+pub fn sources(solver: &str) -> Option<&'static [&'static str]> {
     SOURCES.iter().find(|(name, _)| solver.starts_with(name)).map(|(_, sources)| *sources)
 }
 
@@ -73,8 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_other_solvers_are_not_its_own() {
+        assert!(may_use("ConvAsm1x1U", "conv1x1u.s.o") && !may_use("ConvAsm1x1U", "conv3x3.s.o"));
+        assert!(!may_use("GemmFwdRest", "conv1x1u.s.o") && may_use("GemmFwdRest", "MIOpenUtilKernels4.cl.o"));
+        assert!(may_use("ConvAsm1x1U", "batched_transpose.cpp.o"));
+        assert!(may_use("ConvBinWinogradRxSf2x3", "Conv_Winograd_v21_1_3_gfx9_fp32_f2x3.s.o"));
+    }
+
+    #[test]
     fn the_solvers_are_miopens() {
-        let solvers = bluefin_miopen::db::solvers::Solvers::shipped();
+        let solvers = crate::db::solvers::Solvers::shipped();
         for (name, _) in SOURCES {
             assert!(solvers.names().any(|solver| solver.starts_with(name)), "{name}");
         }

@@ -1,0 +1,129 @@
+//! A GPU as the processes of a host share it: whoever works on it has locked a file. Kernel-spec jobs and those of MIOpen's tools
+//! may come to one GPU from several workers, and times that were taken side by side are worth nothing.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+/// Where the files are: one place for all processes, whatever their environment.
+const FOLDER: &str = "/tmp";
+/// Of `open`: what anybody could have made to lead elsewhere is not followed.
+const NO_LINK: i32 = OFlags::NOFOLLOW.bits().cast_signed();
+/// How often is looked whether it is free: far less than a job takes.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The right to work on one GPU, which nobody has yet.
+#[derive(Clone, Debug)]
+pub(crate) struct GpuLock {
+    /// Locked by whoever is the next, and by whoever works. `None`: a GPU that can not be told from others.
+    files: Option<[PathBuf; 2]>,
+}
+
+/// The right to work on a GPU, until it is dropped or its process ends.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _file: Option<File>,
+}
+
+impl GpuLock {
+    /// That of the GPU of this UUID; none if it has none.
+    pub(crate) fn of(uuid: &str) -> Self {
+        Self::within(Path::new(FOLDER), uuid)
+    }
+
+    fn within(folder: &Path, uuid: &str) -> Self {
+        let plain = !uuid.is_empty() && uuid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let file = |what: &str| folder.join(format!("bluefin-{uuid}.{what}"));
+        Self { files: plain.then(|| ["next", "lock"].map(file)) }
+    }
+
+    /// Waits until nobody else works on the GPU, in the order in which they came. May be cancelled. A machine on which no file can be
+    /// locked is one without locks.
+    pub(crate) async fn hold(&self) -> Held {
+        let Some([next, lock]) = &self.files else { return Held { _file: None } };
+        let held = async {
+            // Whoever has just worked comes behind those that wait.
+            let _next = locked(next).await?;
+            locked(lock).await
+        };
+        match held.await {
+            Ok(file) => Held { _file: Some(file) },
+            Err(error) => {
+                tracing::warn!(file = %lock.display(), %error, "the GPU is not kept from other processes");
+                Held { _file: None }
+            }
+        }
+    }
+}
+
+/// The file at `path`, locked.
+async fn locked(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_EVERY).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Opens the file, which others may have made: where anybody may make files, one may not be opened to be made that is another's.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(NO_LINK);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path);
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+        made => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_works_at_a_time_and_those_that_wait_come_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = GpuLock::within(folder.path(), "GPU-0b1ef10000000001");
+        let first = lock.hold().await;
+        let order = RefCell::new(Vec::new());
+        let other = async {
+            let _held = lock.hold().await;
+            order.borrow_mut().push("the other");
+        };
+        // Polled behind the other one, which waits by then.
+        let works = async {
+            assert!(tokio::time::timeout(Duration::from_millis(50), lock.hold()).await.is_err());
+            assert!(order.borrow().is_empty());
+            drop(first);
+            let _again = lock.hold().await;
+            order.borrow_mut().push("the first");
+        };
+        tokio::join!(other, works);
+        assert_eq!(order.into_inner(), ["the other", "the first"]);
+    }
+
+    #[tokio::test]
+    async fn another_gpu_is_another_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["GPU-a", "GPU-b"].map(|uuid| GpuLock::within(folder.path(), uuid));
+        let held = (one.hold().await, other.hold().await);
+        assert!(held.0._file.is_some() && held.1._file.is_some());
+        for nameless in ["", "../GPU-a"] {
+            assert!(GpuLock::within(folder.path(), nameless).hold().await._file.is_none());
+        }
+        assert!(GpuLock::within(&folder.path().join("none"), "GPU-a").hold().await._file.is_none());
+    }
+}
