@@ -216,6 +216,42 @@ fn shipped_small_find_dbs_compare() {
     assert_eq!(diff["switched"], 3);
 }
 
+/// Of batch norms MIOpen has a perf db, as text alone; of fusions a find db, whose keys are their own.
+#[test]
+fn batch_norms_and_fusions_are_kept_as_convolutions_are() {
+    let folder = Folder::new();
+    let key = "2x256x1024x14x14x1x0x0x1xNHWCxBwdxFP16x1";
+    let row = |solver: &str, params: &str| format!("{key}={solver}:{params}\n");
+    let norms = folder.file("batchnorm_gfx90a68.db.txt", &row("BnCKBwdBackward", "Kernel<1>"));
+    let newer =
+        folder.file("batchnorm_gfx90a6e.db.txt", &format!("{}nonsense=A:1\n", row("BnCKBwdBackward", "Kernel<2>")));
+    assert_eq!(ends(0, &["check", &norms]), format!("{norms}: perf db, 1 records, 0 findings\n"));
+    assert!(ends(1, &["check", &newer]).contains(":2: warning key: "));
+    let out = folder.path("batchnorm_gfx942130.db.txt");
+    ends(0, &["convert", &norms, &out]);
+    assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&norms).unwrap());
+    ends(0, &["merge", &norms, &newer, "--policy", "newest", "-o", &out]);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), row("BnCKBwdBackward", "Kernel<2>"));
+    assert_eq!(json(&["diff", &norms, &newer])["changed"], 1);
+    for (out, policy) in
+        [("gfx90a68.db.txt", "newest"), ("batchnorm_gfx90a68.db", "newest"), ("batchnorm_gfx942130.db.txt", "fastest")]
+    {
+        ends(1, &["merge", &norms, &newer, "--policy", policy, "-o", &folder.path(out)]);
+    }
+    let perf = folder
+        .file("gfx90a68.db.txt", "2x64x56x56x1x1x1x1x64x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:1,2,3\n");
+    ends(1, &["convert", &perf, &out]);
+
+    let fusion = "some-plan=ConvBiasActivAsm1x1U:0.5,0,miopenConvolutionFwdAlgoDirect\n";
+    let finds = folder.file("gfx90a68.HIP.fusion.fdb.txt", fusion);
+    assert!(ends(0, &["check", &finds]).ends_with(" 1 records, 1 findings\n"));
+    for arguments in [vec!["convert", &finds], vec!["merge", &finds, &finds, "--policy", "fastest"]] {
+        let out = folder.path("gfx942130.HIP.fusion.fdb.txt");
+        ends(0, &[arguments, vec!["-o", &out]].concat());
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), fusion);
+    }
+}
+
 /// What MIOpen does not use, or a file can not hold, is left out and named, and takes nothing with it.
 #[test]
 fn one_bad_record_is_left_out() {

@@ -64,7 +64,11 @@ pub fn diff(request: &DiffRequest, progress: Progress<'_>) -> Result<Diff, DbErr
     after.expect(before.content.kind)?;
     Ok(match before.content.kind {
         DbKind::Find => Diff::Find(find::diff(&before.find_db()?, &after.find_db()?, request.noise, request.threshold)),
-        DbKind::Perf => Diff::Perf(rows::perf(&before.perf_db(|_| {})?, &after.perf_db(|_| {})?)),
+        DbKind::Perf if before.is_of_norms() && after.is_of_norms() => {
+            let read = |source: &Source| Ok::<_, DbError>(source.norm_db(|_, _, _, _| {})?.records);
+            Diff::Perf(rows::perf(&read(&before)?, &read(&after)?))
+        }
+        DbKind::Perf => Diff::Perf(rows::perf(&before.perf_db(|_| {})?.records, &after.perf_db(|_| {})?.records)),
         DbKind::Kernel => Diff::Kernel(rows::kernels(&before, &after)?),
     })
 }

@@ -47,6 +47,7 @@ pub fn merge(request: &MergeRequest, progress: Progress<'_>) -> Result<MergeRepo
         request.files.iter().map(|path| Source::open(path, progress)).collect::<Result<_, _>>()?;
     for source in &sources {
         source.expect(destination.ending.kind)?;
+        destination.expect_norms(source.is_of_norms())?;
     }
     let mut left_out = LeftOut::default();
     let written = match destination.ending.kind {
@@ -56,6 +57,13 @@ pub fn merge(request: &MergeRequest, progress: Progress<'_>) -> Result<MergeRepo
                 fold.add(left_out.find_db(source)?);
             }
             destination.find_db(&fold.finish())?
+        }
+        DbKind::Perf if sources.iter().any(Source::is_of_norms) => {
+            if request.policy == Policy::Fastest {
+                return Err(DbError::Fastest("batch norms have no find db, expected newest, replace or keep-keys"));
+            }
+            let dbs = sources.iter().map(|source| left_out.norm_db(source)).collect::<Result<Vec<_>, _>>()?;
+            destination.norm_db(&fold::norms(request.policy, dbs))?
         }
         DbKind::Perf => {
             let times = times(request, progress)?;

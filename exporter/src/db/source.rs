@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bluefin_common::files::FileError;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::FindDb;
-use bluefin_miopen::db::perf_db::{PerfDb, PerfRow};
+use bluefin_miopen::db::perf_db::{NormDb, PerfDb, PerfRow};
 use bluefin_miopen::db::{ReadError, is_sqlite, tables};
 use bzip2::bufread::MultiBzDecoder;
 use tempfile::TempPath;
@@ -127,6 +127,23 @@ impl Source {
             Form::Text => PerfDb::parse_text_with(&self.display(), &self.text()?, visit)?,
             Form::Sqlite => PerfDb::read_sqlite_with(self.local(), visit).map_err(|error| self.named(error))?,
         })
+    }
+
+    /// Whether it is a perf db of batch norms, by its name.
+    #[must_use]
+    pub fn is_of_norms(&self) -> bool {
+        self.content.kind == DbKind::Perf && self.name.as_ref().is_some_and(|name| name.batch_norm)
+    }
+
+    /// Reads a perf db of batch norms.
+    ///
+    /// # Errors
+    /// If it is in SQLite, where MIOpen reads none of them, or can not be read.
+    pub fn norm_db(&self, visit: impl FnMut(u64, &String, &str, &str)) -> Result<NormDb, DbError> {
+        if self.content.form == Form::Sqlite {
+            return Err(DbError::kind(&self.path, "batch norms in SQLite, which MIOpen does not read", "a text"));
+        }
+        Ok(NormDb::parse(&self.display(), &self.text()?, visit)?)
     }
 
     /// Refuses a database of another kind.

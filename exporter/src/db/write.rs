@@ -1,5 +1,6 @@
 //! Databases written under the name that says what they are.
 
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::{FindDbKey, KeyError};
 use bluefin_miopen::db::find_db::{FindDb, check_key};
-use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::{NormDb, PerfDb, Records};
 use bluefin_miopen::db::{FindingKind, Findings, WriteError};
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ const TOLD: usize = 100;
 pub struct Destination {
     pub path: PathBuf,
     pub ending: Ending,
+    /// For batch norms, by its name.
+    of_norms: bool,
     file_name: String,
 }
 
@@ -34,8 +37,8 @@ impl Destination {
         const EXPECTED: &str = "a name that ends in .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, .kdb or .ukdb";
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = DbName::parse(&file_name).filter(|_| !file_name.ends_with(".bz2"));
-        let ending = name.map(|name| name.ending).ok_or_else(|| DbError::kind(path, file_name.clone(), EXPECTED))?;
-        Ok(Self { path: path.to_path_buf(), ending, file_name })
+        let name = name.ok_or_else(|| DbError::kind(path, file_name.clone(), EXPECTED))?;
+        Ok(Self { path: path.to_path_buf(), ending: name.ending, of_norms: name.batch_norm, file_name })
     }
 
     /// Refuses to write what a file of this name does not hold.
@@ -76,6 +79,35 @@ impl Destination {
             };
             written.map_err(DbError::writing(&self.path))
         })
+    }
+
+    /// Refuses to write of batch norms what a file of this name holds of convolutions, and the reverse.
+    ///
+    /// # Errors
+    /// If `of_norms` is not what the name says, or MIOpen does not read it in this form.
+    pub(crate) fn expect_norms(&self, of_norms: bool) -> Result<(), DbError> {
+        match (of_norms, self.of_norms) {
+            (true, true) if self.ending.form == Form::Text => Ok(()),
+            (false, false) => Ok(()),
+            (true, _) => {
+                let expected = "a name such as batchnorm_gfx90a68.db.txt, since it would hold batch norms, which MIOpen reads \
+                                from a text alone";
+                Err(DbError::kind(&self.path, self.file_name.clone(), expected))
+            }
+            (false, true) => {
+                let expected = "a name without batchnorm_, since it would hold convolutions";
+                Err(DbError::kind(&self.path, self.file_name.clone(), expected))
+            }
+        }
+    }
+
+    /// Writes a perf db of batch norms.
+    ///
+    /// # Errors
+    /// If it is to be something else, holds what the format can not, or can not be written.
+    pub(crate) fn norm_db(&self, db: &NormDb) -> Result<Written, DbError> {
+        self.expect_norms(true)?;
+        self.whole(|path| text(path, |out| db.write(out)).map_err(DbError::writing(&self.path)))
     }
 
     /// Writes the file whole or not at all: `fill` fills an empty one beside it and returns its number of records.
@@ -145,16 +177,29 @@ impl LeftOut {
     pub(crate) fn perf_db(&mut self, source: &Source) -> Result<PerfDb, DbError> {
         let mut db = source.perf_db(|_| {})?;
         self.skipped(&source.path, DbKind::Perf, &std::mem::take(&mut db.findings));
-        for (key, solvers) in &mut db.records {
+        self.usable_params(&source.path, &mut db.records);
+        Ok(db)
+    }
+
+    /// Reads a perf db of batch norms, less what MIOpen does not use.
+    pub(crate) fn norm_db(&mut self, source: &Source) -> Result<NormDb, DbError> {
+        let mut db = source.norm_db(|_, _, _, _| {})?;
+        self.skipped(&source.path, DbKind::Perf, &std::mem::take(&mut db.findings));
+        self.usable_params(&source.path, &mut db.records);
+        Ok(db)
+    }
+
+    /// Takes out of `records` what a writer would refuse.
+    fn usable_params<K: Display + Ord>(&mut self, path: &Path, records: &mut Records<K>) {
+        for (key, solvers) in records {
             solvers.retain(|solver, params| match PerfDb::check(solver, params) {
                 Ok(()) => true,
                 Err(error) => {
-                    self.add(|| format!("{}: key {key}: {error}", source.path.display()));
+                    self.add(|| format!("{}: key {key}: {error}", path.display()));
                     false
                 }
             });
         }
-        Ok(db)
     }
 
     /// Adds what a reader of a database of `kind` skipped.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bluefin_common::decision::best_of_each_solver;
 use bluefin_common::method::FindJobs;
-use bluefin_common::problem::{PerfDbKey, Problem};
+use bluefin_common::problem::{BatchNormProblem, PerfDbKey, Problem};
 use bluefin_miopen::db::find_db::intern;
-use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::{self, NormDb, PerfDb};
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;
@@ -41,6 +41,8 @@ impl Format for PerfFormat {
 #[derive(Debug, Default)]
 pub struct PerfRecords {
     best: BTreeMap<PerfDbKey, BTreeMap<Arc<str>, Best>>,
+    /// Of batch norms, by the text of their keys.
+    norms: BTreeMap<String, BTreeMap<Arc<str>, Best>>,
     names: HashSet<Arc<str>>,
 }
 
@@ -55,17 +57,15 @@ impl PerfRecords {
     /// The perf db.
     #[must_use]
     pub fn into_db(self) -> PerfDb {
-        let records = self.best.into_iter().map(|(key, solvers)| {
-            let solvers = solvers.into_iter().map(|(solver, best)| (solver, best.params)).collect();
-            (key, solvers)
-        });
-        PerfDb { records: records.collect(), ..PerfDb::default() }
+        PerfDb { records: params(self.best), ..PerfDb::default() }
     }
 }
 
 impl Fold for PerfRecords {
     fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
-        let Problem::Conv(conv) = group.problem else { return };
+        if !matches!(group.problem, Problem::Conv(_) | Problem::BatchNorm(_)) {
+            return;
+        }
         let mut tuned = best_of_each_solver(group.outcomes);
         for best in group.decision.iter().flat_map(|decision| &decision.solvers) {
             match group.session.method.find {
@@ -79,38 +79,58 @@ impl Fold for PerfRecords {
                 }
             }
         }
-        let key = PerfDbKey::from(conv);
         for (name, best) in tuned {
             let candidate = &best.outcome.candidate;
             let tunable = group.description.solver(name).is_some_and(|solver| solver.tunable);
             if tunable && !candidate.params.is_empty() {
                 let best = Best { median_ms: best.timing.median_ms, params: candidate.params_text().into() };
                 let solver = intern(&mut self.names, name);
-                merge(self.best.entry(key.clone()).or_default(), solver, best);
+                match group.problem {
+                    Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), solver, best),
+                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), solver, best),
+                    _ => {}
+                }
             }
         }
     }
 
     fn merge(&mut self, other: Self, _: &mut Warnings) {
-        for (key, solvers) in other.best {
-            let merged = self.best.entry(key).or_default();
-            for (solver, best) in solvers {
-                merge(merged, solver, best);
-            }
-        }
+        merge_all(&mut self.best, other.best);
+        merge_all(&mut self.norms, other.norms);
         // One copy of each name in the long run, though each part came with its own.
         self.names.extend(other.names);
     }
 }
 
 impl Records for PerfRecords {
-    async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
+    async fn write(mut self, out: &mut Output<'_>) -> Result<(), ExportError> {
+        let norms = NormDb { records: params(std::mem::take(&mut self.norms)), ..NormDb::default() };
+        if !norms.records.is_empty() {
+            let name = format!("{}{}.db.txt", BatchNormProblem::PERF_DB_PREFIX, out.base);
+            out.text(&name, move |out| norms.write(out)).await?;
+        }
         let (sqlite, text) = (format!("{}.db", out.base), format!("{}.db.txt", out.base));
         let db = Arc::new(self.into_db());
         out.solvers(db.records.values().flat_map(|solvers| solvers.keys()).map(|solver| &**solver));
         let same = db.clone();
         out.blocking(&sqlite, move |path| same.write_sqlite(path)).await?;
         out.text(&text, move |out| db.write_text(out)).await
+    }
+}
+
+/// The params alone.
+fn params<K: Ord>(best: BTreeMap<K, BTreeMap<Arc<str>, Best>>) -> perf_db::Records<K> {
+    let of =
+        |solvers: BTreeMap<Arc<str>, Best>| solvers.into_iter().map(|(solver, best)| (solver, best.params)).collect();
+    best.into_iter().map(|(key, solvers)| (key, of(solvers))).collect()
+}
+
+fn merge_all<K: Ord>(best: &mut BTreeMap<K, BTreeMap<Arc<str>, Best>>, other: BTreeMap<K, BTreeMap<Arc<str>, Best>>) {
+    for (key, solvers) in other {
+        let merged = best.entry(key).or_default();
+        for (solver, best) in solvers {
+            merge(merged, solver, best);
+        }
     }
 }
 

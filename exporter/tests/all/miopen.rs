@@ -10,7 +10,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
+use bluefin_common::problem::{BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::value::Value;
@@ -162,4 +162,41 @@ async fn what_miopendriver_left_becomes_the_same_and_a_wrong_kernel_is_told() {
         warnings.len() == 1 && warnings[0].contains("bad.s.o") && warnings[0].contains("kernel_hash"),
         "{warnings:?}"
     );
+}
+
+/// Of batch norms MIOpen has a perf db of their own, and no find db.
+#[tokio::test]
+async fn what_was_tuned_of_a_batch_norm_becomes_a_perf_db_of_batch_norms() {
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Method::FIN));
+    store.create_session(&session).await.unwrap();
+    let key = "2x256x1024x14x14x1x0x0x1xNHWCxBwdxFP16x1";
+    let norm = Problem::BatchNorm(BatchNormProblem::from_perf_db_key(key).unwrap());
+    let asked = job(&session, Stage::Perf, candidate("BnCKBwdBackward", ""));
+    let found = done(
+        &Job { problem: norm, ..asked },
+        vec![timed(candidate("BnCKBwdBackward", "Kernel<1, 2>"), 1.0, true, Vec::new())],
+    );
+    store.put_outcome(&found).await.unwrap();
+    store.settle_group(&session.name, found.group()).await.unwrap();
+    let out = tempfile::tempdir().unwrap();
+    export(&store, &session.name, &ExportRequest::all(out.path().to_path_buf())).await.unwrap();
+    let read = |name: &str| std::fs::read_to_string(out.path().join(name)).unwrap();
+    assert_eq!(read("batchnorm_gfx90a68.db.txt"), format!("{key}=BnCKBwdBackward:Kernel<1, 2>\n"));
+    assert_eq!((read("gfx90a68.HIP.fdb.txt"), read("gfx90a68.db.txt")), (String::new(), String::new()));
+}
+
+/// What MIOpen has no solver for is in the files, and whoever installs them would gain nothing.
+#[tokio::test]
+async fn records_that_miopen_ignores_are_told() {
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(Method::FIN));
+    store.create_session(&session).await.unwrap();
+    let asked = job(&session, Stage::Find, candidate("BluefinConvFwdGpuDirect", ""));
+    let found = done(&asked, vec![timed(candidate("BluefinConvFwdGpuDirect", ""), 1.0, false, Vec::new())]);
+    store.put_outcome(&found).await.unwrap();
+    store.settle_group(&session.name, found.group()).await.unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let report = export(&store, &session.name, &ExportRequest::all(out.path().to_path_buf())).await.unwrap();
+    let [note] = report.notes.as_slice() else { panic!("{report:?}") };
+    assert!(note.starts_with("1 solvers such as BluefinConvFwdGpuDirect are bluefin's own: MIOpen"), "{note}");
+    assert_eq!(report.warnings, [""; 0]);
 }

@@ -1,6 +1,7 @@
 //! MIOpen's perf database: for each convolution the best params of each tunable solver. MIOpen 5.0 to 6.1 read it from
 //! SQLite (`.db`), 6.2 and later from a text (`.db.txt`); both forms are written and read here.
 
+mod norms;
 mod sqlite_form;
 mod sqlite_keys;
 mod text_form;
@@ -14,15 +15,18 @@ use crate::db::error::Refused;
 use crate::db::findings::Findings;
 use crate::db::lines;
 
+pub use norms::NormDb;
 pub use sqlite_keys::keys;
 
 const FORMAT: &str = "perf db";
 
-/// A perf database.
+/// Params by key and solver. Params are the solver's own and mean nothing here.
+pub type Records<K> = BTreeMap<K, BTreeMap<Arc<str>, Box<str>>>;
+
+/// A perf database of convolutions, and of the fusions that are looked up by them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PerfDb {
-    /// Params by key and solver. Params are the solver's own and mean nothing here.
-    pub records: BTreeMap<PerfDbKey, BTreeMap<Arc<str>, Box<str>>>,
+    pub records: Records<PerfDbKey>,
     pub findings: Findings,
 }
 

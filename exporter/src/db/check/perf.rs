@@ -2,31 +2,33 @@
 
 use bluefin_common::problem::PerfDbKey;
 use bluefin_miopen::db::params::{self, Wrong};
-use bluefin_miopen::db::perf_db::{PerfDb, PerfRow};
+use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::{Report, Rule};
-use crate::db::name::Form;
 use crate::db::{DbError, Source};
 
 /// Checks a perf db. `None` for one of batch norms, whose keys are others.
 pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Option<PerfDb>, DbError> {
-    let batch_norm = source.name.as_ref().is_some_and(|name| name.batch_norm);
-    if batch_norm {
-        report.add(0, Rule::Unchecked, || "found keys of batch norms, expected those of convolutions".to_string());
-        if source.content.form == Form::Sqlite {
-            return Ok(None);
-        }
+    if source.is_of_norms() {
+        let mut db = source.norm_db(|line, _, solver, params| {
+            report.file.records += 1;
+            check_params(report, line, solver, params);
+        })?;
+        report.take(std::mem::take(&mut db.findings), false);
+        return Ok(None);
     }
     let mut db = source.perf_db(|row| {
         report.file.records += 1;
-        check_row(report, row);
+        check_params(report, row.line, row.solver, row.params);
+        if let Some(wrong) = wrong_key(row.key) {
+            report.add(row.line, Rule::PerfKey, || format!("key {}: {wrong}", row.key));
+        }
     })?;
-    report.take(std::mem::take(&mut db.findings), batch_norm);
-    Ok((!batch_norm).then_some(db))
+    report.take(std::mem::take(&mut db.findings), false);
+    Ok(Some(db))
 }
 
-fn check_row(report: &mut Report<'_>, row: PerfRow<'_>) {
-    let PerfRow { line, key, solver, params } = row;
+fn check_params(report: &mut Report<'_>, line: u64, solver: &str, params: &str) {
     let solvers = &report.request.solvers;
     match solvers.get(solver) {
         None => report.unknown_solver(line, solver),
@@ -41,9 +43,6 @@ fn check_row(report: &mut Report<'_>, row: PerfRow<'_>) {
     if let Some(wrong) = params::wrong(solver, params) {
         let rule = if matches!(wrong, Wrong::Missing { .. }) { Rule::Params } else { Rule::Number };
         report.add(line, rule, || format!("params of {solver}: {wrong}"));
-    }
-    if let Some(wrong) = wrong_key(key) {
-        report.add(line, Rule::PerfKey, || format!("key {key}: {wrong}"));
     }
 }
 

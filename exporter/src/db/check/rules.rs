@@ -68,7 +68,7 @@ rules! {
     Packed "packed" Note "MIOpen reads the file only when it is unpacked"
     TooSmall "too-small" Error "MIOpen refuses SQLite databases under 512 bytes"
     WriteAheadLog "write-ahead-log" Warning "A shipped database with a write-ahead log may not open in a read-only folder"
-    Unchecked "unchecked" Note "Keys of fusion plans and batch norms are not checked"
+    Unchecked "unchecked" Note "Keys of fusion plans are not checked"
     // Lines of text.
     NotText "not-text" Warning "The line is not UTF-8, so no key matches"
     NoKey "no-key" Warning "No = or nothing in front of it: the line is skipped with an error"

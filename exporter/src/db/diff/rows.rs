@@ -1,9 +1,10 @@
 //! Perf dbs and kernel dbs: rows that are new, gone or changed. They hold no times.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use bluefin_miopen::db::kernel_db::{KernelName, KernelReader};
-use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::Records;
 use serde::Serialize;
 
 use crate::db::{DbError, Source};
@@ -51,16 +52,16 @@ impl RowsDiff {
     }
 }
 
-pub(super) fn perf(before: &PerfDb, after: &PerfDb) -> RowsDiff {
+pub(super) fn perf<K: Ord + Display>(before: &Records<K>, after: &Records<K>) -> RowsDiff {
     let mut diff = RowsDiff::default();
-    for (key, solvers) in &before.records {
+    for (key, solvers) in before {
         for (solver, params) in solvers {
-            let now = after.records.get(key).and_then(|solvers| solvers.get(solver));
+            let now = after.get(key).and_then(|solvers| solvers.get(solver));
             diff.add(|| format!("{key} {solver}"), Some(params), now.map(|params| &**params));
         }
     }
-    for (key, solvers) in &after.records {
-        let old = before.records.get(key);
+    for (key, solvers) in after {
+        let old = before.get(key);
         for (solver, params) in solvers {
             if old.is_none_or(|old| !old.contains_key(solver)) {
                 diff.add(|| format!("{key} {solver}"), None, Some(params));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
-use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::{NormDb, PerfDb};
 
 use crate::db::policy::{Policy, merge_entries};
 
@@ -131,4 +131,22 @@ impl PerfFold {
         let records = self.records.into_iter().map(|(key, solvers)| (key, strip(solvers))).collect();
         PerfDb { records, ..PerfDb::default() }
     }
+}
+
+/// Perf dbs of batch norms as one. There are no times of them, so of each solver the later params stand.
+pub(super) fn norms(policy: Policy, dbs: Vec<NormDb>) -> NormDb {
+    let mut merged = NormDb::default();
+    for (file, db) in dbs.into_iter().enumerate() {
+        for (key, solvers) in db.records.into_iter().filter(|(_, solvers)| !solvers.is_empty()) {
+            if file > 0 && policy == Policy::KeepKeys && !merged.records.contains_key(&key) {
+                continue;
+            }
+            let have = merged.records.entry(key).or_default();
+            if policy == Policy::Replace {
+                have.clear();
+            }
+            have.extend(solvers);
+        }
+    }
+    merged
 }
