@@ -5,6 +5,7 @@ mod coverage;
 mod diff;
 mod import;
 mod merge;
+mod tune;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,16 +25,18 @@ pub enum AiterVerb {
     Diff(diff::DiffArgs),
     Coverage(coverage::CoverageArgs),
     Import(import::ImportArgs),
+    Tune(Box<tune::TuneArgs>),
 }
 
 impl AiterVerb {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let work = move || match self {
-            Self::Check(args) => args.run(),
-            Self::Merge(args) => args.run(),
-            Self::Diff(args) => args.run(),
-            Self::Coverage(args) => args.run(),
-            Self::Import(args) => args.run(),
+        let work: Box<dyn FnOnce() -> anyhow::Result<ExitCode> + Send> = match self {
+            Self::Check(args) => Box::new(|| args.run()),
+            Self::Merge(args) => Box::new(|| args.run()),
+            Self::Diff(args) => Box::new(|| args.run()),
+            Self::Coverage(args) => Box::new(|| args.run()),
+            Self::Import(args) => Box::new(|| args.run()),
+            Self::Tune(args) => return args.run().await,
         };
         tokio::task::spawn_blocking(work).await?
     }

@@ -1,12 +1,14 @@
 //! Carrying out a session: workers of this process, if there are any, and waiting for it to be complete.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::metrics::Step;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Progress;
 use bluefin_common::target::Target;
+use bluefin_eval_worker::{self as eval_worker, Evaluator};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +82,16 @@ impl Campaign {
     pub fn evaluate(&mut self, device: LocalDevice) -> anyhow::Result<Utilisation> {
         self.one_device = device.is_one();
         device.spawn(&mut self.crew)
+    }
+
+    /// Starts workers of these evaluators, each of a device of its own.
+    pub fn evaluate_on(&mut self, evaluators: Vec<Arc<dyn Evaluator>>) -> anyhow::Result<()> {
+        self.one_device = evaluators.len() == 1;
+        let metrics = eval_worker::Metrics::register(&self.crew.registry, self.crew.pipeline.clone())?;
+        let configs = evaluators.into_iter().map(|evaluator| eval_worker::Config::new("tune", evaluator)).collect();
+        let (Ports { store, broker }, stop) = (self.crew.ports.clone(), self.crew.stop.clone());
+        self.crew.running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
+        Ok(())
     }
 
     /// Starts something else, which runs until its token is cancelled.

@@ -27,7 +27,7 @@ use crate::input::{Input, InputArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, cache};
 use crate::{export as export_verb, forgotten, out, report};
-use site::Site;
+pub use site::Site;
 
 /// Tune problems on this machine, with nothing installed, and write the databases
 #[derive(clap::Args)]

@@ -1,5 +1,6 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
+mod aiter;
 mod evaluators;
 mod local;
 mod miopen;
@@ -30,8 +31,10 @@ use crate::admin::AdminArgs;
 use crate::ports::FleetArgs;
 use crate::{devices, itself};
 
-use miopen::{FinArgs, MiopenArgs};
+use evaluators::ToolArgs;
+use miopen::FinArgs;
 
+pub use aiter::AiterArgs;
 pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
 
 /// Before compilers are tried again on a machine that is at its end.
@@ -88,7 +91,7 @@ pub struct EvalWorkerArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     reprobe: Duration,
     #[command(flatten)]
-    miopen: MiopenArgs,
+    tools: ToolArgs,
     /// CPU that the process of each device runs on [default: one for each, near it; the last one for the host device]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
@@ -301,7 +304,7 @@ impl EvalWorkerArgs {
 
     /// What was named, or all GPUs, or the host; and whether they share one device.
     async fn evaluators(&self) -> anyhow::Result<(Vec<Arc<dyn Evaluator>>, bool)> {
-        if let Some(found) = evaluators::named(self.device.as_deref().unwrap_or_default(), &self.miopen) {
+        if let Some(found) = evaluators::named(self.device.as_deref().unwrap_or_default(), &self.tools) {
             return Ok((found.await?, true));
         }
         let inventory = devices::inventory().await?;

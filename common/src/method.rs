@@ -69,8 +69,16 @@ static MIOPENDRIVER: MethodInfo = MethodInfo {
     find: FindJobs::Planned,
 };
 
+static AITER: MethodInfo = MethodInfo {
+    name: "aiter",
+    about: "shapes of aiter's operators, through aiter's own tuners",
+    toolchains: &[],
+    evaluated_by: EvaluatedBy::Tool,
+    find: FindJobs::Planned,
+};
+
 /// Those that bluefin ships.
-static SHIPPED: [&MethodInfo; 3] = [&KERNELS, &FIN, &MIOPENDRIVER];
+static SHIPPED: [&MethodInfo; 4] = [&KERNELS, &FIN, &MIOPENDRIVER, &AITER];
 /// Those of programs that use bluefin as a library.
 static REGISTERED: RwLock<Vec<&'static MethodInfo>> = RwLock::new(Vec::new());
 
@@ -85,6 +93,8 @@ impl Method {
     pub const FIN: Self = Self(&FIN);
     /// MIOpen's solvers, tuned by MIOpenDriver, which compiles where it evaluates.
     pub const MIOPENDRIVER: Self = Self(&MIOPENDRIVER);
+    /// Shapes of aiter's operators, tuned by aiter's scripts, which compile and time all kernels of a shape.
+    pub const AITER: Self = Self(&AITER);
 
     /// All methods, in a fixed order.
     #[must_use]
@@ -200,7 +210,7 @@ mod tests {
             }
         }
         let error = "Fin".parse::<Method>().unwrap_err().to_string();
-        assert_eq!(error, "method: found \"Fin\", expected one of kernels, fin, miopendriver");
+        assert_eq!(error, "method: found \"Fin\", expected one of kernels, fin, miopendriver, aiter");
         assert!(error.starts_with(UnknownMethod::BEGINS));
     }
 }

@@ -4,6 +4,7 @@
 //! k,c/g,\[fz,\]fy,fx and `y` is n,k,\[od,\]oh,ow. MIOpen's keys swap the two sides for the backward directions; that swap
 //! happens in [`FindDbKey`] and nowhere else.
 
+mod aiter;
 mod batch_norm;
 mod conv;
 mod data_type;
@@ -19,6 +20,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use aiter::AiterProblem;
 pub use batch_norm::{BatchNormProblem, NormDirection, NormMode};
 pub use conv::{ConvProblem, ConvShape, Direction};
 pub use data_type::{DataType, UnknownDataType};
@@ -60,6 +62,8 @@ pub enum Problem {
     Kernel(KernelProblem),
     /// A batch norm in one direction.
     BatchNorm(BatchNormProblem),
+    /// A shape of one of aiter's operators.
+    Aiter(AiterProblem),
 }
 
 impl Problem {
@@ -72,6 +76,7 @@ impl Problem {
             Self::Gemm(gemm) => gemm.canonical(),
             Self::Kernel(kernel) => kernel.canonical(),
             Self::BatchNorm(norm) => norm.canonical(),
+            Self::Aiter(aiter) => aiter.canonical(),
         }
     }
 
@@ -89,17 +94,18 @@ impl Problem {
             Self::Gemm(gemm) => gemm.variables(),
             Self::Kernel(kernel) => kernel.variables(),
             Self::BatchNorm(norm) => norm.variables(),
+            Self::Aiter(aiter) => aiter.variables(),
         }
     }
 
     /// Floating-point operations of useful work, two for each multiply-add; zero for a user's kernel, whose work is
-    /// not known, and for a batch norm, whose time goes to memory.
+    /// not known, for a batch norm, whose time goes to memory, and for aiter's shapes, whose files say it.
     #[must_use]
     pub fn flops(&self) -> f64 {
         match self {
             Self::Conv(conv) => conv.flops(),
             Self::Gemm(gemm) => gemm.flops(),
-            Self::Kernel(_) | Self::BatchNorm(_) => 0.0,
+            Self::Kernel(_) | Self::BatchNorm(_) | Self::Aiter(_) => 0.0,
         }
     }
 
@@ -111,6 +117,7 @@ impl Problem {
             Self::Gemm(gemm) => gemm.label(),
             Self::Kernel(kernel) => kernel.canonical(),
             Self::BatchNorm(norm) => norm.label(),
+            Self::Aiter(aiter) => aiter.canonical(),
         }
     }
 }
@@ -130,7 +137,7 @@ fn variables<const N: usize>(pairs: [(&str, Value); N]) -> BTreeMap<String, Valu
 mod tests {
     use super::*;
 
-    fn problems() -> [Problem; 4] {
+    fn problems() -> [Problem; 5] {
         let conv = ConvProblem::new(ConvShape::plain(Direction::Forward, DataType::Fp16)).unwrap();
         let gemm = GemmProblem {
             m: 1,
@@ -155,7 +162,15 @@ mod tests {
             save: true,
             run: false,
         };
-        [Problem::Conv(conv), Problem::Gemm(gemm), Problem::Kernel(kernel), Problem::BatchNorm(norm)]
+        let shape = vec![("M".to_string(), "64".to_string()), ("q_dtype_w".to_string(), "torch.int8".to_string())];
+        let aiter = AiterProblem::new("ck_gemm_a8w8".to_string(), shape).unwrap();
+        [
+            Problem::Conv(conv),
+            Problem::Gemm(gemm),
+            Problem::Kernel(kernel),
+            Problem::BatchNorm(norm),
+            Problem::Aiter(aiter),
+        ]
     }
 
     #[test]
@@ -172,6 +187,6 @@ mod tests {
     #[test]
     fn digests_stay() {
         let shown = problems().map(|problem| problem.digest().short());
-        assert_eq!(shown, ["3d32706b1d1e", "2adc4cfee18b", "366672e3510f", "f8b1e6a0229e"]);
+        assert_eq!(shown, ["3d32706b1d1e", "2adc4cfee18b", "366672e3510f", "f8b1e6a0229e", "d84ceb1757fc"]);
     }
 }

@@ -1,6 +1,7 @@
 //! What evaluates jobs. An implementation of [`Evaluator`] says whose jobs it is for, and what it is once it has started is a
 //! [`Running`]. A worker takes the jobs from their queue, hands over each as an [`Assignment`], and stores what came of it.
 
+pub mod aiter;
 pub(crate) mod artifacts;
 pub mod assignment;
 pub mod device;

@@ -18,6 +18,7 @@ pub mod timing;
 mod worker;
 
 pub use config::Config;
+pub use evaluator::aiter::AiterDevice;
 pub use evaluator::artifacts::Artifact;
 pub use evaluator::assignment::Assignment;
 pub use evaluator::device::DeviceChild;

@@ -1,6 +1,7 @@
 //! Formats: what results are exported to. Each is a file of its own; [`crate::formats`] lists those that bluefin ships, and
 //! whoever calls [`export`](crate::export()) may bring another.
 
+pub mod aiter;
 pub mod find_db;
 pub mod kernel_db;
 pub mod perf_db;
@@ -34,7 +35,7 @@ pub trait Format: fmt::Debug + Send + Sync {
 
 /// What a format keeps of groups, and how that becomes files.
 pub trait Records: Fold {
-    /// Writes the files, all of them, even those that hold nothing.
+    /// Writes the files, all of them, even those that hold nothing; but for those whose names follow from what they hold.
     ///
     /// # Errors
     /// If one can not be written: then none will be there.

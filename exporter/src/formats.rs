@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::format::Format;
+use crate::format::aiter::AiterFormat;
 use crate::format::find_db::FindFormat;
 use crate::format::kernel_db::KernelFormat;
 use crate::format::perf_db::PerfFormat;
@@ -13,7 +14,13 @@ use crate::format::winners::WinnersFormat;
 /// All formats, in the order in which they are written.
 #[must_use]
 pub fn formats() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(KernelFormat), Arc::new(FindFormat), Arc::new(PerfFormat), Arc::new(WinnersFormat)]
+    vec![
+        Arc::new(KernelFormat),
+        Arc::new(FindFormat),
+        Arc::new(PerfFormat),
+        Arc::new(WinnersFormat),
+        Arc::new(AiterFormat),
+    ]
 }
 
 /// Those of these names, in the order of [`formats`]; all if there are none.
@@ -86,6 +93,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
         let error = "csv".parse::<FormatName>().unwrap_err().to_string();
-        assert_eq!(error, "format: found \"csv\", expected one of kernel-db, find-db, perf-db, winners");
+        assert_eq!(error, "format: found \"csv\", expected one of kernel-db, find-db, perf-db, winners, aiter");
     }
 }

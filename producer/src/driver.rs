@@ -13,7 +13,7 @@ mod keys;
 
 use std::collections::BTreeMap;
 
-use bluefin_common::problem::{DataType, Direction, KernelProblem, Problem, ProblemError};
+use bluefin_common::problem::{AiterProblem, DataType, Direction, KernelProblem, Problem, ProblemError};
 
 pub use keys::{KeyRow, KeyTable, keys};
 
@@ -111,6 +111,7 @@ enum Operation {
     Gemm(DataType),
     BatchNorm((DataType, bool)),
     Kernel,
+    Aiter,
     Other,
 }
 
@@ -125,8 +126,10 @@ fn operation(base: &str) -> Option<Operation> {
     if let Some(types) = base.strip_prefix("bnorm").and_then(batch_norm::types) {
         return Some(Operation::BatchNorm(types));
     }
-    if base == "kernel" {
-        return Some(Operation::Kernel);
+    match base {
+        "kernel" => return Some(Operation::Kernel),
+        "aiter" => return Some(Operation::Aiter),
+        _ => {}
     }
     let suffixes = ["fp16fp32", "bfp16fp32", "fp16", "bfp16", "fp64", "int8", ""];
     let other = suffixes
@@ -155,6 +158,7 @@ pub fn parse(command: &str, implied: Option<Direction>) -> Result<Vec<Problem>, 
         Some(Operation::Gemm(data_type)) => Ok(vec![gemm::parse(base, data_type, words)?]),
         Some(Operation::BatchNorm(types)) => batch_norm::parse(base, types, words),
         Some(Operation::Kernel) => Ok(vec![parse_kernel(words)?]),
+        Some(Operation::Aiter) => Ok(vec![parse_aiter(words)?]),
         Some(Operation::Other) => Err(DriverError::Unsupported(cut(base))),
         None => Err(DriverError::UnknownBase(cut(base))),
     }
@@ -170,6 +174,17 @@ fn parse_kernel<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Problem,
         sizes.insert(size.to_string(), value.parse().map_err(|_| wrong())?);
     }
     Ok(Problem::Kernel(KernelProblem::new(name.to_string(), sizes)?))
+}
+
+/// `FAMILY M=1 q_dtype_w=torch.int8`
+fn parse_aiter<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Problem, DriverError> {
+    let family = words.next().ok_or(DriverError::MissingValue { flag: "aiter".to_string() })?;
+    let mut shape = Vec::new();
+    for word in words {
+        let (column, value) = word.split_once('=').ok_or_else(|| DriverError::value("column", word, "NAME=VALUE"))?;
+        shape.push((column.to_string(), value.to_string()));
+    }
+    Ok(Problem::Aiter(AiterProblem::new(family.to_string(), shape)?))
 }
 
 /// Enough of a text to recognise it in a message.
@@ -198,6 +213,16 @@ mod tests {
         let problems = parse("kernel saxpy n=1 m=-2 n=3", None).unwrap();
         assert_eq!(problems.iter().map(Problem::canonical).collect::<Vec<_>>(), ["kernel saxpy m=-2 n=3"]);
         for wrong in ["kernel", "kernel saxpy n", "kernel saxpy n=1.5", "kernel Saxpy"] {
+            assert!(parse(wrong, None).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shapes_of_aiter_are_commands_too() {
+        let command = "aiter ck_gemm_a8w8 M=1 N=16 K=32 q_dtype_w=torch.int8";
+        let problems = parse(command, None).unwrap();
+        assert_eq!(problems.iter().map(Problem::canonical).collect::<Vec<_>>(), [command]);
+        for wrong in ["aiter", "aiter x", "aiter x M", "aiter x M=", "aiter x M=1 M=2"] {
             assert!(parse(wrong, None).is_err(), "{wrong}");
         }
     }

@@ -1,6 +1,7 @@
 //! From problems to jobs. How that is done is a matter of the session's method: each has a [`Planner`], in a file of its own,
 //! and all stand in one list, [`Planners`].
 
+pub mod aiter;
 mod budget;
 pub mod fin;
 pub mod kernels;
@@ -146,6 +147,7 @@ impl Planners {
             Arc::new(kernels::Kernels::default()),
             Arc::new(fin::FinPlanner),
             Arc::new(miopendriver::MiopenDriverPlanner),
+            Arc::new(aiter::AiterPlanner),
         ])
     }
 

@@ -114,6 +114,7 @@ fn kind(problem: &Problem) -> String {
         Problem::BatchNorm(norm) => format!("bnorm {} {}", norm.direction, norm.data_type),
         Problem::Gemm(gemm) => format!("gemm {}", gemm.data_type),
         Problem::Kernel(kernel) => format!("kernel {}", kernel.kernel),
+        Problem::Aiter(aiter) => format!("aiter {}", aiter.family),
     }
 }
 
@@ -163,7 +164,7 @@ impl ExportArgs {
 /// As MIOpen logs it; what MIOpenDriver does not know stands alone.
 fn command(problem: &Problem) -> String {
     match problem {
-        Problem::Kernel(_) => problem.canonical(),
+        Problem::Kernel(_) | Problem::Aiter(_) => problem.canonical(),
         Problem::Conv(_) | Problem::Gemm(_) | Problem::BatchNorm(_) => {
             format!("./bin/MIOpenDriver {}", problem.canonical())
         }

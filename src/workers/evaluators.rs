@@ -6,6 +6,7 @@ use bluefin_common::target::Target;
 use bluefin_eval_worker::{Evaluator, Noop};
 use futures_util::future::{BoxFuture, FutureExt as _, ready};
 
+use super::aiter::AiterArgs;
 use super::miopen::MiopenArgs;
 
 /// What is found by a name. All that is found works on one device, by turns.
@@ -15,14 +16,28 @@ struct Named {
     name: &'static str,
     /// For the help text, in a few words; without it is not told of.
     about: Option<&'static str>,
-    find: for<'a> fn(Option<Target>, &'a MiopenArgs) -> Found<'a>,
+    find: for<'a> fn(Option<Target>, &'a ToolArgs) -> Found<'a>,
 }
 
-static NAMED: [Named; 2] = [
+/// Where tools that evaluate are.
+#[derive(clap::Args)]
+pub struct ToolArgs {
+    #[command(flatten)]
+    miopen: MiopenArgs,
+    #[command(flatten)]
+    aiter: AiterArgs,
+}
+
+static NAMED: [Named; 3] = [
     Named {
         name: "miopen",
         about: Some("for a GPU through MIOpen's own tools"),
-        find: |target, args| args.evaluators(target).boxed(),
+        find: |target, args| args.miopen.evaluators(target).boxed(),
+    },
+    Named {
+        name: "aiter",
+        about: Some("for a GPU through aiter's own tuners"),
+        find: |target, args| args.aiter.evaluators(target, args.miopen.gpu()).boxed(),
     },
     Named { name: "noop", about: None, find: |target, _| ready(noop(target)).boxed() },
 ];
@@ -34,7 +49,7 @@ fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
 }
 
 /// What `text` names, if it is none of this machine's devices.
-pub fn named<'a>(text: &str, args: &'a MiopenArgs) -> Option<Found<'a>> {
+pub fn named<'a>(text: &str, args: &'a ToolArgs) -> Option<Found<'a>> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
     let named = NAMED.iter().find(|named| named.name == name)?;
     if target.is_empty() {

@@ -43,12 +43,17 @@ pub struct MiopenArgs {
     /// MIOpenDriver [default: the one of ROCm, or in PATH]
     #[arg(long, value_name = "PATH", env = "BLUEFIN_MIOPEN_DRIVER")]
     miopen_driver: Option<PathBuf>,
-    /// GPU for MIOpen's tools, by number or UUID as HIP_VISIBLE_DEVICES takes it [default: the first]
+    /// GPU for MIOpen's tools and aiter's, by number or UUID as HIP_VISIBLE_DEVICES takes it [default: the first]
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
 }
 
 impl MiopenArgs {
+    /// The GPU that was named.
+    pub fn gpu(&self) -> Option<&str> {
+        self.gpu.as_deref()
+    }
+
     /// An evaluator for each tool that works here.
     pub async fn evaluators(&self, target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
         let target = match target {
@@ -96,7 +101,7 @@ impl MiopenArgs {
 }
 
 /// What starts the inner side of the sandbox in front of a tool: it ends with its worker, and fills no disk.
-fn launcher() -> anyhow::Result<Vec<OsString>> {
+pub fn launcher() -> anyhow::Result<Vec<OsString>> {
     let limits = SandboxLimits { file_bytes: Some(MAX_FILE), ..SandboxLimits::default() };
     Ok(itself::command("sandbox-exec")?.into_iter().chain(limits.to_args()).collect())
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod aiter;
+mod aiter_tune;
 mod campaign;
 mod capture;
 mod chaos;

@@ -197,7 +197,8 @@ pub fn untuned(path: &Path, family: &'static Family) -> Table {
 }
 
 /// As aiter's own files spell it.
-fn spelled(column: &str, value: &Value) -> String {
+#[must_use]
+pub fn spelled(column: &str, value: &Value) -> String {
     match (Column::of(column), value) {
         // Those of MoE are numbers.
         (Column::Flag, Value::Integer(flag)) if !matches!(column, "use_g1u1" | "doweight_stage1") => {

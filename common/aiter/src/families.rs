@@ -1,6 +1,6 @@
 //! The families. A new one is an entry here.
 
-use crate::family::{Family, Work};
+use crate::family::{Family, Tuner, Work};
 
 const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
 const GEMM: &[&str] = &["M", "N", "K"];
@@ -43,30 +43,108 @@ const PLAIN: Family = Family {
     error_limit: 0.05,
     work: BYTE_INPUTS,
     pads: true,
+    tuner: None,
 };
 
 /// All families, in the order in which messages name them.
 pub static FAMILIES: [Family; 14] = [
-    Family { name: "ck_gemm_a8w8", file: "a8w8_tuned_gemm", shape: TYPED_GEMM, results: FOUND, ..PLAIN },
-    Family { name: "ck_gemm_a8w8_bpreshuffle", file: "a8w8_bpreshuffle_tuned_gemm", shape: TYPED_GEMM, ..PLAIN },
-    Family { name: "ck_gemm_a8w8_blockscale", file: "a8w8_blockscale_tuned_gemm", ..PLAIN },
-    Family { name: "ck_gemm_a8w8_blockscale_bpreshuffle", file: "a8w8_blockscale_bpreshuffle_tuned_gemm", ..PLAIN },
+    Family {
+        name: "ck_gemm_a8w8",
+        file: "a8w8_tuned_gemm",
+        shape: TYPED_GEMM,
+        results: FOUND,
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_a8w8/gemm_a8w8_tune.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_gemm_a8w8.py",
+            by_default: true,
+        }),
+        ..PLAIN
+    },
+    Family {
+        name: "ck_gemm_a8w8_bpreshuffle",
+        file: "a8w8_bpreshuffle_tuned_gemm",
+        shape: TYPED_GEMM,
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_a8w8_bpreshuffle/gemm_a8w8_bpreshuffle_tune.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_gemm_a8w8.py",
+            by_default: true,
+        }),
+        ..PLAIN
+    },
+    Family {
+        name: "ck_gemm_a8w8_blockscale",
+        file: "a8w8_blockscale_tuned_gemm",
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_a8w8_blockscale/gemm_a8w8_blockscale_tune.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_gemm_a8w8_blockscale.py",
+            by_default: true,
+        }),
+        ..PLAIN
+    },
+    Family {
+        name: "ck_gemm_a8w8_blockscale_bpreshuffle",
+        file: "a8w8_blockscale_bpreshuffle_tuned_gemm",
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_a8w8_blockscale/gemm_a8w8_blockscale_tune.py",
+            arguments: &["--preshuffle"],
+            test: "op_tests/gemm/test_gemm_a8w8_blockscale.py",
+            by_default: true,
+        }),
+        ..PLAIN
+    },
     Family {
         name: "ck_gemm_a4w4_blockscale",
         file: "a4w4_blockscale_tuned_gemm",
         results: FOUND,
         work: Work::Gemm { bytes: [0.5, 0.5, 2.0] },
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_a4w4_blockscale/gemm_a4w4_blockscale_tune.py",
+            arguments: &[],
+            test: "op_tests/test_gemm_a4w4_blockscale.py",
+            by_default: false,
+        }),
         ..PLAIN
     },
-    Family { name: "ck_batched_gemm_a8w8", file: "a8w8_tuned_batched_gemm", ..BATCHED },
-    Family { name: "ck_batched_gemm_bf16", file: "bf16_tuned_batched_gemm", ..BATCHED },
+    Family {
+        name: "ck_batched_gemm_a8w8",
+        file: "a8w8_tuned_batched_gemm",
+        tuner: Some(Tuner {
+            script: "csrc/ck_batched_gemm_a8w8/batched_gemm_a8w8_tune.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_batched_gemm_a8w8.py",
+            by_default: true,
+        }),
+        ..BATCHED
+    },
+    Family {
+        name: "ck_batched_gemm_bf16",
+        file: "bf16_tuned_batched_gemm",
+        tuner: Some(Tuner {
+            script: "csrc/ck_batched_gemm_bf16/batched_gemm_bf16_tune.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_batched_gemm_bf16.py",
+            by_default: true,
+        }),
+        ..BATCHED
+    },
     Family {
         name: "gemm_a16w16",
         file: "bf16_tuned_gemm",
         shape: &["M", "N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle"],
         results: &["libtype", "solidx", "splitK", "us", "kernelName", "err_ratio", "tflops", "bw"],
+        // Some untuned files are from before it was there.
+        optional: &[("bpreshuffle", "False")],
         errors: &["err_ratio"],
         work: TWO_BYTES,
+        tuner: Some(Tuner {
+            script: "csrc/gemm_a16w16/gemm_tuner.py",
+            arguments: &[],
+            test: "op_tests/gemm/test_gemm_a16w16.py",
+            by_default: true,
+        }),
         ..PLAIN
     },
     Family {
@@ -94,6 +172,12 @@ pub static FAMILIES: [Family; 14] = [
         error_limit: 0.1,
         work: Work::Moe,
         pads: false,
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
+            arguments: &[],
+            test: "op_tests/test_moe.py",
+            by_default: true,
+        }),
         ..PLAIN
     },
     Family {

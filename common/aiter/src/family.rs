@@ -32,6 +32,21 @@ pub struct Family {
     pub work: Work,
     /// Whether a look-up that finds nothing is repeated with more rows: [`crate::padded`].
     pub pads: bool,
+    /// What tunes it; `None`: nothing that is run on its own.
+    pub tuner: Option<Tuner>,
+}
+
+/// A script of aiter's that tunes a family, in aiter's folder.
+#[derive(Debug, PartialEq)]
+pub struct Tuner {
+    /// Takes the arguments that all of them take.
+    pub script: &'static str,
+    /// What it needs beside those.
+    pub arguments: &'static [&'static str],
+    /// The script that tests the operator.
+    pub test: &'static str,
+    /// Whether aiter's CI tunes the family where nobody names one.
+    pub by_default: bool,
 }
 
 /// What a shape takes.

@@ -10,6 +10,7 @@ pub mod diff;
 mod error;
 pub mod families;
 mod family;
+pub mod harvest;
 mod key;
 pub mod log;
 pub mod merge;
@@ -19,7 +20,7 @@ mod sources;
 mod table;
 
 pub use error::Error;
-pub use family::{Family, FamilyName, UnknownFamily, Work};
+pub use family::{Family, FamilyName, Tuner, UnknownFamily, Work};
 pub use key::{Key, Value};
 pub use padding::padded;
 pub use sheet::{Kind, Sheet};

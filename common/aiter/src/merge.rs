@@ -1,13 +1,13 @@
 //! Rows of several files in one, which stays as it is where nothing is changed.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::sheet::View;
 use crate::table::Row;
-use crate::{Error, Key, Sheet, Value, exceeds};
+use crate::{Error, Key, Sheet, Value, exceeds, sheets_of};
 
 /// Which of two rows of a key stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +98,49 @@ pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<M
         merged.table.rows = rows;
     }
     Ok((merged, told))
+}
+
+/// Merges rows into the files of a folder: each into the file that has its key, so that no key is there twice, and what is new into
+/// the file of its family. Returns the files that are other than they were, and what became of each row.
+///
+/// # Errors
+/// See [`merge`].
+pub fn into_folder(
+    folder: &Path,
+    sheets: &[Sheet],
+    newer: &[Sheet],
+    terms: Terms,
+) -> Result<(Vec<Sheet>, Vec<Merged>), Error> {
+    let (mut changed, mut told) = (Vec::new(), Vec::new());
+    for new in newer {
+        let own = folder.join(new.family.tuned_file());
+        let mut files: Vec<Sheet> = sheets_of(sheets, new.family).cloned().collect();
+        if !files.iter().any(|sheet| sheet.path() == own) {
+            files.push(Sheet::empty(&own, new.family));
+        }
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        for (place, sheet) in files.iter().enumerate() {
+            sheet.views().for_each(|view| {
+                places.entry(view.key()).or_insert(place);
+            });
+        }
+        let base = files.iter().position(|sheet| sheet.path() == own).unwrap_or_default();
+        for (place, file) in files.into_iter().enumerate() {
+            let mut part = new.clone();
+            let belongs = |row: &Row| places.get(&new.view(row).key()).copied().unwrap_or(base) == place;
+            part.table.rows.retain(|row| !row.is_blank() && belongs(row));
+            if part.table.rows.is_empty() {
+                continue;
+            }
+            let before = file.table.to_bytes();
+            let (merged, rows) = merge(file, &[part], terms)?;
+            told.extend(rows);
+            if merged.table.to_bytes() != before {
+                changed.push(merged);
+            }
+        }
+    }
+    Ok((changed, told))
 }
 
 /// A merge that is under way.
@@ -321,6 +364,35 @@ mod tests {
         let other = HEADER.to_string() + &row(1, "10.0", "a").replace("gfx950", "gfx1250");
         let error = merge(legacy, &[sheet_of(&other)], terms).unwrap_err().to_string();
         assert!(error.contains("column gfx: found in it and not in"), "{error}");
+    }
+
+    #[test]
+    fn a_row_goes_into_the_file_that_has_its_key() {
+        let folder = Path::new("configs");
+        let named = |name: &str, text: &str| {
+            let table = Table::parse(&folder.join(name), format!("{HEADER}{text}").into_bytes()).unwrap();
+            Sheet::of(table, None).unwrap()
+        };
+        let sheets = [
+            named("a4w4_blockscale_tuned_gemm.csv", &row(1, "10.0", "a")),
+            named("x_a4w4_blockscale_tuned_gemm.csv", &row(2, "10.0", "a")),
+        ];
+        let newer = [named("new_a4w4_blockscale_tuned_gemm.csv", &(row(2, "5.0", "b") + &row(3, "5.0", "b")))];
+        let terms = Terms { policy: Policy::Improved(3.0), error_limit: None };
+        let (changed, told) = into_folder(folder, &sheets, &newer, terms).unwrap();
+        let texts: Vec<_> = changed.iter().map(|sheet| (sheet.path(), sheet.table.to_bytes())).collect();
+        let expected = |name: &str, text: String| (folder.join(name), format!("{HEADER}{text}").into_bytes());
+        let [one, two] = [
+            expected("a4w4_blockscale_tuned_gemm.csv", row(1, "10.0", "a") + &row(3, "5.0", "b")),
+            expected("x_a4w4_blockscale_tuned_gemm.csv", row(2, "5.0", "b")),
+        ];
+        assert_eq!(texts, [(one.0.as_path(), one.1), (two.0.as_path(), two.1)]);
+        assert_eq!(told.len(), 2);
+        // Where there is none it is made.
+        let (changed, _) = into_folder(folder, &[], &newer, terms).unwrap();
+        assert_eq!(changed[0].path(), folder.join("a4w4_blockscale_tuned_gemm.csv"));
+        let (changed, _) = into_folder(folder, &changed, &newer, terms).unwrap();
+        assert!(changed.is_empty(), "again changes nothing");
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Solver {
     pub fn info(&self, problem: &Problem) -> SolverInfo {
         let algorithm = match problem {
             Problem::Conv(conv) => self.algorithm.miopen_name(conv.direction),
-            Problem::Gemm(_) | Problem::BatchNorm(_) | Problem::Kernel(_) => None,
+            Problem::Gemm(_) | Problem::BatchNorm(_) | Problem::Kernel(_) | Problem::Aiter(_) => None,
         };
         SolverInfo {
             name: self.name.clone(),

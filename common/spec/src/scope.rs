@@ -66,7 +66,7 @@ impl KernelSpec {
             Problem::Conv(_) => self.kind == Kind::Conv,
             Problem::Gemm(_) => self.kind == Kind::Gemm,
             // There is no kind of spec for it.
-            Problem::BatchNorm(_) => false,
+            Problem::BatchNorm(_) | Problem::Aiter(_) => false,
             Problem::Kernel(kernel) => {
                 self.kind == Kind::Kernel && kernel.kernel == self.name && kernel.sizes.keys().eq(self.sizes.keys())
             }

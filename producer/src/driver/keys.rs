@@ -78,7 +78,7 @@ fn row(command: &str, problem: &Problem) -> Result<KeyRow, String> {
             (Some(key.to_string()), PerfDbKey::from(&key).to_string())
         }
         Problem::BatchNorm(norm) => (None, norm.perf_db_key()),
-        Problem::Gemm(_) | Problem::Kernel(_) => return Err(NO_KEYS.to_string()),
+        Problem::Gemm(_) | Problem::Kernel(_) | Problem::Aiter(_) => return Err(NO_KEYS.to_string()),
     };
     Ok(KeyRow { command: command.to_string(), find_db_key, perf_db_key })
 }

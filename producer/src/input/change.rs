@@ -27,7 +27,7 @@ impl Overrides {
                     changed.push(Problem::Gemm(gemm));
                 }
                 Problem::BatchNorm(norm) => self.batch_norm(&norm, &mut changed)?,
-                kernel @ Problem::Kernel(_) => changed.push(kernel),
+                other @ (Problem::Kernel(_) | Problem::Aiter(_)) => changed.push(other),
             }
         }
         Ok(changed)

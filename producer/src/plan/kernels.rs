@@ -280,6 +280,7 @@ fn why_unsolved<'a>(
         Problem::Conv(_) => "no kernel spec is for convolutions".to_string(),
         Problem::Gemm(_) => "no kernel spec is for matrix products".to_string(),
         Problem::BatchNorm(_) => "no kernel spec is for batch norms".to_string(),
+        Problem::Aiter(_) => "aiter's own tuners are for it: --tuner aiter".to_string(),
     };
     if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
         reason.truncate(end);

@@ -122,7 +122,7 @@ fn toolchain(method: Method) -> &'static str {
 pub(super) fn is_of_miopen(problem: &Problem) -> bool {
     match problem {
         Problem::Conv(_) | Problem::BatchNorm(_) => true,
-        Problem::Gemm(_) | Problem::Kernel(_) => false,
+        Problem::Gemm(_) | Problem::Kernel(_) | Problem::Aiter(_) => false,
     }
 }
 

@@ -164,7 +164,7 @@ impl Request {
         let (direction, config) = match problem {
             Problem::Conv(conv) => (conv.as_asked().direction.driver_bit(), Config::Conv(ConvConfig::new(conv)?)),
             Problem::BatchNorm(norm) => (norm.direction.bit(), Config::BatchNorm(norm.fin_config())),
-            Problem::Gemm(_) | Problem::Kernel(_) => {
+            Problem::Gemm(_) | Problem::Kernel(_) | Problem::Aiter(_) => {
                 let what = format!("{}, which is neither a convolution nor a batch norm", problem.label());
                 return Err(Inexpressible::new(what));
             }

@@ -1,0 +1,279 @@
+//! Evaluation by aiter's own tuners: a process for a few shapes of one operator, on one GPU, which it has for itself. To load
+//! aiter takes seconds, so that jobs that wait for the GPU at the same time share a process.
+
+mod batch;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bluefin_aiter::harvest::{Found, Verdict};
+use bluefin_aiter::{Family, FamilyName};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::delivery::pin::{Pin, PlainPin};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Timing};
+use bluefin_common::problem::{AiterProblem, Problem};
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_miopen::detect;
+use bluefin_miopen::disk::Disk;
+use tokio::sync::oneshot;
+
+use super::assignment::Assignment;
+use super::stop::Stop;
+use super::{Evaluated, Evaluator, Running};
+use crate::metrics::Metrics;
+use crate::supervisor::DeviceError;
+use crate::timing::Limits;
+use batch::Batch;
+
+/// Shapes of one process: a crash costs the time of so many.
+const SHAPES: usize = 8;
+/// Time of one shape where its session says nothing: what aiter gives a kernel until it counts as hung.
+const TIME: Duration = Duration::from_secs(1800);
+
+/// aiter in a folder of this machine, and the GPU that it tunes on.
+#[derive(Clone)]
+pub struct AiterDevice {
+    /// Its repository.
+    pub(super) root: PathBuf,
+    /// What runs its scripts.
+    pub(super) python: OsString,
+    /// Stands in front of it; may be empty.
+    pub(super) launcher: Vec<OsString>,
+    pub(super) target: Target,
+    /// As `ROCR_VISIBLE_DEVICES` takes it; `None`: the first one.
+    pub(super) gpu: Option<String>,
+    /// What the kernel driver says of its GPUs.
+    topology: PathBuf,
+    /// Commit and version of ROCm.
+    identity: String,
+    disk: Disk,
+}
+
+impl AiterDevice {
+    /// aiter in `root`, for a GPU of `target`.
+    ///
+    /// # Errors
+    /// If there is no aiter, for people.
+    pub async fn find(
+        root: &Path,
+        python: OsString,
+        launcher: Vec<OsString>,
+        target: Target,
+        gpu: Option<String>,
+        topology: &Path,
+    ) -> Result<Self, String> {
+        let scripts = root.join("csrc");
+        let found = tokio::fs::metadata(&scripts).await;
+        if !found.is_ok_and(|found| found.is_dir()) {
+            return Err(format!("{}: found no folder, expected that of aiter's tuners", scripts.display()));
+        }
+        let root = tokio::fs::canonicalize(root).await.map_err(|error| format!("{}: {error}", root.display()))?;
+        let mut git = tokio::process::Command::new("git");
+        let commit = git.arg("-C").arg(&root).args(["rev-parse", "HEAD"]).output().await;
+        let commit = commit.ok().filter(|output| output.status.success());
+        let commit = commit
+            .map_or_else(|| "unknown".to_string(), |output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+        let rocm = tokio::fs::read_to_string(Path::new(detect::ROCM).join(".info/version")).await;
+        let rocm = rocm.map_or_else(|_| "unknown".to_string(), |version| version.trim().to_string());
+        let identity = format!("aiter {commit}, ROCm {rocm}");
+        let disk = Disk::default();
+        Ok(Self { root, python, launcher, target, gpu, topology: topology.to_path_buf(), identity, disk })
+    }
+
+    /// What sessions are pinned to.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// How many GPUs the kernel driver has.
+    fn gpus(&self) -> usize {
+        detect::gpus(&self.topology).len()
+    }
+}
+
+#[async_trait]
+impl Evaluator for AiterDevice {
+    fn name(&self) -> &str {
+        "aiter"
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn method(&self) -> Method {
+        Method::AITER
+    }
+
+    /// Those of one process, and those of the next.
+    fn prefetch(&self) -> u16 {
+        2 * SHAPES as u16
+    }
+
+    async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
+        Ok(Box::new(RunningAiter {
+            identity: format!("{} through aiter", self.target),
+            gpus: self.gpus(),
+            device: self.clone(),
+            metrics: metrics.clone(),
+            waiting: Mutex::default(),
+        }))
+    }
+}
+
+/// A job that waits for the GPU.
+struct Waiting {
+    session: SessionName,
+    family: &'static Family,
+    problem: AiterProblem,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Waiting {
+    /// Whether one process can serve both.
+    fn goes_with(&self, other: &Self) -> bool {
+        let columns =
+            |problem: &AiterProblem| problem.shape.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>();
+        (&self.session, self.family.name) == (&other.session, other.family.name)
+            && columns(&self.problem) == columns(&other.problem)
+    }
+}
+
+/// What came of the shape of a job, and its share of the time.
+struct Answer {
+    verdict: Verdict,
+    busy: Duration,
+}
+
+struct RunningAiter {
+    identity: String,
+    /// When it was started.
+    gpus: usize,
+    device: AiterDevice,
+    metrics: Metrics,
+    /// In the order in which they came.
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+#[async_trait]
+impl Running for RunningAiter {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn pins(&self, _: &Limits) -> Vec<Arc<dyn Pin>> {
+        vec![Arc::new(PlainPin { key: "aiter".to_string(), value: self.device.identity.clone() })]
+    }
+
+    fn lacks(&self) -> Option<String> {
+        self.device.disk.lacks_room()
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        self.device.disk.lacks_room().map_or(Ok(()), Err)
+    }
+
+    async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
+        let job = assignment.job();
+        let failed = |failure: Failure| {
+            let candidates = CandidateOutcome::all_failed(job, &failure);
+            Ok(Evaluated { candidates, ..Evaluated::default() })
+        };
+        let Problem::Aiter(problem) = &job.problem else {
+            return failed(Failure::new(FailureKind::NotApplicable, "found no shape of aiter's, expected one"));
+        };
+        let family = match problem.family.parse::<FamilyName>() {
+            Ok(FamilyName(family)) if family.tuner.is_some() => family,
+            Ok(name) => {
+                return failed(Failure::new(FailureKind::NotApplicable, format!("aiter has no tuner for {name}")));
+            }
+            Err(error) => return failed(Failure::new(FailureKind::NotApplicable, error.to_string())),
+        };
+        let session = assignment.session().await?;
+        // Once, unless whoever works for several jobs is stopped amid it.
+        loop {
+            let (answer, mut answered) = oneshot::channel();
+            let waiting = Waiting { session: session.name.clone(), family, problem: problem.clone(), answer };
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+            let work = async {
+                match answered.try_recv() {
+                    Err(oneshot::error::TryRecvError::Empty) => {
+                        self.serve(&session, problem).await?;
+                        Ok(answered.try_recv().ok())
+                    }
+                    known => Ok::<_, Stop>(known.ok()),
+                }
+            };
+            let (served, _) = assignment.alone(work).await?;
+            if let Some(Answer { verdict, busy }) = served? {
+                self.metrics.busy(job.stage, busy);
+                return Ok(self.evaluated(job, verdict, busy));
+            }
+        }
+    }
+}
+
+impl RunningAiter {
+    /// Tunes a shape, and what waits and can be served by the same process.
+    async fn serve(&self, session: &Session, problem: &AiterProblem) -> Result<(), Stop> {
+        let batch = self.take(session, problem);
+        let Some(first) = batch.first() else { return Ok(()) };
+        let shapes: Vec<&AiterProblem> = batch.iter().map(|waiting| &waiting.problem).collect();
+        let tuning = Batch { device: &self.device, session, family: first.family, metrics: &self.metrics };
+        let began = Instant::now();
+        let verdicts = tuning.tune(&shapes).await?;
+        if verdicts.iter().any(|verdict| !matches!(verdict, Verdict::Tuned(_))) && self.device.gpus() < self.gpus {
+            return Err(DeviceError::Lost { reason: "a GPU is gone from the kernel driver's list".to_string() }.into());
+        }
+        let busy = began.elapsed() / u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        for (waiting, verdict) in batch.into_iter().zip(verdicts) {
+            // Whoever waited for it may be gone.
+            let _ = waiting.answer.send(Answer { verdict, busy });
+        }
+        Ok(())
+    }
+
+    /// The job of `problem`, and others that go with it.
+    fn take(&self, session: &Session, problem: &AiterProblem) -> Vec<Waiting> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|waiting| !waiting.answer.is_closed());
+        let own = |waiting: &Waiting| waiting.session == session.name && waiting.problem == *problem;
+        let Some(place) = waiting.iter().position(own) else { return Vec::new() };
+        let mut batch = vec![waiting.remove(place)];
+        for other in std::mem::take(&mut *waiting) {
+            let fits = batch.len() < SHAPES && batch.first().is_some_and(|first| first.goes_with(&other));
+            if fits { batch.push(other) } else { waiting.push(other) }
+        }
+        batch
+    }
+
+    fn evaluated(&self, job: &Job, verdict: Verdict, busy: Duration) -> Evaluated {
+        let (mut candidates, tried) = match verdict {
+            Verdict::Tuned(found) => (Vec::new(), found),
+            Verdict::Failed(failure, tried) => (CandidateOutcome::all_failed(job, &failure), tried),
+            Verdict::Missing => {
+                let failure = Failure::new(FailureKind::NoResult, "the tuner wrote nothing of the shape");
+                (CandidateOutcome::all_failed(job, &failure), Vec::new())
+            }
+        };
+        candidates.extend(tried.into_iter().map(outcome));
+        let device_state = DeviceState { driver: self.device.identity.clone(), ..DeviceState::default() };
+        Evaluated { candidates, ran: true, device_state, busy, ..Evaluated::default() }
+    }
+}
+
+/// A kernel that was tried: its name, and its cells as an exporter writes them.
+fn outcome(found: Found) -> CandidateOutcome {
+    let params = vec![Value::Text(found.kernel), Value::Text(found.cells)];
+    let result = found.result.map(|us| Timing::single(us / 1e3));
+    CandidateOutcome { candidate: Candidate { solver: found.library, params }, built: None, result }
+}

@@ -1,0 +1,188 @@
+//! Shapes of one operator in the hands of aiter's tuner: in a folder of their own, under a limit, and one by one where a crash
+//! took them together.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use bluefin_aiter::harvest::{Remains, Verdict};
+use bluefin_aiter::{Family, Key, Row, Sheet, Table, Value};
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::problem::AiterProblem;
+use bluefin_common::scratch::Scratch;
+use bluefin_common::session::Session;
+use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
+
+use super::{AiterDevice, TIME};
+use crate::evaluator::stop::Stop;
+use crate::metrics::Metrics;
+
+/// What the names of their folders begin with.
+const PREFIX: &str = "bluefin-aiter-";
+/// Processes that a shape may crash by itself.
+const TRIES: u32 = 2;
+/// The variable of a session that holds further arguments of the tuner.
+const ARGUMENTS: &str = "AITER_ARGUMENTS";
+
+/// What shapes of one session and family are tuned with.
+pub(super) struct Batch<'a> {
+    pub(super) device: &'a AiterDevice,
+    pub(super) session: &'a Session,
+    pub(super) family: &'static Family,
+    pub(super) metrics: &'a Metrics,
+}
+
+impl Batch<'_> {
+    /// What comes of each shape, in their order.
+    pub(super) async fn tune(&self, shapes: &[&AiterProblem]) -> Result<Vec<Verdict>, Stop> {
+        let mut verdicts = self.run(shapes).await?.verdicts;
+        for (verdict, shape) in verdicts.iter_mut().zip(shapes) {
+            if was_ended(verdict) {
+                *verdict = self.alone(shape).await?;
+            }
+        }
+        Ok(verdicts)
+    }
+
+    /// What comes of a shape that has a process for itself, or a second one if that crashes: then it is the shape.
+    async fn alone(&self, shape: &AiterProblem) -> Result<Verdict, Stop> {
+        let mut tries = 1;
+        loop {
+            let ran = self.run(&[shape]).await?;
+            let verdict = ran.verdicts.into_iter().next().unwrap_or(Verdict::Missing);
+            if was_ended(&verdict) && ran.end.kind != FailureKind::Hang && tries < TRIES {
+                tries += 1;
+                continue;
+            }
+            return Ok(if verdict == Verdict::Missing { Verdict::Failed(ran.end, Vec::new()) } else { verdict });
+        }
+    }
+
+    /// One process for these shapes.
+    async fn run(&self, shapes: &[&AiterProblem]) -> Result<Ran, Stop> {
+        let machine = |what: &str, error: std::io::Error| Stop::Machine(format!("{what}: {error}"));
+        let folder = Scratch::new(PREFIX).map_err(|error| machine("folder of temporary files", error))?;
+        let path = |name: &str| folder.path().join(name);
+        let (input, tuned, profile) = (path("in.csv"), path("out.csv"), path("all.csv"));
+        std::fs::write(&input, untuned(&input, shapes)).map_err(|error| machine("in.csv", error))?;
+        let limit = self.session.budget.solver_ms.map_or(TIME, Duration::from_millis);
+        // The first shape of a host builds the kernels of its family: that counts as one more.
+        let time = limit * (shapes.len() as u32 + 1);
+        let watch = Watch { time, silence: time, ..Watch::default() };
+        let run = Run {
+            command: self.command(&input, &tuned, &profile, limit),
+            environment: self.environment(folder.path()),
+            folder: self.device.root.clone(),
+            output: Some(profile.clone()),
+        };
+        let ran = process::run(&run, &watch).await.map_err(|error| machine("aiter's tuner does not start", error))?;
+        let (kind, how) = match ran.ended {
+            Ended::Exited(status) => (FailureKind::ToolCrash, describe(status)),
+            Ended::OutOfTime | Ended::Silent => (FailureKind::Hang, format!("killed after {} s", time.as_secs())),
+            Ended::TooLarge => (FailureKind::MalformedOutput, "killed: its profile grew too large".to_string()),
+            Ended::Killed(reason) => {
+                self.metrics.child_lost("outside");
+                return Err(Stop::Suspect(reason));
+            }
+        };
+        let read = |path: &Path| match Table::read(path) {
+            Ok(table) => Sheet::of(table, Some(self.family)).ok(),
+            Err(_) => None,
+        };
+        let (tuned, profile) = (read(&tuned), read(&profile));
+        let remains = Remains {
+            family: self.family,
+            target: &self.device.target,
+            tuned: tuned.as_ref(),
+            profile: profile.as_ref(),
+            error_limit: self.error_limit(),
+        };
+        let verdicts: Vec<Verdict> = shapes.iter().map(|shape| remains.of(&key(self.family, shape))).collect();
+        if verdicts.contains(&Verdict::Missing) {
+            self.metrics.child_lost(if kind == FailureKind::Hang { "hang" } else { "exit" });
+        }
+        let end = Failure::new(kind, format!("aiter's tuner wrote no row: {how}; it said: {}", last_words(&ran.tail)));
+        Ok(Ran { verdicts, end })
+    }
+
+    fn command(&self, input: &Path, tuned: &Path, profile: &Path, limit: Duration) -> Vec<OsString> {
+        let AiterDevice { launcher, python, .. } = self.device;
+        let mut command: Vec<OsString> = launcher.clone();
+        command.push(python.clone());
+        if let Some(tuner) = &self.family.tuner {
+            command.push(tuner.script.into());
+            command.extend(tuner.arguments.iter().map(OsString::from));
+        }
+        for (flag, path) in [("-i", input), ("-o", tuned), ("-o2", profile)] {
+            command.extend([flag.into(), path.into()]);
+        }
+        // One GPU; and written after each shape, so that a crash takes no other with it.
+        for argument in ["--mp", "1", "--batch", "1", "--timeout"] {
+            command.push(argument.into());
+        }
+        command.push(limit.as_secs().max(1).to_string().into());
+        command.extend(self.arguments().map(OsString::from));
+        command
+    }
+
+    /// What the session adds.
+    fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.session.environment.get(ARGUMENTS).map_or("", String::as_str).split_ascii_whitespace()
+    }
+
+    /// The one that the session asks for, or the tuner's own.
+    fn error_limit(&self) -> f64 {
+        let mut arguments = self.arguments();
+        let asked = arguments.find(|argument| *argument == "--errRatio").and_then(|_| arguments.next());
+        asked.and_then(|limit| limit.parse().ok()).unwrap_or(self.family.error_limit)
+    }
+
+    /// That of the worker, without what is bluefin's, and with one GPU. aiter sees what it is for by `rocminfo`, which heeds no
+    /// other variable.
+    fn environment(&self, folder: &Path) -> Vec<(OsString, OsString)> {
+        let own = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"BLUEFIN_"));
+        let mut variables: BTreeMap<OsString, OsString> = own.collect();
+        if let Some(gpu) = &self.device.gpu {
+            variables.insert("ROCR_VISIBLE_DEVICES".into(), gpu.into());
+        }
+        variables.insert("TMPDIR".into(), folder.into());
+        variables.into_iter().collect()
+    }
+}
+
+/// Whether the process of a shape was ended before it wrote what it found; a row that was cut off is as none.
+fn was_ended(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Missing => true,
+        Verdict::Failed(failure, _) => failure.kind == FailureKind::MalformedOutput,
+        Verdict::Tuned(_) => false,
+    }
+}
+
+/// What came of a process.
+struct Ran {
+    verdicts: Vec<Verdict>,
+    /// How it ended, for shapes of which there is nothing.
+    end: Failure,
+}
+
+/// The shapes as the tuner reads them. All have the same columns.
+fn untuned(path: &Path, shapes: &[&AiterProblem]) -> Vec<u8> {
+    let columns = shapes.first().map_or(&[][..], |shape| &shape.shape);
+    let mut table = Table::new(path, columns.iter().map(|(column, _)| column.as_str()));
+    table.rows.extend(shapes.iter().map(|shape| Row::of(shape.shape.iter().map(|(_, value)| value.as_str()))));
+    table.to_bytes()
+}
+
+/// The columns of the family's key that a shape tells.
+fn key(family: &'static Family, problem: &AiterProblem) -> Key {
+    let value = |column: &str| problem.shape.iter().find(|(name, _)| name == column).map(|(_, value)| Value::of(value));
+    Key(family.key().filter_map(|column| Some((column, value(column)?))).collect())
+}
+
+/// The end of what it printed.
+fn last_words(tail: &str) -> String {
+    let lines: Vec<&str> = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(8).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}

@@ -1,0 +1,99 @@
+//! Tuned CSV files of aiter's: for each family the rows of a session's winners.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use bluefin_aiter::{Family, FamilyName, Key, Row, Value};
+use bluefin_common::problem::{AiterProblem, Problem};
+use bluefin_common::target::Target;
+use bluefin_common::value;
+
+use super::{AnyRecords, Format, Records};
+use crate::error::ExportError;
+use crate::fold::{Fold, Group, Warnings};
+use crate::output::Output;
+
+/// `a8w8_tuned_gemm.csv` and others.
+#[derive(Clone, Copy, Debug)]
+pub struct AiterFormat;
+
+impl Format for AiterFormat {
+    fn name(&self) -> &'static str {
+        "aiter"
+    }
+
+    fn about(&self) -> &'static str {
+        "a8w8_tuned_gemm.csv and others: tuned shapes of aiter's operators, a file for each family that has any"
+    }
+
+    fn records(&self) -> AnyRecords {
+        AnyRecords::new(AiterRecords::default())
+    }
+}
+
+/// Rows of families.
+#[derive(Debug, Default)]
+pub struct AiterRecords {
+    /// By the order in which aiter sorts them.
+    rows: BTreeMap<&'static str, BTreeMap<(Vec<Value>, Key), Row>>,
+}
+
+impl Fold for AiterRecords {
+    fn add(&mut self, group: &Group<'_>, warnings: &mut Warnings) {
+        let Problem::Aiter(problem) = group.problem else { return };
+        let Ok(FamilyName(family)) = problem.family.parse() else {
+            warnings.insert(format!("{problem:?}: not in the files: no family is named {}", problem.family));
+            return;
+        };
+        // One that failed has no row; that it failed is told by whoever counts problems.
+        let Some(winner) = group.decision.as_ref().and_then(|decision| decision.winner()) else { return };
+        let cells = winner.outcome.candidate.params.get(1);
+        let Some(value::Value::Text(cells)) = cells else {
+            warnings.insert(format!("{}: not in {}: its outcome has no cells", group.problem, family.tuned_file()));
+            return;
+        };
+        let (key, row) = row(family, &group.session.target, problem, cells);
+        let order = family.sort.iter().filter_map(|column| key.get(column).cloned()).collect();
+        self.rows.entry(family.name).or_default().insert((order, key), row);
+    }
+
+    fn merge(&mut self, other: Self, _: &mut Warnings) {
+        for (family, rows) in other.rows {
+            self.rows.entry(family).or_default().extend(rows);
+        }
+    }
+}
+
+/// The row of a shape, and what it is looked up by.
+fn row(family: &'static Family, target: &Target, problem: &AiterProblem, cells: &str) -> (Key, Row) {
+    let cell = |column: &str| match column {
+        "gfx" => target.arch().to_string(),
+        "cu_num" => target.cus().to_string(),
+        column => {
+            let found = problem.shape.iter().find(|(name, _)| name == column);
+            found.map_or_else(|| family.default(column).to_string(), |(_, value)| value.clone())
+        }
+    };
+    let known: Vec<(&'static str, String)> =
+        family.gpu.iter().chain(family.shape).map(|column| (*column, cell(column))).collect();
+    let key = Key(known.iter().map(|(column, cell)| (*column, Value::of(cell))).collect());
+    let all = known.iter().map(|(_, cell)| cell.as_str()).chain(cells.split(','));
+    (key, Row::of(all))
+}
+
+impl Records for AiterRecords {
+    async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
+        for (name, rows) in self.rows {
+            let Ok(FamilyName(family)) = name.parse() else { continue };
+            let write = move |out: &mut std::io::BufWriter<std::fs::File>| -> std::io::Result<u64> {
+                writeln!(out, "{}", Row::of(family.columns()).text())?;
+                for row in rows.values() {
+                    writeln!(out, "{}", row.text())?;
+                }
+                Ok(rows.len() as u64)
+            };
+            out.text(&family.tuned_file(), write).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,302 @@
+//! `bluefin aiter tune`.
+
+mod report;
+mod shapes;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bluefin_aiter::diff::{Limits, diff};
+use bluefin_aiter::merge::{Policy, Terms, into_folder};
+use bluefin_aiter::{Family, FamilyName, Sheet, read_all};
+use bluefin_common::campaign::now_ms;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::GroupId;
+use bluefin_common::method::Method;
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::shutdown;
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_eval_worker::Evaluator;
+use bluefin_exporter::format::aiter::AiterFormat;
+use bluefin_exporter::{ExportRequest, export};
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
+use bluefin_producer::plan::{Asked, Planners};
+use bluefin_producer::request;
+use humantime::parse_duration;
+
+use crate::admin::AdminArgs;
+use crate::campaign::Campaign;
+use crate::forgotten;
+use crate::ports::FleetArgs;
+use crate::tune::Site;
+use crate::workers::{AiterArgs, Ports};
+use report::{Failed, Report, tests};
+
+/// Tune shapes of aiter's operators, here or over a fleet, and update aiter's files where it pays
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  bluefin aiter tune --shapes ck_gemm_a8w8,gemm_a16w16 --aiter aiter --test\n  \
+    bluefin aiter tune --shapes ck_gemm_a8w8 --gpu gfx942-304 --configs aiter/aiter/configs -- --libtype all -k\n\n\
+    Shapes that have a row for the GPU are left out, unless --all. A row is taken if it takes less time than the one in force by \
+    --min-improvement, or if there is none. With a fleet (--amqp and --redis) its eval workers do the work (eval-worker --device \
+    aiter), without one this process does on all GPUs of this machine. --out gets summary.md, diff.txt, rows/ and the files that \
+    are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned or a test fails \
+    that did not before.")]
+pub struct TuneArgs {
+    /// Families by their names in aiter's CI [default: those that it tunes itself]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    shapes: Vec<FamilyName>,
+    #[command(flatten)]
+    aiter: AiterArgs,
+    /// Folder of aiter's files [default: aiter/configs in aiter's repository]
+    #[arg(long, value_name = "DIR")]
+    configs: Option<PathBuf>,
+    /// Untuned files, or folders of them [default: those of the families in --configs]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
+    untuned: Vec<PathBuf>,
+    /// The GPU to tune for, such as gfx942-304 [default: that of this machine]
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<Target>,
+    /// GPUs of this machine to tune on, as ROCR_VISIBLE_DEVICES takes them [default: all of --gpu]
+    #[arg(long, value_name = "GPU,...", value_delimiter = ',')]
+    devices: Vec<String>,
+    /// Tune shapes that have rows, too
+    #[arg(long)]
+    all: bool,
+    /// How much less time a row must take to stand in place of another
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = super::percent)]
+    min_improvement: f64,
+    /// Longest time for one shape
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
+    limit: Duration,
+    /// Run the tests of the operators before and after
+    #[arg(long)]
+    test: bool,
+    /// Folder for what was found; made if need be
+    #[arg(short, long, value_name = "DIR", default_value = "tuned")]
+    out: PathBuf,
+    /// Where the work is kept, without a fleet
+    #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
+    state: PathBuf,
+    /// Name of the session [default: aiter-<gpu>-<digest of aiter's version and the arguments>]
+    #[arg(long, value_name = "NAME")]
+    session: Option<SessionName>,
+    /// Print what came of it as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    /// For aiter's tuners
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+impl TuneArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let families = self.families()?;
+        let configs = self.configs.clone().unwrap_or_else(|| self.aiter.aiter.join("aiter/configs"));
+        let sheets = read_all(std::slice::from_ref(&configs), None)?;
+        let fleet = self.fleet.names_a_broker();
+        let target = match (&self.gpu, fleet) {
+            (Some(target), _) => target.clone(),
+            (None, true) => {
+                return Err(crate::usage("--gpu: found none, expected the GPU that the fleet is to tune for"));
+            }
+            (None, false) => self.local_target()?,
+        };
+        let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all)?;
+        eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
+        let before = self.tests(&families, false).await;
+        let shapes = asked.problems.len();
+        let tuned = if shapes == 0 {
+            Ok(Tuned::default())
+        } else if fleet {
+            self.on_fleet(&target, asked.problems).await?
+        } else {
+            let evaluators = self.evaluators(&target).await?;
+            self.here(&target, asked.problems, evaluators).await?
+        };
+        let Tuned { rows, failed } = match tuned {
+            Ok(tuned) => tuned,
+            Err(code) => return Ok(code),
+        };
+        let terms = Terms { policy: Policy::Improved(self.min_improvement), error_limit: None };
+        let (changed, merged) = into_folder(&configs, &sheets, &rows, terms)?;
+        for sheet in &changed {
+            super::write(sheet.path(), &sheet.table)?;
+        }
+        let now = read_all(std::slice::from_ref(&configs), None)?;
+        let after = if changed.is_empty() { before.clone() } else { self.tests(&families, true).await };
+        let report = Report {
+            target: target.to_string(),
+            shapes,
+            failed,
+            merged,
+            diff: diff(&sheets, &now, Limits::default()),
+            before,
+            after,
+        };
+        report.write(&self.out, &configs, &changed)?;
+        if self.json {
+            crate::out::json(&report)?;
+        } else {
+            crate::out::line(report.markdown().trim_end())?;
+        }
+        Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Those that were named, or those of aiter's CI.
+    fn families(&self) -> anyhow::Result<Vec<&'static Family>> {
+        let named: Vec<&'static Family> = self.shapes.iter().map(|name| name.0).collect();
+        if let Some(family) = named.iter().find(|family| family.tuner.is_none()) {
+            let tuned = bluefin_aiter::families::FAMILIES.iter().filter(|family| family.tuner.is_some());
+            let names: Vec<&str> = tuned.map(|family| family.name).collect();
+            return Err(crate::usage(format!("--shapes: found {}, expected any of {}", family.name, names.join(", "))));
+        }
+        if !named.is_empty() {
+            return Ok(named);
+        }
+        let all = bluefin_aiter::families::FAMILIES.iter();
+        Ok(all.filter(|family| family.tuner.as_ref().is_some_and(|tuner| tuner.by_default)).collect())
+    }
+
+    fn local_target(&self) -> anyhow::Result<Target> {
+        let gpus = self.aiter.gpus(None)?;
+        let first = gpus.into_iter().next().context("--gpu: no GPU in this machine")?;
+        Ok(first.target)
+    }
+
+    /// aiter on each GPU.
+    async fn evaluators(&self, target: &Target) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
+        let mut named: Vec<Option<String>> = self.devices.iter().cloned().map(Some).collect();
+        if named.is_empty() {
+            let gpus = self.aiter.gpus(None).unwrap_or_default();
+            named.extend(gpus.iter().filter(|gpu| gpu.target == *target).map(|gpu| Some(gpu.index.to_string())));
+        }
+        if named.is_empty() {
+            named.push(None);
+        }
+        let mut evaluators: Vec<Arc<dyn Evaluator>> = Vec::new();
+        for gpu in named {
+            evaluators.push(Arc::new(self.aiter.device(target.clone(), gpu).await?));
+        }
+        Ok(evaluators)
+    }
+
+    /// The session of these shapes; another version of aiter, or other arguments, are another session.
+    fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
+        let arguments = self.arguments.join(" ");
+        let limit = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
+        let name = match &self.session {
+            Some(name) => name.clone(),
+            None => {
+                let limit = limit.to_string();
+                let parts = [versions.as_bytes(), arguments.as_bytes(), limit.as_bytes()];
+                let digest = Digest::of_parts(digest::VERSIONS, parts);
+                format!("aiter-{target}-{}", &digest.short()[..8]).parse()?
+            }
+        };
+        let plain = Session::of_kernels(name, target.clone(), "bluefin aiter tune", &[Stage::Find], now_ms());
+        let mut session = Session { method: Method::AITER, ..plain };
+        session.budget.solver_ms = Some(limit);
+        if !arguments.is_empty() {
+            session.environment.insert("AITER_ARGUMENTS".to_string(), arguments);
+        }
+        Ok(session)
+    }
+
+    /// Tunes in this process. `Err`: it was interrupted.
+    async fn here(
+        &self,
+        target: &Target,
+        problems: Vec<Problem>,
+        evaluators: Vec<Arc<dyn Evaluator>>,
+    ) -> anyhow::Result<Result<Tuned, ExitCode>> {
+        let device = self.aiter.device(target.clone(), None).await?;
+        let session = self.session(target, device.identity())?;
+        let site = Site::open(&self.state, &self.admin).await?;
+        forgotten::forget(&site.sqlite, &session.name).await?;
+        let metrics = Metrics::register(&site.admin.registry)?;
+        let (store, broker) = (&*site.ports.store, &*site.ports.broker);
+        let ways = Ways { store, broker, metrics: &metrics, publish: Publish::Unfinished };
+        let groups = plan(&ways, &session, problems.clone()).await?;
+        forgotten::replan(&site.sqlite, &session.name, &groups).await?;
+        let mut campaign = site.campaign(&session)?;
+        campaign.evaluate_on(evaluators)?;
+        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+        let tuned = match end.interrupted() {
+            Some(code) => Err(code),
+            None => Ok(self.found(store, &session, problems).await?),
+        };
+        site.close().await;
+        Ok(tuned)
+    }
+
+    /// Has a fleet tune. `Err`: it was interrupted; the fleet goes on.
+    async fn on_fleet(&self, target: &Target, problems: Vec<Problem>) -> anyhow::Result<Result<Tuned, ExitCode>> {
+        let session = self.session(target, "of the fleet")?;
+        let admin = self.admin.start().await?;
+        let shutdown = shutdown::on_signal()?;
+        let (store, broker) = (self.fleet.patient_store(&shutdown).await?, self.fleet.patient_broker(&shutdown).await?);
+        admin.readiness.ready();
+        let ports = Ports { store, broker };
+        let metrics = Metrics::register(&admin.registry)?;
+        let ways = Ways { store: &*ports.store, broker: &*ports.broker, metrics: &metrics, publish: Publish::Missing };
+        request::keep(&*ports.store, &session, &Asked::default(), &problems).await?;
+        plan(&ways, &session, problems.clone()).await?;
+        let campaign = Campaign::new(&ports, &session, &admin.registry, &shutdown)?;
+        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+        let tuned = match end.interrupted() {
+            Some(code) => Err(code),
+            None => Ok(self.found(&*ports.store, &session, problems).await?),
+        };
+        ports.broker.close().await;
+        admin.stop().await;
+        Ok(tuned)
+    }
+
+    /// What was found, as files of its own, and what was not.
+    async fn found(&self, store: &dyn Store, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Tuned> {
+        let failed = report::failed(store, session, &problems).await?;
+        let request = ExportRequest {
+            formats: vec![Arc::new(AiterFormat)],
+            only: Some(Arc::new(problems.into_iter().collect())),
+            ..ExportRequest::all(self.out.join("rows"))
+        };
+        let exported = export(store, &session.name, &request).await?;
+        for warning in &exported.warnings {
+            eprintln!("warning: {warning}");
+        }
+        let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
+        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed })
+    }
+
+    /// The tests of the operators, if they are asked for.
+    async fn tests(&self, families: &[&'static Family], rebuilt: bool) -> Vec<report::Test> {
+        if self.test { tests(families, &self.aiter, rebuilt).await } else { Vec::new() }
+    }
+}
+
+/// What came of the shapes.
+#[derive(Default)]
+struct Tuned {
+    /// A file of each family.
+    rows: Vec<Sheet>,
+    failed: Vec<Failed>,
+}
+
+/// Plans the session and enqueues what is missing. Returns the groups of all.
+async fn plan(ways: &Ways<'_>, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Vec<GroupId>> {
+    let (planners, asked) = (Planners::shipped(), Asked::default());
+    let planning = planners.begin(ways.store, session, &asked).await?;
+    let plan = enqueue(ways, session, &*planning, problems).await?;
+    plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+    Ok(plan.groups)
+}

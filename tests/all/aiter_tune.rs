@@ -1,0 +1,250 @@
+//! `bluefin aiter tune` with a stand-in for aiter's tuners, which fails in the ways in which they fail.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bluefin_stand_ins::wrap;
+use bluefin_test_support::{Redis, RedisOptions, Vhost, data};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::fleet::Fleet;
+use crate::common::{Running, bluefin, expect, files, json, text, write};
+
+const GPU: &str = "gfx942-304";
+
+const SCRIPTS: [&str; 7] = [
+    "csrc/ck_gemm_a8w8/gemm_a8w8_tune.py",
+    "csrc/ck_gemm_a8w8_bpreshuffle/gemm_a8w8_bpreshuffle_tune.py",
+    "csrc/ck_gemm_a8w8_blockscale/gemm_a8w8_blockscale_tune.py",
+    "csrc/ck_batched_gemm_a8w8/batched_gemm_a8w8_tune.py",
+    "csrc/ck_batched_gemm_bf16/batched_gemm_bf16_tune.py",
+    "csrc/gemm_a16w16/gemm_tuner.py",
+    "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
+];
+
+/// aiter as far as it is needed: tuners, a test, and the files of a few families.
+fn aiter(root: &Path) {
+    let tuner = include_str!("../stand-ins/aiter/tuner.py");
+    for script in SCRIPTS {
+        let path = root.join(script);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, tuner).unwrap();
+    }
+    let tests = root.join("op_tests/gemm");
+    std::fs::create_dir_all(&tests).unwrap();
+    std::fs::write(tests.join("test_gemm_a8w8.py"), "print('fine')\n").unwrap();
+    std::fs::write(tests.join("test_gemm_a8w8_blockscale.py"), "raise SystemExit('broken before and after')\n")
+        .unwrap();
+    let configs = root.join("aiter/configs");
+    std::fs::create_dir_all(&configs).unwrap();
+    for name in [
+        "a8w8_untuned_gemm.csv",
+        "a8w8_blockscale_untuned_gemm.csv",
+        "a8w8_bpreshuffle_untuned_gemm.csv",
+        "a8w8_bpreshuffle_tuned_gemm.csv",
+        "bf16_untuned_gemm.csv",
+        "bf16_tuned_gemm.csv",
+        "untuned_fmoe.csv",
+    ] {
+        std::fs::write(configs.join(name), data(&format!("aiter/{name}"))).unwrap();
+    }
+}
+
+/// The Python of this machine, whatever stands in front of it, with the stand-in's variables.
+fn python(folder: &Path, name: &str, variables: &[(&str, &str)]) -> PathBuf {
+    let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let program = PathBuf::from(text(&asked.stdout).trim());
+    let state = folder.join("state");
+    std::fs::create_dir_all(&state).unwrap();
+    let all = [variables, &[("STAND_IN_STATE", state.to_str().unwrap())]].concat();
+    wrap(&folder.join(name), &program, &all)
+}
+
+/// aiter and a folder to work in, on one machine.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        aiter(&folder.path().join("aiter"));
+        Self { folder }
+    }
+
+    /// `bluefin aiter tune` with these variables of the stand-in.
+    fn tune(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Command {
+        let python = python(self.folder.path(), "python", &[variables, &[("STAND_IN_GPU", GPU)]].concat());
+        let mut command = bluefin();
+        command.current_dir(self.folder.path()).args(["aiter", "tune", "--json", "--python"]).arg(python);
+        command.args(arguments);
+        command
+    }
+
+    fn configs(&self) -> PathBuf {
+        self.folder.path().join("aiter/aiter/configs")
+    }
+
+    fn untuned(&self, shapes: &[u32]) {
+        let rows: String = shapes.iter().map(|m| format!("{m}, 1536, 7168\n")).collect();
+        write(&self.configs(), "a8w8_blockscale_untuned_gemm.csv", &format!("M,N,K\n{rows}"));
+    }
+}
+
+fn rows(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().skip(1).map(str::to_string).collect()
+}
+
+#[test]
+fn what_is_better_is_taken_and_nothing_is_tuned_twice() {
+    let machine = Machine::new();
+    machine.untuned(&[16, 32, 64]);
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale,ck_gemm_a8w8", "--gpu", GPU, "--test"];
+    let report = json(&expect(&mut machine.tune(&[], &arguments), 0));
+    assert_eq!((&report["shapes"], &report["diff"]["counts"]["NEW"]), (&Value::from(69), &Value::from(69)), "{report}");
+    let told = |when: &str| {
+        let tests = report[when].as_array().unwrap().iter();
+        tests.map(|test| test["passed"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((told("before"), told("after")), (vec![false, true], vec![false, true]), "{report}");
+    let tuned = machine.configs().join("a8w8_blockscale_tuned_gemm.csv");
+    let first = rows(&tuned);
+    assert_eq!(first.len(), 3);
+    assert!(first[0].starts_with("gfx942,304,16,1536,7168,"), "{first:?}");
+    expect(bluefin().args(["aiter", "check"]).arg(&tuned), 0);
+    let summary = std::fs::read_to_string(machine.folder.path().join("tuned/summary.md")).unwrap();
+    assert!(summary.contains("69 shapes: 69 rows are new, 0 stand in place"), "{summary}");
+    assert!(machine.folder.path().join("tuned/configs/a8w8_tuned_gemm.csv").is_file());
+
+    // All has a row: there is nothing to do, and nothing is written.
+    let again = json(&expect(&mut machine.tune(&[], &arguments), 0));
+    assert_eq!((&again["shapes"], again["diff"]["changes"].as_array().unwrap().len()), (&Value::from(0), 0), "{again}");
+    // A new version is 2 % faster, which is not enough; then 10 %.
+    for (factor, replaced) in [("0.98", false), ("0.9", true)] {
+        let arguments =
+            ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--all", "--session", &format!("s{factor}")];
+        expect(&mut machine.tune(&[("STAND_IN_BETTER", factor)], &arguments), 0);
+        assert_eq!(rows(&tuned) != first, replaced, "{factor}");
+    }
+}
+
+#[test]
+fn each_fault_costs_its_shape_and_says_why() {
+    let machine = Machine::new();
+    let faults = [
+        ("hang", "hang", "killed after 2 s"),
+        ("kill", "tool_crash", "killed by SIGKILL"),
+        ("unsupported", "not_applicable", "12 do not take the shape"),
+        ("inf", "hang", "12 did not end or crashed"),
+        ("wrong", "wrong_result", "12 differ too much"),
+        ("zero", "invalid_time", "us: found \"0\", expected more than 0 and finite"),
+        ("gpu", "wrong_target", "found a row of \"gfx950\", expected gfx942"),
+        ("half", "malformed_output", "found a row that ends before it"),
+        ("column", "malformed_output", "column \"mood\""),
+    ];
+    let shapes: Vec<u32> = (0..faults.len() as u32).map(|index| 16 * (index + 1)).collect();
+    let good = [1000, 2000];
+    machine.untuned(&[shapes.as_slice(), &good].concat());
+    let injected: Vec<String> = faults.iter().zip(&shapes).map(|((fault, ..), m)| format!("{fault}:M={m}")).collect();
+    // A duplicate and an exit code do no harm.
+    let injected = injected.join(",") + ",duplicate:M=1000,exit:M=2000";
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--limit", "1s"];
+    let report = json(&expect(&mut machine.tune(&[("STAND_IN_FAULTS", &injected)], &arguments), 1));
+    let failed = report["failed"].as_array().unwrap();
+    for ((fault, kind, reason), m) in faults.iter().zip(&shapes) {
+        let shape = format!("aiter ck_gemm_a8w8_blockscale M={m} N=1536 K=7168");
+        let found = failed.iter().find(|one| one["shape"] == shape).unwrap_or_else(|| panic!("{fault}: {report}"));
+        assert_eq!(found["kind"], *kind, "{fault}: {found}");
+        assert!(found["reason"].as_str().unwrap().contains(reason), "{fault}: {found}");
+    }
+    assert_eq!(failed.len(), faults.len(), "{report}");
+    let crash = failed.iter().find(|one| one["kind"] == "tool_crash").unwrap();
+    assert!(crash["reason"].as_str().unwrap().contains("Memory access fault by GPU"), "its last words: {crash}");
+    let tuned = rows(&machine.configs().join("a8w8_blockscale_tuned_gemm.csv"));
+    assert_eq!(tuned.len(), good.len(), "{tuned:?}");
+}
+
+#[test]
+fn names_that_are_no_families_are_refused_with_the_list() {
+    let machine = Machine::new();
+    let said = text(&expect(&mut machine.tune(&[], &["--shapes", "ck_gemm", "--gpu", GPU]), 2).stderr);
+    assert!(said.contains("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{said}");
+    let said = text(&expect(&mut machine.tune(&[], &["--shapes", "fhmoe", "--gpu", GPU]), 2).stderr);
+    assert!(said.contains("--shapes: found fhmoe, expected any of ck_gemm_a8w8, "), "{said}");
+    let said = text(&expect(&mut machine.tune(&[], &["--gpu", GPU, "--aiter", "nowhere"]), 1).stderr);
+    assert!(said.contains("nowhere/aiter/configs"), "{said}");
+}
+
+/// A campaign over a fleet of three eval workers, some of which are killed on the way. Returns the files.
+fn campaign(faults: &str, kills: u32, random: &mut StdRng) -> BTreeMap<String, Vec<u8>> {
+    let vhost = Vhost::fresh();
+    let redis = Redis::start(RedisOptions::DURABLE);
+    let fleet = Fleet::new(vhost.url(), redis.url(), redis.url());
+    let folder = fleet.folder.path();
+    aiter(&folder.join("aiter"));
+    let variables = [("STAND_IN_GPU", GPU), ("STAND_IN_FAULTS", faults), ("STAND_IN_SECONDS", "0.02")];
+    let python = python(folder, "python", &variables).display().to_string();
+    let device = format!("aiter:{GPU}");
+    let eval = ["eval-worker", "--device", &device, "--aiter", "aiter", "--python", &python];
+    let mut workers: Vec<Running> = (0..3).map(|_| fleet.worker(&eval)).collect();
+
+    let began = Instant::now();
+    let families = "ck_gemm_a8w8,ck_gemm_a8w8_blockscale,ck_gemm_a8w8_bpreshuffle,gemm_a16w16";
+    let arguments = ["aiter", "tune", "--shapes", families, "--gpu", GPU, "--limit", "1s", "--session", "c", "--json"];
+    let tune = fleet.bluefin(&arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    for _ in 0..kills {
+        std::thread::sleep(Duration::from_millis(random.random_range(300..1500)));
+        let victim = random.random_range(0..workers.len());
+        workers[victim].signal(Signal::KILL);
+        workers[victim] = fleet.worker(&eval);
+    }
+    let output = tune.wait_with_output().unwrap();
+    let took = began.elapsed();
+    assert_eq!(output.status.code(), Some(1), "some shapes fail: {}", fleet.logged());
+    let report = json(&output);
+
+    // Every shape is accounted for.
+    let (shapes, failed) = (report["shapes"].as_u64().unwrap(), report["failed"].as_array().unwrap());
+    let merged = report["merged"].as_array().unwrap();
+    assert_eq!(shapes, (failed.len() + merged.len()) as u64, "{report}");
+    let status = fleet.status("c").unwrap();
+    assert_eq!((&status["done"]["find"], status["complete"].as_bool()), (&Value::from(shapes), Some(true)), "{status}");
+    println!("{shapes} shapes, {} failed, {kills} kills: {:.1} s", failed.len(), took.as_secs_f64());
+    let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
+    for one in failed {
+        *kinds.entry(one["kind"].as_str().unwrap().to_string()).or_default() += 1;
+    }
+    println!("{kinds:?}");
+    println!(
+        "{}",
+        text(&std::fs::read(folder.join("tuned/summary.md")).unwrap()).lines().take(12).collect::<Vec<_>>().join("\n")
+    );
+    let mut out = files(&folder.join("aiter/aiter/configs"));
+    for one in failed {
+        let known = out.entry("failed".to_string()).or_default();
+        known.extend(format!("{} {}\n", one["shape"].as_str().unwrap(), one["kind"].as_str().unwrap()).bytes());
+    }
+    out
+}
+
+#[test]
+fn a_campaign_with_faults_ends_in_the_same_files_whoever_is_killed() {
+    let seed = std::env::var("BLUEFIN_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(rand::random);
+    println!("BLUEFIN_TEST_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    // Some shapes always fail, others once.
+    let faults = "kill:M=192,hang:M=20480,wrong:M=48,unsupported:M=96,zero:M=384,gpu:M=4096,half:M=512,exit:N=7168,\
+        duplicate:N=4096,kill:N=576@once,exit:M=128@once,half:N=2112@once";
+    let undisturbed = campaign(faults, 0, &mut random);
+    let disturbed = campaign(faults, 8, &mut random);
+    for (name, bytes) in &undisturbed {
+        assert!(disturbed.get(name) == Some(bytes), "{name}: killed workers changed it");
+    }
+    assert_eq!(undisturbed.len(), disturbed.len());
+}

@@ -1,0 +1,198 @@
+"""Stands in for the tuners of aiter, of all families that its CI tunes: takes their arguments, writes files of their form, and
+fails in the ways in which they fail. What it finds follows from the shape alone, so that equal runs find equal rows.
+
+STAND_IN_GPU        the GPU that it says it ran on: gfx942-304
+STAND_IN_FAULTS     FAULT:COLUMN=VALUE,... for shapes with that value, FAULT for all; with @once behind it, for a shape once.
+                    hang, kill, exit, unsupported, inf, wrong, zero, gpu, half, column, duplicate
+STAND_IN_STATE      a folder in which faults are remembered
+STAND_IN_SECONDS    how long a shape takes
+STAND_IN_BETTER     factor of all times
+"""
+
+import argparse
+import csv
+import hashlib
+import os
+import signal
+import sys
+import time
+
+GEMM = ["M", "N", "K"]
+MOE = [
+    "token", "model_dim", "inter_dim", "expert", "topk", "act_type", "dtype", "q_dtype_a", "q_dtype_w", "q_type", "use_g1u1",
+    "doweight_stage1",
+]
+FOUND = ["kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"]
+# Shape, results, bytes of an element of A, B and C.
+FAMILIES = {
+    "gemm_a8w8_tune.py": (GEMM + ["q_dtype_w"], FOUND, (1, 1, 2)),
+    "gemm_a8w8_bpreshuffle_tune.py": (GEMM + ["q_dtype_w"], ["libtype"] + FOUND, (1, 1, 2)),
+    "gemm_a8w8_blockscale_tune.py": (GEMM, ["libtype"] + FOUND, (1, 1, 2)),
+    "gemm_a4w4_blockscale_tune.py": (GEMM, FOUND, (0.5, 0.5, 2)),
+    "batched_gemm_a8w8_tune.py": (["B"] + GEMM, FOUND, (2, 2, 2)),
+    "batched_gemm_bf16_tune.py": (["B"] + GEMM, FOUND, (2, 2, 2)),
+    "gemm_tuner.py": (
+        GEMM + ["bias", "dtype", "outdtype", "scaleAB", "bpreshuffle"],
+        ["libtype", "solidx", "splitK", "us", "kernelName", "err_ratio", "tflops", "bw"],
+        (2, 2, 2),
+    ),
+    "gemm_moe_tune.py": (
+        MOE,
+        ["block_m", "ksplit", "us1", "kernelName1", "err1", "us2", "kernelName2", "err2", "us", "run_1stage", "tflops", "bw"],
+        None,
+    ),
+}
+KERNELS = 12
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-i", "--untune_file", required=True)
+    parser.add_argument("-o", "--tune_file", required=True)
+    parser.add_argument("-o2", "--profile_file", default="")
+    parser.add_argument("--mp", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--timeout", type=int, default=1800)
+    parser.add_argument("--errRatio", type=float, default=0.05)
+    parser.add_argument("--libtype", default="all")
+    parser.add_argument("-k", "--splitK", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--update_improved", action="store_true")
+    parser.add_argument("--run_config", nargs="?", const=True, default=False)
+    parser.add_argument("--preshuffle", action="store_true")
+    args = parser.parse_args()
+    if args.update_improved and not args.compare:
+        parser.error("--update_improved requires --compare")
+    return args
+
+
+def read(path):
+    """Header and rows, without white space and blank lines."""
+    with open(path, newline="") as file:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    rows = [row for row in rows if any(row)]
+    return rows[0], [dict(zip(rows[0], row)) for row in rows[1:]]
+
+
+def write(path, columns, rows):
+    with open(path, "w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(columns)
+        out.writerows([row[column] for column in columns] for row in rows)
+
+
+def faults_of(shape):
+    """The faults that are to happen to a shape."""
+    found = []
+    for text in filter(None, os.environ.get("STAND_IN_FAULTS", "").split(",")):
+        fault, _, where = text.strip().partition(":")
+        where, once, _ = where.partition("@once")
+        column, _, value = where.partition("=")
+        if where and shape.get(column) != value:
+            continue
+        if once:
+            name = "-".join([fault] + [shape[key] for key in sorted(shape)]).replace("/", "_")
+            mark = os.path.join(os.environ["STAND_IN_STATE"], name)
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+        found.append(fault)
+    return found
+
+
+def number(*parts):
+    """A number from 0 to 1 that follows from the parts."""
+    digest = hashlib.sha256(":".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def tried(name, shape, results, sizes, faults, gpu, args):
+    """A row of each kernel."""
+    rows = []
+    values = [shape[column] for column in sorted(shape)]
+    for kernel in range(KERNELS):
+        chance = lambda what: number(name, kernel, what, *values)
+        us = round((5 + 400 * chance("us")) * float(os.environ.get("STAND_IN_BETTER", "1")), 4)
+        error = round(0.04 * chance("error"), 4) if chance("exact") > 0.5 else 0.0
+        fate = 1 if {"unsupported", "inf", "wrong", "zero"} & set(faults) else chance("fate")
+        if fate < 0.1 or "unsupported" in faults:
+            us, error = -1, 1.0
+        elif fate < 0.15 or "inf" in faults:
+            us, error = float("inf"), 1.0
+        elif fate < 0.25 or "wrong" in faults:
+            error = 1.0
+        elif "zero" in faults:
+            us = 0
+        row = {**shape, "gfx": gpu[0], "cu_num": gpu[1], "us": us, "tflops": 0, "bw": 0}
+        row.update(libtype=["ck", "asm"][kernel % 2], kernelId=kernel, solidx=kernel, splitK=int(args.splitK and 3 * chance("split")))
+        row.update(kernelName=f"stand_in_kernel_{kernel}", errRatio=error, err_ratio=error)
+        row.update(block_m=32, ksplit=0, us1=us, kernelName1=f"stand_in_gate_{kernel}", err1=f"{error:.1%}", us2=0.0)
+        row.update(kernelName2="Null", err2="0.0%", run_1stage=1)
+        if us > 0 and us != float("inf"):
+            if sizes:
+                batch, (m, n, k) = int(shape.get("B", 1)), (int(shape[column]) for column in GEMM)
+                row["tflops"] = round(2 * batch * m * n * k / us / 1e6, 2)
+                row["bw"] = round(batch * (m * k * sizes[0] + n * k * sizes[1] + m * n * sizes[2]) / us / 1e3, 2)
+            else:
+                token, width, inner, topk = (int(shape[column]) for column in ["token", "model_dim", "inter_dim", "topk"])
+                row["tflops"] = round(2 * token * width * inner * topk * (2 + int(shape["use_g1u1"])) / us / 1e6, 2)
+        rows.append(row)
+    return rows
+
+
+def main():
+    args = arguments()
+    name = os.path.basename(sys.argv[0])
+    shape_columns, results, sizes = FAMILIES[name]
+    gpu = os.environ["STAND_IN_GPU"].split("-")
+    if args.run_config:
+        return 0
+    _, shapes = read(args.untune_file)
+    columns = ["gfx", "cu_num"] + shape_columns + results
+    tuned = read(args.tune_file)[1] if os.path.exists(args.tune_file) else []
+    profile = []
+    failed = False
+    for shape in shapes:
+        defaults = {"bpreshuffle": "False"}
+        shape = {column: shape.get(column, defaults.get(column)) for column in shape_columns}
+        faults = faults_of(shape)
+        print("tuning", shape, flush=True)
+        time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))
+        if "kill" in faults:
+            print("Memory access fault by GPU node-1", flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "hang" in faults:
+            time.sleep(3600)
+        there = gpu if "gpu" not in faults else ["gfx950", "256"]
+        rows = tried(name + str(args.preshuffle), shape, results, sizes, faults, there, args)
+        profile += rows
+        if args.profile_file:
+            write(args.profile_file, columns, profile)
+        errors = [column for column in ["errRatio", "err_ratio"] if column in results]
+        good = [row for row in rows if row["us"] not in (-1, float("inf")) and all(row[e] <= args.errRatio for e in errors)]
+        if not errors:
+            good = [row for row in good if float(row["err1"].rstrip("%")) <= 10]
+        if good:
+            best = min(good, key=lambda row: row["us"])
+            tuned += [best] * (2 if "duplicate" in faults else 1)
+            if "column" in faults:
+                columns = columns + ["mood"]
+                for row in tuned:
+                    row["mood"] = "good"
+            write(args.tune_file, columns, tuned)
+        else:
+            failed = True
+        if "half" in faults:
+            with open(args.tune_file, "r+") as file:
+                file.truncate(os.path.getsize(args.tune_file) - 12)
+            return 1
+        if "exit" in faults:
+            print("RuntimeError: something else", file=sys.stderr)
+            return 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
