@@ -10,6 +10,9 @@ use crate::target::Target;
 /// What LLVM 19 and its successors call it where it is installed.
 const NAMES: [&str; 5] = ["llvm-objdump-19", "llvm-objdump-20", "llvm-objdump-21", "llvm-objdump-22", "llvm-objdump"];
 
+/// How often a code object is disassembled at most: what was not understood hides what follows.
+const MOST_ATTEMPTS: usize = 16;
+
 /// The program `llvm-objdump`, of LLVM 19 or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disassembler {
@@ -67,6 +70,29 @@ impl Disassembler {
 
     /// All instructions of a code object, whose waves have `lanes` lanes.
     pub(crate) fn lines(&self, object: &[u8], target: &Target, lanes: u32) -> Result<Vec<Line>, LoadError> {
+        let lines = self.lines_of_one(object, target, lanes)?;
+        self.understood(lines, object, target, lanes)
+    }
+
+    /// `lines` of `object`, of which the disassembler did not know some that a later LLVM wrote.
+    fn understood(
+        &self,
+        mut lines: Vec<Line>,
+        object: &[u8],
+        target: &Target,
+        lanes: u32,
+    ) -> Result<Vec<Line>, LoadError> {
+        let mut known = object.to_vec();
+        for _ in 0..MOST_ATTEMPTS {
+            if target.is_gfx9() || !without_unused_source(&lines, &mut known) {
+                break;
+            }
+            lines = self.lines_of_one(&known, target, lanes)?;
+        }
+        Ok(lines)
+    }
+
+    fn lines_of_one(&self, object: &[u8], target: &Target, lanes: u32) -> Result<Vec<Line>, LoadError> {
         let mut command = self.command(target, lanes);
         let mut child =
             command.arg("-").stdin(Stdio::piped()).spawn().map_err(|error| self.failed(error.to_string()))?;
@@ -100,7 +126,9 @@ impl Disassembler {
         if all.len() != objects.len() {
             return Err(self.failed(format!("printed {} code objects of {}", all.len(), objects.len())));
         }
-        all.into_iter().map(|lines| self.checked(lines)).collect()
+        let understood = |(lines, object): (Vec<Line>, &&[u8])| self.understood(lines, object, target, lanes);
+        let all = all.into_iter().map(|lines| self.checked(lines)).collect::<Result<Vec<_>, _>>()?;
+        all.into_iter().zip(objects).map(understood).collect()
     }
 
     fn finish(&self, child: Child) -> Result<String, LoadError> {
@@ -115,6 +143,30 @@ impl Disassembler {
     fn checked(&self, lines: Vec<Line>) -> Result<Vec<Line>, LoadError> {
         if lines.is_empty() { Err(self.failed("printed no instruction")) } else { Ok(lines) }
     }
+}
+
+/// Clears the third source of VOP3 instructions that have none: LLVM 20 and later write an inline 0 there for RDNA 3, which LLVM 19 takes for
+/// no instruction at all. Whether there was one.
+fn without_unused_source(lines: &[Line], object: &mut [u8]) -> bool {
+    const SOURCE: u32 = 0x1ff << 18;
+    let mut found = false;
+    for (line, next) in lines.iter().zip(lines.iter().skip(1)) {
+        let (Some(first), Some(second)) = (line.words.first(), next.words.first()) else { continue };
+        if !line.text.starts_with(".long") || first >> 26 != 0b11_0101 || second & SOURCE != 0x80 << 18 {
+            continue;
+        }
+        let written = [first.to_le_bytes(), second.to_le_bytes()].concat();
+        let cleared = [first.to_le_bytes(), (second & !SOURCE).to_le_bytes()].concat();
+        let (words, _) = object.as_chunks_mut::<4>();
+        for at in 0..words.len().saturating_sub(1) {
+            if [words[at], words[at + 1]].concat() == written {
+                words[at].copy_from_slice(&cleared[..4]);
+                words[at + 1].copy_from_slice(&cleared[4..]);
+                found = true;
+            }
+        }
+    }
+    found
 }
 
 /// `\tv_mov_b32_e32 v0, 1    // 000000001900: 7E000281 <label>`.

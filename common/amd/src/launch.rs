@@ -248,7 +248,8 @@ impl Prepared<'_> {
         let mut blocks = all_blocks(self.launch.grid);
         random.shuffle(&mut blocks);
         let mut starts: Vec<(u32, [u32; 3])> = Vec::with_capacity(blocks.len());
-        let mut waves: Vec<Wave> = (0..self.waves).map(|_| Wave::new(self.kernel.lanes as usize)).collect();
+        let target = self.program.target();
+        let mut waves: Vec<Wave> = (0..self.waves).map(|_| Wave::new(target, self.kernel.lanes as usize)).collect();
         let bytes = self.lds_bytes as usize;
         let mut lds = Lds { bytes: vec![0; bytes], written: vec![0; bytes], ..Lds::default() };
         let mut scratch = self.scratch();

@@ -39,11 +39,15 @@ struct Queue {
 }
 
 /// All that a wave has not waited for.
-#[derive(Default)]
 pub(crate) struct Pending {
     vector: Queue,
     scalar: Queue,
+    /// What the counter of the scalar ones, and of LDS, counts up to.
+    most_scalar: usize,
 }
+
+/// What the counter of vector memory counts up to.
+const MOST_VECTOR: usize = 63;
 
 /// A register that is touched too early, and the instruction that is under way.
 pub(crate) struct TooEarly {
@@ -53,7 +57,11 @@ pub(crate) struct TooEarly {
 }
 
 impl Queue {
-    fn push(&mut self, entry: Entry) {
+    /// Adds what was issued. A counter that is at its most holds back what would be one more, until the oldest has returned.
+    fn push(&mut self, entry: Entry, most: usize) {
+        if self.entries.len() >= most && self.entries.iter().all(|entry| entry.ordered) {
+            self.wait(most - 1);
+        }
         let (first, count) = entry.vgprs;
         for at in first..first + count {
             self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
@@ -98,27 +106,33 @@ impl Pending {
         self.vector.entries.is_empty() && self.scalar.entries.is_empty()
     }
 
+    /// Nothing is under way. `most_scalar`: what `lgkmcnt` counts up to.
+    pub fn new(most_scalar: usize) -> Self {
+        Self { vector: Queue::default(), scalar: Queue::default(), most_scalar }
+    }
+
     pub fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.most_scalar);
     }
 
     /// A vector memory access other than a flat one; stores have no registers.
     pub fn vector(&mut self, instruction: usize, vgprs: (u16, u16)) {
-        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds: [None, None] });
+        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds: [None, None] }, MOST_VECTOR);
     }
 
     pub fn flat(&mut self, instruction: usize, vgprs: (u16, u16)) {
-        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] });
-        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] });
+        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, MOST_VECTOR);
+        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, self.most_scalar);
     }
 
     pub fn lds(&mut self, instruction: usize, vgprs: (u16, u16), lds: [Option<Box<LdsTouch>>; 2]) {
-        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds });
+        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds }, self.most_scalar);
     }
 
     pub fn scalar(&mut self, instruction: usize, first: u8, count: u8) {
         let sgprs = (first..first + count).fold(0, |all, at| all | 1 << at);
-        self.scalar.push(Entry { instruction, vgprs: (0, 0), sgprs, ordered: false, lds: [None, None] });
+        self.scalar
+            .push(Entry { instruction, vgprs: (0, 0), sgprs, ordered: false, lds: [None, None] }, self.most_scalar);
     }
 
     pub fn wait(&mut self, wait: Wait) {
@@ -175,7 +189,7 @@ mod tests {
 
     #[test]
     fn vector_loads_return_in_order() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(15);
         pending.vector(0, (0, 2));
         pending.vector(1, (2, 1));
         pending.vector(2, (0, 0));
@@ -188,8 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_counter_can_not_count_has_returned() {
+        let mut pending = Pending::new(15);
+        for at in 0..64 {
+            pending.vector(usize::from(at), (at, 1));
+        }
+        assert!(!early(&pending, 0) && early(&pending, 1));
+        for at in 0..16 {
+            pending.lds(usize::from(at), (100 + at, 1), [None, None]);
+        }
+        assert!(!early(&pending, 100) && early(&pending, 101));
+        // A scalar load may return before or after what came before.
+        pending.scalar(99, 0, 1);
+        pending.lds(100, (120, 1), [None, None]);
+        assert!(early(&pending, 102));
+    }
+
+    #[test]
     fn scalar_loads_return_in_any_order() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(15);
         pending.scalar(0, 4, 2);
         pending.lds(1, (7, 1), [None, None]);
         pending.lds(2, (8, 1), [None, None]);
@@ -203,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_flat_load_needs_both_counters() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(15);
         pending.flat(0, (3, 1));
         wait(&mut pending, Some(0), None);
         assert!(early(&pending, 3));
@@ -213,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_returns_in_order_may_be_loaded_over() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(15);
         pending.vector(0, (3, 1));
         let over = |counter| Touches { loaded: Some(((3, 1), counter)), ..Touches::default() };
         assert!(pending.too_early(&over(Counter::Vector)).is_none());

@@ -78,6 +78,11 @@ impl Target {
         TARGETS.iter().find(|target| target.machine == machine)
     }
 
+    /// What `lgkmcnt` counts up to.
+    pub(crate) fn most_scalar(&self) -> usize {
+        if self.is_gfx9() { 15 } else { 63 }
+    }
+
     pub(crate) fn is_gfx9(&self) -> bool {
         self.generation != Generation::Rdna3
     }

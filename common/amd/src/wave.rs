@@ -3,6 +3,7 @@
 use crate::number::Mode;
 use crate::pending::Pending;
 use crate::registers::{LANES, Registers, Vgpr};
+use crate::target::Target;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -51,14 +52,14 @@ impl Temporaries {
 }
 
 impl Wave {
-    pub fn new(lanes: usize) -> Self {
+    pub fn new(target: &Target, lanes: usize) -> Self {
         Self {
             registers: Registers::new(lanes),
             at: 0,
             state: State::Running,
             mode: Mode::default(),
             mode_bits: 0,
-            pending: Pending::default(),
+            pending: Pending::new(target.most_scalar()),
             number: 0,
             lanes: 0,
             scratch: 0,

@@ -224,6 +224,7 @@ impl Decoder<'_> {
         let mask_to = if definition.mask_out { Some(sgpr(next()?)?) } else { None };
         let op_sel = raw.text.bits("op_sel").unwrap_or_default();
         let mixed = matches!(definition.run, Run::Mix(_));
+        let halves_of_mixed = raw.text.bits("op_sel_hi").unwrap_or_default();
         let unused = VectorSource { at: Source::Constant(0), kind: Kind::U32, change: Change::default() };
         let (mut sources, mut count, mut mask) = ([unused; 3], 0, None);
         let values = definition.sources.iter().filter(|kind| **kind != Kind::Mask).count();
@@ -235,7 +236,9 @@ impl Decoder<'_> {
             let slot = sources.get_mut(index).ok_or_else(refused)?;
             let tied = definition.tied && index + 1 == values;
             let text = if tied { first.ok_or_else(refused)? } else { next()? };
-            let (mut at, mut change) = source(text, *kind, packed)?;
+            // A constant is one of the width that is read.
+            let as_half = mixed && halves_of_mixed.get(index).copied().unwrap_or(false);
+            let (mut at, mut change) = source(text, if as_half { Kind::F16 } else { *kind }, packed)?;
             if kind.is_half() && !packed && !mixed {
                 change.high |= op_sel.get(index).copied().unwrap_or(false);
                 if let (Source::Vgpr(register @ 128..256), true) = (at, short && !self.target.is_gfx9()) {

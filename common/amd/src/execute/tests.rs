@@ -146,7 +146,7 @@ fn execute(wave: &mut Wave, action: &Action) -> Step {
 }
 
 fn wave(target: &Target) -> Wave {
-    let mut wave = Wave::new(target.lanes as usize);
+    let mut wave = Wave::new(target, target.lanes as usize);
     wave.registers.reset(target.lanes as usize);
     wave.set_mode(0x3f0);
     wave.registers.set_mask(EXEC, u64::MAX, 0).expect("no poison");
