@@ -33,6 +33,7 @@ mod session;
 mod solvers;
 mod status;
 mod tune;
+mod tune_gemm;
 mod workers;
 
 use std::fmt;
@@ -63,6 +64,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Tune(tune::TuneArgs),
+    #[command(name = "tune-gemm")]
+    TuneGemm(tune_gemm::TuneGemmArgs),
     #[command(subcommand)]
     Problems(problems::ProblemsVerb),
     /// MITuna's name of `problems import`
@@ -168,7 +171,7 @@ fn with_limits(message: String, error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(tune_gemm::flags::with_two_dashes(std::env::args_os()));
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
@@ -198,6 +201,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         match verb {
             Verb::Tune(args) => args.run().await,
+            Verb::TuneGemm(args) => args.run().await,
             Verb::Problems(verb) => verb.run().await,
             Verb::ImportConfigs(args) => args.run().await,
             Verb::Session(verb) => verb.run().await,

@@ -48,7 +48,7 @@ pub enum FindJobs {
 static KERNELS: MethodInfo = MethodInfo {
     name: "kernels",
     about: "kernel specs: those that bluefin ships and your own",
-    toolchains: &["cc", "clang", "noop"],
+    toolchains: &["cc", "clang", "triton", "noop"],
     evaluated_by: EvaluatedBy::Device,
     find: FindJobs::PlayOff,
 };

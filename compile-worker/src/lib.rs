@@ -18,6 +18,7 @@ mod error;
 mod folder;
 mod gate;
 mod job;
+mod lasting;
 mod machine;
 mod metrics;
 mod process;

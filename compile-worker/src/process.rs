@@ -61,7 +61,7 @@ impl Limits {
         }
     }
 
-    fn sandbox(&self, program: &OsStr) -> SandboxLimits {
+    pub(crate) fn sandbox(&self, program: &OsStr) -> SandboxLimits {
         SandboxLimits {
             // The wall clock ends a compile first, unless the compiler runs threads.
             cpu_seconds: Some(self.time.as_secs() + 2),
@@ -90,36 +90,21 @@ pub(crate) enum Ended {
     },
 }
 
-/// Runs `command` in `folder`, behind `launcher` if there is one: with no input, an environment that is the same on all
-/// machines but for PATH, and in a process group of its own.
+/// Runs `command` in `folder` as [`sandboxed`] has it, with no input.
 pub(crate) async fn run(
     launcher: Option<&[OsString]>,
     limits: &Limits,
     command: &[OsString],
     folder: &Path,
 ) -> Result<Ended, Error> {
-    let mut line: Vec<OsString> = Vec::new();
-    if let Some(launcher) = launcher {
-        line.extend(launcher.iter().cloned());
-        line.extend(limits.sandbox(command.first().map(OsString::as_os_str).unwrap_or_default()).to_args());
-    }
-    line.extend(command.iter().cloned());
-    let Some((program, args)) = line.split_first() else {
-        return Err(Error::Job { reason: "no compiler to run".to_string() });
-    };
+    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     let machine = |source| Error::Machine { what: program.to_string_lossy().into_owned(), source };
     let control_group = ControlGroup::of_this_process(&limits.root);
     let kills = control_group.kills();
-    let mut child = Command::new(program)
-        .args(args)
-        .current_dir(folder)
-        .env_clear()
-        .envs(environment())
+    let mut child = sandboxed(launcher, &limits.sandbox(program), command, folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
         .spawn()
         .map_err(machine)?;
     let mut group = ProcessGroup::of(child.id());
@@ -154,8 +139,28 @@ pub(crate) async fn run(
     }
 }
 
+/// `command` in `folder`, behind `launcher` if there is one, which sets the `limits`: with an environment that is the same on all
+/// machines but for PATH, and in a process group of its own.
+pub(crate) fn sandboxed(
+    launcher: Option<&[OsString]>,
+    limits: &SandboxLimits,
+    command: &[OsString],
+    folder: &Path,
+) -> Command {
+    let mut line: Vec<OsString> = Vec::new();
+    if let Some(launcher) = launcher {
+        line.extend(launcher.iter().cloned());
+        line.extend(limits.to_args());
+    }
+    line.extend(command.iter().cloned());
+    let mut line = line.into_iter();
+    let mut sandboxed = Command::new(line.next().unwrap_or_default());
+    sandboxed.args(line).current_dir(folder).env_clear().envs(environment()).process_group(0).kill_on_drop(true);
+    sandboxed
+}
+
 /// Whether somebody stopped it, by SIGSTOP or a debugger.
-fn is_stopped(process: Pid) -> bool {
+pub(crate) fn is_stopped(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
     // The state is behind the name, which is in parentheses and may have any byte.
     stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('T' | 't')))

@@ -9,6 +9,7 @@ mod kernels;
 pub mod noop;
 pub mod nvcc;
 mod program;
+pub mod triton;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -169,7 +170,7 @@ pub struct Shipped {
 
 type Probe = for<'a> fn(&'a Programs) -> BoxFuture<'a, Result<Arc<dyn Toolchain>, Error>>;
 
-static SHIPPED: [Shipped; 4] = [
+static SHIPPED: [Shipped; 5] = [
     Shipped {
         name: "cc",
         about: "C for the CPU",
@@ -184,6 +185,13 @@ static SHIPPED: [Shipped; 4] = [
         by_default: true,
         probe: |programs| fin::probe(programs).boxed(),
         is_named: |programs| programs.fin.is_some(),
+    },
+    Shipped {
+        name: "triton",
+        about: "Triton kernels for GPUs",
+        by_default: true,
+        probe: |_| triton::probe().boxed(),
+        is_named: |_| triton::is_named(),
     },
     Shipped {
         name: "noop",
@@ -238,7 +246,7 @@ pub async fn probe_all(programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, E
     if found.is_empty() { Err(Error::NoToolchain) } else { Ok(found) }
 }
 
-/// `cc, clang, fin or noop`
+/// `cc, clang, fin, triton or noop`
 fn names() -> String {
     let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
     match names.split_last() {
@@ -262,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_toolchains_are_refused() {
         let error = probe("hipcc", &Programs::default()).await.err().expect("unknown").to_string();
-        assert_eq!(error, "toolchain hipcc: unknown, expected cc, clang, fin or noop");
+        assert_eq!(error, "toolchain hipcc: unknown, expected cc, clang, fin, triton or noop");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bluefin_common::artifact::{Built, CodeObject, Launch};
+use bluefin_common::artifact::{Argument, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
 use bluefin_spec::{Build, Bundle, KernelSpec};
 
@@ -10,6 +10,11 @@ use crate::shim;
 
 /// What goes before the source of a reference.
 const CHECKS: &str = include_str!("check.hip");
+
+/// The unit of a HIP source with its checks.
+pub(crate) fn checked_source(source: &str) -> String {
+    format!("{CHECKS}#include \"{source}\"\n")
+}
 
 /// What of a compiler shapes what it is given, and what becomes of it.
 pub trait Shapes: Send + Sync + 'static {
@@ -19,14 +24,15 @@ pub trait Shapes: Send + Sync + 'static {
     /// What shapes its output, without paths.
     fn identity(&self) -> &str;
 
-    /// Whether launches are called through a generated unit.
-    fn needs_shim(&self) -> bool {
-        false
+    /// The unit that is generated for a candidate, where it compiles more than a source with macros.
+    fn generate(&self, _arch: &str, _source: &str, _build: &Build) -> Option<String> {
+        None
     }
 
-    /// Whether it compiles the entries that check on the device.
-    fn takes_checks(&self) -> bool {
-        false
+    /// The unit that also has the entries by which an eval worker checks on the device, in place of the one that was `generated`;
+    /// nothing for a compiler that can not have them.
+    fn with_checks(&self, _source: &str, _generated: Option<&str>) -> Option<String> {
+        None
     }
 }
 
@@ -64,8 +70,8 @@ impl Unit {
     #[must_use]
     pub fn new(compiler: &dyn Shapes, arch: &str, bundle: Arc<Bundle>, spec: &KernelSpec, build: Build) -> Self {
         let options = build.options();
-        let Build { defines, launches, workspace } = build;
-        let shim = compiler.needs_shim().then(|| shim::unit(&spec.source, &launches));
+        let shim = compiler.generate(arch, &spec.source, &build);
+        let Build { defines, launches, workspace, typed: _ } = build;
         let (source, flags) = (spec.source.clone(), spec.flags.clone());
         Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
     }
@@ -73,11 +79,10 @@ impl Unit {
     /// The same with the entries by which an eval worker checks on the device, where the compiler takes them.
     #[must_use]
     pub fn with_checks(self, compiler: &dyn Shapes) -> Self {
-        if !compiler.takes_checks() {
-            return self;
+        match compiler.with_checks(&self.source, self.shim.as_deref()) {
+            Some(checked) => Self { shim: Some(checked), ..self },
+            None => self,
         }
-        let shim = Some(format!("{CHECKS}#include \"{}\"\n", self.source));
-        Self { shim, ..self }
     }
 
     /// Equal keys mean equal artifacts.
@@ -103,19 +108,30 @@ impl Unit {
     /// `compiled`, which the cache has for all problems and under whatever name it was compiled first, for this one.
     pub(crate) fn complete(&self, compiled: Built) -> Built {
         let named = |object| CodeObject { file: self.source.clone(), options: self.options.clone(), ..object };
-        Built {
-            objects: compiled.objects.into_iter().map(named).collect(),
-            launches: self.launches.clone(),
-            workspace: self.workspace,
+        let mut launches = self.launches.clone();
+        for (launch, compiled) in launches.iter_mut().zip(&compiled.launches) {
+            *launch = fitted(launch, compiled);
         }
+        Built { objects: compiled.objects.into_iter().map(named).collect(), launches, workspace: self.workspace }
     }
+}
+
+/// `launch` as the kernel has it that it was compiled into, of which a compiler that decides such things says the entry, the block, the
+/// shared memory, and where each of its arguments comes from: an `I32` is an index among those of `launch`, anything else is passed as it is.
+fn fitted(launch: &Launch, compiled: &Launch) -> Launch {
+    let argument = |template: &Argument| match template {
+        Argument::I32(index) => usize::try_from(*index).ok().and_then(|index| launch.arguments.get(index)).copied(),
+        other => Some(*other),
+    };
+    let arguments = compiled.arguments.iter().filter_map(argument).collect();
+    Launch { grid: launch.grid, arguments, ..compiled.clone() }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use bluefin_common::artifact::{Argument, ArtifactRef};
+    use bluefin_common::artifact::ArtifactRef;
 
     use super::*;
     use crate::toolchain::{clang, noop};
@@ -160,7 +176,7 @@ defines = { AB = 2, A = 1 }
         let arguments = vec![Argument::Buffer(0)];
         let launch = Launch { entry: "copy".to_string(), grid: [1; 3], block: [64, 1, 1], shared: 0, arguments };
         let defines = [("A", "1"), ("AB", "2")].map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
-        let build = Build { defines, launches: vec![launch], workspace: 3 };
+        let build = Build { defines, launches: vec![launch], typed: Vec::new(), workspace: 3 };
         Unit::new(compiler, "gfx90a", Arc::new(bundle), &spec, build)
     }
 

@@ -7,7 +7,7 @@ mod fitness;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::backlog::{Backlog, Waiting};
 use crate::diagnose::{failure, nothing_made, timed_out};
 use crate::error::Error;
 use crate::folder::{Folder, Folders};
+use crate::lasting::Lasting;
 use crate::metrics::{Metrics, Raised};
 use crate::process::{Ended, Limits, run};
 use crate::shim;
@@ -160,7 +161,7 @@ impl Workshop {
         self.cache.forget();
     }
 
-    /// Runs a compiler on `unit` in the sandbox, by the command line that `command` makes; what it wrote.
+    /// Runs a compiler on `unit` in the sandbox, by the command line that `command` makes; the code object that it wrote.
     ///
     /// # Errors
     /// What is not the unit's fault, or may not be: disk, processes, crashes.
@@ -168,24 +169,47 @@ impl Workshop {
         &self,
         unit: &Unit,
         command: impl FnOnce(&Input<'_>) -> Vec<OsString>,
-    ) -> Result<Attempt<Vec<u8>>, Error> {
+    ) -> Result<Attempt<Made>, Error> {
         let shim = unit.shim.as_ref().map(|shim| (shim::UNIT, shim));
         let files = unit.bundle.files.iter().map(|(name, text)| (name.as_str(), text)).chain(shim);
         let folder = self.folder()?;
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).map_err(|source| machine("temporary folder", source))?;
         }
-        self.run_in(&folder, &self.limits, &command(&unit.input(OUTPUT))).await
+        let wrote = self.run_in(&folder, &self.limits, &command(&unit.input(OUTPUT))).await?;
+        Ok(wrote.map(Made::object))
     }
 
-    fn folder(&self) -> Result<Folder, Error> {
+    /// Starts a compiler that lives on, in `folder` and in the sandbox: `command`, with a few more variables in its `environment`. Where
+    /// it is confined it also reads what is in the folders `readable`.
+    pub(crate) fn lasting(
+        &self,
+        command: &[OsString],
+        environment: &[(&str, &str)],
+        readable: &[PathBuf],
+        folder: Folder,
+    ) -> Result<Lasting, Error> {
+        let limits = self.limits_of(&self.limits, command);
+        Lasting::start(self.launcher.as_deref(), &limits, (command, environment), readable, folder)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// `limits` for a compiler, which may be one that can not be confined.
+    fn limits_of(&self, limits: &Limits, command: &[OsString]) -> Limits {
+        let program = command.first().map(Path::new);
+        let confine = limits.confine && !program.is_some_and(|program| self.fitness.is_unconfined(program));
+        Limits { confine, ..limits.clone() }
+    }
+
+    pub(crate) fn folder(&self) -> Result<Folder, Error> {
         self.folders.make().map_err(|source| machine("temporary folder", source))
     }
 
     async fn run_in(&self, folder: &Folder, limits: &Limits, command: &[OsString]) -> Result<Attempt<Vec<u8>>, Error> {
-        let confine =
-            limits.confine && !command.first().is_some_and(|program| self.fitness.is_unconfined(Path::new(program)));
-        let limits = &Limits { confine, ..limits.clone() };
+        let limits = &self.limits_of(limits, command);
         match run(self.launcher.as_deref(), limits, command, folder.path()).await? {
             Ended::TimedOut => Ok(Err(timed_out(limits))),
             Ended::Stopped => Err(Error::Interrupted { by: "SIGSTOP".to_string() }),

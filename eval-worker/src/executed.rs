@@ -2,6 +2,7 @@
 //! what executing takes says nothing of a GPU.
 
 use bluefin_amd::{self as amd, Disassembler, Fault, Launch, LoadError, Memory, Options, Program};
+use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::task::{Buffer, Role, Task};
@@ -28,6 +29,16 @@ pub enum ExecutorError {
     Target { found: String, expected: String },
     #[error(transparent)]
     Disassembler(#[from] LoadError),
+}
+
+/// A loaded artifact: its code objects.
+pub struct Loaded(Vec<Program>);
+
+impl Loaded {
+    /// The code object that has the kernel `entry`.
+    fn with(&self, entry: &str) -> Option<&Program> {
+        self.0.iter().find(|program| program.kernel(entry).is_some())
+    }
 }
 
 /// A task whose answer is known.
@@ -62,24 +73,30 @@ impl Executor {
         Ok(Self { target, disassembler, options: Options { seed, max_instructions } })
     }
 
-    /// Loads code objects, with one call of the disassembler where nothing is wrong with any.
-    pub fn load(&self, code: &[impl AsRef<[u8]>]) -> Vec<Attempt<Program>> {
-        let code: Vec<&[u8]> = code.iter().map(AsRef::as_ref).collect();
-        if let Ok(programs) = Program::load_all(&code, self.target, &self.disassembler) {
-            return programs.into_iter().map(Ok).collect();
-        }
-        let load = |code: &&[u8]| Program::load(code, self.target, &self.disassembler);
-        code.iter().map(|code| load(code).map_err(|error| load_failure(&error))).collect()
+    /// Loads artifacts, with one call of the disassembler where nothing is wrong with any.
+    pub fn load(&self, artifacts: &[impl AsRef<[u8]>]) -> Vec<Attempt<Loaded>> {
+        let unpacked: Vec<_> = artifacts.iter().map(|artifact| archive::unpack(artifact.as_ref())).collect();
+        let all: Vec<&[u8]> = unpacked.iter().flatten().flatten().map(Vec::as_slice).collect();
+        let mut loaded = Program::load_all(&all, self.target, &self.disassembler).ok().map(Vec::into_iter);
+        let mut load = |code: Vec<u8>| match loaded.as_mut().and_then(Iterator::next) {
+            Some(program) => Ok(program),
+            None => Program::load(&code, self.target, &self.disassembler).map_err(|error| load_failure(&error)),
+        };
+        let one = |objects: std::io::Result<Vec<Vec<u8>>>| {
+            let objects = objects.map_err(|error| Failure::new(FailureKind::LoadError, format!("archive: {error}")))?;
+            Ok(Loaded(objects.into_iter().map(&mut load).collect::<Attempt<_>>()?))
+        };
+        unpacked.into_iter().map(one).collect()
     }
 
-    /// Executes the reference of `task`, which is in `program`, on random inputs.
+    /// Executes the reference of `task`, which is in `loaded`, on random inputs.
     ///
     /// # Errors
     /// If that can not be done, or does not end well.
-    pub fn pose(&self, task: Task, program: &Program) -> Attempt<Posed> {
+    pub fn pose(&self, task: Task, loaded: &Loaded) -> Attempt<Posed> {
         let before = contents(&task.buffers, self.options.seed)?;
         let mut posed = Posed { task, before, after: Vec::new() };
-        let (after, _) = self.execute(&posed, &posed.task.reference, program)?;
+        let (after, _) = self.execute(&posed, &posed.task.reference, loaded)?;
         for (buffer, after) in posed.task.buffers.iter().zip(&after) {
             let mut elements = after.chunks_exact(buffer.data_type.size());
             let is_untouched = elements.all(|element| is_poison(buffer.data_type, element));
@@ -92,12 +109,12 @@ impl Executor {
         Ok(posed)
     }
 
-    /// Executes a candidate, which is in `program`, and compares what it did with what the reference did.
+    /// Executes a candidate, which is in `loaded`, and compares what it did with what the reference did.
     ///
     /// # Errors
     /// How it is wrong.
-    pub fn check(&self, posed: &Posed, built: &Built, program: &Program) -> Attempt<Executed> {
-        let (found, executed) = self.execute(posed, built, program)?;
+    pub fn check(&self, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<Executed> {
+        let (found, executed) = self.execute(posed, built, loaded)?;
         for ((buffer, found), expected) in posed.task.buffers.iter().zip(&found).zip(&posed.after) {
             let mut difference = Difference::default();
             difference.compare(buffer.data_type, found, expected, &posed.task.tolerance);
@@ -109,7 +126,7 @@ impl Executor {
     }
 
     /// What all buffers hold after the launches of `built`.
-    fn execute(&self, posed: &Posed, built: &Built, program: &Program) -> Attempt<(Vec<Vec<u8>>, Executed)> {
+    fn execute(&self, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<(Vec<Vec<u8>>, Executed)> {
         if built.launches.is_empty() {
             return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
         }
@@ -132,9 +149,10 @@ impl Executor {
         };
         let mut executed = Executed::default();
         for launch in &built.launches {
-            let kernel = program.kernel(&launch.entry).ok_or_else(|| {
-                Failure::new(FailureKind::LoadError, format!("kernel {}: not in the code object", launch.entry))
-            })?;
+            let missing =
+                || Failure::new(FailureKind::LoadError, format!("kernel {}: not in the code object", launch.entry));
+            let program = loaded.with(&launch.entry).ok_or_else(missing)?;
+            let kernel = program.kernel(&launch.entry).ok_or_else(missing)?;
             let values = values(&launch.arguments, &addresses, workspace)?;
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let arguments = kernel.pack(&values).map_err(|error| failed(&error.into()))?;

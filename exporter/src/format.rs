@@ -5,6 +5,7 @@ pub mod aiter;
 pub mod find_db;
 pub mod kernel_db;
 pub mod perf_db;
+pub mod triton;
 pub mod winners;
 
 use std::any::Any;

@@ -9,6 +9,7 @@ use crate::format::aiter::AiterFormat;
 use crate::format::find_db::FindFormat;
 use crate::format::kernel_db::KernelFormat;
 use crate::format::perf_db::PerfFormat;
+use crate::format::triton::TritonFormat;
 use crate::format::winners::WinnersFormat;
 
 /// All formats, in the order in which they are written.
@@ -19,6 +20,7 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
         Arc::new(FindFormat),
         Arc::new(PerfFormat),
         Arc::new(WinnersFormat),
+        Arc::new(TritonFormat),
         Arc::new(AiterFormat),
     ]
 }
@@ -93,6 +95,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
         let error = "csv".parse::<FormatName>().unwrap_err().to_string();
-        assert_eq!(error, "format: found \"csv\", expected one of kernel-db, find-db, perf-db, winners, aiter");
+        assert_eq!(error, "format: found \"csv\", expected one of kernel-db, find-db, perf-db, winners, triton, aiter");
     }
 }

@@ -46,6 +46,7 @@ impl Crew {
 }
 
 /// The compilers of this machine for a run, each tried.
+#[derive(Clone)]
 pub struct Compilers {
     toolchains: Vec<Arc<dyn Toolchain>>,
     slots: usize,
@@ -93,6 +94,7 @@ impl Compilers {
 }
 
 /// The devices of this machine for a run, all of one target.
+#[derive(Clone)]
 pub struct LocalDevice {
     pub target: Target,
     devices: Vec<DeviceChild>,

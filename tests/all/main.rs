@@ -25,5 +25,6 @@ mod run_plan;
 mod session;
 mod snapshots;
 mod storm;
+mod triton;
 mod tune;
 mod upgrade;

@@ -1,14 +1,15 @@
 //! What a candidate needs: macros for its compilation, and its launches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
-use crate::rules::is_identifier;
+use crate::rules::{TRITON, is_identifier};
 use crate::scope::MAX_BYTES;
-use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver};
+use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver, Specialize};
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::candidate::Candidate;
+use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 
@@ -27,8 +28,35 @@ pub struct Build {
     pub defines: Vec<(String, String)>,
     /// In order.
     pub launches: Vec<Launch>,
+    /// What is known of the arguments of each launch before it is compiled; empty where nothing is specialised.
+    pub typed: Vec<Vec<Typed>>,
     /// Scratch memory in bytes.
     pub workspace: u64,
+}
+
+/// An argument as a compiler may know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Typed {
+    pub kind: Kind,
+    /// It is 1.
+    pub unit: bool,
+    /// It is a multiple of 16.
+    pub divisible: bool,
+    /// It points to less than 2 GiB.
+    pub near: bool,
+}
+
+/// The type of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A pointer to elements of that type.
+    Pointer(DataType),
+    /// A pointer to scratch memory.
+    Workspace,
+    I32,
+    I64,
+    F32,
+    F64,
 }
 
 impl Build {
@@ -71,15 +99,56 @@ impl KernelSpec {
                 return Err(fail(format!("the constraint `{}` is false", constraint.text())));
             }
         }
+        let params = solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch);
         let mut defines: BTreeMap<String, String> =
-            solver.params.iter().zip(&candidate.params).map(|(p, value)| (p.name.clone(), value.to_string())).collect();
+            params.map(|(param, value)| (param.name.clone(), value.to_string())).collect();
         for (name, expression) in &solver.defines {
             defines.insert(name.clone(), define(expression, &mut values)?);
         }
         let workspace = solver.workspace.bounded(&mut values, 0, MAX_BYTES)?;
         let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target);
-        let launches = solver.launches.iter().map(launch).collect::<Result<_, _>>()?;
-        Ok(Build { defines: defines.into_iter().collect(), launches, workspace })
+        let launches = solver.launches.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let typed =
+            if self.toolchain == TRITON { self.typed(solver, &launches, workspace, scope)? } else { Vec::new() };
+        Ok(Build { defines: defines.into_iter().collect(), launches, typed, workspace })
+    }
+
+    /// What a compiler may know of the arguments of `launches`.
+    fn typed(
+        &self,
+        solver: &Solver,
+        launches: &[Launch],
+        workspace: u64,
+        scope: &Scope,
+    ) -> Result<Vec<Vec<Typed>>, SpecError> {
+        let (buffers, _) = self.task_parts(scope)?;
+        let asked = |what| self.specialize.contains(&what);
+        let (unit, divisible, range) =
+            (asked(Specialize::Unit), asked(Specialize::Divisible), asked(Specialize::PointerRange));
+        let typed = |(argument, varying): (&Argument, &bool)| {
+            // Buffers lie at multiples of 256.
+            let pointer = |kind, bytes: u64| Typed { kind, unit: false, divisible, near: range && bytes < 1 << 31 };
+            let plain = |kind| Typed { kind, unit: false, divisible: false, near: false };
+            let int = |kind, value: i64| Typed {
+                unit: unit && !varying && value == 1,
+                divisible: divisible && !varying && value % 16 == 0,
+                ..plain(kind)
+            };
+            match *argument {
+                // Loading has bounded the index.
+                Argument::Buffer(index) => match buffers.get(usize::from(index)) {
+                    Some(buffer) => pointer(Kind::Pointer(buffer.data_type), buffer.bytes()),
+                    None => plain(Kind::Workspace),
+                },
+                Argument::Workspace => pointer(Kind::Workspace, workspace),
+                Argument::I32(value) => int(Kind::I32, value.into()),
+                Argument::I64(value) => int(Kind::I64, value),
+                Argument::F32(_) => plain(Kind::F32),
+                Argument::F64(_) => plain(Kind::F64),
+            }
+        };
+        let launches = launches.iter().zip(&solver.launches);
+        Ok(launches.map(|(launch, spec)| launch.arguments.iter().zip(&spec.varying).map(typed).collect()).collect())
     }
 }
 
@@ -161,6 +230,16 @@ fn narrow(value: u64) -> u32 {
 }
 
 impl ArgumentSpec {
+    /// Whether all that it depends on is among `names`.
+    pub(super) fn knows(&self, names: &BTreeSet<String>) -> bool {
+        match self {
+            Self::Buffer(_) | Self::Workspace => true,
+            Self::I32(expression) | Self::I64(expression) | Self::F32(expression) | Self::F64(expression) => {
+                expression.knows(names)
+            }
+        }
+    }
+
     fn evaluate(&self, values: &mut Values) -> Result<Argument, SpecError> {
         Ok(match self {
             Self::Buffer(index) => Argument::Buffer(*index),

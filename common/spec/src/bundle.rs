@@ -17,6 +17,12 @@ const MAX_FILE: u64 = 2 << 20;
 pub(super) const MAX_FILES: usize = 32;
 const MAX_NAME: usize = 128;
 
+macro_rules! kernel_file {
+    ($name:literal) => {
+        include_str!(concat!("../kernels/", $name))
+    };
+}
+
 impl Bundle {
     /// Reads the spec at `path` and the files beside it that it names. An include that is not there may be one that
     /// bluefin ships for all GPU kernels, such as `prelude.h`.
@@ -47,6 +53,13 @@ impl Bundle {
             files.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect::<BTreeMap<_, _>>()
         };
         SHIPPED.iter().map(|(toml, files)| Self { toml: (*toml).to_string(), files: text(files) }).collect()
+    }
+
+    /// The matrix product in Triton, whose problems are those of `bluefin tune-gemm`.
+    #[must_use]
+    pub fn gemm_in_triton() -> Self {
+        let files = [("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string())];
+        Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into() }
     }
 
     /// Bounds a bundle, wherever it came from.
@@ -96,12 +109,6 @@ fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
 
 /// Text of a spec and its files, as (name, text).
 type Embedded = (&'static str, &'static [(&'static str, &'static str)]);
-
-macro_rules! kernel_file {
-    ($name:literal) => {
-        include_str!(concat!("../kernels/", $name))
-    };
-}
 
 macro_rules! shipped {
     ($($toml:literal with $($file:literal)+;)*) => {

@@ -56,6 +56,11 @@ impl Expression {
         &self.text
     }
 
+    /// Whether all names in it are among `names`.
+    pub(super) fn knows(&self, names: &BTreeSet<String>) -> bool {
+        gate(&self.text, names).is_ok()
+    }
+
     /// An error of this expression's value.
     pub(super) fn error(&self, reason: impl Into<String>) -> SpecError {
         SpecError::Expression { place: self.place.clone(), expression: self.text.clone(), reason: reason.into() }

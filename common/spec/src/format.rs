@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::Specialize;
 use crate::error::SpecError;
 use crate::place::line_of;
-use bluefin_common::task::{Role, Tolerance};
+use bluefin_common::task::Role;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +19,7 @@ pub(super) struct RawSpec {
     pub(super) source: String,
     #[serde(default)]
     pub(super) includes: Vec<String>,
+    pub(super) specialize: Option<Vec<Specialize>>,
     #[serde(default)]
     pub(super) flags: Vec<String>,
     #[serde(default = "Scalar::yes")]
@@ -28,7 +30,7 @@ pub(super) struct RawSpec {
     #[serde(default)]
     pub(super) sizes: BTreeMap<String, i64>,
     pub(super) buffer: Vec<RawBuffer>,
-    pub(super) tolerance: BTreeMap<String, Tolerance>,
+    pub(super) tolerance: BTreeMap<String, RawTolerance>,
     pub(super) solver: Vec<RawSolver>,
 }
 
@@ -39,6 +41,13 @@ pub(super) struct RawBuffer {
     pub(super) r#type: String,
     pub(super) length: Scalar,
     pub(super) role: Role,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTolerance {
+    pub(super) absolute: Scalar,
+    pub(super) relative: Scalar,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +74,19 @@ pub(super) struct RawParam {
     pub(super) name: String,
     pub(super) values: Vec<RawValue>,
     pub(super) default: RawValue,
+    #[serde(default)]
+    pub(super) bind: Bind,
+}
+
+/// When a param gets its value.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Bind {
+    /// As a macro, or what the toolchain has in place of it.
+    #[default]
+    Compile,
+    /// As an argument of a launch, so that all values share what is compiled.
+    Argument,
 }
 
 #[derive(Deserialize)]

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use build::Build;
+pub use build::{Build, Kind as ArgumentKind, Typed};
 pub use candidates::Candidates;
 pub use condition::Unmet;
 pub use error::SpecError;
@@ -45,7 +45,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
 use bluefin_common::problem::{DataType, Problem};
-use bluefin_common::task::{Role, Tolerance};
+use bluefin_common::task::Role;
 use bluefin_common::value::Value;
 use bluefin_common::wire::{self, Message};
 use condition::Condition;
@@ -108,6 +108,8 @@ pub struct KernelSpec {
     pub includes: Vec<String>,
     /// Flags behind the toolchain's own.
     pub flags: Vec<String>,
+    /// By what of its arguments a kernel is specialised, where the toolchain does that.
+    pub specialize: Vec<Specialize>,
     /// Size names with their defaults, for [`Kind::Kernel`].
     pub sizes: BTreeMap<String, i64>,
     /// At least one, names unique.
@@ -119,7 +121,19 @@ pub struct KernelSpec {
     applicable_uses_lets: bool,
     lets: Vec<(String, Expression)>,
     buffers: Vec<BufferSpec>,
-    tolerance: BTreeMap<DataType, Tolerance>,
+    tolerance: BTreeMap<DataType, ToleranceSpec>,
+}
+
+/// What of an argument a compiler may rely on, so that a kernel is compiled for arguments of that kind alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Specialize {
+    /// An integer is 1, and becomes a constant.
+    Unit,
+    /// An integer, or an address, is a multiple of 16.
+    Divisible,
+    /// A buffer is smaller than 2 GiB, so that 32 bits are enough for its offsets.
+    PointerRange,
 }
 
 /// A named way to compute a problem.
@@ -145,6 +159,8 @@ pub struct Param {
     pub values: Vec<Value>,
     /// One of `values`.
     pub default: Value,
+    /// It is no macro: launches pass it.
+    pub at_launch: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -153,6 +169,19 @@ struct BufferSpec {
     data_type: TypeOf,
     length: Expression,
     role: Role,
+}
+
+/// How far an output may be from the reference.
+#[derive(Clone, Debug)]
+struct ToleranceSpec {
+    absolute: Distance,
+    relative: Distance,
+}
+
+#[derive(Clone, Debug)]
+enum Distance {
+    Fixed(f64),
+    Of(Expression),
 }
 
 /// The type of a buffer: fixed, or as an expression says.
@@ -166,6 +195,8 @@ enum TypeOf {
 struct LaunchSpec {
     entry: String,
     arguments: Vec<ArgumentSpec>,
+    /// For each argument whether it depends on a param that is bound at launch.
+    varying: Vec<bool>,
     /// `None` on the host, where a launch is a call.
     geometry: Option<Geometry>,
 }

@@ -1,18 +1,22 @@
 //! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::bundle::{MAX_FILES, file_names};
 use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
-use crate::format::{RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
+use crate::format::{Bind, RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
 use crate::place::Places;
-use crate::rules::{TARGET, is_arch, is_flag, is_identifier, is_spec_name, variables};
-use crate::{ArgumentSpec, BufferSpec, Bundle, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, TypeOf};
+use crate::rules::{TARGET, TRITON, is_arch, is_flag, is_identifier, is_spec_name, variables};
+use crate::{
+    ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, Specialize,
+    ToleranceSpec, TypeOf,
+};
 use bluefin_common::method::{EvaluatedBy, Method};
 use bluefin_common::problem::DataType;
-use bluefin_common::task::{Role, Tolerance};
+use bluefin_common::task::Role;
 use bluefin_common::value::Value;
 
 /// Most elements of any list of a spec.
@@ -21,6 +25,9 @@ const MAX_LIST: usize = 256;
 const MAX_VALUES: usize = 4096;
 /// Most points of a tuning space: far beyond what can be tried, far below an overflow.
 const MAX_SPACE: u64 = 1 << 48;
+
+/// How far an output may be from the reference.
+pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 
 type Names = BTreeSet<String>;
 
@@ -59,6 +66,7 @@ impl Loader<'_> {
                 "a flag that shapes code, without paths or plugins",
             )?;
         }
+        let specialize = self.specialize(raw)?;
         let mut names = self.variables(raw, kind)?;
         let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &names);
         let lets = self.lets(raw, &mut names)?;
@@ -68,7 +76,7 @@ impl Loader<'_> {
             Err(_) => (self.condition(&raw.applicable.text(), "applicable", &names)?, true),
         };
         let buffers = self.buffers(raw, &names)?;
-        let tolerance = self.tolerance(raw)?;
+        let tolerance = self.tolerance(raw, &names)?;
         let solvers = self.solvers(raw, &names, on_gpu)?;
         let reference = solvers.iter().position(|solver| solver.name == raw.reference).ok_or_else(|| {
             let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
@@ -82,6 +90,7 @@ impl Loader<'_> {
             source: raw.source.clone(),
             includes: raw.includes.clone(),
             flags: raw.flags.clone(),
+            specialize,
             sizes: raw.sizes.clone(),
             solvers,
             reference,
@@ -104,16 +113,29 @@ impl Loader<'_> {
         let toolchains = evaluated_on_devices();
         let fits = match raw.toolchain.as_str() {
             "cc" => hosts == raw.targets.len(),
-            "clang" => hosts == 0,
+            "clang" | TRITON => hosts == 0,
             other if toolchains.contains(&other) => hosts == 0 || hosts == raw.targets.len(),
             other => {
                 let expected = format!("one of {}", toolchains.join(", "));
                 return Err(self.invalid("toolchain", other, expected));
             }
         };
-        let expected = "only host for the toolchain cc, only GPUs for clang, one or the other for any other";
+        let expected = "only host for the toolchain cc, only GPUs for clang and triton, one or the other for any other";
         self.require(fits, "targets", &raw.targets.join(" "), expected)?;
         Ok(hosts == 0)
+    }
+
+    /// All of it where the toolchain is one that specialises and the spec does not say.
+    fn specialize(&self, raw: &RawSpec) -> Result<Vec<Specialize>, SpecError> {
+        if raw.toolchain == TRITON {
+            self.list("flags", raw.flags.len(), 0, 0)?;
+            let all = vec![Specialize::Unit, Specialize::Divisible, Specialize::PointerRange];
+            return Ok(raw.specialize.clone().unwrap_or(all));
+        }
+        match &raw.specialize {
+            Some(_) => Err(self.invalid("specialize", "a list", format!("none, as {} does not", raw.toolchain))),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn files(&self, raw: &RawSpec, bundle: &Bundle) -> Result<(), SpecError> {
@@ -180,17 +202,29 @@ impl Loader<'_> {
         Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role })
     }
 
-    fn tolerance(&self, raw: &RawSpec) -> Result<BTreeMap<DataType, Tolerance>, SpecError> {
+    fn tolerance(&self, raw: &RawSpec, names: &Names) -> Result<BTreeMap<DataType, ToleranceSpec>, SpecError> {
         self.list("tolerance", raw.tolerance.len(), 1, MAX_LIST)?;
         let mut all = BTreeMap::new();
         for (name, tolerance) in &raw.tolerance {
             let field = format!("tolerance.{name}");
             let data_type: DataType = name.parse().map_err(|error| self.invalid(&field, name, format!("{error}")))?;
-            for (which, value) in [("absolute", tolerance.absolute), ("relative", tolerance.relative)] {
-                let fits = (0.0..=1e30).contains(&value);
-                self.require(fits, &format!("{field}.{which}"), &value.to_string(), "0 to 1e30")?;
-            }
-            all.insert(data_type, *tolerance);
+            let distance = |which: &str, scalar: &Scalar| {
+                let field = format!("{field}.{which}");
+                let fixed = match scalar {
+                    Scalar::Float(number) => *number,
+                    Scalar::Int(number) => *number as f64,
+                    Scalar::Text(_) | Scalar::Bool(_) => {
+                        return Ok(Distance::Of(self.expression(scalar, &field, names)?));
+                    }
+                };
+                self.require(TOLERANCES.contains(&fixed), &field, &fixed.to_string(), "0 to 1e30")?;
+                Ok(Distance::Fixed(fixed))
+            };
+            let spec = ToleranceSpec {
+                absolute: distance("absolute", &tolerance.absolute)?,
+                relative: distance("relative", &tolerance.relative)?,
+            };
+            all.insert(data_type, spec);
         }
         Ok(all)
     }
@@ -198,7 +232,8 @@ impl Loader<'_> {
     fn solvers(&self, raw: &RawSpec, names: &Names, on_gpu: bool) -> Result<Vec<Solver>, SpecError> {
         self.list("solver", raw.solver.len(), 1, MAX_LIST)?;
         self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
-        let context = Context { buffers: raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect(), on_gpu };
+        let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
+        let context = Context { buffers, on_gpu, sizes_blocks: raw.toolchain != TRITON };
         let solvers = raw.solver.iter().enumerate();
         solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
     }
@@ -227,8 +262,16 @@ impl Loader<'_> {
         let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
         self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
         let launches = raw.launch.iter().enumerate();
+        let at_launch = params.iter().filter(|param| param.at_launch);
+        let mut compiled = names.clone();
+        at_launch.for_each(|param| _ = compiled.remove(&param.name));
         let launches = launches
-            .map(|(index, launch)| self.launch(launch, &format!("{field}.launch[{index}]"), &names, context))
+            .map(|(index, launch)| {
+                let mut launched = self.launch(launch, &format!("{field}.launch[{index}]"), &names, context)?;
+                // What has no value without them depends on them.
+                launched.varying = launched.arguments.iter().map(|argument| !argument.knows(&compiled)).collect();
+                Ok(launched)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Solver { name: raw.name.clone(), algorithm, params, applicable, constraints, defines, workspace, launches })
     }
@@ -266,7 +309,10 @@ impl Loader<'_> {
                     format!("at most {MAX_SPACE} in a tuning space"),
                 ));
             }
-            params.push(Param { name: param.name.clone(), values, default });
+            let at_launch = param.bind == Bind::Argument;
+            let numbers = matches!(default, Value::Int(_));
+            self.require(!at_launch || numbers, &format!("{field}.bind"), "argument", "integers as its values")?;
+            params.push(Param { name: param.name.clone(), values, default, at_launch });
         }
         Ok(params)
     }
@@ -290,7 +336,8 @@ impl Loader<'_> {
         for (index, argument) in raw.arguments.iter().enumerate() {
             arguments.push(self.argument(argument, &format!("{field}.arguments[{index}]"), names, context)?);
         }
-        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, geometry: self.geometry(raw, field, names, context)? })
+        let geometry = self.geometry(raw, field, names, context)?;
+        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, varying: Vec::new(), geometry })
     }
 
     fn argument(
@@ -345,6 +392,11 @@ impl Loader<'_> {
             axes.map(|(axis, scalar)| self.expression(scalar, &format!("{field}[{axis}]"), names))
                 .collect::<Result<_, _>>()
         };
+        if !context.sizes_blocks {
+            let absent = raw.block.is_none() && raw.shared.is_none();
+            self.require(absent, field, "block or shared", "none of them, as Triton says how large they are")?;
+            return Ok(Some(Geometry { grid: axes("grid", &raw.grid)?, block: Vec::new(), shared: None }));
+        }
         let shared = raw.shared.as_ref().map(|scalar| self.expression(scalar, &format!("{field}.shared"), names));
         Ok(Some(Geometry {
             grid: axes("grid", &raw.grid)?,
@@ -401,6 +453,8 @@ fn evaluated_on_devices() -> Vec<&'static str> {
 struct Context<'a> {
     buffers: Vec<&'a str>,
     on_gpu: bool,
+    /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
+    sizes_blocks: bool,
 }
 
 fn value(raw: &RawValue) -> Value {

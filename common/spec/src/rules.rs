@@ -2,6 +2,8 @@
 
 use crate::Kind;
 
+/// The toolchain whose kernels are specialised by their arguments, and which says how large blocks are.
+pub(super) const TRITON: &str = "triton";
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 

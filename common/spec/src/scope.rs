@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::SpecError;
 use crate::expression::{Values, push};
-use crate::{KernelSpec, Kind, Solver, TypeOf};
+use crate::load::TOLERANCES;
+use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Buffer, Role, Tolerance};
@@ -168,12 +169,24 @@ impl KernelSpec {
                     spec.length
                         .error(format!("output of type {data_type}, expected one with a [tolerance]: {}", known()))
                 })?;
-                tolerance.absolute = tolerance.absolute.max(own.absolute);
-                tolerance.relative = tolerance.relative.max(own.relative);
+                tolerance.absolute = tolerance.absolute.max(own.absolute.evaluate(&mut values)?);
+                tolerance.relative = tolerance.relative.max(own.relative.evaluate(&mut values)?);
             }
             buffers.push(buffer);
         }
         Ok((buffers, tolerance))
+    }
+}
+
+impl Distance {
+    fn evaluate(&self, values: &mut Values) -> Result<f64, SpecError> {
+        match self {
+            Self::Fixed(fixed) => Ok(*fixed),
+            Self::Of(expression) => match expression.float(values)? {
+                found if TOLERANCES.contains(&found) => Ok(found),
+                found => Err(expression.error(format!("found {found}, expected 0 to 1e30"))),
+            },
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::bundle::SHIPPED_NAMES;
 use crate::{Bundle, KernelSpec, Kind};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
 use bluefin_common::target::Target;
+use bluefin_common::value::Value;
 
 /// Convolutions of ResNet-50 (c, size, k, filter, stride, pad) and a grouped one.
 fn conv_problems(direction: Direction, n: u32) -> Vec<Problem> {
@@ -151,4 +152,48 @@ fn sums_of_warpgroups_leave_half_of_the_registers() {
         }
     }
     assert!(seen.len() == 9 && points > 1000, "{points} points of {seen:?}");
+}
+
+/// As tune_gemm.py counts its configs; 880 and 1152 are also in logs of its users.
+#[test]
+fn spaces_of_matrix_products_in_triton_are_those_of_tune_gemm() {
+    let spec = KernelSpec::load(&Bundle::gemm_in_triton()).unwrap();
+    let count = |sizes: [i64; 3], space: i64, target: &str, whole: bool| {
+        let names = ["m", "n", "k"].into_iter().map(String::from);
+        let sizes = names.zip(sizes).chain([("space".to_string(), space)]).collect();
+        let scope = spec.scope(&spec.problem(&sizes).unwrap(), &target.parse().unwrap()).unwrap().unwrap();
+        let solvers = spec.solvers_for(&scope).unwrap();
+        let tuned = solvers.into_iter().filter(|solver| solver.is_tunable());
+        let mut found = 0;
+        for solver in tuned {
+            let candidates = spec.candidates(solver, &scope, usize::MAX).unwrap();
+            assert!(candidates.exact);
+            found += candidates.points.len();
+            // What shares a compile.
+            if !whole {
+                let compiled = |params: &[Value]| -> Vec<Value> {
+                    let params = solver.params.iter().zip(params).filter(|(param, _)| !param.at_launch);
+                    params.map(|(_, value)| value.clone()).collect()
+                };
+                let different: BTreeSet<Vec<Value>> =
+                    candidates.points.iter().map(|candidate| compiled(&candidate.params)).collect();
+                found = found - candidates.points.len() + different.len();
+            }
+        }
+        found
+    };
+    for (sizes, on_gfx942, on_gfx950) in [
+        ([16, 13312, 16384], 880, 1000),
+        ([512, 512, 512], 5112, 6128),
+        ([1024, 1024, 1024], 6224, 7520),
+        ([8192, 8192, 8192], 672, 1152),
+        ([17, 5120, 5120], 2304, 2560),
+    ] {
+        assert_eq!(count(sizes, 3, "gfx942-304", true), on_gfx942, "{sizes:?}");
+        // Which does without kpack 2: it is what 1 is there.
+        assert_eq!(count(sizes, 3, "gfx950-256", true) * 2, on_gfx950, "{sizes:?}");
+    }
+    assert_eq!(count([1024, 1024, 1024], 3, "gfx942-304", false), 1288);
+    assert_eq!(count([17, 5120, 5120], 3, "gfx942-304", false), 704);
+    assert_eq!(count([8192, 8192, 8192], 1, "sm_90-132", true), 393);
 }

@@ -394,6 +394,6 @@ fn files_that_are_no_bundle_are_refused() {
 fn options_are_the_macros_in_byte_order() {
     let define = |name: &str, value: &str| (name.to_string(), value.to_string());
     let defines = vec![define("A", "1"), define("A1", "2"), define("B", "x")];
-    let build = crate::Build { defines, launches: Vec::new(), workspace: 0 };
+    let build = crate::Build { defines, launches: Vec::new(), typed: Vec::new(), workspace: 0 };
     assert_eq!(build.options(), " -DA1=2 -DA=1 -DB=x");
 }

@@ -8,12 +8,14 @@ use async_trait::async_trait;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::Attempt;
 use bluefin_common::target::Target;
+use bluefin_spec::Build;
 
 use super::program::{Program, Wanted, first_line};
 use super::{Compiler, Kernels, Toolchain, tried};
 use crate::error::Error;
+use crate::shim;
 use crate::unit::{Input, Shapes, Unit};
-use crate::workshop::Workshop;
+use crate::workshop::{Made, Workshop};
 
 static CC: Wanted = Wanted {
     toolchain: "cc",
@@ -87,8 +89,8 @@ impl Shapes for Cc {
         &self.identity
     }
 
-    fn needs_shim(&self) -> bool {
-        true
+    fn generate(&self, _arch: &str, source: &str, build: &Build) -> Option<String> {
+        Some(shim::unit(source, &build.launches))
     }
 }
 
@@ -106,7 +108,7 @@ impl Compiler for Cc {
         workshop.try_out_on("host", ("trial.c", TRIAL), |input| self.command(input)).await
     }
 
-    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
+    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
         workshop.run(unit, |input| self.command(input)).await
     }
 }

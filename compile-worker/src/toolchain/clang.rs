@@ -12,8 +12,8 @@ use super::nvcc::{self, Nvcc};
 use super::program::{Program, Wanted, first_line, with_own_instructions};
 use super::{Compiler, Kernels, Toolchain, tried};
 use crate::error::Error;
-use crate::unit::{Input, Shapes, Unit};
-use crate::workshop::Workshop;
+use crate::unit::{Input, Shapes, Unit, checked_source};
+use crate::workshop::{Made, Workshop};
 
 static CLANG: Wanted = Wanted {
     toolchain: "clang",
@@ -108,8 +108,8 @@ impl Shapes for Clang {
         &self.identity
     }
 
-    fn takes_checks(&self) -> bool {
-        true
+    fn with_checks(&self, source: &str, _generated: Option<&str>) -> Option<String> {
+        Some(checked_source(source))
     }
 }
 
@@ -130,7 +130,7 @@ impl Compiler for Clang {
         Ok(())
     }
 
-    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
+    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
         workshop.run(unit, |input| self.command(input)).await
     }
 }

@@ -37,11 +37,11 @@ pub trait Compiler: Shapes {
         Ok(())
     }
 
-    /// The code object of `unit`. A compiler that is a program runs it by [`Workshop::run`]; it has a slot.
+    /// What `unit` is compiled into: code objects, and the launches where the compiler decides how they are made. A compiler that is a program runs it by [`Workshop::run`]; it has a slot.
     ///
     /// # Errors
     /// What is not the unit's fault: disk, processes.
-    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error>;
+    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error>;
 }
 
 impl Workshop {
@@ -51,8 +51,7 @@ impl Workshop {
     /// What is not the unit's fault: store, disk, processes.
     pub async fn compile(&self, compiler: &dyn Compiler, unit: &Unit) -> Result<Attempt<Built>, Error> {
         let key = unit.key(compiler);
-        let compile = || async { Ok(self.make(compiler, unit, key).await?.map(Made::object)) };
-        let built = self.cached(key, compile).await?;
+        let built = self.cached(key, || self.make(compiler, unit, key)).await?;
         Ok(built.map(|built| unit.complete(built)))
     }
 }

@@ -8,7 +8,7 @@ use bluefin_common::failure::Attempt;
 use super::{Compiler, Kernels, Toolchain};
 use crate::error::Error;
 use crate::unit::{Shapes, Unit};
-use crate::workshop::Workshop;
+use crate::workshop::{Made, Workshop};
 
 /// A compiler that compiles nothing.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ impl Compiler for Noop {
         true
     }
 
-    async fn compile(&self, unit: &Unit, _: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
+    async fn compile(&self, unit: &Unit, _: &Workshop) -> Result<Attempt<Made>, Error> {
         // Another one for other inputs, as a compiler would make.
-        Ok(Ok(format!("bluefin noop artifact {}\n", unit.key(self)).into_bytes()))
+        Ok(Ok(Made::object(format!("bluefin noop artifact {}\n", unit.key(self)).into_bytes())))
     }
 }

@@ -9,8 +9,8 @@ use bluefin_common::failure::Attempt;
 use super::Compiler;
 use super::program::{Program, Wanted, first_line, with_own_instructions};
 use crate::error::Error;
-use crate::unit::{Input, Shapes, Unit};
-use crate::workshop::Workshop;
+use crate::unit::{Input, Shapes, Unit, checked_source};
+use crate::workshop::{Made, Workshop};
 
 static NVCC: Wanted = Wanted {
     toolchain: "clang",
@@ -66,8 +66,8 @@ impl Shapes for Nvcc {
         &self.identity
     }
 
-    fn takes_checks(&self) -> bool {
-        true
+    fn with_checks(&self, source: &str, _generated: Option<&str>) -> Option<String> {
+        Some(checked_source(source))
     }
 }
 
@@ -85,7 +85,7 @@ impl Compiler for Nvcc {
         workshop.try_out_on("sm_80", ("trial.hip", TRIAL), |input| self.command(input)).await
     }
 
-    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
+    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
         workshop.run(unit, |input| self.command(input)).await
     }
 }

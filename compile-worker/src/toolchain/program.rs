@@ -53,7 +53,7 @@ impl Wanted {
 }
 
 /// The file `name`, in PATH if that is no path.
-fn locate(name: &Path) -> Option<PathBuf> {
+pub(super) fn locate(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return std::path::absolute(name).ok().filter(|file| file.is_file());
     }

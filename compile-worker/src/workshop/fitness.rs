@@ -13,7 +13,7 @@ use bluefin_common::failure::Attempt;
 use futures_util::future::BoxFuture;
 use lru::LruCache;
 
-use super::{OUTPUT, Workshop, machine};
+use super::{Made, OUTPUT, Workshop, machine};
 use crate::confine;
 use crate::error::{Error, Suspect};
 use crate::process::Limits;
@@ -65,12 +65,7 @@ impl Workshop {
     ///
     /// # Errors
     /// What is not the unit's fault: disk, processes.
-    pub(crate) async fn make(
-        &self,
-        compiler: &dyn Compiler,
-        unit: &Unit,
-        key: Digest,
-    ) -> Result<Attempt<Vec<u8>>, Error> {
+    pub(crate) async fn make(&self, compiler: &dyn Compiler, unit: &Unit, key: Digest) -> Result<Attempt<Made>, Error> {
         let suspect = match compiler.compile(unit, self).await {
             Err(Error::Suspect(suspect)) => suspect,
             made => return made,
@@ -228,7 +223,7 @@ mod tests {
             if self.is_well { Ok(()) } else { Err(Error::Exhausted { reason: "its disk is gone".to_string() }) }
         }
 
-        async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Vec<u8>>, Error> {
+        async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
             self.runs.fetch_add(1, Ordering::SeqCst);
             workshop.run(unit, |_| ["/bin/sh", "-c", self.command].map(Into::into).to_vec()).await
         }

@@ -4,4 +4,5 @@
 mod check_kernels;
 mod compile;
 mod emulation;
+mod triton;
 mod worker;

@@ -17,6 +17,10 @@ use crate::layout::{self, Layout};
 const BLOCK: u32 = 256;
 /// Blocks of a launch: enough for the memory of any GPU.
 const BLOCKS: u32 = 2048;
+/// Bytes of shared memory that a compiler may add up counts in.
+const SHARED: u32 = 64;
+/// Null pointers that a compiler may add to the parameters of an entry, as Triton does; one that does not takes none of them.
+const HIDDEN: [Argument; 2] = [Argument::I64(0); 2];
 /// What ranges longer than this are cut at a multiple of, so that the entries move vectors.
 const ALIGNMENT: u64 = 256;
 /// Bytes of the two counts of a report.
@@ -153,8 +157,8 @@ impl Plan {
             entry: entry.to_string(),
             grid: [BLOCKS, 1, 1],
             block: [BLOCK, 1, 1],
-            shared: 0,
-            arguments: arguments.into_iter().chain([threads]).collect(),
+            shared: SHARED,
+            arguments: arguments.into_iter().chain([threads]).chain(HIDDEN).collect(),
         });
     }
 

@@ -16,10 +16,11 @@ mod sysfs;
 mod telemetry;
 
 use std::cell::{Cell, OnceCell};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use bluefin_common::archive;
 use bluefin_common::artifact::Launch;
 use bluefin_common::outcome::DeviceState;
 
@@ -81,15 +82,15 @@ pub struct Gpu {
     broken: Cell<bool>,
 }
 
-/// A loaded code object.
-pub struct Module(Rc<memory::Module>);
+/// A loaded artifact: its code objects.
+pub struct Module(Rc<[memory::Module]>);
 
 /// Kernels with the arguments of all copies.
 pub struct Bound {
     kernels: Vec<Kernel>,
     bindings: Bindings,
     _memory: [Option<Memory>; 2],
-    _module: Rc<memory::Module>,
+    _module: Rc<[memory::Module]>,
 }
 
 impl Gpu {
@@ -215,6 +216,18 @@ impl Gpu {
     }
 }
 
+/// The kernel of this name in the first module that has it; valid as long as they are.
+fn find(modules: &[memory::Module], entry: &CStr) -> Result<Handle, DeviceError> {
+    let mut missing = DeviceError::Load("an archive without code objects".to_string());
+    for module in modules {
+        match module.function(entry) {
+            Err(error @ DeviceError::Load(_)) => missing = error,
+            found => return found,
+        }
+    }
+    Err(missing)
+}
+
 impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: they were made by this driver, and nobody uses them any more.
@@ -320,8 +333,12 @@ impl Device for Gpu {
     }
 
     fn load(&self, code: &[u8]) -> Result<Module, DeviceError> {
-        image::check(code, &self.description.target)?;
-        Ok(Module(Rc::new(self.note(memory::Module::load(&self.runtime, code))?)))
+        let objects = archive::unpack(code).map_err(|error| DeviceError::Load(format!("archive: {error}")))?;
+        let load = |code: &Vec<u8>| {
+            image::check(code, &self.description.target)?;
+            self.note(memory::Module::load(&self.runtime, code))
+        };
+        Ok(Module(objects.iter().map(load).collect::<Result<_, _>>()?))
     }
 
     fn bind(
@@ -335,7 +352,7 @@ impl Device for Gpu {
         let kernel = |launch: &Launch| {
             let entry = CString::new(launch.entry.as_str())
                 .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
-            let function = module.0.function(&entry)?;
+            let function = find(&module.0, &entry)?;
             if let Special::Cuda(special) = &self.runtime.special {
                 self.runtime.check("allow shared memory", special.allow_shared(function, launch.shared))?;
             }

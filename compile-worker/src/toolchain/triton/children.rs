@@ -1,0 +1,192 @@
+//! The processes that compile: each knows the files of one bundle, compiles one unit at a time, and is used again.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::failure::Failure;
+use bluefin_spec::Bundle;
+use serde::Deserialize;
+
+use super::{Greeting, write_files};
+use crate::diagnose::{failure, timed_out};
+use crate::error::Error;
+use crate::lasting::{Answer, Lasting};
+use crate::process::Ended;
+use crate::workshop::Workshop;
+
+/// Behind the name of a Python: no bytecode is written.
+pub(super) const ARGUMENTS: [&str; 2] = ["-B", "server.py"];
+/// What shapes code, and where Triton keeps what it makes: nowhere for long.
+pub(super) const ENVIRONMENT: [(&str, &str); 6] = [
+    ("TRITON_HOME", "."),
+    ("TRITON_CACHE_DIR", "cache"),
+    ("TRITON_DISABLE_LINE_INFO", "1"),
+    ("TRITON_DEFAULT_FP_FUSION", "1"),
+    ("TRITON_STORE_BINARY_ONLY", "1"),
+    ("PYTHONHASHSEED", "0"),
+];
+/// Units after which a process makes room for another: Python gives little memory back.
+const UNITS: u32 = 500;
+
+/// Those that have nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Children(Mutex<Vec<Child>>);
+
+/// One that compiles.
+#[derive(Debug)]
+pub(super) struct Child {
+    process: Lasting,
+    /// Of the files that it knows.
+    files: Digest,
+    units: u32,
+}
+
+/// What a unit was compiled into.
+#[derive(Debug, Deserialize)]
+pub(super) struct Compiled {
+    pub(super) kernels: Vec<Kernel>,
+}
+
+/// What Triton says of a kernel.
+#[derive(Debug, Deserialize)]
+pub(super) struct Kernel {
+    /// Name of the file with its code object, in the folder of the process.
+    file: String,
+    pub(super) entry: String,
+    /// Of a block.
+    pub(super) threads: u32,
+    /// Bytes of a block.
+    pub(super) shared: u32,
+    /// Those of the launch that it takes, in their order.
+    pub(super) arguments: Vec<i32>,
+    /// Null pointers behind them.
+    pub(super) hidden: u32,
+}
+
+/// What comes of a unit.
+pub(super) enum Came {
+    Compiled {
+        compiled: Compiled,
+        /// By name.
+        files: BTreeMap<String, Vec<u8>>,
+    },
+    /// What Triton has against it.
+    Refused(String),
+    /// The process ended over it.
+    Ended(Failure),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Reply {
+    Compiled(Compiled),
+    Refused { error: String },
+}
+
+impl Compiled {
+    /// Reads a line of the program's; the inner error is what it has against the request.
+    pub(super) fn parse(line: &str) -> Result<Result<Self, String>, serde_json::Error> {
+        Ok(match serde_json::from_str(line)? {
+            Reply::Compiled(compiled) => Ok(compiled),
+            Reply::Refused { error } => Err(error),
+        })
+    }
+}
+
+/// The command that starts a process.
+fn line(python: &Path) -> Vec<OsString> {
+    std::iter::once(python.as_os_str().to_owned()).chain(ARGUMENTS.map(OsString::from)).collect()
+}
+
+fn digest_of(bundle: &Bundle) -> Digest {
+    Digest::of_parts(digest::COMPILE, bundle.files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]))
+}
+
+impl Children {
+    /// One that knows the files of `bundle`, if there is one.
+    pub(super) fn take(&self, bundle: &Bundle) -> Option<Child> {
+        let files = digest_of(bundle);
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = idle.iter().position(|child| child.files == files)?;
+        Some(idle.swap_remove(found))
+    }
+
+    /// One that may be of use again. At most `slots` wait: those that waited for longest make room.
+    pub(super) fn put_back(&self, child: Child, slots: usize) {
+        if child.units >= UNITS {
+            return;
+        }
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(child);
+        let most = idle.len().saturating_sub(slots);
+        idle.drain(..most);
+    }
+
+    /// A new one.
+    pub(super) async fn start(
+        &self,
+        python: &Path,
+        readable: &[PathBuf],
+        bundle: &Bundle,
+        workshop: &Workshop,
+    ) -> Result<Child, Error> {
+        let folder = workshop.folder()?;
+        write_files(folder.path(), bundle).map_err(|source| Error::machine("temporary folder", source))?;
+        let mut process = workshop.lasting(&line(python), &ENVIRONMENT, readable, folder)?;
+        let greeting = match process.ask(None, workshop.limits().time).await? {
+            Answer::Line(line) => serde_json::from_str::<Greeting>(&line).map_err(|error| error.to_string()),
+            Answer::Ended(ended) => Err(judge(ended, workshop)?.detail),
+        };
+        match greeting {
+            Ok(_) => Ok(Child { process, files: digest_of(bundle), units: 0 }),
+            Err(reason) => {
+                Err(Error::Exhausted { reason: format!("{} does not start: {}", python.display(), reason.trim()) })
+            }
+        }
+    }
+}
+
+impl Child {
+    /// Compiles what `request` says.
+    pub(super) async fn compile(&mut self, request: &str, workshop: &Workshop) -> Result<Came, Error> {
+        self.units += 1;
+        let line = match self.process.ask(Some(request), workshop.limits().time).await? {
+            Answer::Line(line) => line,
+            Answer::Ended(ended) => return Ok(Came::Ended(judge(ended, workshop)?)),
+        };
+        let compiled = match Compiled::parse(&line) {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(said)) => return Ok(Came::Refused(said)),
+            Err(error) => return Err(Error::Exhausted { reason: format!("Triton's answer: {error}") }),
+        };
+        let machine = |source| Error::machine("code object", source);
+        let mut files = BTreeMap::new();
+        for kernel in &compiled.kernels {
+            // The file of a kernel that is launched twice is read once.
+            if let Entry::Vacant(free) = files.entry(kernel.file.clone()) {
+                let name = Path::new(&kernel.file).file_name().unwrap_or_default();
+                free.insert(std::fs::read(self.process.folder().join(name)).map_err(machine)?);
+            }
+        }
+        // What Triton keeps of it is in nobody's way, and of no more use.
+        match std::fs::remove_dir_all(self.process.folder().join("cache")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(machine(error)),
+            _ => Ok(Came::Compiled { compiled, files }),
+        }
+    }
+}
+
+/// Why a process ended that should have answered.
+fn judge(ended: Ended, workshop: &Workshop) -> Result<Failure, Error> {
+    let limits = workshop.limits();
+    match ended {
+        Ended::TimedOut => Ok(timed_out(limits)),
+        Ended::Stopped => Err(Error::Interrupted { by: "SIGSTOP".to_string() }),
+        Ended::Killed { short_of } => Err(Error::Killed { short_of }),
+        Ended::Exited { status, output } => failure(status, &output, limits, &limits.in_force()),
+    }
+}

@@ -1,0 +1,236 @@
+"""Compiles Triton kernels for a compile worker, with Triton alone: no torch, no GPU.
+
+A request is a line of JSON on standard input, its answer a line on what was standard output when this program started. Whatever a
+kernel's file prints goes to standard error. Sources lie in the folder `src`, all from one bundle: another bundle gets another process.
+
+Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: text}, "shared": bytes,
+          "launches": [{"function": name, "arguments": [{"type": "*fp16", "unit": bool, "divisible": bool, "near": bool}]}],
+          "checks": bool}
+Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "arguments": [index], "hidden": n}]}
+     or  {"error": text}
+"""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import sys
+import traceback
+
+# Launch options that a spec may set. The others are paths, or say what is compiled for.
+OPTIONS = {
+    "num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack", "schedule_hint",
+    "enable_fp_fusion", "allow_flush_denorm", "wgp_cu_mode", "maxnreg", "sched4reg", "min_shared_mem",
+}
+
+
+class Refused(Exception):
+    """The request can not be met, for the reason that it says."""
+
+
+def load(name):
+    """The module of a file in `src`, run once."""
+    path = os.path.join("src", name)
+    spec = importlib.util.spec_from_file_location("bluefin_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bluefin_kernels"] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{name} does not import:\n{said(error)}") from None
+    return module
+
+
+def said(error):
+    """The end of a traceback, without this program's own frames."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    own = [line for line in lines if "server.py" not in line and "importlib" not in line]
+    return "".join(own)[-8000:].strip()
+
+
+def function(module, source, name):
+    """The kernel of that name, below whatever decorates it."""
+    from triton.runtime.jit import JITFunction
+
+    found = getattr(module, name, None)
+    while found is not None and not isinstance(found, JITFunction):
+        found = getattr(found, "fn", None)
+    if found is None:
+        kernels = sorted(n for n, v in vars(module).items() if hasattr(v, "fn"))
+        raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}")
+    return found
+
+
+def number(text):
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def options_of(backend_class):
+    module = sys.modules[backend_class.__module__]
+    classes = [c for c in vars(module).values() if dataclasses.is_dataclass(c) and c.__module__ == module.__name__]
+    return {field.name: field.type for c in classes for field in dataclasses.fields(c)}
+
+
+class Compiler:
+    def __init__(self):
+        import triton
+        from triton.backends import backends
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
+        self.compile, self.source_of, self.target_of = triton.compile, ASTSource, GPUTarget
+        self.options = {"hip": options_of(backends["amd"].compiler), "cuda": options_of(backends["nvidia"].compiler)}
+        self.modules = {}
+        self.version = triton.__version__
+
+    def module(self, name):
+        if name not in self.modules:
+            self.modules[name] = load(name)
+        return self.modules[name]
+
+    def answer(self, request):
+        backend, arch, lanes = request["target"]
+        target = self.target_of(backend, int(arch) if backend == "cuda" else arch, lanes)
+        module = self.module(request["source"])
+        defines = {name: number(text) for name, text in request["defines"].items()}
+        functions = [function(module, request["source"], launch["function"]) for launch in request["launches"]]
+        options = self.chosen(backend, defines, functions)
+        kernels, done = [], {}
+        for launch, fn in zip(request["launches"], functions):
+            key = json.dumps(launch)
+            if key not in done:
+                if any(kernel["entry"] == fn.__name__ for kernel in kernels):
+                    raise Refused(f"{fn.__name__}: launched with arguments of other types before, expected one kernel of a name")
+                done[key] = self.kernel(target, fn, launch["arguments"], defines, options, f"kernel{len(kernels)}")
+            kernels.append(done[key])
+        limit = request["shared"]
+        for kernel in kernels:
+            if kernel["shared"] > limit:
+                raise Refused(f"{kernel['entry']}: needs {kernel['shared']} bytes of shared memory, {arch} has {limit}")
+        if request["checks"]:
+            kernels += self.checks(target)
+        return {"kernels": kernels}
+
+    def chosen(self, backend, defines, functions):
+        """The launch options among the defines. What is neither one nor a constexpr of a function is refused."""
+        constexprs = {p.name for fn in functions for p in fn.params if p.is_constexpr}
+        options = {}
+        for name, value in defines.items():
+            if name in constexprs:
+                continue
+            if name not in OPTIONS or not any(name in known for known in self.options.values()):
+                names = ", ".join(fn.__name__ for fn in functions)
+                raise Refused(f"{name}: neither a tl.constexpr of {names} nor a launch option of Triton {self.version}")
+            if name in self.options[backend]:
+                options[name] = bool(value) if self.options[backend][name] is bool else value
+        return options
+
+    def kernel(self, target, fn, arguments, defines, options, file):
+        """Compiles a function and writes its code object into `file`."""
+        signature, constexprs, attrs, kept = {}, {}, {}, []
+        given = iter(enumerate(arguments))
+        for index, param in enumerate(fn.params):
+            if param.is_constexpr:
+                signature[param.name] = "constexpr"
+                if param.name in defines:
+                    constexprs[param.name] = defines[param.name]
+                elif param.has_default:
+                    constexprs[param.name] = param.default
+                else:
+                    raise Refused(f"{fn.__name__}: the tl.constexpr {param.name} has no value: no param, no define, no default")
+                continue
+            at, argument = next(given, (None, None))
+            if argument is None:
+                expected = sum(not p.is_constexpr for p in fn.params)
+                raise Refused(f"{fn.__name__}: found {len(arguments)} arguments, expected {expected}: {param.name} has none")
+            free = not param.do_not_specialize
+            if argument["unit"] and free:
+                signature[param.name] = "constexpr"
+                constexprs[param.name] = 1
+                continue
+            signature[param.name] = argument["type"]
+            kept.append(at)
+            known = []
+            if argument["divisible"] and free and not param.do_not_specialize_on_alignment:
+                known.append(["tt.divisibility", 16])
+            if argument["near"] and target.backend == "hip":
+                known.append(["tt.pointer_range", 32])
+            if known:
+                attrs[(index,)] = known
+        if next(given, None) is not None:
+            raise Refused(f"{fn.__name__}: found {len(arguments)} arguments, expected {sum(not p.is_constexpr for p in fn.params)}")
+        source = self.source_of(fn, signature, constexprs, attrs)
+        try:
+            compiled = self.compile(source, target=target, options=options)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise Refused(said(error)) from None
+        metadata = compiled.metadata
+        for scratch in ("global_scratch_size", "profile_scratch_size"):
+            if getattr(metadata, scratch, 0):
+                raise Refused(f"{fn.__name__}: needs {getattr(metadata, scratch)} bytes of {scratch}, which nobody gives it")
+        if metadata.num_ctas != 1:
+            raise Refused(f"{fn.__name__}: found num_ctas {metadata.num_ctas}, expected 1: clusters are not launched")
+        with open(file, "wb") as out:
+            out.write(compiled.kernel)
+        return {
+            "file": file,
+            "entry": metadata.name,
+            "threads": metadata.num_warps * target.warp_size,
+            "shared": metadata.shared,
+            "arguments": kept,
+            # Global and profile scratch.
+            "hidden": 2,
+        }
+
+    def checks(self, target):
+        """The entries by which an eval worker checks on the device."""
+        module = self.module("bluefin_check.py")
+        pointer, i32, i64, f64 = "*i8", "i32", "i64", "fp64"
+        report = "*i64"
+        entries = {
+            "bluefin_fill": ["*i32", i64, i32, i32, i64],
+            "bluefin_copy": [pointer, pointer, i64, i64],
+            "bluefin_same": [pointer, pointer, i64, report, i64],
+            "bluefin_close": [pointer, pointer, i64, i32, f64, f64, report, i64],
+            "bluefin_random": [pointer, i64, i32, i64, i64],
+        }
+        options = {"num_warps": 256 // target.warp_size}
+        kernels = []
+        for name, types in entries.items():
+            arguments = [{"type": t, "unit": False, "divisible": False, "near": False} for t in types]
+            fn = function(module, "bluefin_check.py", name)
+            kernels.append(self.kernel(target, fn, arguments, {}, options, name))
+        return kernels
+
+
+def main():
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def send(answer):
+        channel.write(json.dumps(answer) + "\n")
+        channel.flush()
+
+    # The bundled assembler for newer GPUs makes code that many drivers refuse.
+    import triton
+
+    older = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "ptxas")
+    if os.path.exists(older):
+        os.environ.setdefault("TRITON_PTXAS_BLACKWELL_PATH", older)
+    compiler = Compiler()
+    send({"triton": compiler.version, "python": "%d.%d" % sys.version_info[:2],
+          "folders": [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(triton.__file__))]})
+    sys.path.insert(0, "src")
+    for line in sys.stdin:
+        try:
+            send(compiler.answer(json.loads(line)))
+        except Refused as error:
+            send({"error": str(error)})
+
+
+main()

@@ -1,0 +1,526 @@
+//! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
+
+mod files;
+pub mod flags;
+mod given;
+mod regression;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_common::broker::Broker;
+use bluefin_common::campaign::now_ms;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::{GroupId, group_id};
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::shutdown;
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
+use bluefin_producer::plan::{Asked, CandidateBudget, Plan, Planners};
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_spec::Bundle;
+use clap::ValueEnum;
+
+use crate::admin::AdminArgs;
+use crate::campaign::Campaign;
+use crate::ports::StoreArgs;
+use crate::progress::human;
+use crate::workers::{Compilers, LocalDevice, Ports, cache};
+use crate::{out, report};
+use files::{Config, Entry, Size};
+use given::Given;
+
+/// Where the work is kept if nobody says.
+const STATE: &str = "tune-gemm.db";
+
+/// Tune Triton's matrix products: tune_gemm.py's command line and files
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  bluefin tune-gemm --gemm_size_file sizes.yaml --o tuned.yaml --ngpus 8\n  \
+    bluefin tune-gemm -m 8192 -n 8192 -k 8192 -dtype_a bf16 -dtype_b bf16 -dtype_c bf16\n  \
+    bluefin tune-gemm --benchmark --gemm_size_file tuned.yaml --o times.csv\n  \
+    bluefin tune-gemm --benchmark --gemm_size_file tuned.yaml --reference fallback.yaml   (regression: exit 1 below 0.98)\n  \
+    bluefin tune-gemm --gemm_size_file sizes.yaml --fleet --device gfx942-304              (with BLUEFIN_AMQP_URL, BLUEFIN_REDIS_URL)\n\n\
+    Triton has to be here (pip install triton), torch has not. Every config that is timed is checked first. Ctrl-C loses nothing: \
+    the same command continues.")]
+pub struct TuneGemmArgs {
+    /// YAML list of sizes, or of sizes with configs; an output file is an input file
+    #[arg(long = "gemm_size_file", value_name = "FILE")]
+    gemm_size_file: Option<PathBuf>,
+    /// Where the results go [default: tuning_results.yaml, with --benchmark benchmarking_results.csv]
+    #[arg(long = "o", alias = "tuning_results_file", value_name = "FILE")]
+    o: Option<PathBuf>,
+    /// Rows of C, without a file
+    #[arg(short, value_name = "M", requires = "n", requires = "k", conflicts_with = "gemm_size_file")]
+    m: Option<i64>,
+    /// Columns of C
+    #[arg(short, value_name = "N", requires = "m")]
+    n: Option<i64>,
+    /// Columns of A
+    #[arg(short, value_name = "K", requires = "m")]
+    k: Option<i64>,
+    /// A is column major (with -m, -n and -k)
+    #[arg(long = "col_a")]
+    col_a: bool,
+    /// B is column major
+    #[arg(long = "col_b")]
+    col_b: bool,
+    /// Type of A
+    #[arg(long = "dtype_a", value_enum, default_value_t = Dtype::Fp16)]
+    dtype_a: Dtype,
+    /// Type of B
+    #[arg(long = "dtype_b", value_enum, default_value_t = Dtype::Fp16)]
+    dtype_b: Dtype,
+    /// Type of C
+    #[arg(long = "dtype_c", value_enum, default_value_t = Dtype::Fp16)]
+    dtype_c: Dtype,
+    /// Use the first so many GPUs
+    #[arg(long, value_name = "N", conflicts_with = "gpu_ids")]
+    ngpus: Option<u32>,
+    /// Use these GPUs
+    #[arg(long = "gpu_ids", value_name = "ID,...", value_delimiter = ',')]
+    gpu_ids: Vec<u32>,
+    /// Devices as `bluefin devices` shows them; with --fleet a target, such as gfx942-304
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["ngpus", "gpu_ids"])]
+    device: Option<String>,
+    /// Compilers to run at a time [default: the number of CPUs]
+    #[arg(long = "num_threads", value_name = "N")]
+    num_threads: Option<usize>,
+    /// Add a bias to each row of C
+    #[arg(long = "bias_vector")]
+    bias_vector: bool,
+    /// FP32 products of FP32 matrices, instead of those of 10 bits of mantissa that Triton makes of them by default
+    #[arg(long)]
+    ieee: bool,
+    /// Which configs are tried [default: v3.4 on AMD GPUs, cuda on NVIDIA's]
+    #[arg(long, value_enum)]
+    space: Option<Space>,
+    /// Candidates for each size: quick (8), normal (16), thorough (64), all, or a number
+    #[arg(long, default_value_t = CandidateBudget::All)]
+    budget: CandidateBudget,
+    /// Say of each winner that it is correct; every config is checked in any case
+    #[arg(long)]
+    compare: bool,
+    /// Check the configs in the file, and tune nothing
+    #[arg(long = "compare_wo_tuning")]
+    compare_wo_tuning: bool,
+    /// Time the configs in the file, and tune nothing
+    #[arg(long, conflicts_with = "compare_wo_tuning")]
+    benchmark: bool,
+    /// A file of configs to compare with, for --benchmark: reports, and exit code 1 if any is below 0.98 of it
+    #[arg(long, value_name = "FILE", requires = "benchmark")]
+    reference: Option<PathBuf>,
+    /// Have a fleet do it, instead of this machine
+    #[arg(long, requires = "device")]
+    fleet: bool,
+    #[command(flatten)]
+    unneeded: flags::Unneeded,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Types of elements, as the script calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dtype {
+    Fp16,
+    Bf16,
+    Fp32,
+    Int8,
+    Int32,
+    /// e4m3, fnuz on gfx94x
+    Fp8,
+    /// e5m2, fnuz on gfx94x
+    Bf8,
+}
+
+/// Which configs are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Space {
+    /// tune_gemm.py v3.4
+    #[value(name = "v3.4")]
+    V3,
+    /// tune_gemm.py v2
+    V2,
+    /// Larger tiles, deeper pipelines, for NVIDIA's GPUs
+    Cuda,
+}
+
+impl Space {
+    /// As the spec calls it.
+    fn code(self) -> i64 {
+        match self {
+            Self::V3 => 3,
+            Self::V2 => 2,
+            Self::Cuda => 1,
+        }
+    }
+
+    /// Names of its solvers, with K in one piece and in parts.
+    fn solvers(self) -> [&'static str; 2] {
+        match self {
+            Self::V3 => ["TritonGemm", "TritonGemmSplit"],
+            Self::V2 => ["TritonGemmV2", "TritonGemmSplitV2"],
+            Self::Cuda => ["TritonGemmCuda", "TritonGemmSplitCuda"],
+        }
+    }
+}
+
+impl Dtype {
+    /// As the spec calls it; nothing for one that the checks do not know.
+    fn code(self) -> Option<i64> {
+        match self {
+            Self::Fp16 => Some(0),
+            Self::Bf16 => Some(1),
+            Self::Fp32 => Some(2),
+            Self::Int8 => Some(3),
+            Self::Int32 => Some(4),
+            Self::Fp8 | Self::Bf8 => None,
+        }
+    }
+}
+
+/// What is to be done.
+struct Work {
+    loaded: LoadedSpec,
+    space: Space,
+    /// Products with the configs that are given for them.
+    entries: Vec<(Entry, Problem)>,
+}
+
+/// Where it is done.
+struct Place {
+    target: Target,
+    ports: Ports,
+    /// Nothing where a fleet does it.
+    local: Option<(Compilers, LocalDevice)>,
+}
+
+/// What came of a product.
+type Done = (Entry, Option<Summary>);
+
+impl TuneGemmArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        self.unneeded.notes().iter().for_each(|note| eprintln!("{note}"));
+        self.types()?;
+        let mut files = vec![self.entries()?];
+        if let Some(reference) = &self.reference {
+            files.push(files::read(reference)?);
+        }
+        let given = self.benchmark || self.compare_wo_tuning;
+        if given && let Some(entry) = files.iter().flatten().find(|entry| entry.config.is_none()) {
+            let Size { m, n, k, .. } = entry.size;
+            return Err(crate::usage(format!(
+                "--benchmark and --compare_wo_tuning: {m} x {n} x {k} has no config: name an output file"
+            )));
+        }
+        let shutdown = shutdown::on_signal()?;
+        let admin = self.admin.start().await?;
+        let opened = self.opened(&shutdown).await?;
+        let broker: Arc<dyn Broker> = if self.fleet {
+            self.store.fleet.patient_broker(&shutdown).await?
+        } else {
+            Arc::new(EmbeddedBroker::new())
+        };
+        let ports = Ports { store: Arc::clone(&opened.store), broker: Arc::clone(&broker) };
+        let place = async {
+            let local = if self.fleet { None } else { Some(self.local().await?) };
+            let target = match (&local, &self.device) {
+                (Some((_, device)), _) => device.target.clone(),
+                (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
+                (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
+            };
+            anyhow::Ok(Place { target, ports, local })
+        };
+        let result = match place.await {
+            Ok(mut place) => {
+                admin.readiness.ready();
+                self.all(&mut place, files, &admin.registry, &shutdown).await
+            }
+            Err(error) => Err(error),
+        };
+        broker.close().await;
+        opened.close().await;
+        admin.stop().await;
+        result
+    }
+
+    async fn opened(&self, shutdown: &tokio_util::sync::CancellationToken) -> anyhow::Result<crate::ports::Opened> {
+        if self.fleet {
+            return self.store.open_patiently(shutdown).await;
+        }
+        let state = self.store.state.clone().unwrap_or_else(|| STATE.into());
+        StoreArgs { state: Some(state), ..self.store.clone() }.open().await
+    }
+
+    async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
+        let text = match (&self.device, self.ngpus) {
+            (Some(device), _) => device.clone(),
+            (None, Some(count)) => (0..count.max(1)).map(|index| index.to_string()).collect::<Vec<_>>().join(","),
+            (None, None) if self.gpu_ids.is_empty() => "0".to_string(),
+            (None, None) => self.gpu_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+        };
+        let device = LocalDevice::find(&text, cache(false)).await?;
+        Ok((Compilers::probe(&["triton"], self.num_threads).await?, device))
+    }
+
+    fn entries(&self) -> anyhow::Result<Vec<Entry>> {
+        if let Some(path) = &self.gemm_size_file {
+            return files::read(path);
+        }
+        let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
+            return Err(crate::usage("nothing to tune: name a --gemm_size_file, or -m, -n and -k"));
+        };
+        for (name, size) in [("-m", m), ("-n", n), ("-k", k)] {
+            if !(1..=i64::from(i32::MAX)).contains(&size) {
+                return Err(crate::usage(format!("{name}: found {size}, expected 1 to {}", i32::MAX)));
+            }
+        }
+        let size = Size { m, n, k, row_a: !self.col_a, row_b: !self.col_b };
+        Ok(vec![Entry { size, config: None, us: None }])
+    }
+
+    /// Types of A, B and C, as the spec calls them.
+    fn types(&self) -> anyhow::Result<[i64; 3]> {
+        let code = |dtype: Dtype| {
+            dtype.code().ok_or_else(|| crate::usage("fp8 and bf8 are not tuned yet: their results can not be checked"))
+        };
+        let types = [code(self.dtype_a)?, code(self.dtype_b)?, code(self.dtype_c)?];
+        match types {
+            [0, 0, _] | [1, 1, _] | [2, 2, _] | [3, 3, _] => Ok(types),
+            _ => Err(crate::usage("-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8")),
+        }
+    }
+
+    /// The problems of `entries` on `target`.
+    fn work(&self, entries: Vec<Entry>, target: &Target) -> anyhow::Result<Work> {
+        let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
+        let nvidia = target.arch().starts_with("sm_");
+        let space = self.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
+        let [type_a, type_b, type_c] = self.types()?;
+        if type_a == 2 && !self.ieee {
+            eprintln!(
+                "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; --ieee \
+                 keeps all 24"
+            );
+        }
+        let problem = |entry: Entry| {
+            let Size { m, n, k, row_a, row_b } = entry.size;
+            let sizes = [
+                ("m", m),
+                ("n", n),
+                ("k", k),
+                ("row_a", i64::from(row_a)),
+                ("row_b", i64::from(row_b)),
+                ("type_a", type_a),
+                ("type_b", type_b),
+                ("type_c", type_c),
+                ("bias", i64::from(self.bias_vector)),
+                ("ieee", i64::from(self.ieee)),
+                ("space", space.code()),
+            ];
+            let sizes: BTreeMap<String, i64> = sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
+            let problem = loaded.spec.problem(&sizes)?;
+            Ok((entry, problem))
+        };
+        let entries = entries.into_iter().map(problem).collect::<anyhow::Result<_>>()?;
+        Ok(Work { loaded, space, entries })
+    }
+
+    async fn all(
+        &self,
+        place: &mut Place,
+        files: Vec<Vec<Entry>>,
+        registry: &prometheus::Registry,
+        shutdown: &tokio_util::sync::CancellationToken,
+    ) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let mut results = Vec::new();
+        for entries in files {
+            let work = self.work(entries, &place.target)?;
+            match self.carry_out(place, work, registry, shutdown).await? {
+                Ok(done) => results.push(done),
+                Err(interrupted) => return Ok(interrupted),
+            }
+        }
+        eprintln!("done in {}", human(started.elapsed()));
+        let done = results.first().map(Vec::as_slice).unwrap_or_default();
+        self.tell(done);
+        if let Some(reference) = results.get(1) {
+            return regression::report(done, reference);
+        }
+        self.write(done)?;
+        Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Tunes, or evaluates what is given; the inner error is the exit code of an interrupt.
+    async fn carry_out(
+        &self,
+        place: &mut Place,
+        work: Work,
+        registry: &prometheus::Registry,
+        shutdown: &tokio_util::sync::CancellationToken,
+    ) -> anyhow::Result<Result<Vec<Done>, ExitCode>> {
+        let given = self.benchmark || self.compare_wo_tuning;
+        let session = self.session(place, &work, given)?;
+        let (store, broker) = (&*place.ports.store, &*place.ports.broker);
+        let metrics = Metrics::register(&prometheus::Registry::new())?;
+        let problems: Vec<Problem> = work.entries.iter().map(|(_, problem)| problem.clone()).collect();
+        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
+        let ways = Ways { store, broker, metrics: &metrics, publish };
+        let digest = work.loaded.digest;
+        let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, digest)).collect();
+        let plan = self.plan(&ways, &session, &work, problems, given).await?;
+        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+        let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
+        eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
+        if plan.enqueued > 0 || !store.progress(&session.name).await?.is_settled() {
+            let mut campaign = Campaign::new(&place.ports, &session, registry, shutdown)?;
+            let utilisation = match place.local.take() {
+                Some((compilers, device)) => {
+                    place.local = Some((compilers.clone(), device.clone()));
+                    Some(campaign.work(compilers, device)?)
+                }
+                None => None,
+            };
+            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+            if let Some(code) = end.interrupted() {
+                return Ok(Err(code));
+            }
+            utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
+        }
+        let found = summaries(store, &session, &groups).await?;
+        let mut found: HashMap<String, Summary> =
+            found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
+        let done = work.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
+        Ok(Ok(done.collect()))
+    }
+
+    /// The session of `work`: another one for other sizes, compilers, devices.
+    fn session(&self, place: &Place, work: &Work, given: bool) -> anyhow::Result<Session> {
+        let versions = match &place.local {
+            Some((compilers, device)) => format!("{}\n{}", compilers.versions(), device.versions()),
+            None => String::new(),
+        };
+        let configs = if given { format!("{:?}", work.entries) } else { String::new() };
+        let shaped = Digest::of_parts(digest::VERSIONS, [versions.as_bytes(), configs.as_bytes()]);
+        let stages: &[Stage] = if given { &[Stage::Perf] } else { &Stage::ALL };
+        let what = if given { "given" } else { "tune" };
+        let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
+        Ok(Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms()))
+    }
+
+    async fn plan(
+        &self,
+        ways: &Ways<'_>,
+        session: &Session,
+        work: &Work,
+        problems: Vec<Problem>,
+        given: bool,
+    ) -> anyhow::Result<Plan> {
+        if !given {
+            let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
+            let specs = Specs::for_target(vec![spec], &session.target);
+            let asked = Asked { specs, budget: self.budget, ..Asked::default() };
+            let planners = Planners::shipped();
+            let planning = planners.begin(ways.store, session, &asked).await?;
+            return Ok(enqueue(ways, session, &*planning, problems).await?);
+        }
+        ways.store.put_blob(&work.loaded.bundle.encode()?).await?;
+        let mut candidates = HashMap::new();
+        for (entry, problem) in &work.entries {
+            let config = entry.config.as_ref().context("a config")?;
+            candidates.insert(problem.clone(), candidate(&work.loaded, work.space, config, &session.target)?);
+        }
+        let planning = Given { session, loaded: &work.loaded, candidates };
+        Ok(enqueue(ways, session, &planning, problems).await?)
+    }
+
+    /// Says what came of each product.
+    fn tell(&self, done: &[Done]) {
+        for (Entry { size: Size { m, n, k, .. }, .. }, summary) in done {
+            let failed = summary.iter().flat_map(|summary| &summary.failed);
+            let failed: Vec<String> = failed.map(|(kind, count)| format!("{count} {kind}")).collect();
+            match best(summary) {
+                Some(_) if self.compare || self.compare_wo_tuning => eprintln!("{m} x {n} x {k}: Correct"),
+                Some(_) if failed.is_empty() => {}
+                Some(_) => eprintln!("{m} x {n} x {k}: configs that failed: {}", failed.join(", ")),
+                None => eprintln!("{m} x {n} x {k}: no config is right: {}", failed.join(", ")),
+            }
+        }
+        let summaries: Vec<Summary> = done.iter().filter_map(|(_, summary)| summary.clone()).collect();
+        eprintln!("{}", report::table(&summaries));
+    }
+
+    /// Writes the results where they are wanted.
+    fn write(&self, done: &[Done]) -> anyhow::Result<()> {
+        if self.compare_wo_tuning {
+            return Ok(());
+        }
+        let timed: Vec<(Size, f64, Config)> = done
+            .iter()
+            .filter_map(|(entry, summary)| {
+                let (us, config) = best(summary)?;
+                Some((entry.size, us, config))
+            })
+            .collect();
+        let (default, text) = if self.benchmark {
+            let lines = timed.iter().map(|(size, us, _)| files::csv_line(size, *us));
+            let lines = std::iter::once(files::CSV_HEADER.to_string()).chain(lines);
+            ("benchmarking_results.csv", lines.flat_map(|line| [line, "\n".to_string()]).collect())
+        } else {
+            ("tuning_results.yaml", String::new())
+        };
+        let path = self.o.clone().unwrap_or_else(|| default.into());
+        let text = if self.benchmark {
+            text
+        } else {
+            let before = match std::fs::read_to_string(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+                read => read.with_context(|| path.display().to_string())?,
+            };
+            let lines: Vec<(Size, String)> =
+                timed.iter().map(|(size, us, config)| (*size, files::line(size, config, *us))).collect();
+            files::merged(&before, &lines)
+        };
+        regression::replace(&path, &text)?;
+        out::line(format_args!("wrote {}: {} of {} sizes", path.display(), timed.len(), done.len()))?;
+        Ok(())
+    }
+}
+
+/// Microseconds and config of the winner.
+fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
+    let winner = summary.as_ref()?.winner.as_ref()?;
+    let config = winner.params.iter().filter_map(|(name, value)| match value {
+        Value::Int(value) => Some((name.clone(), *value)),
+        Value::Text(_) | Value::Bool(_) => None,
+    });
+    Some((winner.median_ms * 1000.0, config.collect()))
+}
+
+/// The candidate that a config is.
+fn candidate(loaded: &LoadedSpec, space: Space, config: &Config, target: &Target) -> anyhow::Result<Candidate> {
+    let [whole, parts] = space.solvers();
+    let name = if config.get("SPLIT_K").copied() == Some(1) { whole } else { parts };
+    let solver = loaded.spec.solver(name).with_context(|| format!("solver {name}"))?;
+    let nvidia = target.arch().starts_with("sm_");
+    let param = |param: &bluefin_spec::Param| match (param.name.as_str(), config.get(&param.name)) {
+        // AMD's matrix instructions are nothing to NVIDIA's compiler.
+        ("matrix_instr_nonkdim", _) if nvidia => Value::Int(16),
+        ("kpack", _) if nvidia => Value::Int(1),
+        (_, Some(value)) => Value::Int(*value),
+        (_, None) => param.default.clone(),
+    };
+    Ok(Candidate { solver: name.to_string(), params: solver.params.iter().map(param).collect() })
+}

@@ -1,0 +1,86 @@
+//! Flags of tune_gemm.py: those with one dash, and those that are not needed here.
+
+use std::ffi::OsString;
+
+/// Flags that the script has with one dash.
+const ONE_DASH: [&str; 5] = ["-col_a", "-col_b", "-dtype_a", "-dtype_b", "-dtype_c"];
+
+/// The command line with two dashes where it is of `tune-gemm`.
+pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let ours = arguments.iter().position(|argument| argument == "tune-gemm");
+    for argument in arguments.iter_mut().skip(ours.map_or(usize::MAX, |at| at + 1)) {
+        let text = argument.to_string_lossy();
+        let name = text.split('=').next().unwrap_or_default();
+        if ONE_DASH.contains(&name) {
+            *argument = format!("-{text}").into();
+        }
+    }
+    arguments
+}
+
+/// Flags of the script that change nothing.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Unneeded {
+    #[arg(long, value_name = "N", hide = true)]
+    jobs: Option<u32>,
+    #[arg(long, value_name = "N", hide = true)]
+    iters: Option<u32>,
+    #[arg(long, value_name = "TYPE", hide = true)]
+    init_type: Option<String>,
+    #[arg(long, value_name = "MB", hide = true)]
+    rotating_tensor: Option<u32>,
+    #[arg(long, hide = true)]
+    icache_flush: bool,
+    #[arg(long, hide = true)]
+    no_warmup: bool,
+    #[arg(long, hide = true)]
+    keep: bool,
+    #[arg(long, hide = true)]
+    verbose: bool,
+    #[arg(long, hide = true)]
+    time_breakdown: bool,
+    #[arg(long, hide = true)]
+    hack_triton_compiler: bool,
+}
+
+impl Unneeded {
+    /// Why each flag that was given is not needed.
+    pub fn notes(&self) -> Vec<String> {
+        let init = format!("--init_type {}", self.init_type.as_deref().unwrap_or_default());
+        let all = [
+            (self.jobs.is_some(), "--jobs", "no profiler runs: events of the GPU time kernels in one process for each"),
+            (self.iters.is_some(), "--iters", "samples are taken until the median is known well enough"),
+            (
+                self.init_type.as_deref().is_some_and(|name| name != "randn"),
+                init.as_str(),
+                "inputs are uniform in [-1, 1], made on the GPU",
+            ),
+            (self.rotating_tensor.is_some(), "--rotating_tensor", "caches are cold at each sample"),
+            (self.icache_flush, "--icache_flush", "a launch before each sample is another candidate's, or an eviction"),
+            (self.no_warmup, "--no_warmup", "compiling and timing overlap anyway"),
+            (self.keep, "--keep", "no files are generated; what was compiled is in the state file"),
+            (self.verbose, "--verbose", "set BLUEFIN_LOG=debug"),
+            (self.time_breakdown, "--time_breakdown", "the last lines say where time went"),
+            (self.hack_triton_compiler, "--hack_triton_compiler", "Triton compiles without a GPU here"),
+        ];
+        all.into_iter()
+            .filter(|(given, ..)| *given)
+            .map(|(_, flag, why)| format!("{flag} is not needed: {why}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_scripts_flags_get_a_second_dash() {
+        let line = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
+        let found = with_two_dashes(line("bluefin tune-gemm -m 5 -col_a -dtype_a bf16 --col_b -dtype_c=fp32"));
+        assert_eq!(found, line("bluefin tune-gemm -m 5 --col_a --dtype_a bf16 --col_b --dtype_c=fp32"));
+        let other = line("bluefin check -col_a");
+        assert_eq!(with_two_dashes(other.clone()), other);
+    }
+}

@@ -1,0 +1,113 @@
+//! Triton's kernels, with the Python that BLUEFIN_TEST_PYTHON names, as `tests/run` makes one: their code objects for AMD's GPUs are
+//! executed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bluefin_test_support::hip::HipMachine;
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text};
+
+/// `bluefin` with Triton; nothing on a machine without it.
+fn with_triton() -> Option<Command> {
+    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        return None;
+    };
+    let mut command = bluefin();
+    command.env("BLUEFIN_PYTHON", python);
+    Some(command)
+}
+
+fn spec(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// How many candidates of each solver were executed; all were right.
+fn right(spec: &Path, sizes: &str, target: &str, budget: u32) -> Option<usize> {
+    let mut command = with_triton()?;
+    command.args(["check", "--json", "--target", target, "--size", sizes, "--kernel"]).arg(spec);
+    let report = json(&expect(command.arg("--budget").arg(budget.to_string()), 0));
+    let candidates = report["candidates"].as_array().unwrap();
+    let wrong: Vec<&Value> = candidates.iter().filter(|one| one["result"] != "right").collect();
+    assert!(wrong.is_empty(), "{target} {sizes}: {wrong:#?}");
+    Some(candidates.len())
+}
+
+#[test]
+fn the_example_is_right_on_amd_gpus() {
+    for target in ["gfx90a", "gfx942", "gfx1100"] {
+        let Some(count) = right(&spec("examples/softmax.toml"), "rows=5,columns=301", target, 6) else { return };
+        assert_eq!(count, 7, "{target}");
+    }
+}
+
+/// Sizes that divide by nothing, all types, both orders, K in parts, bias.
+#[test]
+fn matrix_products_are_right_on_amd_gpus() {
+    let gemm = spec("common/spec/kernels/triton/gemm.toml");
+    let typed = |a: u32, c: u32| format!("m=37,n=45,k=53,type_a={a},type_b={a},type_c={c}");
+    for (target, sizes, budget, least) in [
+        ("gfx90a", "m=37,n=45,k=53".to_string(), 2, 3),
+        ("gfx90a", typed(1, 1) + ",row_a=0,row_b=1,bias=1", 1, 2),
+        ("gfx90a", typed(2, 2), 1, 2),
+        ("gfx90a", typed(3, 4), 1, 2),
+        ("gfx942", "m=37,n=45,k=53".to_string(), 3, 4),
+        ("gfx942", typed(1, 1) + ",row_a=0,row_b=1,bias=1", 1, 2),
+        ("gfx942", typed(2, 2), 1, 2),
+        ("gfx942", typed(2, 2) + ",ieee=1", 1, 2),
+        ("gfx942", typed(3, 4), 1, 2),
+        ("gfx942", "m=33,n=45,k=1088,bias=1".to_string(), 1, 3),
+        ("gfx942", "m=67,n=45,k=128,space=2".to_string(), 1, 2),
+    ] {
+        let Some(count) = right(&gemm, &sizes, target, budget) else { return };
+        assert!(count >= least, "{target} {sizes}: {count}");
+    }
+}
+
+/// `bluefin` on a made-up gfx942 that executes code, in a folder of its own.
+fn on_gpu() -> Option<(HipMachine, impl Fn(&[&str]) -> Command)> {
+    with_triton()?;
+    let machine = HipMachine::new("gfx942-304");
+    let (folder, environment) = (machine.folder().to_path_buf(), machine.environment());
+    let run = move |arguments: &[&str]| {
+        // There is one: it was asked above.
+        let mut command = with_triton().unwrap();
+        command.current_dir(&folder).envs(environment.clone()).args(arguments);
+        command.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command
+    };
+    Some((machine, run))
+}
+
+#[test]
+fn products_are_tuned_and_what_was_found_is_benchmarked() {
+    let Some((machine, run)) = on_gpu() else { return };
+    let sizes = "- {'M': 17, 'N': 24, 'K': 32, 'rowMajorA': 'T', 'rowMajorB': 'N'}\n";
+    std::fs::write(machine.folder().join("sizes.yaml"), sizes).unwrap();
+    let read = |name: &str| std::fs::read_to_string(machine.folder().join(name)).unwrap();
+    let tune = ["tune-gemm", "--gemm_size_file", "sizes.yaml", "--o", "tuned.yaml", "--budget", "2", "--jobs", "8"];
+    let output = expect(&mut run(&tune), 0);
+    assert!(text(&output.stderr).contains("--jobs is not needed"), "{output:?}");
+    let tuned = read("tuned.yaml");
+    let start = "- {'M': 17, 'N': 24, 'K': 32, 'rowMajorA': 'T', 'rowMajorB': 'N', 'BLOCK_SIZE_M': ";
+    assert!(tuned.starts_with(start) && tuned.lines().count() == 1, "{tuned}");
+    assert!(
+        tuned.contains("'instruction_sched_variant': 'none'} # TFLOPS: ") && tuned.contains(" time(us): "),
+        "{tuned}"
+    );
+    // Nothing is tuned again.
+    let again = expect(&mut run(&tune), 0);
+    assert!(!text(&again.stderr).contains("tuned in"), "{again:?}");
+    assert_eq!(read("tuned.yaml"), tuned);
+
+    let benchmark = ["tune-gemm", "--benchmark", "--gemm_size_file", "tuned.yaml"];
+    // The stand-in counts instructions, so that a config is as fast as itself.
+    let same = expect(run(&benchmark).args(["--reference", "tuned.yaml"]), 0);
+    assert!(text(&same.stdout).contains("geometric mean 1.000 of 1 configs, 0 below 0.98"), "{same:?}");
+    assert!(read("gemm-performance-report.yaml").starts_with("- config: {'M': 17, "));
+
+    let without = expect(&mut run(&["tune-gemm", "--benchmark", "--gemm_size_file", "sizes.yaml"]), 2);
+    assert!(text(&without.stderr).contains("17 x 24 x 32 has no config"), "{without:?}");
+}
