@@ -11,7 +11,7 @@ use crate::error::{Error, Suspect};
 use crate::process::Limits;
 
 /// Says that part of the compiler crashed, or met a limit of memory; its driver then exits like after an error in the source.
-const CRASHES: [&str; 8] = [
+const CRASHES: [&str; 9] = [
     "internal compiler error",
     "signal terminated program",
     "died due to signal",
@@ -20,6 +20,7 @@ const CRASHES: [&str; 8] = [
     "out of memory",
     "error while loading shared libraries",
     "LLVM ERROR",
+    "MemoryError",
 ];
 
 /// Says that part of the compiler used more CPU time than it may.

@@ -98,7 +98,8 @@ pub(crate) async fn run(
     folder: &Path,
 ) -> Result<Ended, Error> {
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
-    let machine = |source| Error::Machine { what: program.to_string_lossy().into_owned(), source };
+    let started = launcher.and_then(|launcher| launcher.first()).map_or(program, OsString::as_os_str);
+    let machine = |source| Error::Machine { what: started.to_string_lossy().into_owned(), source };
     let control_group = ControlGroup::of_this_process(&limits.root);
     let kills = control_group.kills();
     let mut child = sandboxed(launcher, &limits.sandbox(program), command, folder)

@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use self::children::{Came, Children, Compiled};
 use super::program::locate;
 use super::{Compiler, Kernels, Toolchain, tried};
-use crate::error::Error;
+use crate::diagnose::exhausted;
+use crate::error::{Error, Suspect};
 use crate::process::environment;
 use crate::unit::{Shapes, Unit};
 use crate::workshop::{Made, Workshop};
@@ -186,6 +187,11 @@ impl Triton {
         };
         let made = match child.compile(request, workshop).await? {
             Came::Compiled { compiled, files } => Ok(made(&compiled, &files)),
+            // By a program that it runs.
+            Came::Refused(said) if exhausted(&said).is_some() => {
+                let failure = Failure::new(FailureKind::CompileCrash, said);
+                return Err(Error::Suspect(Box::new(Suspect { failure, says_so: true })));
+            }
             Came::Refused(said) => Err(Failure::new(FailureKind::CompileError, said)),
             Came::Ended(failure) => return Ok(Err(failure)),
         };

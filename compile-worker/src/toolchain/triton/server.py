@@ -165,7 +165,8 @@ class Compiler:
         source = self.source_of(fn, signature, constexprs, attrs)
         try:
             compiled = self.compile(source, target=target, options=options)
-        except MemoryError:
+        except (MemoryError, OSError):
+            # Perhaps the machine's doing: this process ends over it, and says why.
             raise
         except Exception as error:
             raise Refused(said(error)) from None
