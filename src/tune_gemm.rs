@@ -4,6 +4,7 @@ mod files;
 pub mod flags;
 mod given;
 mod regression;
+mod space;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -15,7 +16,6 @@ use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::now_ms;
-use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
@@ -29,16 +29,17 @@ use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, CandidateBudget, Plan, Planners};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
-use clap::ValueEnum;
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
-use crate::ports::StoreArgs;
+use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, Ports, cache};
 use crate::{out, report};
 use files::{Config, Entry, Size};
 use given::Given;
+use space::{Dtype, Space, candidate};
 
 /// Where the work is kept if nobody says.
 const STATE: &str = "tune-gemm.db";
@@ -130,66 +131,6 @@ pub struct TuneGemmArgs {
     admin: AdminArgs,
 }
 
-/// Types of elements, as the script calls them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Dtype {
-    Fp16,
-    Bf16,
-    Fp32,
-    Int8,
-    Int32,
-    /// e4m3, fnuz on gfx94x
-    Fp8,
-    /// e5m2, fnuz on gfx94x
-    Bf8,
-}
-
-/// Which configs are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Space {
-    /// tune_gemm.py v3.4
-    #[value(name = "v3.4")]
-    V3,
-    /// tune_gemm.py v2
-    V2,
-    /// Larger tiles, deeper pipelines, for NVIDIA's GPUs
-    Cuda,
-}
-
-impl Space {
-    /// As the spec calls it.
-    fn code(self) -> i64 {
-        match self {
-            Self::V3 => 3,
-            Self::V2 => 2,
-            Self::Cuda => 1,
-        }
-    }
-
-    /// Names of its solvers, with K in one piece and in parts.
-    fn solvers(self) -> [&'static str; 2] {
-        match self {
-            Self::V3 => ["TritonGemm", "TritonGemmSplit"],
-            Self::V2 => ["TritonGemmV2", "TritonGemmSplitV2"],
-            Self::Cuda => ["TritonGemmCuda", "TritonGemmSplitCuda"],
-        }
-    }
-}
-
-impl Dtype {
-    /// As the spec calls it; nothing for one that the checks do not know.
-    fn code(self) -> Option<i64> {
-        match self {
-            Self::Fp16 => Some(0),
-            Self::Bf16 => Some(1),
-            Self::Fp32 => Some(2),
-            Self::Int8 => Some(3),
-            Self::Int32 => Some(4),
-            Self::Fp8 | Self::Bf8 => None,
-        }
-    }
-}
-
 /// What is to be done.
 struct Work {
     loaded: LoadedSpec,
@@ -199,8 +140,9 @@ struct Work {
 }
 
 /// Where it is done.
-struct Place {
+struct Place<'a> {
     target: Target,
+    opened: &'a Opened,
     ports: Ports,
     /// Nothing where a fleet does it.
     local: Option<(Compilers, LocalDevice)>,
@@ -240,7 +182,7 @@ impl TuneGemmArgs {
                 (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
                 (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
             };
-            anyhow::Ok(Place { target, ports, local })
+            anyhow::Ok(Place { target, opened: &opened, ports, local })
         };
         let result = match place.await {
             Ok(mut place) => {
@@ -255,7 +197,7 @@ impl TuneGemmArgs {
         result
     }
 
-    async fn opened(&self, shutdown: &tokio_util::sync::CancellationToken) -> anyhow::Result<crate::ports::Opened> {
+    async fn opened(&self, shutdown: &CancellationToken) -> anyhow::Result<Opened> {
         if self.fleet {
             return self.store.open_patiently(shutdown).await;
         }
@@ -287,7 +229,7 @@ impl TuneGemmArgs {
             }
         }
         let size = Size { m, n, k, row_a: !self.col_a, row_b: !self.col_b };
-        Ok(vec![Entry { size, config: None, us: None }])
+        Ok(vec![Entry { size, config: None }])
     }
 
     /// Types of A, B and C, as the spec calls them.
@@ -339,15 +281,18 @@ impl TuneGemmArgs {
 
     async fn all(
         &self,
-        place: &mut Place,
+        place: &mut Place<'_>,
         files: Vec<Vec<Entry>>,
         registry: &prometheus::Registry,
-        shutdown: &tokio_util::sync::CancellationToken,
+        shutdown: &CancellationToken,
     ) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         for entries in files {
             let work = self.work(entries, &place.target)?;
+            // Workers register what they count, and those of the second file are others.
+            let own = prometheus::Registry::new();
+            let registry = if results.is_empty() { registry } else { &own };
             match self.carry_out(place, work, registry, shutdown).await? {
                 Ok(done) => results.push(done),
                 Err(interrupted) => return Ok(interrupted),
@@ -366,13 +311,17 @@ impl TuneGemmArgs {
     /// Tunes, or evaluates what is given; the inner error is the exit code of an interrupt.
     async fn carry_out(
         &self,
-        place: &mut Place,
+        place: &mut Place<'_>,
         work: Work,
         registry: &prometheus::Registry,
-        shutdown: &tokio_util::sync::CancellationToken,
+        shutdown: &CancellationToken,
     ) -> anyhow::Result<Result<Vec<Done>, ExitCode>> {
         let given = self.benchmark || self.compare_wo_tuning;
         let session = self.session(place, &work, given)?;
+        if !self.fleet {
+            // Its queues ended with the run before, which may have been of other sizes.
+            place.opened.forget_unfinished(&session.name).await?;
+        }
         let (store, broker) = (&*place.ports.store, &*place.ports.broker);
         let metrics = Metrics::register(&prometheus::Registry::new())?;
         let problems: Vec<Problem> = work.entries.iter().map(|(_, problem)| problem.clone()).collect();
@@ -406,14 +355,15 @@ impl TuneGemmArgs {
         Ok(Ok(done.collect()))
     }
 
-    /// The session of `work`: another one for other sizes, compilers, devices.
-    fn session(&self, place: &Place, work: &Work, given: bool) -> anyhow::Result<Session> {
+    /// The session of `work`: another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits
+    /// for the sizes of others. What is given is timed anew each time.
+    fn session(&self, place: &Place<'_>, work: &Work, given: bool) -> anyhow::Result<Session> {
         let versions = match &place.local {
             Some((compilers, device)) => format!("{}\n{}", compilers.versions(), device.versions()),
-            None => String::new(),
+            None => format!("{:?}\n{}", work.entries, self.budget),
         };
-        let configs = if given { format!("{:?}", work.entries) } else { String::new() };
-        let shaped = Digest::of_parts(digest::VERSIONS, [versions.as_bytes(), configs.as_bytes()]);
+        let when = if given { format!("{} {}", now_ms(), std::process::id()) } else { String::new() };
+        let shaped = Digest::of_parts(digest::VERSIONS, [versions.as_bytes(), when.as_bytes()]);
         let stages: &[Stage] = if given { &[Stage::Perf] } else { &Stage::ALL };
         let what = if given { "given" } else { "tune" };
         let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
@@ -474,26 +424,19 @@ impl TuneGemmArgs {
                 Some((entry.size, us, config))
             })
             .collect();
-        let (default, text) = if self.benchmark {
-            let lines = timed.iter().map(|(size, us, _)| files::csv_line(size, *us));
-            let lines = std::iter::once(files::CSV_HEADER.to_string()).chain(lines);
-            ("benchmarking_results.csv", lines.flat_map(|line| [line, "\n".to_string()]).collect())
-        } else {
-            ("tuning_results.yaml", String::new())
-        };
+        let default = if self.benchmark { "benchmarking_results.csv" } else { "tuning_results.yaml" };
         let path = self.o.clone().unwrap_or_else(|| default.into());
         let text = if self.benchmark {
-            text
+            files::csv(timed.iter().map(|(size, us, _)| (size, *us)))
         } else {
             let before = match std::fs::read_to_string(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
                 read => read.with_context(|| path.display().to_string())?,
             };
-            let lines: Vec<(Size, String)> =
-                timed.iter().map(|(size, us, config)| (*size, files::line(size, config, *us))).collect();
-            files::merged(&before, &lines)
+            let lines = timed.iter().map(|(size, us, config)| (*size, files::line(size, config, *us)));
+            files::merged(&before, &lines.collect::<Vec<_>>())
         };
-        regression::replace(&path, &text)?;
+        files::replace(&path, &text)?;
         out::line(format_args!("wrote {}: {} of {} sizes", path.display(), timed.len(), done.len()))?;
         Ok(())
     }
@@ -507,20 +450,4 @@ fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
         Value::Text(_) | Value::Bool(_) => None,
     });
     Some((winner.median_ms * 1000.0, config.collect()))
-}
-
-/// The candidate that a config is.
-fn candidate(loaded: &LoadedSpec, space: Space, config: &Config, target: &Target) -> anyhow::Result<Candidate> {
-    let [whole, parts] = space.solvers();
-    let name = if config.get("SPLIT_K").copied() == Some(1) { whole } else { parts };
-    let solver = loaded.spec.solver(name).with_context(|| format!("solver {name}"))?;
-    let nvidia = target.arch().starts_with("sm_");
-    let param = |param: &bluefin_spec::Param| match (param.name.as_str(), config.get(&param.name)) {
-        // AMD's matrix instructions are nothing to NVIDIA's compiler.
-        ("matrix_instr_nonkdim", _) if nvidia => Value::Int(16),
-        ("kpack", _) if nvidia => Value::Int(1),
-        (_, Some(value)) => Value::Int(*value),
-        (_, None) => param.default.clone(),
-    };
-    Ok(Candidate { solver: name.to_string(), params: solver.params.iter().map(param).collect() })
 }

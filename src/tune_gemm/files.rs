@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use bluefin_common::files::FileSet;
 use yaml_rust2::yaml::{Hash, Yaml, YamlLoader};
 
 /// The keys of a config, in the order in which they are written. The last one is a text.
@@ -48,8 +49,6 @@ pub struct Entry {
     pub size: Size,
     /// None where there are only sizes.
     pub config: Option<Config>,
-    /// Microseconds, of the comment behind it.
-    pub us: Option<f64>,
 }
 
 /// Reads a file of sizes, or of sizes with their configs.
@@ -65,15 +64,17 @@ fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
         [] | [Yaml::Null] => bail!("found nothing, expected a list of sizes: - {{'M': 64, 'N': 64, 'K': 64}}"),
         _ => bail!("found no list, expected a list of sizes: - {{'M': 64, 'N': 64, 'K': 64}}"),
     };
-    // The library tells nothing of comments, and of lines only where a text is no YAML.
-    let lines: Vec<(usize, &str)> =
-        (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with('-')).collect();
+    // The library tells of lines only where a text is no YAML.
+    let lines: Vec<usize> = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| line.trim_start().starts_with('-'))
+        .map(|(number, _)| number)
+        .collect();
     let mut entries = Vec::with_capacity(list.len());
     let mut seen = BTreeMap::new();
     for (index, item) in list.iter().enumerate() {
-        let (number, line) = lines.get(index).copied().unwrap_or((index + 1, ""));
-        let mut entry = entry(item).with_context(|| format!("line {number}"))?;
-        entry.us = comment(line);
+        let number = lines.get(index).copied().unwrap_or(index + 1);
+        let entry = entry(item).with_context(|| format!("line {number}"))?;
         if let Some(first) = seen.insert(entry.size, number) {
             bail!("line {number}: the sizes of line {first} again, expected each once");
         }
@@ -102,7 +103,7 @@ fn entry(item: &Yaml) -> anyhow::Result<Entry> {
         row_a: row("rowMajorA", true),
         row_b: row("rowMajorB", false),
     };
-    Ok(Entry { size, config: config(map)?, us: None })
+    Ok(Entry { size, config: config(map)? })
 }
 
 fn config(map: &Hash) -> anyhow::Result<Option<Config>> {
@@ -138,11 +139,6 @@ fn shown(value: &Yaml) -> String {
         Yaml::Real(text) | Yaml::String(text) => format!("{text:?}"),
         other => format!("{other:?}"),
     }
-}
-
-/// The time in a comment: `# TFLOPS: 214.76 time(us): 78.12`.
-fn comment(line: &str) -> Option<f64> {
-    line.rsplit_once("time(us):")?.1.trim().parse().ok()
 }
 
 /// TFLOP/s of a product of that size in so many microseconds.
@@ -201,16 +197,29 @@ pub fn merged(before: &str, new: &[(Size, String)]) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// `TN,640,5120,2560,214.76,78.12`
-pub fn csv_line(size: &Size, us: f64) -> String {
+/// A CSV of times: `TN,640,5120,2560,214.76,78.12`.
+pub fn csv<'a>(times: impl Iterator<Item = (&'a Size, f64)>) -> String {
     let order = |row: bool| if row { 'T' } else { 'N' };
-    let Size { m, n, k, row_a, row_b } = *size;
-    let (tflops, us) = (number(tflops(size, us)), number(us));
-    format!("{}{},{m},{n},{k},{tflops},{us}", order(row_a), order(row_b))
+    let mut text = "trans,M,N,K,TFLOPS,us\n".to_string();
+    for (size, us) in times {
+        let Size { m, n, k, row_a, row_b } = *size;
+        let (tflops, us) = (number(tflops(size, us)), number(us));
+        // Writing into memory does not fail.
+        let _ = writeln!(text, "{}{},{m},{n},{k},{tflops},{us}", order(row_a), order(row_b));
+    }
+    text
 }
 
-/// The first line of the CSV.
-pub const CSV_HEADER: &str = "trans,M,N,K,TFLOPS,us";
+/// Puts a file in place at once.
+pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().with_context(|| format!("{}: no file's name", path.display()))?.to_string_lossy();
+    let mut files = FileSet::new(folder)?;
+    let beside = files.add(&name)?;
+    std::fs::write(&beside, text).with_context(|| path.display().to_string())?;
+    files.commit()?;
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {
@@ -227,9 +236,9 @@ mod tests {
     fn an_output_line_is_read_and_written_back() {
         let entries = parse(OUTPUT).unwrap();
         let [entry] = entries.as_slice() else { panic!("{entries:?}") };
-        assert_eq!((entry.size.m, entry.size.row_a, entry.size.row_b, entry.us), (640, true, false, Some(78.12)));
+        assert_eq!((entry.size.m, entry.size.row_a, entry.size.row_b), (640, true, false));
         assert_eq!(line(&entry.size, entry.config.as_ref().unwrap(), 78.12), OUTPUT);
-        assert_eq!(csv_line(&entry.size, 78.12), "TN,640,5120,2560,214.76,78.12");
+        assert_eq!(csv([(&entry.size, 78.12)].into_iter()), "trans,M,N,K,TFLOPS,us\nTN,640,5120,2560,214.76,78.12\n");
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! What two files of configs come to, one against the other: as the script's regression test has it.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-
-use anyhow::Context as _;
 
 use super::files::{self, Size};
 use super::{Done, best};
@@ -18,7 +15,7 @@ const REFERENCE: &str = "gemm-performance-report-reference.yaml";
 /// Writes both reports, prints the ratio of each product, and fails if any is slower than it may be.
 pub fn report(done: &[Done], reference: &[Done]) -> anyhow::Result<ExitCode> {
     for (path, done) in [(REPORT, done), (REFERENCE, reference)] {
-        replace(Path::new(path), &document(done))?;
+        files::replace(Path::new(path), &document(done))?;
     }
     let (mut logs, mut slower, mut missing) = (Vec::new(), 0, 0);
     for (entry, summary) in done {
@@ -57,16 +54,4 @@ fn document(done: &[Done]) -> String {
         text.push_str(&format!("- config: {config}\n  tflops: {tflops}\n"));
     }
     text
-}
-
-/// Puts a file in place at once.
-pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file =
-        tempfile::Builder::new().prefix(".bluefin-").tempfile_in(folder).with_context(|| path.display().to_string())?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.as_file().sync_all())
-        .with_context(|| path.display().to_string())?;
-    file.persist(path).with_context(|| path.display().to_string())?;
-    Ok(())
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
 use serde_json::Value;
@@ -107,6 +108,19 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
     let same = expect(run(&benchmark).args(["--reference", "tuned.yaml"]), 0);
     assert!(text(&same.stdout).contains("geometric mean 1.000 of 1 configs, 0 below 0.98"), "{same:?}");
     assert!(read("gemm-performance-report.yaml").starts_with("- config: {'M': 17, "));
+
+    // What is given is timed again, whoever was timed before.
+    let again = expect(run(&benchmark).args(["--o", "times.csv"]), 0);
+    assert!(text(&again.stderr).contains("tuned; "), "{again:?}");
+    assert!(read("times.csv").starts_with("trans,M,N,K,TFLOPS,us\nTN,17,24,32,"), "{}", read("times.csv"));
+
+    // One that was killed amid other sizes keeps nobody waiting.
+    let mut killed = run(&["tune-gemm", "-m", "40", "-n", "24", "-k", "32", "-col_b"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    expect(&mut run(&tune), 0);
+    assert_eq!(read("tuned.yaml"), tuned);
 
     let without = expect(&mut run(&["tune-gemm", "--benchmark", "--gemm_size_file", "sizes.yaml"]), 2);
     assert!(text(&without.stderr).contains("17 x 24 x 32 has no config"), "{without:?}");

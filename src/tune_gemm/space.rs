@@ -1,0 +1,87 @@
+//! What is tuned: types of elements, and which configs are tried.
+
+use anyhow::Context as _;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_producer::specs::LoadedSpec;
+use bluefin_spec::Param;
+use clap::ValueEnum;
+
+use super::files::Config;
+
+/// Types of elements, as the script calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dtype {
+    Fp16,
+    Bf16,
+    Fp32,
+    Int8,
+    Int32,
+    /// e4m3, fnuz on gfx94x
+    Fp8,
+    /// e5m2, fnuz on gfx94x
+    Bf8,
+}
+
+/// Which configs are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Space {
+    /// tune_gemm.py v3.4
+    #[value(name = "v3.4")]
+    V3,
+    /// tune_gemm.py v2
+    V2,
+    /// Larger tiles, deeper pipelines, for NVIDIA's GPUs
+    Cuda,
+}
+
+impl Space {
+    /// As the spec calls it.
+    pub fn code(self) -> i64 {
+        match self {
+            Self::V3 => 3,
+            Self::V2 => 2,
+            Self::Cuda => 1,
+        }
+    }
+
+    /// Names of its solvers, with K in one piece and in parts.
+    fn solvers(self) -> [&'static str; 2] {
+        match self {
+            Self::V3 => ["TritonGemm", "TritonGemmSplit"],
+            Self::V2 => ["TritonGemmV2", "TritonGemmSplitV2"],
+            Self::Cuda => ["TritonGemmCuda", "TritonGemmSplitCuda"],
+        }
+    }
+}
+
+impl Dtype {
+    /// As the spec calls it; nothing for one that the checks do not know.
+    pub fn code(self) -> Option<i64> {
+        match self {
+            Self::Fp16 => Some(0),
+            Self::Bf16 => Some(1),
+            Self::Fp32 => Some(2),
+            Self::Int8 => Some(3),
+            Self::Int32 => Some(4),
+            Self::Fp8 | Self::Bf8 => None,
+        }
+    }
+}
+
+/// The candidate that a config is.
+pub fn candidate(loaded: &LoadedSpec, space: Space, config: &Config, target: &Target) -> anyhow::Result<Candidate> {
+    let [whole, parts] = space.solvers();
+    let name = if config.get("SPLIT_K").copied() == Some(1) { whole } else { parts };
+    let solver = loaded.spec.solver(name).with_context(|| format!("solver {name}"))?;
+    let nvidia = target.arch().starts_with("sm_");
+    let param = |param: &Param| match (param.name.as_str(), config.get(&param.name)) {
+        // AMD's matrix instructions are nothing to NVIDIA's compiler.
+        ("matrix_instr_nonkdim", _) if nvidia => Value::Int(16),
+        ("kpack", _) if nvidia => Value::Int(1),
+        (_, Some(value)) => Value::Int(*value),
+        (_, None) => param.default.clone(),
+    };
+    Ok(Candidate { solver: name.to_string(), params: solver.params.iter().map(param).collect() })
+}
