@@ -222,7 +222,8 @@ fn compiled_before(job: &Job, outcomes: &[Outcome], enqueued_ms: u64) -> Option<
     description.solvers.retain(|solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name));
     // Outcomes come in no particular order.
     description.solvers.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(EvalJob { job: job.clone(), enqueued_ms, recompiles: 0, task: TaskRef::Blob(task), description, built })
+    let task = TaskRef::Blob(task);
+    Some(EvalJob { job: job.clone(), enqueued_ms, recompiles: 0, compiled: None, task, description, built })
 }
 
 /// Sends a job whose artifacts are gone back to be compiled: at once the first time, after the delays of a retry then.

@@ -4,9 +4,10 @@ pub(crate) mod previous;
 
 use serde::{Deserialize, Serialize};
 
-use self::previous::{CompileJobV1, EvalJobV2};
+use self::previous::{CompileJobV1, EvalJobV2, EvalJobV3};
 use crate::artifact::Built;
 use crate::candidate::Candidate;
+use crate::course::{Course, Worked};
 use crate::description::Description;
 use crate::digest::{self, Digest};
 use crate::failure::Attempt;
@@ -155,6 +156,8 @@ pub struct EvalJob {
     pub enqueued_ms: u64,
     /// As in the [`CompileJob`] that it was.
     pub recompiles: u32,
+    /// Who compiled it, and when; `None` where nobody did, or nobody said.
+    pub compiled: Option<Worked>,
     /// Buffers, reference and tolerance that a device checks by; none where a tool evaluates.
     pub task: TaskRef,
     /// Passed on to the outcome.
@@ -168,16 +171,27 @@ impl EvalJob {
     #[must_use]
     pub fn uncompiled(job: Job, enqueued_ms: u64) -> Self {
         let description = Description::of_tool(&job.method, Vec::new());
-        Self { job, enqueued_ms, recompiles: 0, task: TaskRef::None, description, built: Vec::new() }
+        Self { job, enqueued_ms, recompiles: 0, compiled: None, task: TaskRef::None, description, built: Vec::new() }
+    }
+
+    /// What is known of who worked on it, `evaluated` included.
+    #[must_use]
+    pub fn course(&self, evaluated: Option<Worked>) -> Course {
+        let Self { enqueued_ms, recompiles, compiled, .. } = self;
+        Course { enqueued_ms: *enqueued_ms, recompiles: *recompiles, compiled: compiled.clone(), evaluated }
     }
 }
 
 impl Message for EvalJob {
     const KIND: u8 = 2;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     const NAME: &'static str = "eval job";
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 2).then(|| Ok(body.read::<Self, EvalJobV2>()?.into()))
+        match version {
+            3 => Some(body.read::<Self, EvalJobV3>().map(Self::from)),
+            2 => Some(body.read::<Self, EvalJobV2>().map(Self::from)),
+            _ => None,
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod broker;
 pub mod campaign;
 pub mod candidate;
 pub mod control_group;
+pub mod course;
 pub mod decision;
 pub mod delivery;
 pub mod description;

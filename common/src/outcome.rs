@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::Built;
 use crate::candidate::Candidate;
+use crate::course::Course;
 use crate::description::Description;
 use crate::digest::Digest;
 use crate::failure::{Attempt, Failure, FailureKind};
@@ -98,6 +99,8 @@ pub struct Outcome {
     pub busy_ms: u64,
     /// Milliseconds since the Unix epoch.
     pub finished_ms: u64,
+    /// Who worked on it, and when.
+    pub course: Course,
 }
 
 impl Outcome {
@@ -126,6 +129,7 @@ impl Outcome {
             protocol: 0,
             busy_ms: 0,
             finished_ms,
+            course: Course::default(),
         }
     }
 
@@ -140,7 +144,7 @@ impl Outcome {
     #[must_use]
     pub fn dead_compiled(eval_job: &EvalJob, reason: &str, finished_ms: u64) -> Self {
         let dead = Self::dead(&eval_job.job, reason, finished_ms);
-        Self { description: eval_job.description.clone(), ..dead }
+        Self { description: eval_job.description.clone(), course: eval_job.course(None), ..dead }
     }
 }
 
@@ -156,7 +160,7 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
     const NAME: &'static str = "outcome";
     const PACKED_SINCE: Option<u8> = Some(4);
 

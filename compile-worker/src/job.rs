@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bluefin_common::broker::{Broker, BrokerError, Delivery};
 use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::course::{Course, Worked};
 use bluefin_common::delivery::pin::Pinned;
 use bluefin_common::delivery::{self, Begun};
 use bluefin_common::failure::Failure;
@@ -38,6 +39,8 @@ pub(crate) enum Done {
 
 /// What all jobs of a worker share.
 pub(crate) struct Jobs {
+    /// The worker's name.
+    pub(crate) worker: String,
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) workshop: Workshop,
     pub(crate) metrics: Metrics,
@@ -95,6 +98,7 @@ impl Jobs {
             return Ok(Done::NotMine);
         }
         let waiting = self.metrics.waiting(job.candidates.len());
+        let begun_ms = now_ms();
         let compiled = toolchain.compile(Work { job, workshop: &self.workshop }).await?;
         drop(waiting);
         let Compiled { task, description, built } = compiled;
@@ -104,9 +108,11 @@ impl Jobs {
                 reason: format!("toolchain {}: answered for {made} of {asked} candidates", toolchain.name()),
             });
         }
+        let worked = Worked::until_now(&self.worker, begun_ms);
+        let (enqueued_ms, recompiles) = (*enqueued_ms, *recompiles);
         if built.iter().any(Result::is_ok) {
-            let (enqueued_ms, recompiles) = (*enqueued_ms, *recompiles);
-            self.pass_on(EvalJob { job: job.clone(), enqueued_ms, recompiles, task, description, built }).await?;
+            let (job, compiled) = (job.clone(), Some(worked));
+            self.pass_on(EvalJob { job, enqueued_ms, recompiles, compiled, task, description, built }).await?;
         } else {
             let failures = built.into_iter().filter_map(Result::err);
             let candidates = job.candidates.iter().zip(failures).map(|(candidate, failure)| CandidateOutcome {
@@ -114,7 +120,8 @@ impl Jobs {
                 built: None,
                 result: Err(failure),
             });
-            self.fail(&Outcome::undone(job, description, candidates.collect(), now_ms())).await?;
+            let course = Course { enqueued_ms, recompiles, compiled: Some(worked), evaluated: None };
+            self.fail(&Outcome { course, ..Outcome::undone(job, description, candidates.collect(), now_ms()) }).await?;
         }
         Ok(Done::Passed)
     }

@@ -175,6 +175,7 @@ impl Worker {
         let Config { waiting, pauses, give_up, alone, .. } = config.clone();
         let waiting = waiting.part();
         let jobs = Jobs {
+            worker: config.name.clone(),
             broker,
             workshop: Workshop::new(
                 store,

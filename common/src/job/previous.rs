@@ -1,4 +1,4 @@
-//! What the release before this one wrote of it.
+//! What was written of it before.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,24 @@ impl From<CompileJobV1> for CompileJob {
     }
 }
 
+/// Of which nobody said who compiled it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EvalJobV3 {
+    job: Job,
+    enqueued_ms: u64,
+    recompiles: u32,
+    task: TaskRef,
+    description: Description,
+    built: Vec<Attempt<Built>>,
+}
+
+impl From<EvalJobV3> for EvalJob {
+    fn from(old: EvalJobV3) -> Self {
+        let EvalJobV3 { job, enqueued_ms, recompiles, task, description, built } = old;
+        Self { job, enqueued_ms, recompiles, compiled: None, task, description, built }
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvalJobV2 {
     job: JobV1,
@@ -86,6 +104,6 @@ impl From<EvalJobV2> for EvalJob {
             }
             CompiledV2::Driver => (TaskRef::None, Description::of_tool(&job.method, Vec::new()), Vec::new()),
         };
-        Self { job, enqueued_ms, recompiles, task, description, built }
+        Self { job, enqueued_ms, recompiles, compiled: None, task, description, built }
     }
 }

@@ -1,4 +1,4 @@
-//! What was written of it before: version 3 had this shape, and was not packed; version 2 is that of the release before.
+//! What was written of it before. Version 3 was not packed; version 2 is that of the release before.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,9 @@ use super::{CandidateOutcome, DeviceState, Outcome, Timing};
 use crate::artifact::Built;
 use crate::artifact::previous::BuiltV2;
 use crate::candidate::Candidate;
+use crate::course::Course;
 use crate::description::{Description, SolverInfo};
+use crate::digest::Digest;
 use crate::failure::Attempt;
 use crate::job::Job;
 use crate::job::previous::JobV1;
@@ -16,9 +18,32 @@ use crate::wire::{Body, WireError};
 /// Reads an outcome of an older `version`; `None` if that is not read any more.
 pub(super) fn read(version: u8, body: &mut Body<'_>) -> Option<Result<Outcome, WireError>> {
     match version {
-        3 => Some(body.read::<Outcome, Outcome>()),
+        3 | 4 => Some(body.read::<Outcome, OutcomeV4>().map(Outcome::from)),
         2 => Some(body.read::<Outcome, OutcomeV2>().map(Outcome::from)),
         _ => None,
+    }
+}
+
+/// Of which nobody said who worked on it.
+#[derive(Debug, Serialize, Deserialize)]
+struct OutcomeV4 {
+    job: Job,
+    task: Option<Digest>,
+    description: Description,
+    candidates: Vec<CandidateOutcome>,
+    device: String,
+    device_state: DeviceState,
+    protocol: u16,
+    busy_ms: u64,
+    finished_ms: u64,
+}
+
+impl From<OutcomeV4> for Outcome {
+    fn from(old: OutcomeV4) -> Self {
+        let OutcomeV4 { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms } =
+            old;
+        let course = Course::default();
+        Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
     }
 }
 
@@ -57,6 +82,7 @@ impl From<OutcomeV2> for Outcome {
         } else {
             Description::of_tool(&job.method, solvers)
         };
-        Self { job, task: None, description, candidates, device, device_state, protocol, busy_ms, finished_ms }
+        let (task, course) = (None, Course::default());
+        Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
 use bluefin_common::candidate::Candidate;
+use bluefin_common::course::{Course, Worked};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
@@ -90,11 +91,16 @@ fn compiler_says_no() -> Attempt<Built> {
     Err(Failure::new(FailureKind::CompileError, "line 3: no"))
 }
 
+fn worked(worker: &str, begun_ms: u64) -> Worked {
+    Worked { worker: worker.to_string(), begun_ms, ended_ms: begun_ms + 5 }
+}
+
 fn eval_job() -> EvalJob {
     EvalJob {
         job: job(),
         enqueued_ms: 1_790_000_000_000,
         recompiles: 3,
+        compiled: Some(worked("builder-1", 10)),
         task: TaskRef::Blob(Digest::of(b"task")),
         description: description(),
         built: vec![Ok(described()), compiler_says_no()],
@@ -134,6 +140,7 @@ fn outcome() -> Outcome {
         protocol: 2,
         busy_ms: 1234,
         finished_ms: 1_790_000_000_001,
+        course: eval_job().course(Some(worked("gpu-7", 20))),
     }
 }
 
@@ -244,19 +251,24 @@ fn what_the_release_before_wrote_is_read() {
     was(1, &compile_job());
     let inline = TaskRef::Inline(Box::new(task(built("", ""))));
     let undescribed = Description::default;
+    let compiled = None;
+    was(3, &EvalJob { compiled: compiled.clone(), ..eval_job() });
     was(
         2,
         &EvalJob {
+            compiled,
             task: inline,
             description: undescribed(),
             built: vec![Ok(built("", "")), compiler_says_no()],
             ..eval_job()
         },
     );
-    let mut then = Outcome { task: None, description: undescribed(), ..outcome() };
+    let before = || Outcome { course: Course::default(), ..outcome() };
+    was(4, &before());
+    was(3, &before());
+    let mut then = Outcome { task: None, description: undescribed(), ..before() };
     then.candidates.iter_mut().for_each(|candidate| candidate.built = Some(built("", "")));
     was(2, &then);
-    was(3, &outcome());
     was(2, &Session { search: None, ..session() });
     was(1, &record("", ""));
 }
@@ -310,7 +322,7 @@ fn the_same_job_has_the_same_id() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=11, version in 1u8..=4) {
+    fn arbitrary_bytes_are_an_error_or_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 1u8..=11, version in 1u8..=5) {
         let framed = [&[b'B', b'F', kind, version, 1], bytes.as_slice()].concat();
         let _ = decode::<CompileJob>(&framed);
         let _ = decode::<EvalJob>(&framed);
@@ -344,9 +356,8 @@ proptest! {
 /// is of another version.
 #[test]
 fn the_release_before_hands_outcomes_of_this_one_back() {
-    let bytes = encode(&outcome()).unwrap();
-    assert_eq!(bytes[..5], [b'B', b'F', Outcome::KIND, 4, 1]);
-    let plain = bytes_of("outcome", 3);
-    assert_eq!(content::<Outcome>(&bytes)[5..], plain[5..], "packed, and nothing else");
-    assert!(bytes.len() < plain.len());
+    assert_eq!(encode(&outcome()).unwrap()[..5], [b'B', b'F', Outcome::KIND, Outcome::VERSION, 1]);
+    let (packed, plain) = (bytes_of("outcome", 4), bytes_of("outcome", 3));
+    assert_eq!(content::<Outcome>(&packed)[5..], plain[5..], "packed, and nothing else");
+    assert!(packed.len() < plain.len());
 }

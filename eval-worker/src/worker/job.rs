@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bluefin_common::broker::{Delivery, delay_after};
 use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::course::Worked;
 use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::job::{EvalJob, Job, JobId};
@@ -195,6 +196,10 @@ impl Worker {
 
     fn outcome(&self, eval_job: &EvalJob, evaluated: Evaluated) -> Outcome {
         let Evaluated { candidates, solvers, ran, device_state, protocol, busy } = evaluated;
+        let (busy_ms, finished_ms) = (u64::try_from(busy.as_millis()).unwrap_or(u64::MAX), now_ms());
+        // It may have waited for its device before.
+        let begun_ms = finished_ms.saturating_sub(busy_ms);
+        let worked = Worked { worker: self.post.config.worker.clone(), begun_ms, ended_ms: finished_ms };
         Outcome {
             job: eval_job.job.clone(),
             task: eval_job.task.digest(),
@@ -203,8 +208,9 @@ impl Worker {
             device: if ran { self.running.identity().to_string() } else { String::new() },
             device_state,
             protocol,
-            busy_ms: u64::try_from(busy.as_millis()).unwrap_or(u64::MAX),
-            finished_ms: now_ms(),
+            busy_ms,
+            finished_ms,
+            course: eval_job.course(Some(worked)),
         }
     }
 

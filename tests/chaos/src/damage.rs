@@ -60,7 +60,7 @@ impl Strays {
         let description = outcome.description.clone();
         let (compile_queue, eval_queue) = (job.compile_queue(), job.eval_queue());
         let compile = CompileJob { job: job.clone(), enqueued_ms: 1, recompiles: 0, work: CompileWork::Candidates };
-        let eval = EvalJob { job, enqueued_ms: 1, recompiles: 0, task, description, built };
+        let eval = EvalJob { job, enqueued_ms: 1, recompiles: 0, compiled: None, task, description, built };
         let samples = [Sample::of(compile_queue, &compile), Sample::of(eval_queue, &eval)];
         Self { samples, damaged: BTreeSet::new(), newer: BTreeSet::new(), sent: 0 }
     }

@@ -194,6 +194,7 @@ async fn what_has_to_be_compiled_again_is_not_done_here() {
             job: job.clone(),
             enqueued_ms: 1,
             recompiles: 0,
+            compiled: None,
             task: TaskRef::None,
             description: Default::default(),
             built: Vec::new(),

@@ -121,6 +121,7 @@ impl Setting {
             job,
             enqueued_ms: 77,
             recompiles: 0,
+            compiled: None,
             task: TaskRef::Blob(digest),
             description: Description { library: "test".to_string(), ..Description::default() },
             built: candidates.iter().map(|candidate| candidate.clone().map(|runnable| runnable.built)).collect(),

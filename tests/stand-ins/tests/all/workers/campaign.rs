@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::course::Course;
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
@@ -31,7 +32,10 @@ const SOLVERS: [(Direction, &str, bool); 9] = [
 
 /// What is the same however a campaign gets there.
 fn lasting(outcomes: Vec<Outcome>) -> Vec<Outcome> {
-    outcomes.into_iter().map(|outcome| Outcome { busy_ms: 0, finished_ms: 0, ..outcome }).collect()
+    outcomes
+        .into_iter()
+        .map(|outcome| Outcome { busy_ms: 0, finished_ms: 0, course: Course::default(), ..outcome })
+        .collect()
 }
 
 /// Failures in a tenth of all calls: every job is accounted for, and it makes no difference who was stopped in between.
