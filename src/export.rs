@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, chosen, export, formats};
@@ -14,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use crate::admin::AdminArgs;
 use crate::out;
-use crate::ports::FleetArgs;
+use crate::ports::StoreArgs;
 
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]
@@ -47,16 +46,13 @@ pub struct ExportArgs {
     /// Folder to write to; made if need be
     #[arg(short, long, visible_alias = "output", default_value = "out")]
     out: PathBuf,
-    /// Read from this state file of bluefin tune instead of Redis
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
-    fleet: FleetArgs,
+    store: StoreArgs,
 }
 
 /// `--format NAME,...`, and the flags of formats that have one. None: all formats.
@@ -151,10 +147,8 @@ impl ExportArgs {
         let admin = self.admin.start().await?;
         let metrics = Metrics::register(&admin.registry)?;
         admin.readiness.ready();
-        let report = match &self.state {
-            Some(path) => self.export(&SqliteStore::open_read_only(path).await?, request).await?,
-            None => self.export(&*self.fleet.store().await?, request).await?,
-        };
+        let opened = self.store.open_to_read().await?;
+        let report = self.export(&*opened.store, request).await?;
         metrics.exported(&report);
         admin.stop().await;
         if self.json {

@@ -1,28 +1,36 @@
-//! `bluefin status`: how far sessions are, what waits, what failed.
+//! `bluefin status`: how far sessions are, what waits, what failed, and why nothing moves.
+
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::broker::{Broker, DEAD_QUEUE, DELAYS, delay_queue};
+use bluefin_common::campaign::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
+use bluefin_common::roster;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{Progress, Store};
 use bluefin_compile_worker::toolchain;
-use comfy_table::{Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::out;
-use crate::ports::FleetArgs;
+use crate::ports::StoreArgs;
+use crate::progress::human;
+
+use why::Fleet;
 
 /// For broker or store to answer.
 const REACH: Duration = Duration::from_secs(3);
 
-/// Show how far sessions are
+/// Jobs of a session that are named as what runs now.
+const RUNNING: usize = 3;
+
+/// Show how far sessions are, and why one does not move
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin status --watch\n  bluefin status --session nightly --json\n  \
     bluefin status --state bluefin.db")]
@@ -33,14 +41,11 @@ pub struct StatusArgs {
     /// Show again every second until interrupted
     #[arg(long, conflicts_with = "json")]
     watch: bool,
-    /// Read from this state file of bluefin tune instead of Redis
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    fleet: FleetArgs,
+    store: StoreArgs,
 }
 
 #[derive(Serialize)]
@@ -60,16 +65,28 @@ struct SessionStatus {
     #[serde(flatten)]
     progress: Progress,
     complete: bool,
+    /// What keeps it from moving.
+    why: Vec<String>,
+    /// Seconds that what is left takes its devices at least, where that can be said.
+    left_s: Option<u64>,
+    /// What its workers are at.
+    running: Vec<Running>,
+}
+
+#[derive(Serialize)]
+struct Running {
+    worker: String,
+    step: String,
+    problem: String,
+    /// Job id.
+    job: String,
+    seconds: u64,
 }
 
 impl StatusArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let store: Option<Arc<dyn Store>> = match &self.state {
-            Some(path) => Some(Arc::new(SqliteStore::open_read_only(path).await?)),
-            None => None,
-        };
         // Each is asked for when it is needed, so that the other is shown though one is away.
-        let mut ports = Connected { store, broker: None };
+        let mut ports = Connected { store: None, broker: None };
         let away = loop {
             let status = self.gather(&mut ports).await?;
             if self.json {
@@ -102,17 +119,36 @@ impl StatusArgs {
         }
         let sessions = sessions.unwrap_or_default();
         let mut queues = None;
-        if self.fleet.names_a_broker() {
-            let names = queue_names(sessions.iter().map(|status| (&status.session, &status.pins)));
-            queues = answer("broker", self.queues(&mut ports.broker, names), &mut away).await?;
+        let mut fleet = Fleet { now_ms: now_ms(), ..Fleet::default() };
+        if self.store.fleet.names_a_broker() {
+            let usual = queue_names(sessions.iter().map(|status| (&status.session, &status.pins)));
+            let open = sessions.iter().filter(|status| !status.progress.is_settled());
+            let possible: BTreeSet<String> = open.flat_map(|status| possible_queues(&status.session)).collect();
+            let all = usual.union(&possible).cloned().collect();
+            fleet.depths = answer("broker", self.queues(&mut ports.broker, all), &mut away).await?;
+            if let Some(store) = &ports.store {
+                let read = async { Ok(roster::read(&**store).await?) };
+                fleet.roster = answer("store", read, &mut away).await?;
+            }
+            if let Some(broker) = &ports.broker {
+                let missing = sessions.iter().filter(|status| fleet.misses_jobs(&status.session, &status.progress));
+                let names = missing.flat_map(|status| possible_queues(&status.session)).collect();
+                // Worth a look, and no more: a broker that takes its time is not away for that.
+                if let Ok(found) = timeout(REACH, delayed(&**broker, names)).await {
+                    fleet.delayed = found.unwrap_or_default();
+                }
+            }
+            queues = fleet.depths.clone();
+            queues.iter_mut().for_each(|depths| depths.retain(|name, depth| usual.contains(name) || *depth > 0));
         }
+        let sessions = sessions.into_iter().map(|status| status.explained(&fleet)).collect();
         Ok(Status { sessions, queues, away })
     }
 
     async fn sessions(&self, store: &mut Option<Arc<dyn Store>>) -> anyhow::Result<Vec<SessionStatus>> {
         let store = match store {
             Some(store) => store,
-            None => store.insert(self.fleet.store().await?),
+            None => store.insert(self.store.open_to_read().await?.store),
         };
         let mut sessions = Vec::new();
         for session in store.sessions().await? {
@@ -121,7 +157,16 @@ impl StatusArgs {
             }
             let progress = store.progress(&session.name).await?;
             let pins = store.pins(&session.name).await?;
-            sessions.push(SessionStatus { complete: progress.is_complete(), session, pins, progress });
+            let (why, left_s, running) = (Vec::new(), None, Vec::new());
+            sessions.push(SessionStatus {
+                complete: progress.is_complete(),
+                session,
+                pins,
+                progress,
+                why,
+                left_s,
+                running,
+            });
         }
         Ok(sessions)
     }
@@ -133,7 +178,7 @@ impl StatusArgs {
     ) -> anyhow::Result<BTreeMap<String, u64>> {
         let broker = match broker {
             Some(broker) => broker,
-            None => broker.insert(self.fleet.broker().await?),
+            None => broker.insert(self.store.fleet.broker().await?),
         };
         let mut depths = BTreeMap::new();
         for name in names {
@@ -142,6 +187,22 @@ impl StatusArgs {
         }
         Ok(depths)
     }
+}
+
+/// What comes back to each of `queues`, and within which time.
+async fn delayed(
+    broker: &dyn Broker,
+    queues: BTreeSet<String>,
+) -> anyhow::Result<BTreeMap<String, Vec<(Duration, u64)>>> {
+    let mut delayed = BTreeMap::new();
+    for queue in queues.into_iter().filter(|queue| queue != DEAD_QUEUE) {
+        let mut waiting = Vec::new();
+        for delay in DELAYS {
+            waiting.push((delay, broker.depth(&delay_queue(&queue, delay)).await?));
+        }
+        delayed.insert(queue, waiting);
+    }
+    Ok(delayed)
 }
 
 /// What is asked of `port`, or why there is no answer, among what is `away`.
@@ -186,11 +247,48 @@ pub fn possible_queues(session: &Session) -> BTreeSet<String> {
     compiled.chain([eval_queue(&session.target, session.method), DEAD_QUEUE.to_string()]).collect()
 }
 
+impl SessionStatus {
+    /// With what the fleet says of it.
+    fn explained(self, fleet: &Fleet) -> Self {
+        let Self { session, progress, .. } = &self;
+        let why = fleet.why(session, progress);
+        let left_s = fleet.left(session, progress).map(|left| left.as_secs());
+        let running = fleet.doing(session).map(|(entry, doing)| Running {
+            worker: entry.worker.clone(),
+            step: entry.step.clone(),
+            problem: doing.problem.clone(),
+            job: doing.job.clone(),
+            seconds: fleet.now_ms.saturating_sub(doing.since_ms) / 1000,
+        });
+        let running = running.collect();
+        Self { why, left_s, running, ..self }
+    }
+
+    /// What runs now, and how long it takes still.
+    fn notes(&self, text: &mut String) {
+        let name = &self.session.name;
+        for reason in &self.why {
+            text.push_str(&format!("{name}: {reason}\n"));
+        }
+        for Running { worker, step, problem, job, seconds } in self.running.iter().take(RUNNING) {
+            let (job, verb) = (job.get(..8).unwrap_or(job), if step == "compile" { "compiles" } else { "evaluates" });
+            text.push_str(&format!("{name}: {worker} {verb} {problem} (job {job}), {seconds}s\n"));
+        }
+        if self.running.len() > RUNNING {
+            text.push_str(&format!("{name}: and {} jobs more in hand\n", self.running.len() - RUNNING));
+        }
+        if let Some(left_s) = self.left_s {
+            text.push_str(&format!("{name}: at least {} left\n", human(Duration::from_secs(left_s))));
+        }
+    }
+}
+
 impl Status {
     fn tables(&self) -> String {
         let mut text = String::new();
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["session", "target", "perf", "find", "groups", "timed", "pruned", "failed", "state"]);
         for status in &self.sessions {
             let progress = &status.progress;
@@ -212,7 +310,15 @@ impl Status {
                 progress.state().to_string(),
             ]);
         }
+        for column in 2..8 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
         text.push_str(&format!("{table}\n"));
+        for status in &self.sessions {
+            status.notes(&mut text);
+        }
         for status in &self.sessions {
             for (kind, count) in &status.progress.candidates {
                 if kind != "timed" && kind != "pruned" {

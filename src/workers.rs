@@ -2,6 +2,7 @@
 
 mod aiter;
 mod evaluators;
+pub mod list;
 mod local;
 mod miopen;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use bluefin_common::delivery::Leave;
 use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::roster;
 use bluefin_common::shutdown;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{Guard, On, Waiting};
@@ -218,6 +220,7 @@ impl CompileWorkerArgs {
         config.targets = (!self.target.is_empty()).then_some(self.target);
         config.leave = self.leave.leave();
         config.waiting = waiting;
+        config.on_roster = Some(roster::EVERY);
         let result = compile_worker::run(config, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;
         admin.stop().await;
@@ -287,6 +290,7 @@ impl EvalWorkerArgs {
             config.reprobe = Some(self.reprobe);
             config.leave = self.leave.leave();
             config.waiting = waiting.clone();
+            config.on_roster = Some(roster::EVERY);
             if in_turn {
                 config.turn = Arc::clone(&turn);
             }

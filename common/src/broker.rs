@@ -91,7 +91,8 @@ pub trait Broker: Send + Sync + 'static {
     /// Starts to consume `queue`, which is declared if need be, with at most `prefetch` deliveries unsettled.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError>;
 
-    /// Messages that wait in `queue`, not counting those delivered and unsettled. 0 for a queue that does not exist.
+    /// Messages that wait in `queue`, which may be a [`delay_queue`], not counting those delivered and unsettled. 0 for a queue that
+    /// does not exist.
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError>;
 
     /// Which of `queues`, and of the queues of their delays, are there in name alone as far as can be told now: they say that they
@@ -184,6 +185,12 @@ impl Delivery {
 pub fn delay_after(times: u32) -> Duration {
     let [.., last] = DELAYS;
     DELAYS.get(times.saturating_sub(1) as usize).copied().unwrap_or(last)
+}
+
+/// The queue in which messages to `queue` wait for `delay`, one of [`DELAYS`], where the broker delays in queues.
+#[must_use]
+pub fn delay_queue(queue: &str, delay: Duration) -> String {
+    format!("bluefin.delay.{}s.{queue}", delay.as_secs())
 }
 
 /// The delays that exist; others are rounded up to the next, or down to the last.

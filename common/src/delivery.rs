@@ -5,6 +5,7 @@ mod begun;
 mod intake;
 mod patience;
 pub mod pin;
+pub mod told;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::broker::{Broker, Delivery};
 use crate::campaign::{self, AdvanceError};
 use crate::job::Job;
 use crate::metrics::{PipelineMetrics, Settled, Step};
+use crate::roster::Presence;
 use crate::session::Stage;
 use crate::store::Store;
 use crate::wire::{self, Message};
@@ -112,18 +114,27 @@ impl From<GivenUp> for Verdict {
 }
 
 /// Settles a delivery of a job of `stage`. One that can not be settled comes again; what it caused is found to be done then.
-pub async fn settle(delivery: Delivery, (step, stage): (Step, Stage), verdict: Verdict, metrics: &PipelineMetrics) {
+pub async fn settle(
+    delivery: Delivery,
+    (step, stage): (Step, Stage),
+    verdict: Verdict,
+    (metrics, presence): (&PipelineMetrics, &Presence),
+) {
     let message = delivery.message_id.clone();
     let (settled, result) = match verdict {
         Verdict::Ack(settled) => (settled, delivery.ack().await),
         Verdict::HandBack(delay) => (Settled::HandedBack, delivery.hand_back(delay).await),
         Verdict::Dead(reason) => {
             tracing::error!(message, reason, "job given up");
+            presence.remark(&message, &format!("given up: {reason}"));
             (Settled::Dead, delivery.dead(&reason).await)
         }
     };
     match result {
-        Ok(()) => metrics.settled(step, stage, settled),
+        Ok(()) => {
+            metrics.settled(step, stage, settled);
+            presence.settled(settled);
+        }
         Err(error) => tracing::warn!(message, %error, "delivery not settled; it comes again"),
     }
 }

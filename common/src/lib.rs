@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod problem;
 pub mod process_group;
+pub mod roster;
 pub mod scratch;
 pub mod secrets;
 pub mod session;

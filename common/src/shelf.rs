@@ -10,6 +10,7 @@
 //! | `forgotten:<session>` | id of a job | its group, where a run in one process forgot it and others of the group were compiled | binary |
 //! | `begun:<session>` | id of a job | how many workers began it and were not heard of again, in decimal digits | both workers |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
+//! | `workers` | host, process, step and what it serves | what a worker says of itself | both workers |
 //! | `releases` | name of a release | its manifest | exporter |
 //! | `channels` | `<channel>@<target>#<step>` | the release that the channel was moved to | exporter |
 //!
@@ -17,6 +18,9 @@
 
 /// All tags.
 pub const TAGS: &str = "tags";
+
+/// Who works in the fleet.
+pub const WORKERS: &str = "workers";
 
 /// All releases.
 pub const RELEASES: &str = "releases";

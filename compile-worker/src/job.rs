@@ -1,17 +1,17 @@
 //! One job: from its delivery to an eval job, or to an outcome where nothing is left to evaluate.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bluefin_common::broker::{Broker, BrokerError, Delivery};
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::course::{Course, Worked};
 use bluefin_common::delivery::pin::Pinned;
-use bluefin_common::delivery::{self, Begun};
-use bluefin_common::failure::Failure;
+use bluefin_common::delivery::{self, Begun, told};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob};
 use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
+use bluefin_common::roster::Presence;
 use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::wire;
@@ -47,6 +47,7 @@ pub(crate) struct Jobs {
     pub(crate) gate: Gate,
     pub(crate) machine: Machine,
     pub(crate) pinned: Pinned,
+    pub(crate) presence: Presence,
     /// Evaluation queues that are known to exist.
     pub(crate) declared: Mutex<HashSet<String>>,
     pub(crate) strategies: Strategies,
@@ -111,6 +112,8 @@ impl Jobs {
         let worked = Worked::until_now(&self.worker, begun_ms);
         let (enqueued_ms, recompiles) = (*enqueued_ms, *recompiles);
         if built.iter().any(Result::is_ok) {
+            let failed = job.candidates.iter().zip(&built).filter_map(|(of, built)| Some((of, built.as_ref().err()?)));
+            told::compiled(job, failed, worked.ended_ms - worked.begun_ms, &self.presence);
             let (job, compiled) = (job.clone(), Some(worked));
             self.pass_on(EvalJob { job, enqueued_ms, recompiles, compiled, task, description, built }).await?;
         } else {
@@ -121,7 +124,11 @@ impl Jobs {
                 result: Err(failure),
             });
             let course = Course { enqueued_ms, recompiles, compiled: Some(worked), evaluated: None };
-            self.fail(&Outcome { course, ..Outcome::undone(job, description, candidates.collect(), now_ms()) }).await?;
+            self.store_outcome(&Outcome {
+                course,
+                ..Outcome::undone(job, description, candidates.collect(), now_ms())
+            })
+            .await?;
         }
         Ok(Done::Passed)
     }
@@ -152,20 +159,11 @@ impl Jobs {
         Ok(())
     }
 
-    /// Stores the outcome of a job of which no candidate is left to evaluate.
-    async fn fail(&self, outcome: &Outcome) -> Result<(), Error> {
-        let failures = outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().err());
-        let mut kinds: BTreeMap<_, usize> = BTreeMap::new();
-        failures.for_each(|Failure { kind, .. }| *kinds.entry(kind.name()).or_default() += 1);
-        let job = &outcome.job;
-        tracing::warn!(job = %job.id().short(), session = %job.session, ?kinds, "no candidate of the job compiled");
-        self.store_outcome(outcome).await
-    }
-
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Error> {
         let stored = campaign::put_outcome(self.store(), outcome).await?;
         if stored.first {
             self.metrics.pipeline.outcome(Step::Compile, outcome);
+            told::ended(outcome, &self.presence);
         }
         if !stored.settled {
             campaign::advance(self.store(), &*self.broker, &outcome.job, stored.open).await?;

@@ -79,6 +79,7 @@ impl Queue {
         if let Some(queue) = &evaluated_in {
             jobs.gate.watch(queue);
         }
+        jobs.presence.takes_from(&name);
         let Some(mut intake) = self.open(&name).await? else { return Ok(()) };
         tracing::info!(
             worker = config.name,
@@ -99,8 +100,10 @@ impl Queue {
                 }
                 () = self.is_held_up(evaluated_in.as_deref()) => {
                     intake.pause().await;
+                    jobs.presence.held_up(&name, Some("its evaluation has as much as it takes, or the artifact cache is full"));
                     let goes_on = self.goes_on(evaluated_in.as_deref());
                     if end.stop.run_until_cancelled(goes_on).await.is_none() { break };
+                    jobs.presence.held_up(&name, None);
                     self.resume(&mut intake).await?;
                 }
                 delivery = self.next(&mut intake) => {
@@ -221,7 +224,7 @@ impl Queue {
         };
         let verdict =
             if is_for_now { self.verdict(&compile_job, &delivery).await } else { Verdict::HandBack(Duration::ZERO) };
-        delivery::settle(delivery, (Step::Compile, job.stage), verdict, pipeline).await;
+        delivery::settle(delivery, (Step::Compile, job.stage), verdict, (pipeline, &jobs.presence)).await;
     }
 
     /// `delivery`, which goes to `queue` if it is handed back.
@@ -233,6 +236,7 @@ impl Queue {
 
     async fn verdict(&self, compile_job: &CompileJob, delivery: &Delivery) -> Verdict {
         let jobs = &self.worker.jobs;
+        let _at_work = jobs.presence.works_on(&compile_job.job);
         let Some(_hold) = self.worker.at_work.take_up(delivery) else { return Verdict::HandBack(STILL_AT_WORK) };
         let begin = || jobs.begin(&*self.toolchain, compile_job, delivery);
         let begun = match self.patience().with_error("begin compile job", begin).await {

@@ -9,6 +9,8 @@ use bluefin_common::broker::Broker;
 use bluefin_common::delivery::pin::Pinned;
 use bluefin_common::delivery::{AtWork, GivenUp, InHand, Leave, Leaving, Patience};
 use bluefin_common::method::Method;
+use bluefin_common::metrics::Step;
+use bluefin_common::roster::Presence;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
@@ -74,6 +76,8 @@ pub struct Config {
     pub pauses: (Duration, Duration),
     /// Ends it with an error when its machine was not well for so long; `None`: never.
     pub give_up: Option<Duration>,
+    /// How often it says on the roster who it is and what it does; `None`: it is on none.
+    pub on_roster: Option<Duration>,
 }
 
 impl Config {
@@ -101,6 +105,7 @@ impl Config {
             alone: false,
             pauses: (Duration::from_secs(1), Duration::from_secs(30)),
             give_up: None,
+            on_roster: None,
         }
     }
 
@@ -139,7 +144,12 @@ pub async fn run(
     }
     let worker = Arc::new(Worker::new(config, broker, store, metrics, &shutdown));
     worker.jobs.workshop.confine(&worker.config.toolchains).await;
-    worker.run().await
+    let ended = CancellationToken::new();
+    let served = async {
+        let _ended = ended.clone().drop_guard();
+        Arc::clone(&worker).run().await
+    };
+    tokio::join!(served, worker.jobs.presence.keep(worker.jobs.store(), &ended)).0
 }
 
 /// What the queues of a worker share.
@@ -174,6 +184,11 @@ impl Worker {
         };
         let Config { waiting, pauses, give_up, alone, .. } = config.clone();
         let waiting = waiting.part();
+        let presence = config.on_roster.map(|every| {
+            let toolchains = config.toolchains.iter().map(|toolchain| toolchain.name().to_string()).collect();
+            Presence::new(Step::Compile, &config.name, toolchains, every, &waiting)
+        });
+        let presence = presence.unwrap_or_default();
         let jobs = Jobs {
             worker: config.name.clone(),
             broker,
@@ -187,7 +202,8 @@ impl Worker {
             gate: Gate::new(config.high_water, metrics.clone()),
             metrics,
             machine: Machine::new(MachinePatience { pauses, give_up, alone }, waiting.clone(), config.slots),
-            pinned: Pinned::default(),
+            pinned: Pinned::of(presence.clone()),
+            presence,
             declared: Mutex::default(),
             strategies: config.strategies.clone(),
         };

@@ -37,6 +37,8 @@ pub struct Config {
     pub waiting: Waiting,
     /// What the process works on: its workers share this.
     pub at_work: AtWork,
+    /// How often it says on the roster who it is and what it does; `None`: it is on none.
+    pub on_roster: Option<Duration>,
 }
 
 impl Config {
@@ -57,6 +59,7 @@ impl Config {
             leave: Leave::default(),
             waiting: Waiting::default(),
             at_work: AtWork::default(),
+            on_roster: None,
         }
     }
 }

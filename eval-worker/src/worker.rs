@@ -14,6 +14,7 @@ use bluefin_common::broker::{Broker, BrokerError};
 use bluefin_common::delivery::pin::{Pin, Pinned};
 use bluefin_common::delivery::{self, Intake, Leaving, Patience};
 use bluefin_common::job::JobId;
+use bluefin_common::roster::Presence;
 use bluefin_common::store::Store;
 use bluefin_common::waiting::{Guard, On, Waiting};
 use tokio::task::{JoinError, JoinSet};
@@ -50,6 +51,7 @@ struct Post {
     /// Its own part of what the process waits for.
     waiting: Waiting,
     leaving: Leaving,
+    presence: Presence,
 }
 
 /// What the jobs in hand share.
@@ -87,13 +89,14 @@ impl Post {
             running,
             artifacts: Artifacts::new(config.artifact_cache_bytes, self.metrics.clone()),
             tasks: Tasks::default(),
-            pinned: Pinned::default(),
+            pinned: Pinned::of(self.presence.clone()),
             patience: Patience { limit: config.patience, expired, waiting },
             // A drain of its own, so that a device that is gone ends this worker alone.
             draining: shutdown.child_token(),
             unfit: Mutex::default(),
             suspects: Mutex::default(),
         });
+        self.presence.takes_from(&queue);
         let Some(mut intake) = worker.open(&queue).await? else { return Ok(()) };
         let mut jobs = JoinSet::new();
         let result = worker.consume(&mut intake, &mut jobs).await;

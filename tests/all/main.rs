@@ -21,6 +21,7 @@ mod outages;
 mod problems;
 mod release;
 mod renewal;
+mod roster;
 mod run_plan;
 mod session;
 mod snapshots;

@@ -247,7 +247,7 @@ impl Broker for AmqpBroker {
 
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         self.ensure_open()?;
-        let name = queue_name(queue)?;
+        let name = any_queue_name(queue)?;
         // A broker that takes no messages for now answers on a connection that publishes none.
         let session = self.shared.consuming.standing_session().await?;
         if queue.starts_with(OWN_PREFIX) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use lru::LruCache;
 
+use crate::roster::{Presence, Refusal};
 use crate::session::SessionName;
 use crate::store::{Store, StoreError};
 
@@ -47,15 +48,24 @@ impl Pin for PlainPin {
 }
 
 /// Which sessions take a worker, remembered.
-pub struct Pinned(Mutex<LruCache<(SessionName, String), bool>>);
+pub struct Pinned {
+    known: Mutex<LruCache<(SessionName, String), bool>>,
+    presence: Presence,
+}
 
 impl Default for Pinned {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(PINS)))
+        Self::of(Presence::default())
     }
 }
 
 impl Pinned {
+    /// What is refused is told by the worker that is present.
+    #[must_use]
+    pub fn of(presence: Presence) -> Self {
+        Self { known: Mutex::new(LruCache::new(PINS)), presence }
+    }
+
     /// Whether a worker that is what all of `pins` say may work for `session`. They are looked at in their order, and none behind
     /// one that does not fit: whoever pins the last is what all of them say, so no two workers keep each other out.
     ///
@@ -81,13 +91,19 @@ impl Pinned {
     /// If the store fails.
     pub async fn allows(&self, store: &dyn Store, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
         let key = (session.clone(), pin.key());
-        if let Some(allowed) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(allowed) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(*allowed);
         }
         let pinned = pin.pin(store, session).await?;
         let allowed = pinned == pin.value();
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, allowed);
+        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, allowed);
         if !allowed && before.is_none() {
+            self.presence.refuses(Refusal {
+                session: session.clone(),
+                pin: pin.key(),
+                pinned: pinned.clone(),
+                offered: pin.value().to_string(),
+            });
             tracing::error!(
                 %session,
                 pin = pin.key(),

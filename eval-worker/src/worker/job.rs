@@ -7,7 +7,7 @@ use std::time::Duration;
 use bluefin_common::broker::{Delivery, delay_after};
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::course::Worked;
-use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict};
+use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict, told};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::job::{EvalJob, Job, JobId};
 use bluefin_common::method::EvaluatedBy;
@@ -34,6 +34,8 @@ impl Worker {
         let _in_flight = pipeline.in_flight(Step::Eval);
         let opened = delivery::open::<EvalJob>(delivery, Some(pipeline)).await;
         let Some((eval_job, delivery)) = opened else { return Ok(()) };
+        let presence = &self.post.presence;
+        let _at_work = presence.works_on(&eval_job.job);
         let mut result = Ok(());
         let verdict = match self.process(&delivery, &eval_job).await {
             Ok(settled) => Verdict::Ack(settled),
@@ -52,7 +54,7 @@ impl Worker {
                 Verdict::HandBack(Duration::ZERO)
             }
         };
-        delivery::settle(delivery, (Step::Eval, eval_job.job.stage), verdict, pipeline).await;
+        delivery::settle(delivery, (Step::Eval, eval_job.job.stage), verdict, (pipeline, presence)).await;
         result
     }
 
@@ -219,6 +221,7 @@ impl Worker {
         let stored = self.patience.with("store outcome", || campaign::put_outcome(&*self.post.store, outcome)).await?;
         if stored.first {
             self.post.metrics.pipeline.outcome(Step::Eval, outcome);
+            told::ended(outcome, &self.post.presence);
         }
         if stored.settled {
             return Ok(());

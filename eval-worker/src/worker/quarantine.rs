@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bluefin_common::broker::Broker;
 use bluefin_common::delivery::{AtWork, Leaving};
+use bluefin_common::metrics::Step;
+use bluefin_common::roster::Presence;
 use bluefin_common::store::Store;
 use bluefin_common::waiting::{Guard, On};
 use tokio::task::JoinSet;
@@ -31,8 +33,23 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let (waiting, leaving) = (config.waiting.part(), Leaving::new(config.leave));
-    let post = Arc::new(Post { config, broker, store, metrics, waiting, leaving });
-    let Post { config, metrics, waiting, leaving, .. } = &*post;
+    let presence = config.on_roster.map(|every| {
+        let device = config.evaluator.name().to_string();
+        Presence::new(Step::Eval, &config.worker, vec![device], every, &waiting)
+    });
+    let presence = presence.unwrap_or_default();
+    let post = Arc::new(Post { config, broker, store, metrics, waiting, leaving, presence });
+    let ended = CancellationToken::new();
+    let served = async {
+        let _ended = ended.clone().drop_guard();
+        serve(&post, &shutdown).await
+    };
+    tokio::join!(served, post.presence.keep(&*post.store, &ended)).0
+}
+
+/// Serves its device, and tries it again when it does not work.
+async fn serve(post: &Arc<Post>, shutdown: &CancellationToken) -> Result<(), Error> {
+    let Post { config, metrics, waiting, leaving, .. } = &**post;
     let device = config.evaluator.name();
     let mut quarantine: Option<Guard> = None;
     let mut probes = 0_u32;
@@ -40,7 +57,7 @@ pub async fn run(
         let served = match config.evaluator.start(metrics).await {
             Ok(running) => {
                 (quarantine, probes) = (None, 0);
-                post.serve(running, &shutdown).await
+                post.serve(running, shutdown).await
             }
             Err(error) => Err(error.into()),
         };

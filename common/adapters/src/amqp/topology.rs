@@ -8,7 +8,7 @@ use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ErrorKind, ExchangeKind};
 
-use bluefin_common::broker::{DEAD_QUEUE, DELAYS};
+use bluefin_common::broker::{DEAD_QUEUE, DELAYS, delay_queue};
 
 /// The direct exchange that all queues are bound to under their own names.
 pub(super) const EXCHANGE: &str = "bluefin";
@@ -31,14 +31,9 @@ const DELAY_PREFIX: usize = "bluefin.delay.125s.".len();
 /// Bytes of the name of a queue, at most: AMQP's 255, less what its delays need.
 pub(crate) const MAX_QUEUE_NAME: usize = 255 - DELAY_PREFIX;
 
-/// What stands before the name of a queue in that of its `delay`.
-fn delay_prefix(delay: Duration) -> String {
-    format!("bluefin.delay.{}s.", delay.as_secs())
-}
-
 /// `queue` and the queues of its delays, whether they are there or not.
 pub(super) fn with_delays(queue: &str) -> Vec<String> {
-    let delays = DELAYS.map(|delay| delay_prefix(delay) + queue);
+    let delays = DELAYS.map(|delay| delay_queue(queue, delay));
     std::iter::once(queue.to_owned()).chain(delays).collect()
 }
 
@@ -74,7 +69,7 @@ impl Route {
 
     pub(super) fn key(&self) -> ShortString {
         match self.delay {
-            Some(delay) => format!("{}{}", delay_prefix(delay), self.queue).into(),
+            Some(delay) => delay_queue(self.queue.as_str(), delay).into(),
             None => self.queue.clone(),
         }
     }
@@ -106,7 +101,7 @@ impl Queue {
     /// The queue of that name as it is declared, one of a delay included.
     pub(super) fn of(name: ShortString) -> Self {
         let delayed = DELAYS.into_iter().find_map(|delay| {
-            let target = name.as_str().strip_prefix(&delay_prefix(delay))?.into();
+            let target = name.as_str().strip_prefix(&delay_queue("", delay))?.into();
             Some(Kind::Delay { target, delay })
         });
         match delayed {

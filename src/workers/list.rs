@@ -1,0 +1,116 @@
+//! `bluefin workers`: who works in the fleet, and on what.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bluefin_common::campaign::now_ms;
+use bluefin_common::roster::{self, Entry, Whereabouts};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::out;
+use crate::ports::FleetArgs;
+use crate::progress::human;
+
+/// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  bluefin workers\n  bluefin workers --json\n\n\
+    Each says so every 10 seconds. Who was not heard of for a minute is gone, and stays in the list for a day; who ended in order, \
+    for an hour.\nExit code 1: none is here.")]
+pub struct WorkersArgs {
+    /// Only those that are here
+    #[arg(long)]
+    here: bool,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    entry: Entry,
+    state: Whereabouts,
+}
+
+impl WorkersArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let store = self.fleet.store().await?;
+        let now = now_ms();
+        let entries = roster::read(&*store).await?;
+        let listed = entries.into_iter().map(|entry| Listed { state: entry.whereabouts(now), entry });
+        let listed: Vec<Listed> = listed.filter(|one| !self.here || one.state.is_here()).collect();
+        if self.json {
+            out::json(&listed)?;
+        } else {
+            out::line(text(&listed, now).trim_end())?;
+        }
+        Ok(if listed.iter().any(|one| one.state.is_here()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// A row for each worker, then what stands in somebody's way.
+fn text(listed: &[Listed], now_ms: u64) -> String {
+    let since = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["worker", "step", "serves", "release", "state", "since", "in hand", "done", "failed"]);
+    let mut notes = String::new();
+    for Listed { entry, state } in listed {
+        let settled = |name: &str| entry.settled.get(name).copied().unwrap_or(0);
+        let since_ms = match (state, entry.doing.first()) {
+            (Whereabouts::Working, Some(oldest)) => oldest.since_ms,
+            (Whereabouts::Gone | Whereabouts::Ended, _) => entry.seen_ms,
+            _ => entry.begun_ms,
+        };
+        table.add_row([
+            entry.worker.clone(),
+            entry.step.clone(),
+            entry.serves.join(" "),
+            entry.release.clone(),
+            state.name().to_string(),
+            since(since_ms),
+            if state.is_here() { entry.in_hand.to_string() } else { String::new() },
+            settled("done").to_string(),
+            settled("dead").to_string(),
+        ]);
+        if state.is_here() {
+            remarks(entry, &mut notes);
+        }
+    }
+    for column in 5..9 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{table}\n{notes}")
+}
+
+fn remarks(entry: &Entry, notes: &mut String) {
+    let worker = &entry.worker;
+    if let Some(waits) = &entry.waits {
+        notes.push_str(&format!("{worker}: {waits}\n"));
+    }
+    for (queue, reason) in &entry.held_up {
+        notes.push_str(&format!("{worker}: takes nothing from {queue}: {reason}\n"));
+    }
+    for refusal in &entry.refuses {
+        let (session, pin) = (&refusal.session, &refusal.pin);
+        notes.push_str(&format!(
+            "{worker}: session {session} is pinned to another {pin}: {}, it has {}\n",
+            refusal.pinned.replace('\n', " "),
+            refusal.offered.replace('\n', " "),
+        ));
+    }
+    if let Some(doing) = entry.doing.first() {
+        let job = doing.job.get(..8).unwrap_or(&doing.job);
+        notes.push_str(&format!("{worker}: on {} of session {} (job {job})\n", doing.problem, doing.session));
+    }
+    if let Some(remark) = entry.remarks.back() {
+        let job = remark.job.get(..8).unwrap_or(&remark.job);
+        notes.push_str(&format!("{worker}: job {job}: {}\n", remark.words));
+    }
+}

@@ -1,0 +1,78 @@
+//! Who works, and why nothing moves: `workers` and `status` over real servers.
+
+use std::time::Duration;
+
+use bluefin_adapters::redis::RedisStore;
+use bluefin_common::store::Store as _;
+use bluefin_test_support::wait_until;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
+use crate::common::{expect, json, text, write};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn enqueue(fleet: &Fleet, session: &str) {
+    write(fleet.folder.path(), "problems.txt", &many_problems(2));
+    let mut command = fleet.bluefin(&["enqueue", "problems.txt", "--session", session, "--target", "gfx000-1"]);
+    expect(command.arg("--kernel").arg(noop_spec()), 0);
+}
+
+fn why(fleet: &Fleet, session: &str) -> Vec<String> {
+    let reasons = fleet.status(session).unwrap()["why"].clone();
+    serde_json::from_value(reasons).unwrap()
+}
+
+#[test]
+fn a_session_that_does_not_move_says_why() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    enqueue(&fleet, "still");
+    let reasons = why(&fleet, "still");
+    assert!(reasons[0].ends_with("wait in bluefin.compile.noop.gfx000-1, and no worker takes from it"), "{reasons:?}");
+    assert_eq!(text(&expect(&mut fleet.bluefin(&["workers", "--here", "--json"]), 1).stdout).trim(), "[]");
+
+    let compile = fleet.worker(&["compile-worker", "--toolchain", "noop", "--name", "builder"]);
+    let evals =
+        || why(&fleet, "still").iter().any(|reason| reason.contains("wait in bluefin.eval.gfx000-1, and no worker"));
+    wait_until(PATIENCE, "jobs that nobody evaluates", evals);
+    let workers = json(&expect(&mut fleet.bluefin(&["workers", "--json"]), 0));
+    let builder = &workers[0];
+    assert_eq!((&builder["worker"], &builder["step"]), (&Value::from("builder"), &Value::from("compile")));
+    assert!(builder["queues"].as_array().unwrap().contains(&Value::from("bluefin.compile.noop.gfx000-1")), "{builder}");
+
+    let eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1", "--name", "gpu-7"]);
+    fleet.wait_complete("still", PATIENCE);
+    assert!(why(&fleet, "still").is_empty());
+    for worker in [compile, eval] {
+        worker.signal(Signal::TERM);
+        assert_eq!(worker.wait(PATIENCE), Some(0), "{}", fleet.logged());
+    }
+    let workers = json(&expect(&mut fleet.bluefin(&["workers", "--json"]), 1));
+    let states: Vec<&str> = workers.as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["ended", "ended"]);
+    let done = workers[1]["settled"]["done"].as_u64().unwrap();
+    assert!(workers[1]["worker"] == "gpu-7" && done > 0, "{workers}");
+    let told = text(&expect(&mut fleet.bluefin(&["workers"]), 1).stdout);
+    assert!(told.contains("gpu-7") && told.contains("ended"), "{told}");
+    // One line a job on both sides.
+    let log = fleet.logged();
+    assert_eq!(log.lines().filter(|line| line.contains(": done job=")).count() as u64, done, "{log}");
+    assert!(log.contains(": compiled job="), "{log}");
+}
+
+#[tokio::test]
+async fn whom_a_session_refuses_is_seen_by_everybody() {
+    let (fleet, _vhost, redis, _cache) = on_servers();
+    enqueue(&fleet, "pinned");
+    let store = RedisStore::connect(&redis.url(), None, Duration::from_secs(600)).await.unwrap();
+    store.pin(&"pinned".parse().unwrap(), "toolchain.noop", "of another age").await.unwrap();
+    let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop", "--name", "builder"]);
+    let refused = || {
+        let said = why(&fleet, "pinned");
+        said.iter().any(|one| one.contains("builder is refused: toolchain.noop is pinned to of another age, it has"))
+    };
+    wait_until(PATIENCE, "the refusal", refused);
+    let told = text(&fleet.bluefin(&["workers"]).output().unwrap().stdout);
+    assert!(told.contains("session pinned is pinned to another toolchain.noop: of another age"), "{told}");
+}
