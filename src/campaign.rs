@@ -2,26 +2,28 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bluefin_common::metrics::Step;
-use bluefin_common::session::{Session, SessionName};
+use bluefin_common::session::Session;
 use bluefin_common::store::Progress;
-use bluefin_common::target::Target;
 use bluefin_eval_worker::{self as eval_worker, Evaluator};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::Display;
+use crate::status::why::Fleet;
 use crate::workers::{Compilers, Crew, LocalDevice, Ports, Utilisation};
 
 /// Between two looks at how far the session is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// A session that did not move for so long is to say why, and again after as long.
+const STILL: Duration = Duration::from_secs(20);
+
 /// A session that is being carried out.
 pub struct Campaign {
-    session: SessionName,
-    target: Target,
+    session: Session,
     crew: Crew,
     /// There is one device here: what its worker hands back nobody else takes.
     one_device: bool,
@@ -58,13 +60,7 @@ impl Campaign {
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let crew = Crew::new(ports.clone(), registry.clone(), shutdown.child_token())?;
-        Ok(Self {
-            session: session.name.clone(),
-            target: session.target.clone(),
-            crew,
-            one_device: false,
-            shutdown: shutdown.clone(),
-        })
+        Ok(Self { session: session.clone(), crew, one_device: false, shutdown: shutdown.clone() })
     }
 
     /// Starts workers that compile and evaluate.
@@ -75,7 +71,7 @@ impl Campaign {
 
     /// Starts a worker that compiles, and leaves the CPUs in `taken` to kernels that are timed.
     pub fn compile(&mut self, compilers: Compilers, taken: &[u32]) -> anyhow::Result<()> {
-        compilers.spawn(&mut self.crew, &self.target, taken)
+        compilers.spawn(&mut self.crew, &self.session.target, taken)
     }
 
     /// Starts workers that evaluate.
@@ -109,9 +105,19 @@ impl Campaign {
     /// If a worker ends before, the store fails, or the session is pinned to something else than the workers started here.
     pub async fn wait(mut self, complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>) -> anyhow::Result<End> {
         let mut display = Display::start(false);
+        let alone = self.crew.running.is_empty();
+        let mut moved = (Instant::now(), Progress::default());
         let ended = loop {
-            let progress = self.crew.ports.store.progress(&self.session).await?;
+            let progress = self.crew.ports.store.progress(&self.session.name).await?;
             display.show(&progress);
+            if progress != moved.1 {
+                moved = (Instant::now(), progress.clone());
+            } else if alone && moved.0.elapsed() >= STILL {
+                moved.0 = Instant::now();
+                for reason in self.why(&progress).await {
+                    display.say(&reason);
+                }
+            }
             if complete(&progress).await? || self.refused() {
                 break None;
             }
@@ -135,9 +141,18 @@ impl Campaign {
         anyhow::ensure!(
             interrupted || !self.refused(),
             "session {}: it is pinned to another compiler or device; name another one with --session",
-            self.session
+            self.session.name
         );
         Ok(if interrupted { End::Interrupted } else { End::Complete })
+    }
+
+    /// What keeps the session, which others work at, from moving. Where that can not be said now, it is tried again later.
+    async fn why(&self, progress: &Progress) -> Vec<String> {
+        let Ports { store, broker } = &self.crew.ports;
+        match Fleet::look(&**broker, &**store, &self.session, progress).await {
+            Ok(fleet) => fleet.why(&self.session, progress),
+            Err(error) => vec![error.to_string()],
+        }
     }
 
     /// Whether the session is pinned to another compiler or, where the device is the only one, another device than those of

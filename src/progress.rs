@@ -20,7 +20,7 @@ pub struct Display {
 }
 
 struct Bars {
-    _all: MultiProgress,
+    all: MultiProgress,
     perf: ProgressBar,
     find: ProgressBar,
     summary: ProgressBar,
@@ -59,6 +59,14 @@ impl Display {
                 counts.find.0,
                 counts.find.1.max(progress.groups)
             );
+        }
+    }
+
+    /// Says something above the bars, or on a line of its own.
+    pub fn say(&self, text: &str) {
+        match &self.bars {
+            Some(bars) => drop(bars.all.println(text)),
+            None => eprintln!("{text}"),
         }
     }
 
@@ -107,7 +115,7 @@ impl Bars {
             ProgressStyle::with_template("      {spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         let summary = all.add(ProgressBar::new_spinner()).with_style(style);
         summary.enable_steady_tick(Duration::from_millis(200));
-        Self { _all: all, perf, find, summary }
+        Self { all, perf, find, summary }
     }
 }
 

@@ -1,13 +1,13 @@
 //! `bluefin status`: how far sessions are, what waits, what failed, and why nothing moves.
 
-mod why;
+pub mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::broker::{Broker, DEAD_QUEUE, DELAYS, delay_queue};
+use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::campaign::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::roster;
@@ -134,7 +134,7 @@ impl StatusArgs {
                 let missing = sessions.iter().filter(|status| fleet.misses_jobs(&status.session, &status.progress));
                 let names = missing.flat_map(|status| possible_queues(&status.session)).collect();
                 // Worth a look, and no more: a broker that takes its time is not away for that.
-                if let Ok(found) = timeout(REACH, delayed(&**broker, names)).await {
+                if let Ok(found) = timeout(REACH, why::delayed(&**broker, names)).await {
                     fleet.delayed = found.unwrap_or_default();
                 }
             }
@@ -187,22 +187,6 @@ impl StatusArgs {
         }
         Ok(depths)
     }
-}
-
-/// What comes back to each of `queues`, and within which time.
-async fn delayed(
-    broker: &dyn Broker,
-    queues: BTreeSet<String>,
-) -> anyhow::Result<BTreeMap<String, Vec<(Duration, u64)>>> {
-    let mut delayed = BTreeMap::new();
-    for queue in queues.into_iter().filter(|queue| queue != DEAD_QUEUE) {
-        let mut waiting = Vec::new();
-        for delay in DELAYS {
-            waiting.push((delay, broker.depth(&delay_queue(&queue, delay)).await?));
-        }
-        delayed.insert(queue, waiting);
-    }
-    Ok(delayed)
 }
 
 /// What is asked of `port`, or why there is no answer, among what is `away`.

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bluefin_common::broker::DEAD_QUEUE;
+use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE, DELAYS, delay_queue};
+use bluefin_common::campaign::now_ms;
 use bluefin_common::job::eval_queue;
-use bluefin_common::roster::{Doing, Entry, Whereabouts};
+use bluefin_common::roster::{self, Doing, Entry, Whereabouts};
 use bluefin_common::session::Session;
-use bluefin_common::store::Progress;
+use bluefin_common::store::{Progress, Store};
 
 use super::possible_queues;
 use crate::progress::human;
@@ -29,6 +30,28 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// What concerns `session`.
+    ///
+    /// # Errors
+    /// If broker or store fail.
+    pub async fn look(
+        broker: &dyn Broker,
+        store: &dyn Store,
+        session: &Session,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let mut depths = BTreeMap::new();
+        for queue in queues_of(session) {
+            depths.insert(queue.clone(), broker.depth(&queue).await?);
+        }
+        let roster = Some(roster::read(store).await?);
+        let mut fleet = Self { depths: Some(depths), delayed: BTreeMap::new(), roster, now_ms: now_ms() };
+        if fleet.misses_jobs(session, progress) {
+            fleet.delayed = delayed(broker, queues_of(session)).await?;
+        }
+        Ok(fleet)
+    }
+
     fn here(&self) -> impl Iterator<Item = (&Entry, Whereabouts)> + Clone {
         let entries = self.roster.iter().flatten();
         entries.map(|entry| (entry, entry.whereabouts(self.now_ms))).filter(|(_, whereabouts)| whereabouts.is_here())
@@ -121,6 +144,25 @@ impl Fleet {
         let left_ms = busy_ms as f64 / done as f64 * left(progress) as f64 / devices as f64;
         Some(Duration::from_secs_f64(left_ms / 1000.0))
     }
+}
+
+/// What comes back to each of `queues`, and within which time.
+///
+/// # Errors
+/// If the broker fails.
+pub async fn delayed(
+    broker: &dyn Broker,
+    queues: BTreeSet<String>,
+) -> Result<BTreeMap<String, Vec<(Duration, u64)>>, BrokerError> {
+    let mut delayed = BTreeMap::new();
+    for queue in queues.into_iter().filter(|queue| queue != DEAD_QUEUE) {
+        let mut waiting = Vec::new();
+        for delay in DELAYS {
+            waiting.push((delay, broker.depth(&delay_queue(&queue, delay)).await?));
+        }
+        delayed.insert(queue, waiting);
+    }
+    Ok(delayed)
 }
 
 /// The queues that its jobs may be in.
