@@ -42,9 +42,9 @@ pub struct TuneArgs {
     #[command(flatten)]
     input: InputArgs,
     /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
-    /// with --stage compile a target, which need not be here
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
-    device: String,
+    /// with --stage compile a target, which need not be here [default: gpu where there is one, else host]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
     /// Where the work is kept
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
     state: PathBuf,
@@ -87,7 +87,7 @@ impl TuneArgs {
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }
-        let device = LocalDevice::find(&self.device, cache(self.warm)).await?;
+        let device = LocalDevice::chosen(self.device.as_deref(), cache(self.warm)).await?;
         let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");

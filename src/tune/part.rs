@@ -45,9 +45,9 @@ impl TuneArgs {
     async fn compile(&self, site: &Site) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         // A target need not be here; whatever else names a device does.
-        let target = match self.device.parse() {
-            Ok(target) => target,
-            Err(_) => LocalDevice::find(&self.device, cache(self.warm)).await?.target,
+        let target = match self.device.as_deref().map(str::parse) {
+            Some(Ok(target)) => target,
+            Some(Err(_)) | None => LocalDevice::chosen(self.device.as_deref(), cache(self.warm)).await?.target,
         };
         let input = self.input.read(&target)?;
         for reject in &input.rejects {

@@ -12,7 +12,7 @@ use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::DeviceChild;
-use bluefin_eval_worker::inventory;
+use bluefin_eval_worker::inventory::{self, Inventory};
 use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
 use prometheus::Registry;
 use tokio::task::JoinSet;
@@ -106,9 +106,29 @@ pub struct LocalDevice {
 impl LocalDevice {
     /// Finds the devices that `text` names, as `--device` does.
     pub async fn find(text: &str, cache: Cache) -> anyhow::Result<Self> {
+        Self::in_inventory(&devices::inventory().await?, text, cache)
+    }
+
+    /// The same; where nothing is named, the GPUs of this machine, or its CPU if it has none. That it is the CPU beside a GPU is said.
+    pub async fn chosen(text: Option<&str>, cache: Cache) -> anyhow::Result<Self> {
         let inventory = devices::inventory().await?;
+        let usual = if inventory.gpus.is_empty() { "host" } else { "gpu" };
+        match (text, inventory.gpus.first()) {
+            (Some("host"), Some(gpu)) => {
+                eprintln!(
+                    "tuning for the CPU, as --device host says; this machine has a GPU: {} ({})",
+                    gpu.name, gpu.target
+                );
+            }
+            (None, Some(gpu)) => eprintln!("tuning for {} ({}); --device host is the CPU", gpu.name, gpu.target),
+            _ => {}
+        }
+        Self::in_inventory(&inventory, text.unwrap_or(usual), cache)
+    }
+
+    fn in_inventory(inventory: &Inventory, text: &str, cache: Cache) -> anyhow::Result<Self> {
         let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
-        let devices = devices::serve(&inventory, &selected, &itself::child()?)?;
+        let devices = devices::serve(inventory, &selected, &itself::child()?)?;
         let mut targets: Vec<Target> = devices.iter().map(|device| device.target.clone()).collect();
         targets.dedup();
         let [target] = targets.as_slice() else {
