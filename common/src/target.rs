@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// What code is built for: a GPU architecture with its number of compute units, or the machine's own CPU.
 ///
 /// Architectures and CU counts are data, not an enum: a new GPU needs no release.
-/// Prints as `host`, `gfx90a-104`, `sm_90-132`; this is also the device class that names the evaluation queue.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+/// Prints as `host`, `gfx90a-104`, `sm_90-132`, in JSON as well; this is also the device class that names the evaluation queue.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// The CPU of the machine that compiles and evaluates.
     Host,
@@ -23,12 +22,20 @@ pub enum Target {
     },
 }
 
-/// What a [`Target`] is read from: a message may name an architecture that would lead a path or a queue name astray.
-#[derive(Deserialize)]
+/// A [`Target`] in messages. One may name an architecture that would lead a path or a queue name astray, so it is not checked yet.
+#[derive(Serialize, Deserialize)]
 #[serde(rename = "Target")]
 enum Unchecked {
     Host,
     Gpu { arch: String, cus: u32 },
+}
+
+/// A [`Target`] in text, as it is written and as the release before wrote it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Name(String),
+    Fields(Unchecked),
 }
 
 impl TryFrom<Unchecked> for Target {
@@ -40,6 +47,34 @@ impl TryFrom<Unchecked> for Target {
             Unchecked::Gpu { arch, cus } => Self::gpu(&arch, cus)
                 .ok_or_else(|| InvalidTarget { found: format!("{arch}-{cus}").chars().take(80).collect() }),
         }
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return serializer.collect_str(self);
+        }
+        match self {
+            Self::Host => Unchecked::Host,
+            Self::Gpu { arch, cus } => Unchecked::Gpu { arch: arch.clone(), cus: *cus },
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let target = if deserializer.is_human_readable() {
+            match Text::deserialize(deserializer)? {
+                Text::Name(name) if name == "Host" => Ok(Self::Host),
+                Text::Name(name) => name.parse(),
+                Text::Fields(fields) => fields.try_into(),
+            }
+        } else {
+            Unchecked::deserialize(deserializer)?.try_into()
+        };
+        target.map_err(de::Error::custom)
     }
 }
 
@@ -168,6 +203,16 @@ mod tests {
     }
 
     #[test]
+    fn it_has_one_spelling() {
+        for text in ["host", "sm_90-132"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(serde_json::to_value(&target).unwrap(), text);
+            assert_eq!(serde_json::from_value::<Target>(text.into()).unwrap(), target);
+            assert!(serde_json::from_str::<Target>("\"Host\"").is_ok(), "of the release before");
+        }
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         for text in ["", "gfx90a", "gfx90a-0", "gfx-4", "sm_90-x", "gfx/../a-4", "cpu"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
@@ -176,6 +221,7 @@ mod tests {
             serde_json::from_value::<Target>(serde_json::json!({ "Gpu": { "arch": arch, "cus": cus } }))
         };
         assert_eq!(read("gfx90a", 104).unwrap(), "gfx90a-104".parse().unwrap());
+        assert!(serde_json::from_str::<Target>("\"gfx90a\"").is_err());
         for (arch, cus) in [("../gfx90a", 104), ("gfx90a", 0), ("gfx90a", 65_536), ("gfx", 1), ("gfx9/a", 4)] {
             assert!(read(arch, cus).is_err(), "{arch}-{cus}");
         }
