@@ -1,6 +1,6 @@
 //! `bluefin run`: a campaign from a plan file, from problems to databases.
 
-mod plan;
+pub mod plan;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
 use crate::solvers::DEFAULT_FIN;
-use crate::workers::{Compilers, LocalDevice, Ports, cache};
+use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools, cache};
 use crate::{applicability, out, solvers};
 use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
 
@@ -64,20 +64,10 @@ pub struct RunArgs {
 impl RunArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plan = PlanFile::read(&self.plan)?;
-        let wanted = plan.session.args().wanted()?;
         if self.dry_run {
-            return self.describe(&plan, &wanted);
+            return self.describe(&plan, &plan.session.args().wanted()?);
         }
-        let admin = self.admin.start().await?;
-        let shutdown = shutdown::on_signal()?;
-        let opened = self.store.open_patiently(&shutdown).await?;
-        let fleet = self.store.fleet.names_a_broker() && !plan.wait.local;
-        let broker: Arc<dyn Broker> =
-            if fleet { self.store.fleet.patient_broker(&shutdown).await? } else { Arc::new(EmbeddedBroker::new()) };
-        admin.readiness.ready();
-        let (json, report) = (self.json, Map::new());
-        let carried_out = CarriedOut { plan, wanted, opened, broker, fleet, json, admin, shutdown, report };
-        carried_out.run().await
+        carry_out(plan, self.store, &self.admin, self.json).await
     }
 
     /// The steps as they would be done.
@@ -93,6 +83,20 @@ impl RunArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Carries a plan out, where `store` says.
+pub async fn carry_out(plan: PlanFile, store: StoreArgs, admin: &AdminArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let wanted = plan.session.args().wanted()?;
+    let admin = admin.start().await?;
+    let shutdown = shutdown::on_signal()?;
+    let opened = store.open_patiently(&shutdown).await?;
+    let fleet = store.fleet.names_a_broker() && !plan.wait.local;
+    let broker: Arc<dyn Broker> =
+        if fleet { store.fleet.patient_broker(&shutdown).await? } else { Arc::new(EmbeddedBroker::new()) };
+    admin.readiness.ready();
+    let report = Map::new();
+    CarriedOut { plan, wanted, opened, broker, fleet, json, admin, shutdown, report }.run().await
 }
 
 /// Each step and what it does, for people.
@@ -129,7 +133,10 @@ fn steps(plan: &PlanFile, wanted: &Wanted) -> Vec<(&'static str, String)> {
 }
 
 /// The workers of this process.
-type Local = (Compilers, LocalDevice);
+enum Local {
+    Device(Compilers, LocalDevice),
+    Tools(LocalTools),
+}
 
 /// What was put into the queues.
 struct Enqueued {
@@ -269,19 +276,9 @@ impl CarriedOut {
     async fn enqueue(&mut self, session: &Session) -> anyhow::Result<Enqueued> {
         let planners = Planners::shipped();
         let planner = planners.get(session.method)?;
-        anyhow::ensure!(
-            self.fleet || session.method.evaluated_by == EvaluatedBy::Device,
-            "{} are tuned by a fleet: set BLUEFIN_AMQP_URL and BLUEFIN_REDIS_URL",
-            planner.tunes()
-        );
         let metrics = Metrics::register(&self.admin.registry)?;
         let (problems, asked) = self.asked(planner, session).await?;
-        let local = if self.fleet {
-            None
-        } else {
-            let compilers = Compilers::probe(&asked.specs.toolchains(), self.plan.wait.compile_slots).await?;
-            Some((compilers, LocalDevice::find(&session.target.to_string(), cache(false)).await?))
-        };
+        let local = if self.fleet { None } else { Some(self.local(session, &asked).await?) };
         if !self.fleet {
             self.opened.forget_unfinished(&session.name).await?;
         }
@@ -296,6 +293,23 @@ impl CarriedOut {
         complain(&planned);
         self.note("enqueue", planned.sentence(), &planned);
         Ok(Enqueued { fine: planned.is_fine(), jobs: planned.jobs, local })
+    }
+
+    /// What this process needs to do all by itself.
+    async fn local(&self, session: &Session, asked: &Asked) -> anyhow::Result<Local> {
+        let (wait, target) = (&self.plan.wait, &session.target);
+        if session.method.evaluated_by == EvaluatedBy::Device {
+            let compilers = Compilers::probe(&asked.specs.toolchains(), wait.compile_slots).await?;
+            return Ok(Local::Device(compilers, LocalDevice::find(&target.to_string(), cache(false)).await?));
+        }
+        let from = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
+        let compiles = self.plan.solvers.as_ref().and_then(|step| step.fin.clone());
+        let tools = Tools {
+            fin: compiles.or_else(|| from("BLUEFIN_FIN")),
+            fin_gpu: wait.fin.clone().or_else(|| from("BLUEFIN_FIN")),
+            miopen_driver: wait.miopen_driver.clone().or_else(|| from("BLUEFIN_MIOPEN_DRIVER")),
+        };
+        Ok(Local::Tools(LocalTools::find(tools, session.method, target, wait.compile_slots).await?))
     }
 
     /// The problems of the plan, and what it asks of them.
@@ -326,8 +340,10 @@ impl CarriedOut {
     async fn wait(&mut self, session: &Session, local: Option<Local>) -> anyhow::Result<End> {
         let ports = Ports { store: self.opened.store.clone(), broker: self.broker.clone() };
         let mut campaign = Campaign::new(&ports, session, &self.admin.registry, &self.shutdown)?;
-        if let Some((compilers, device)) = local {
-            campaign.work(compilers, device)?;
+        match local {
+            Some(Local::Device(compilers, device)) => drop(campaign.work(compilers, device)?),
+            Some(Local::Tools(tools)) => tools.work(&mut campaign)?,
+            None => {}
         }
         let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
         let progress = self.opened.store.progress(&session.name).await?;

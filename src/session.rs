@@ -130,7 +130,7 @@ pub struct BudgetArgs {
 }
 
 /// Names of methods, each with what it tunes.
-fn tuners() -> impl TypedValueParser<Value = Method> {
+pub fn tuners() -> impl TypedValueParser<Value = Method> {
     let names = Method::all().into_iter().map(|method| PossibleValue::new(method.name).help(method.about));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Method>())
 }

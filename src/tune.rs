@@ -1,5 +1,6 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
+mod miopen;
 mod part;
 mod site;
 
@@ -12,6 +13,7 @@ use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
 use bluefin_common::limits;
+use bluefin_common::method::Method;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
@@ -34,6 +36,7 @@ pub use site::Site;
 #[command(after_help = "Examples:\n  bluefin tune examples/resnet50.txt\n  \
     bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
     bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n  \
+    bluefin tune model.log --tuner miopendriver                 (MIOpen's own solvers, for MIOpen's databases)\n  \
     bluefin tune examples/resnet50.txt --device sm_90-132 --state s.db --stage compile   (where clang is)\n  \
     bluefin tune --state s.db --stage eval                                               (where the GPU is)\n  \
     bluefin tune --state s.db --stage export                                             (anywhere)\n\n\
@@ -45,6 +48,9 @@ pub struct TuneArgs {
     /// with --stage compile a target, which need not be here [default: gpu where there is one, else host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Whose solvers are tuned: kernels (bluefin's own, which MIOpen does not have, and yours), or MIOpen's through its tools: fin, miopendriver
+    #[arg(long, value_parser = crate::session::tuners(), default_value = "kernels", hide_possible_values = true)]
+    tuner: Method,
     /// Where the work is kept
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
     state: PathBuf,
@@ -84,6 +90,9 @@ enum Part {
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
+        if self.tuner != Method::KERNELS {
+            return self.with_miopen().await;
+        }
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }

@@ -5,6 +5,7 @@ mod evaluators;
 pub mod list;
 mod local;
 mod miopen;
+mod tools;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ use miopen::FinArgs;
 
 pub use aiter::AiterArgs;
 pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
+pub use tools::{LocalTools, Tools};
 
 /// Before compilers are tried again on a machine that is at its end.
 const PROBE_AGAIN: Duration = Duration::from_secs(5);

@@ -57,6 +57,22 @@ pub struct ImportStep {
     pub allow_rejects: bool,
 }
 
+impl ImportStep {
+    /// Of no files yet.
+    pub fn of(tag: Word<TagName>) -> Self {
+        Self {
+            tag,
+            files: Vec::new(),
+            batches: Vec::new(),
+            command: None,
+            config_type: None,
+            tag_only: false,
+            mark_recurrent: false,
+            allow_rejects: false,
+        }
+    }
+}
+
 /// `bluefin session new`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +96,27 @@ pub struct SessionStep {
     pub budget: BudgetStep,
 }
 
+impl SessionStep {
+    /// With the usual stages and no limits.
+    pub fn of(label: &str, target: Target) -> Self {
+        Self {
+            label: label.to_string(),
+            name: None,
+            target: Word(target),
+            tuner: None,
+            exhaustive: false,
+            stages: Vec::new(),
+            rocm_v: None,
+            miopen_v: None,
+            docker_name: None,
+            ticket: None,
+            find_mode: None,
+            blacklist: Vec::new(),
+            budget: BudgetStep::default(),
+        }
+    }
+}
+
 /// The budget flags of `bluefin session new`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +130,7 @@ pub struct BudgetStep {
 }
 
 /// `bluefin solvers update`
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SolversStep {
     pub fin: Option<PathBuf>,
@@ -101,7 +138,7 @@ pub struct SolversStep {
 }
 
 /// `bluefin applicability update`
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicabilityStep {
     pub fin: Option<PathBuf>,
@@ -140,6 +177,10 @@ pub struct WaitStep {
     pub local: bool,
     /// Compilers that such workers run at a time.
     pub compile_slots: Option<usize>,
+    /// fin with a GPU, for such workers [default: BLUEFIN_FIN, the one of ROCm, or in PATH]
+    pub fin: Option<PathBuf>,
+    /// MIOpenDriver, for such workers [default: BLUEFIN_MIOPEN_DRIVER, the one of ROCm, or in PATH]
+    pub miopen_driver: Option<PathBuf>,
 }
 
 /// `bluefin export`
@@ -153,6 +194,13 @@ pub struct ExportStep {
     /// Solvers kept for each find-db key; 0 for all.
     #[serde(default = "four")]
     pub top: usize,
+}
+
+impl ExportStep {
+    /// All formats.
+    pub fn to(out: PathBuf) -> Self {
+        Self { out, files: Vec::new(), top: four() }
+    }
 }
 
 /// `bluefin db check` of what was exported.
@@ -266,7 +314,9 @@ impl PlanFile {
         let imported = self.import.iter_mut().flat_map(|step| step.files.iter_mut());
         let applicability = self.applicability.iter_mut().filter_map(|step| step.fin.as_mut());
         let export = self.export.iter_mut().map(|step| &mut step.out);
-        imported.chain(solvers).chain(applicability).chain(self.enqueue.kernels.iter_mut()).chain(export)
+        let tools = self.wait.fin.iter_mut().chain(self.wait.miopen_driver.iter_mut());
+        let kernels = self.enqueue.kernels.iter_mut();
+        imported.chain(solvers).chain(applicability).chain(kernels).chain(tools).chain(export)
     }
 
     /// The tags whose problems are tuned.

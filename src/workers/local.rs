@@ -62,6 +62,11 @@ impl Compilers {
         Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
 
+    /// These.
+    pub fn of(toolchains: Vec<Arc<dyn Toolchain>>, slots: usize) -> Self {
+        Self { toolchains, slots }
+    }
+
     pub fn toolchains(&self) -> &[Arc<dyn Toolchain>] {
         &self.toolchains
     }

@@ -49,6 +49,11 @@ pub struct MiopenArgs {
 }
 
 impl MiopenArgs {
+    /// As flags of these values.
+    pub fn of(fin: Option<PathBuf>, miopen_driver: Option<PathBuf>, gpu: Option<String>) -> Self {
+        Self { fin, miopen_driver, gpu }
+    }
+
     /// The GPU that was named.
     pub fn gpu(&self) -> Option<&str> {
         self.gpu.as_deref()

@@ -17,6 +17,7 @@ mod fleet;
 mod gpus;
 mod limits;
 mod miopen;
+mod miopen_alone;
 mod outages;
 mod problems;
 mod release;

@@ -123,14 +123,14 @@ fn mistakes_are_found_before_anything_is_done() {
         assert!(code == 2 || message.contains(name) && message.contains("line "), "{message}");
     }
     assert!(!folder.join("bluefin.db").exists());
-    // MIOpen's solvers need machines that have MIOpen.
+    // MIOpen's solvers need a machine that has MIOpen.
     let plan = PLAN.replace("\"host\"", "\"gfx90a-104\"\ntuner = \"miopendriver\"");
     write(folder, "fleet.toml", &plan);
     write(folder, "forward.txt", "conv -F 1\n");
     write(folder, "weights.txt", "conv -F 4\n");
     let output = expect(&mut run(folder, &["run", "fleet.toml"]), 1);
     assert!(
-        text(&output.stderr).contains("[enqueue]: MIOpen's solvers are tuned by a fleet"),
+        text(&output.stderr).contains("neither fin nor MIOpenDriver works on this machine"),
         "{}",
         text(&output.stderr)
     );

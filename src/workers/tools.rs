@@ -1,0 +1,74 @@
+//! MIOpen's tools as the workers of a run in one process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::ensure;
+use bluefin_common::kfd;
+use bluefin_common::method::Method;
+use bluefin_common::target::Target;
+use bluefin_compile_worker::Programs;
+use bluefin_compile_worker::toolchain;
+use bluefin_eval_worker::Evaluator;
+use bluefin_miopen::detect;
+
+use super::local::Compilers;
+use super::miopen::{MiopenArgs, launcher};
+use crate::campaign::Campaign;
+use crate::itself;
+
+/// Where the tools are; what is not named is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Tools {
+    /// fin without a GPU, which compiles.
+    pub fin: Option<PathBuf>,
+    /// fin with one, which evaluates.
+    pub fin_gpu: Option<PathBuf>,
+    pub miopen_driver: Option<PathBuf>,
+}
+
+/// Those that a method needs.
+pub struct LocalTools {
+    compilers: Option<Compilers>,
+    evaluators: Vec<Arc<dyn Evaluator>>,
+}
+
+impl LocalTools {
+    /// Tries the tools that `method` needs: one that compiles, where the method compiles apart, and one for each GPU of `target`. Without any in
+    /// the kernel driver's list, one for the GPU that the tool finds.
+    pub async fn find(tools: Tools, method: Method, target: &Target, slots: Option<usize>) -> anyhow::Result<Self> {
+        let Tools { fin, fin_gpu, miopen_driver } = tools;
+        let compilers = match method.toolchains {
+            [] => None,
+            names => {
+                let programs = Programs { fin, launcher: launcher()? };
+                let mut toolchains = Vec::new();
+                for name in names {
+                    toolchains.push(toolchain::probe(name, &programs).await?);
+                }
+                Some(Compilers::of(toolchains, slots.unwrap_or_else(itself::cpus)))
+            }
+        };
+        let gpus = detect::gpus(Path::new(kfd::TOPOLOGY)).into_iter().filter(|gpu| gpu.target == *target);
+        let mut named: Vec<Option<String>> = gpus.map(|gpu| Some(gpu.uuid)).collect();
+        if named.is_empty() {
+            named.push(None);
+        }
+        let mut evaluators = Vec::new();
+        for gpu in named {
+            let args = MiopenArgs::of(fin_gpu.clone(), miopen_driver.clone(), gpu);
+            evaluators.extend(args.evaluators(Some(target.clone())).await?);
+        }
+        evaluators.retain(|evaluator| evaluator.method() == method);
+        ensure!(!evaluators.is_empty(), "no tool of MIOpen's evaluates for {method} on this machine");
+        Ok(Self { compilers, evaluators })
+    }
+
+    /// Starts them.
+    pub fn work(self, campaign: &mut Campaign) -> anyhow::Result<()> {
+        if let Some(compilers) = self.compilers {
+            campaign.compile(compilers, &[])?;
+        }
+        campaign.evaluate_on(self.evaluators)
+    }
+}
