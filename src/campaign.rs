@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bluefin_common::metrics::Step;
 use bluefin_common::session::Session;
+use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Progress;
 use bluefin_eval_worker::{self as eval_worker, Evaluator};
 use prometheus::Registry;
@@ -107,6 +108,7 @@ impl Campaign {
         let mut display = Display::start(false);
         let alone = self.crew.running.is_empty();
         let mut moved = (Instant::now(), Progress::default());
+        let standings = Standings::default();
         let ended = loop {
             let progress = self.crew.ports.store.progress(&self.session.name).await?;
             display.show(&progress);
@@ -117,6 +119,9 @@ impl Campaign {
                 for reason in self.why(&progress).await {
                     display.say(&reason);
                 }
+            }
+            if !progress.is_settled() {
+                self.stands(standings.of(&*self.crew.ports.store, &self.session.name).await?)?;
             }
             if complete(&progress).await? || self.refused() {
                 break None;
@@ -152,6 +157,18 @@ impl Campaign {
         match Fleet::look(&**broker, &**store, &self.session, progress).await {
             Ok(fleet) => fleet.why(&self.session, progress),
             Err(error) => vec![error.to_string()],
+        }
+    }
+
+    /// Nobody waits for jobs that are dropped; nor for those that are kept, if it takes another process to go on with them.
+    fn stands(&self, standing: Standing) -> anyhow::Result<()> {
+        let session = &self.session.name;
+        match standing {
+            Standing::Cancelled | Standing::Deleted => anyhow::bail!("session {session}: it was {}", standing.name()),
+            Standing::Paused if !self.crew.running.is_empty() => {
+                anyhow::bail!("session {session}: it is paused: bluefin session resume {session}")
+            }
+            Standing::Paused | Standing::Running | Standing::Resuming => Ok(()),
         }
     }
 

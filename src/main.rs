@@ -10,6 +10,7 @@ mod capture;
 mod check;
 mod coverage;
 mod db;
+mod dead;
 mod devices;
 mod doctor;
 mod enqueue;
@@ -18,6 +19,7 @@ mod forgotten;
 mod input;
 mod install;
 mod itself;
+mod jobs;
 mod logging;
 mod monitor;
 mod out;
@@ -102,6 +104,10 @@ enum Verb {
     Status(status::StatusArgs),
     Monitor(monitor::MonitorArgs),
     Reconcile(reconcile::ReconcileArgs),
+    #[command(subcommand)]
+    Jobs(jobs::JobsVerb),
+    #[command(subcommand)]
+    Dead(dead::DeadVerb),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
     /// MITuna's name of `export`
@@ -223,6 +229,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Status(args) => args.run().await,
             Verb::Monitor(args) => args.run().await,
             Verb::Reconcile(args) => args.run().await,
+            Verb::Jobs(verb) => verb.run().await,
+            Verb::Dead(verb) => verb.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,

@@ -10,6 +10,7 @@ use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::delivery::Passing as _;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
+use bluefin_common::standing;
 use bluefin_common::store::{Progress, Store};
 use bluefin_common::waiting::{On, Waiting};
 use humantime::parse_duration;
@@ -168,10 +169,12 @@ impl Gauges {
             }
         }
         self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
+        let standings = standing::all(store).await.map_err(of_store)?;
         let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
         let seen = of_sessions.into_iter().map(|(session, progress, queues)| Seen {
             outcomes: progress.done.values().sum(),
-            has_work_left: !progress.is_settled(),
+            has_work_left: !progress.is_settled()
+                && standings.get(&session.name).is_none_or(|standing| standing.runs()),
             waits: queues.iter().any(waits),
             queues: possible_queues(&session),
             session,

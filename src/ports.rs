@@ -155,6 +155,11 @@ impl StoreArgs {
         Ok(Opened { store: self.fleet.store().await?, file: None })
     }
 
+    /// Whether it is a state file, which nobody else works with and whose queues end with the process.
+    pub fn in_file(&self) -> bool {
+        self.file().is_some()
+    }
+
     /// The state file, unless Redis is meant.
     fn file(&self) -> Option<&Path> {
         match &self.state {

@@ -102,6 +102,18 @@ pub fn human(time: Duration) -> String {
     }
 }
 
+/// Bytes, for people.
+pub fn bytes(count: u64) -> String {
+    let mut size = count as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if size < 1024.0 {
+            return if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") };
+        }
+        size /= 1024.0;
+    }
+    format!("{size:.1} TiB")
+}
+
 impl Bars {
     fn new() -> Self {
         let all = MultiProgress::new();

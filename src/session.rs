@@ -1,5 +1,9 @@
 //! `bluefin session`: makes sessions and shows them.
 
+pub mod belongings;
+pub mod delete;
+pub mod steer;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +11,8 @@ use std::time::Duration;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::method::Method;
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
-use bluefin_common::store::{Progress, Store};
+use bluefin_common::standing::{self, Standing};
+use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
 use bluefin_producer::plan::Planners;
@@ -18,7 +23,10 @@ use serde::Serialize;
 
 use crate::out;
 use crate::ports::StoreArgs;
-use crate::progress::human;
+use crate::progress::{bytes, human};
+
+use delete::DeleteArgs;
+use steer::{UnpinArgs, Which};
 
 /// Make tuning campaigns, and look at them
 #[derive(Subcommand)]
@@ -45,6 +53,20 @@ pub enum SessionVerb {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Keep the jobs of a session for later: those in work end, the others wait where they block nobody
+    #[command(after_help = "Example:\n  bluefin session pause nightly\n\n\
+        Workers know within a second. Jobs that they meet are kept in the store until bluefin session resume.")]
+    Pause(Which),
+    /// Go on with a session that was paused or cancelled: what was kept or dropped is published
+    #[command(after_help = "Example:\n  bluefin session resume nightly\n\n\
+        If it is interrupted, the same command does the rest.")]
+    Resume(Which),
+    /// Drop the jobs of a session: those in work end, those in queues are neither compiled nor evaluated
+    #[command(after_help = "Example:\n  bluefin session cancel nightly\n\n\
+        Outcomes stay, and can be exported. bluefin session resume takes it back: it publishes all that has no outcome.")]
+    Cancel(Which),
+    Unpin(UnpinArgs),
+    Delete(DeleteArgs),
 }
 
 /// Make a session; the same again returns the one that is there
@@ -237,18 +259,32 @@ struct Shown {
     pins: Pins,
     progress: Progress,
     complete: bool,
+    standing: Standing,
+    /// Absent where the store does not say.
+    size: Option<SessionSize>,
 }
 
 impl Shown {
     async fn of(store: &dyn Store, session: Session) -> anyhow::Result<Self> {
         let progress = store.progress(&session.name).await?;
         let pins = store.pins(&session.name).await?;
-        Ok(Self { complete: progress.is_complete(), session, pins, progress })
+        let standing = standing::of(store, &session.name).await?;
+        // A server may be told not to say how large things are.
+        let size = match store.size(&session.name).await {
+            Err(StoreError::Refused { .. } | StoreError::Misconfigured { .. }) => None,
+            size => Some(size?),
+        };
+        Ok(Self { complete: progress.is_complete(), session, pins, progress, standing, size })
+    }
+
+    /// How far it is, or what keeps it.
+    fn state(&self) -> &'static str {
+        if self.standing == Standing::Running || self.complete { self.progress.state() } else { self.standing.name() }
     }
 
     fn print(&self) -> std::io::Result<()> {
         let Self { session, pins, progress, .. } = self;
-        out::line(format_args!("session {}: {}", session.name, progress.state()))?;
+        out::line(format_args!("session {}: {}", session.name, self.state()))?;
         out::line(format_args!("  label    {}", session.label))?;
         out::line(format_args!("  target   {}", session.target))?;
         out::line(format_args!("  tuner    {}", tuner_text(session)))?;
@@ -258,6 +294,9 @@ impl Shown {
         }
         for (name, limit) in limits(&session.budget) {
             out::line(format_args!("  budget   {name} {limit}"))?;
+        }
+        if let Some(size) = self.size {
+            out::line(format_args!("  size     {}", bytes(size.total())))?;
         }
         for (key, value) in pins {
             out::line(format_args!("  pinned   {key} = {value}"))?;
@@ -307,6 +346,11 @@ impl SessionVerb {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::New(args) => return args.run().await,
+            Self::Pause(which) => return which.pause().await,
+            Self::Resume(which) => return which.resume().await,
+            Self::Cancel(which) => return which.cancel().await,
+            Self::Unpin(args) => return args.run().await,
+            Self::Delete(args) => return args.run().await,
             Self::List { json, store } => {
                 let opened = store.open_to_read().await?;
                 let mut shown = Vec::new();
@@ -319,7 +363,8 @@ impl SessionVerb {
                     for one in &shown {
                         let Session { name, target, label, .. } = &one.session;
                         let tuner = tuner_text(&one.session);
-                        out::line(format_args!("{name}  {target}  {tuner}  {}  {label}", one.progress.state()))?;
+                        let size = one.size.map_or_else(|| "-".to_string(), |size| bytes(size.total()));
+                        out::line(format_args!("{name}  {target}  {tuner}  {}  {size}  {label}", one.state()))?;
                     }
                 }
             }

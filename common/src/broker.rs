@@ -148,6 +148,8 @@ pub struct GivenUp {
     pub queue: String,
     /// In the words of who gave it up.
     pub reason: String,
+    /// When, in milliseconds since the Unix epoch; not known of what the broker or the release before gave up.
+    pub at_ms: Option<u64>,
 }
 
 /// How an implementation settles a delivery. Called once.

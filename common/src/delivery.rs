@@ -6,6 +6,7 @@ mod intake;
 mod patience;
 pub mod pin;
 pub mod told;
+mod steered;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::wire::{self, Message};
 pub use begun::{AtWork, Begun, Hold, MAX_BEGUN, begin_again, spare, suspect};
 pub use intake::{InHand, Intake, Leave, Leaving};
 pub use patience::{GivenUp, Passing, Patience};
+pub use steered::is_wanted;
 
 /// Before a message of another version of bluefin is offered again: until the fleet is upgraded.
 pub const OTHER_VERSION: Duration = Duration::from_secs(25);

@@ -9,6 +9,9 @@
 //! | `compiled:<session>` | id of a job | the eval job, where it is carried instead of queued | compile worker |
 //! | `forgotten:<session>` | id of a job | its group, where a run in one process forgot it and others of the group were compiled | binary |
 //! | `begun:<session>` | id of a job | how many workers began it and were not heard of again, in decimal digits | both workers |
+//! | `parked:<session>:<part>` | id of a job | its message, while the session is paused; in parts, by the first bits of the id | both workers, binary |
+//! | `history:<session>` | id of a job | what came of it before it was tried again | binary |
+//! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
 //! | `workers` | host, process, step and what it serves | what a worker says of itself | both workers |
 //! | `releases` | name of a release | its manifest | exporter |
@@ -27,6 +30,9 @@ pub const RELEASES: &str = "releases";
 
 /// Every step of every channel of releases.
 pub const CHANNELS: &str = "channels";
+
+/// Sessions that do not simply run.
+pub const STANDINGS: &str = "standings";
 
 use crate::session::SessionName;
 
@@ -52,6 +58,28 @@ pub fn forgotten(session: &SessionName) -> String {
 #[must_use]
 pub fn begun(session: &SessionName) -> String {
     format!("begun:{session}")
+}
+
+/// Parts of the parked jobs of a session: each is read as a whole.
+pub const PARKED_PARTS: u8 = 64;
+
+/// Those of the parked jobs of `session` that are in `part`.
+#[must_use]
+pub fn parked(session: &SessionName, part: u8) -> String {
+    format!("parked:{session}:{part}")
+}
+
+/// What came of jobs of `session` before they were tried again.
+#[must_use]
+pub fn history(session: &SessionName) -> String {
+    format!("history:{session}")
+}
+
+/// Every shelf that is of `session` alone.
+#[must_use]
+pub fn of_session(session: &SessionName) -> Vec<String> {
+    let named = [compiled, forgotten, begun, requests, solvers, applicability, history].map(|shelf| shelf(session));
+    named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 
 /// What was asked of `session`.

@@ -143,6 +143,26 @@ pub struct Fullness {
     pub evicts: bool,
 }
 
+/// What a session takes up in the store, in bytes; where asking exactly would take long, an estimate. Without its blobs, which others
+/// may name as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSize {
+    /// Outcomes, samples included.
+    pub outcomes: u64,
+    /// What is planned, and counts.
+    pub plan: u64,
+    /// On its shelves: solvers, applicability, compiled and parked jobs.
+    pub records: u64,
+}
+
+impl SessionSize {
+    /// All of it.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.outcomes + self.plan + self.records
+    }
+}
+
 /// How far a session is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
@@ -199,6 +219,13 @@ pub trait Store: Send + Sync + 'static {
     async fn pin(&self, session: &SessionName, key: &str, value: &str) -> Result<String, StoreError>;
     /// All pins of the session so far; empty if no worker has met it.
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError>;
+    /// Takes the pins of `keys` off the session; those that are not there do no harm.
+    async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError>;
+    /// Removes the session with its pins, plan, outcomes and [shelves](crate::shelf::of_session), itself last, so that what was
+    /// interrupted is repeated. Blobs stay.
+    async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError>;
+    /// What the session takes up.
+    async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError>;
 
     // === records: small values that last, by shelf and key. What is on which shelf is its owner's business.
 
@@ -219,6 +246,10 @@ pub trait Store: Send + Sync + 'static {
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError>;
     /// Verified; `None` if there is none of that digest.
     async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Bytes that each of the blobs takes up, in their order; 0 for one that is not there.
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError>;
+    /// Removes blobs that nothing names any more; those that are not there do no harm.
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError>;
 
     // === the artifact cache: anything may be gone at any time
 
@@ -255,6 +286,10 @@ pub trait Store: Send + Sync + 'static {
         self.settle_group(&outcome.job.session, outcome.group()).await?;
         Ok(Stored { settled: true, ..stored })
     }
+    /// Takes an outcome back: its job is planned, in no queue, and its group has work left. `false`: there was none.
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError>;
+    /// Puts `outcomes` in the place of those of their jobs; what has none stays without. Counts stay as they are.
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError>;
     /// Whether the job is done, without reading its outcome.
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError>;
     /// Planned jobs of the group that have no outcome yet.

@@ -13,6 +13,7 @@ use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::roster::Presence;
 use bluefin_common::session::Stage;
+use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_spec::search::Strategies;
@@ -48,6 +49,7 @@ pub(crate) struct Jobs {
     pub(crate) machine: Machine,
     pub(crate) pinned: Pinned,
     pub(crate) presence: Presence,
+    pub(crate) standings: Standings,
     /// Evaluation queues that are known to exist.
     pub(crate) declared: Mutex<HashSet<String>>,
     pub(crate) strategies: Strategies,
@@ -66,6 +68,9 @@ impl Jobs {
         if job.toolchain != name {
             let found = job.toolchain.chars().take(64).collect::<String>();
             return Err(Error::Job { reason: format!("toolchain {found:?} in the queue of {name}") });
+        }
+        if !delivery::is_wanted(&self.standings, self.store(), delivery, job).await? {
+            return Ok(None);
         }
         let is_new = match compile_job.work {
             CompileWork::Candidates => delivery::begin(self.store(), &*self.broker, job).await?,
@@ -160,6 +165,9 @@ impl Jobs {
     }
 
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Error> {
+        if self.standings.of(self.store(), &outcome.job.session).await? == Standing::Deleted {
+            return Ok(());
+        }
         let stored = campaign::put_outcome(self.store(), outcome).await?;
         if stored.first {
             self.metrics.pipeline.outcome(Step::Compile, outcome);

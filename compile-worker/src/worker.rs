@@ -11,6 +11,7 @@ use bluefin_common::delivery::{AtWork, GivenUp, InHand, Leave, Leaving, Patience
 use bluefin_common::method::Method;
 use bluefin_common::metrics::Step;
 use bluefin_common::roster::Presence;
+use bluefin_common::standing::Standings;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
@@ -204,6 +205,7 @@ impl Worker {
             machine: Machine::new(MachinePatience { pauses, give_up, alone }, waiting.clone(), config.slots),
             pinned: Pinned::of(presence.clone()),
             presence,
+            standings: Standings::default(),
             declared: Mutex::default(),
             strategies: config.strategies.clone(),
         };

@@ -15,6 +15,7 @@ use bluefin_common::delivery::pin::{Pin, Pinned};
 use bluefin_common::delivery::{self, Intake, Leaving, Patience};
 use bluefin_common::job::JobId;
 use bluefin_common::roster::Presence;
+use bluefin_common::standing::Standings;
 use bluefin_common::store::Store;
 use bluefin_common::waiting::{Guard, On, Waiting};
 use tokio::task::{JoinError, JoinSet};
@@ -62,6 +63,7 @@ struct Worker {
     artifacts: Artifacts,
     tasks: Tasks,
     pinned: Pinned,
+    standings: Standings,
     /// It has expired when the grace period of a drain is over.
     patience: Patience,
     /// No job is begun any more.
@@ -90,6 +92,7 @@ impl Post {
             artifacts: Artifacts::new(config.artifact_cache_bytes, self.metrics.clone()),
             tasks: Tasks::default(),
             pinned: Pinned::of(self.presence.clone()),
+            standings: Standings::default(),
             patience: Patience { limit: config.patience, expired, waiting },
             // A drain of its own, so that a device that is gone ends this worker alone.
             draining: shutdown.child_token(),

@@ -7,11 +7,13 @@ use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::decision::follow_ups;
 use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::problem::Problem;
-use bluefin_common::session::Session;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{JobState, Planned, Store};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::plan::{Plan, Planning};
+use crate::session::revive;
 use crate::{Metrics, PlanError};
 
 /// Problems planned at a time: what bounds the memory of a large plan.
@@ -79,6 +81,19 @@ pub async fn enqueue(
     Ok(plan)
 }
 
+/// Whether jobs of `session` can be enqueued: not where workers drop them.
+///
+/// # Errors
+/// If it is cancelled or being deleted, or the store fails.
+async fn admit(store: &dyn Store, session: &SessionName) -> Result<(), PlanError> {
+    if standing::of(store, session).await? == Standing::Cancelled {
+        return Err(PlanError::Unready(format!(
+            "session {session}: it is cancelled: bluefin session resume {session}"
+        )));
+    }
+    revive(store, session).await
+}
+
 /// Enqueues the jobs of one session.
 pub struct Enqueuer<'a> {
     store: &'a dyn Store,
@@ -99,6 +114,7 @@ impl<'a> Enqueuer<'a> {
         session: &Session,
         publish: Publish,
     ) -> Result<Self, PlanError> {
+        admit(store, &session.name).await?;
         let stored = store.create_session(session).await?;
         if stored.method != session.method {
             return Err(PlanError::differs(&stored, "tuner", stored.method, session.method));

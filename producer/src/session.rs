@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::standing;
 use bluefin_common::store::Store;
 
 use crate::PlanError;
@@ -57,8 +58,19 @@ pub async fn make(store: &dyn Store, wanted: &Wanted) -> Result<Made, PlanError>
     Err(PlanError::NoNumber)
 }
 
+/// Makes room for a session of this name, where one was deleted.
+pub(crate) async fn revive(store: &dyn Store, session: &SessionName) -> Result<(), PlanError> {
+    if standing::revive(store, session).await? {
+        return Ok(());
+    }
+    Err(PlanError::Unready(format!(
+        "session {session}: it is being deleted: wait for that, or repeat it: bluefin session delete {session} --yes"
+    )))
+}
+
 /// Stores the session unless one of its name is stored. Returns that one, and whether it is this one.
 async fn claim(store: &dyn Store, session: &Session) -> Result<(Session, bool), PlanError> {
+    revive(store, &session.name).await?;
     let known = store.session(&session.name).await?.is_some();
     let stored = store.create_session(session).await?;
     Ok((stored, !known))

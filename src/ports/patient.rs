@@ -13,7 +13,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bluefin_common::waiting::Waiting;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -163,6 +163,9 @@ patient_store! {
     sessions() -> Vec<Session>;
     pin(session: &SessionName, key: &str, value: &str) -> String;
     pins(session: &SessionName) -> Pins;
+    unpin(session: &SessionName, keys: &[String]) -> ();
+    remove_session(session: &SessionName) -> ();
+    size(session: &SessionName) -> SessionSize;
     put_records(shelf: &str, records: &[(String, Vec<u8>)]) -> ();
     claim_record(shelf: &str, key: &str, value: &[u8]) -> Vec<u8>;
     records_of(shelf: &str, keys: &[String]) -> Vec<Option<Vec<u8>>>;
@@ -170,6 +173,8 @@ patient_store! {
     remove_records(shelf: &str, keys: &[String]) -> ();
     put_blob(bytes: &[u8]) -> Digest;
     blob(digest: Digest) -> Option<Vec<u8>>;
+    blob_sizes(digests: &[Digest]) -> Vec<u64>;
+    remove_blobs(digests: &[Digest]) -> ();
     put_artifact(bytes: &[u8]) -> ArtifactRef;
     artifact(artifact: ArtifactRef) -> Option<Bytes>;
     has_artifact(artifact: ArtifactRef) -> bool;
@@ -180,6 +185,8 @@ patient_store! {
     enqueued(session: &SessionName, jobs: &[JobId]) -> ();
     put_outcome(outcome: &Outcome) -> Stored;
     put_last_outcome(outcome: &Outcome) -> Stored;
+    retract_outcome(outcome: &Outcome) -> bool;
+    rewrite_outcomes(outcomes: &[Outcome]) -> ();
     has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
     open_jobs(session: &SessionName, group: GroupId) -> u64;
     groups(session: &SessionName) -> Vec<GroupId>;

@@ -26,6 +26,7 @@ mod roster;
 mod run_plan;
 mod session;
 mod snapshots;
+mod steer;
 mod storm;
 mod triton;
 mod tune;

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
+use bluefin_common::campaign::now_ms;
 
 /// Queues of these names are declared by whoever uses them first.
 const OWN_PREFIX: &str = "bluefin.";
@@ -294,7 +295,7 @@ impl Settle for EmbeddedSettle {
     }
 
     async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
-        let given_up = GivenUp { queue: self.queue.name.clone(), reason: reason.to_owned() };
+        let given_up = GivenUp { queue: self.queue.name.clone(), reason: reason.to_owned(), at_ms: Some(now_ms()) };
         let message = Message { redeliveries: 0, given_up: Some(given_up), ..self.take()?.message };
         let dead = self.shared.declare(DEAD_QUEUE);
         if dead.depth() >= MAX_DEAD {

@@ -35,13 +35,14 @@ mod link;
 mod remedy;
 mod scripts;
 mod sentinel;
+mod size;
 mod work;
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -57,7 +58,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bluefin_common::wire;
 use bluefin_common::wire::Message;
 
@@ -75,6 +76,9 @@ const RECORDS: usize = 1000;
 
 /// Sessions that are kept in memory.
 const SESSIONS_KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// For so long: they never change, but one may be deleted and another one made of its name.
+const SESSION_KEPT: Duration = Duration::from_secs(2);
 
 /// How a store is used.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +108,8 @@ pub struct RedisStore {
     cache: Link,
     artifacts: Link,
     scripts: Scripts,
-    /// Sessions that were read: they never change, and every group that ends asks for its own.
-    sessions: Mutex<LruCache<SessionName, Session>>,
+    /// Sessions that were read, and when: every group that ends asks for its own.
+    sessions: Mutex<LruCache<SessionName, (Instant, Session)>>,
     /// Those that were said to be left out.
     unreadable: Mutex<HashSet<String>>,
     artifact_ttl_ms: u64,
@@ -190,13 +194,13 @@ impl Store for RedisStore {
 
     async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
         let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = kept().get(name) {
+        if let Some((_, session)) = kept().get(name).filter(|(read, _)| read.elapsed() < SESSION_KEPT) {
             return Ok(Some(session.clone()));
         }
         let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
         let Some(bytes) = stored else { return Ok(None) };
         let session: Session = decode(&session_key(name.as_str()), &bytes)?;
-        kept().put(name.clone(), session.clone());
+        kept().put(name.clone(), (Instant::now(), session.clone()));
         Ok(Some(session))
     }
 
@@ -226,6 +230,23 @@ impl Store for RedisStore {
 
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
         query(&self.main, cmd("HGETALL").arg(SessionKeys(session).pins())).await
+    }
+
+    async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let pins = SessionKeys(session).pins();
+        self.writes().write(Request::Command(cmd("HDEL").arg(pins).arg(keys))).await
+    }
+
+    async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop(session);
+        self.remove_all_of(session).await
+    }
+
+    async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError> {
+        self.size_of(session).await
     }
 
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
@@ -290,6 +311,26 @@ impl Store for RedisStore {
         }
     }
 
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        let mut sizes = Vec::with_capacity(digests.len());
+        for chunk in digests.chunks(RECORDS) {
+            let mut pipeline = redis::pipe();
+            for digest in chunk {
+                pipeline.strlen(keys::blob(*digest));
+            }
+            sizes.extend(self.main.call::<Vec<u64>>(Request::Pipeline(&pipeline)).await?);
+        }
+        Ok(sizes)
+    }
+
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
+        for chunk in digests.chunks(RECORDS) {
+            let keys: Vec<String> = chunk.iter().map(|digest| keys::blob(*digest)).collect();
+            let () = self.writes().write(Request::Command(cmd("UNLINK").arg(keys))).await?;
+        }
+        Ok(())
+    }
+
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
         let packed = pack("artifact", bytes).await?;
         let key = keys::artifact(packed.artifact.digest);
@@ -346,6 +387,14 @@ impl Store for RedisStore {
 
     async fn put_last_outcome(&self, outcome: &Outcome) -> Result<Stored, StoreError> {
         self.store_outcome(outcome, true).await
+    }
+
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.take_back(outcome).await
+    }
+
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        self.replace_outcomes(outcomes).await
     }
 
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {

@@ -9,6 +9,7 @@ mod engine;
 mod file;
 mod lock;
 mod records;
+mod size;
 mod work;
 
 use std::collections::HashSet;
@@ -29,7 +30,7 @@ use bluefin_common::file_system::FileSystem;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, OpenJobs, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bluefin_common::wire;
 
 /// Most bytes of artifacts and compile records that are kept, unless [`SqliteStore::with_cache_limit`] says otherwise.
@@ -201,6 +202,21 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| records::pins(connection, &session)).await
     }
 
+    async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError> {
+        let (session, keys) = (session.clone(), keys.to_vec());
+        self.engine.call(move |connection| records::unpin(connection, &session, &keys)).await
+    }
+
+    async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| size::remove(connection, &session)).await
+    }
+
+    async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| size::of(connection, &session)).await
+    }
+
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         let (shelf, records) = (shelf.to_string(), records.to_vec());
         self.engine.call(move |connection| records::put_records(connection, &shelf, &records)).await
@@ -238,6 +254,16 @@ impl Store for SqliteStore {
             Some(packed) => unpack("blob", packed, digest, None).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        let digests = digests.to_vec();
+        self.engine.call(move |connection| size::blobs(connection, &digests)).await
+    }
+
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
+        let digests = digests.to_vec();
+        self.engine.call(move |connection| size::remove_blobs(connection, &digests)).await
     }
 
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
@@ -296,6 +322,21 @@ impl Store for SqliteStore {
         let bytes = wire::encode(outcome).map_err(encode)?;
         let (session, tally, best_ms) = (outcome.job.session.clone(), tally(outcome), best_ms(outcome));
         self.engine.call(move |connection| work::put_outcome(connection, &session, job, &bytes, &tally, best_ms)).await
+    }
+
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        let (session, job, tally) = (outcome.job.session.clone(), Planned::of(&outcome.job), tally(outcome));
+        self.engine.call(move |connection| work::retract_outcome(connection, &session, job, &tally)).await
+    }
+
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        let encode = |outcome: &Outcome| {
+            let job = Planned::of(&outcome.job);
+            let corrupt = |source| StoreError::Corrupt { key: format!("outcome {}", job.id), source };
+            Ok((outcome.job.session.clone(), job, wire::encode(outcome).map_err(corrupt)?))
+        };
+        let encoded = outcomes.iter().map(encode).collect::<Result<Vec<_>, StoreError>>()?;
+        self.engine.call(move |connection| work::rewrite_outcomes(connection, &encoded)).await
     }
 
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {

@@ -13,6 +13,7 @@ use bluefin_common::job::{EvalJob, Job, JobId};
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::outcome::Outcome;
+use bluefin_common::standing::Standing;
 use tokio::time::timeout;
 
 use super::Worker;
@@ -67,6 +68,10 @@ impl Worker {
         };
         let (job, store) = (&eval_job.job, &*self.post.store);
         self.post.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
+        let is_wanted = || delivery::is_wanted(&self.standings, store, delivery, job);
+        if !self.patience.with("look how the session stands", is_wanted).await? {
+            return Ok(Settled::Skipped);
+        }
         let begin = || delivery::begin(store, &*self.post.broker, job);
         if !self.patience.with("look for outcome", begin).await? {
             return Ok(Settled::Skipped);
@@ -218,6 +223,11 @@ impl Worker {
 
     /// Makes an outcome durable, and lets its group take the next step.
     async fn store_outcome(&self, outcome: &Outcome) -> Result<(), GivenUp> {
+        let (standings, session) = (&self.standings, &outcome.job.session);
+        let standing = || standings.of(&*self.post.store, session);
+        if self.patience.with("look how the session stands", standing).await? == Standing::Deleted {
+            return Ok(());
+        }
         let stored = self.patience.with("store outcome", || campaign::put_outcome(&*self.post.store, outcome)).await?;
         if stored.first {
             self.post.metrics.pipeline.outcome(Step::Eval, outcome);

@@ -12,7 +12,7 @@ use bluefin_common::job::{GroupId, Job, JobId, group_id};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bluefin_common::wire;
 use bluefin_exporter::{ExportRequest, export};
 use bytes::Bytes;
@@ -121,6 +121,27 @@ impl Store for Repeated {
     }
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
         self.sample.pins(session).await
+    }
+    async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError> {
+        self.sample.unpin(session, keys).await
+    }
+    async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {
+        self.sample.remove_session(session).await
+    }
+    async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError> {
+        self.sample.size(session).await
+    }
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        self.sample.blob_sizes(digests).await
+    }
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
+        self.sample.remove_blobs(digests).await
+    }
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.sample.retract_outcome(outcome).await
+    }
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        self.sample.rewrite_outcomes(outcomes).await
     }
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         self.sample.put_records(shelf, records).await

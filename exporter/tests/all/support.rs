@@ -13,7 +13,7 @@ use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bluefin_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
 
@@ -210,6 +210,27 @@ impl Store for Sample {
         no()
     }
     async fn pins(&self, _: &SessionName) -> Result<Pins, StoreError> {
+        no()
+    }
+    async fn unpin(&self, _: &SessionName, _: &[String]) -> Result<(), StoreError> {
+        no()
+    }
+    async fn remove_session(&self, _: &SessionName) -> Result<(), StoreError> {
+        no()
+    }
+    async fn size(&self, _: &SessionName) -> Result<SessionSize, StoreError> {
+        no()
+    }
+    async fn blob_sizes(&self, _: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        no()
+    }
+    async fn remove_blobs(&self, _: &[Digest]) -> Result<(), StoreError> {
+        no()
+    }
+    async fn retract_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
+        no()
+    }
+    async fn rewrite_outcomes(&self, _: &[Outcome]) -> Result<(), StoreError> {
         no()
     }
     async fn put_records(&self, _: &str, _: &[(String, Vec<u8>)]) -> Result<(), StoreError> {

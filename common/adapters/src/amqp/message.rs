@@ -14,6 +14,8 @@ const DIGEST: &str = "bluefin-digest";
 /// Why a message is dead, and the queue it came from.
 const REASON: &str = "bluefin-reason";
 const QUEUE: &str = "bluefin-queue";
+/// When it was given up, in milliseconds since the Unix epoch.
+const AT: &str = "bluefin-at";
 /// Set by quorum queues: how often the message was delivered before.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Set by the broker on what it dead-letters itself.
@@ -92,10 +94,13 @@ impl Label {
         if let Some(digest) = &self.digest {
             headers.insert(DIGEST.into(), AMQPValue::LongString(digest.as_str().into()));
         }
-        if let Some(GivenUp { queue, reason }) = &self.given_up {
+        if let Some(GivenUp { queue, reason, at_ms }) = &self.given_up {
             headers.insert(QUEUE.into(), AMQPValue::LongString(queue.as_str().into()));
             let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
             headers.insert(REASON.into(), AMQPValue::LongString(reason.get(..end).unwrap_or_default().into()));
+            if let Some(at) = at_ms.and_then(|at| i64::try_from(at).ok()) {
+                headers.insert(AT.into(), AMQPValue::LongLongInt(at));
+            }
         }
         properties.with_headers(headers)
     }
@@ -103,7 +108,7 @@ impl Label {
     pub(super) fn read(properties: &BasicProperties) -> Self {
         let headers = properties.headers().as_ref();
         let given_up = text(headers, REASON)
-            .map(|reason| GivenUp { queue: text(headers, QUEUE).unwrap_or_default(), reason })
+            .map(|reason| GivenUp { queue: text(headers, QUEUE).unwrap_or_default(), reason, at_ms: at(headers) })
             .or_else(|| dead_lettered(headers));
         Self {
             message_id: properties.message_id().clone().unwrap_or_default(),
@@ -122,7 +127,12 @@ pub(super) fn redeliveries(properties: &BasicProperties, redelivered: bool) -> u
 /// A message that waited in a delay queue has died there too, by its time to live: that is no reason.
 fn dead_lettered(headers: Option<&FieldTable>) -> Option<GivenUp> {
     let reason = text(headers, FIRST_DEATH_REASON).filter(|reason| reason != "expired")?;
-    Some(GivenUp { queue: text(headers, FIRST_DEATH_QUEUE).unwrap_or_default(), reason })
+    Some(GivenUp { queue: text(headers, FIRST_DEATH_QUEUE).unwrap_or_default(), reason, at_ms: None })
+}
+
+fn at(headers: Option<&FieldTable>) -> Option<u64> {
+    let AMQPValue::LongLongInt(at) = *find(headers, AT)? else { return None };
+    u64::try_from(at).ok()
 }
 
 fn find<'a>(headers: Option<&'a FieldTable>, name: &str) -> Option<&'a AMQPValue> {
@@ -162,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_label_survives_the_journey() {
-        let given_up = GivenUp { queue: "q".into(), reason: "worn out".into() };
+        let given_up = GivenUp { queue: "q".into(), reason: "worn out".into(), at_ms: Some(7) };
         for label in [label(None), label(Some(given_up)), Label { digest: None, ..label(None) }] {
             let read = Label::read(&label.properties());
             assert_eq!((read.message_id, read.digest), (label.message_id, label.digest));
@@ -185,7 +195,7 @@ mod tests {
     #[test]
     fn a_long_reason_is_cut_between_characters() {
         let reason = "ä".repeat(MAX_REASON);
-        let read = Label::read(&label(Some(GivenUp { queue: "q".into(), reason })).properties());
+        let read = Label::read(&label(Some(GivenUp { queue: "q".into(), reason, at_ms: None })).properties());
         assert_eq!(read.given_up.unwrap().reason, "ä".repeat(MAX_REASON / 2));
     }
 

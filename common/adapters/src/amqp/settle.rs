@@ -16,6 +16,7 @@ use crate::amqp::lane::Publication;
 use crate::amqp::message::{Label, redeliveries};
 use crate::amqp::topology::Route;
 use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
+use bluefin_common::campaign::now_ms;
 
 /// A delivery's way back, over the channel it came by: a channel that was lost with its connection refuses, since its
 /// numbers mean other messages on the next one.
@@ -79,7 +80,7 @@ impl Settle for AmqpSettle {
     }
 
     async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
-        let given_up = GivenUp { queue: self.queue.to_string(), reason: reason.to_owned() };
+        let given_up = GivenUp { queue: self.queue.to_string(), reason: reason.to_owned(), at_ms: Some(now_ms()) };
         self.publish(Route::new(DEAD_QUEUE.into(), Duration::ZERO), &self.label.dead(given_up)).await?;
         self.ack().await
     }

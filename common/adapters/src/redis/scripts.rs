@@ -8,6 +8,8 @@ pub(super) struct Scripts {
     pub plan: Script,
     pub enqueued: Script,
     pub put_outcome: Script,
+    pub retract_outcome: Script,
+    pub rewrite_outcome: Script,
     pub settle_group: Script,
 }
 
@@ -17,6 +19,8 @@ impl Scripts {
             plan: Script::new(include_str!("plan.lua")),
             enqueued: Script::new(include_str!("enqueued.lua")),
             put_outcome: Script::new(include_str!("put_outcome.lua")),
+            retract_outcome: Script::new(include_str!("retract_outcome.lua")),
+            rewrite_outcome: Script::new(include_str!("rewrite_outcome.lua")),
             settle_group: Script::new(include_str!("settle_group.lua")),
         }
     }

@@ -97,6 +97,31 @@ impl RedisStore {
         Ok(Stored { first, open, settled: is_last && open == 0 })
     }
 
+    pub(super) async fn take_back(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        let job = Planned::of(&outcome.job);
+        let keys = SessionKeys(&outcome.job.session);
+        let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.group(job.group)];
+        let script = &self.scripts.retract_outcome;
+        let mut command = scripts::invoke(script, &names);
+        command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name());
+        for ((kind, name), count) in tally(outcome) {
+            command.arg(format!("{kind}:{name}")).arg(count);
+        }
+        self.writes_of(job.id).write(Request::Script(script, &command)).await
+    }
+
+    pub(super) async fn replace_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        let script = &self.scripts.rewrite_outcome;
+        for outcome in outcomes {
+            let job = Planned::of(&outcome.job);
+            let bytes = wire::encode(outcome).map_err(|source| corrupt(&format!("outcome {}", job.id), source))?;
+            let mut command = scripts::invoke(script, &[SessionKeys(&outcome.job.session).group(job.group)]);
+            command.arg(&job.id.0).arg(bytes);
+            let () = self.writes_of(job.id).write(Request::Script(script, &command)).await?;
+        }
+        Ok(())
+    }
+
     pub(super) async fn all_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
         let open = SessionKeys(session).open();
         // A scan may name a group twice when the hash grows meanwhile.

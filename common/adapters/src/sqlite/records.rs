@@ -56,6 +56,14 @@ pub(super) fn pins(connection: &Connection, session: &SessionName) -> Answer<Pin
     Ok(pins.collect::<Result<_, _>>()?)
 }
 
+pub(super) fn unpin(connection: &Connection, session: &SessionName, keys: &[String]) -> Answer<()> {
+    let mut remove = connection.prepare_cached("DELETE FROM pins WHERE session = ?1 AND key = ?2")?;
+    for key in keys {
+        remove.execute(params![session.as_str(), key])?;
+    }
+    Ok(())
+}
+
 pub(super) fn put_records(connection: &Connection, shelf: &str, records: &[(String, Vec<u8>)]) -> Answer<()> {
     let mut put =
         connection.prepare_cached("INSERT OR REPLACE INTO records (shelf, key, value) VALUES (?1, ?2, ?3)")?;

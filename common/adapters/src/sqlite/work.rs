@@ -87,6 +87,38 @@ pub(super) fn put_outcome(
     Ok(Stored { first, open: open_jobs(connection, session, job.group)?, settled: false })
 }
 
+pub(super) fn retract_outcome(
+    connection: &Connection,
+    session: &SessionName,
+    job: Planned,
+    tally: &BTreeMap<(&'static str, &'static str), u64>,
+) -> Answer<bool> {
+    let was_there = connection
+        .prepare_cached("DELETE FROM outcomes WHERE session = ?1 AND group_id = ?2 AND id = ?3")?
+        .execute(params![session.as_str(), job.group.0, job.id.0])?
+        == 1;
+    if was_there {
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO jobs (session, id, enqueued, group_id) VALUES (?1, ?2, 0, ?3)")?
+            .execute(params![session.as_str(), job.id.0, job.group.0])?;
+        unsettle(connection, session, job.group, 1)?;
+        discount(connection, session, "done", job.stage.name(), 1)?;
+        for ((kind, name), by) in tally {
+            discount(connection, session, kind, name, *by)?;
+        }
+    }
+    Ok(was_there)
+}
+
+pub(super) fn rewrite_outcomes(connection: &Connection, outcomes: &[(SessionName, Planned, Vec<u8>)]) -> Answer<()> {
+    let mut update = connection
+        .prepare_cached("UPDATE outcomes SET outcome = ?4 WHERE session = ?1 AND group_id = ?2 AND id = ?3")?;
+    for (session, job, bytes) in outcomes {
+        update.execute(params![session.as_str(), job.group.0, job.id.0, bytes])?;
+    }
+    Ok(())
+}
+
 pub(super) fn has_outcome(
     connection: &Connection,
     session: &SessionName,
@@ -212,6 +244,18 @@ fn count(connection: &Connection, session: &SessionName, kind: &str, name: &str,
              ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )?
         .execute(params![session.as_str(), kind, name, i64::try_from(by).unwrap_or(i64::MAX)])?;
+    Ok(())
+}
+
+/// What comes to nothing is not counted any more.
+fn discount(connection: &Connection, session: &SessionName, kind: &str, name: &str, by: u64) -> Answer<()> {
+    let by = i64::try_from(by).unwrap_or(i64::MAX);
+    connection
+        .prepare_cached("UPDATE stats SET count = count - ?4 WHERE session = ?1 AND kind = ?2 AND name = ?3")?
+        .execute(params![session.as_str(), kind, name, by])?;
+    connection
+        .prepare_cached("DELETE FROM stats WHERE session = ?1 AND kind = ?2 AND name = ?3 AND count <= 0")?
+        .execute(params![session.as_str(), kind, name])?;
     Ok(())
 }
 

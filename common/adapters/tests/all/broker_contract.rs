@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp};
+use bluefin_common::campaign::now_ms;
 use bluefin_test_support::{Vhost, eventually};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -269,11 +270,14 @@ async fn the_dead_keep_their_reason(broker: &dyn Broker) {
     next(&mut *consumer).await.dead("20 workers died while they held it").await.unwrap();
     await_depth(broker, DEAD_QUEUE, 1).await;
     assert_nothing_comes(&mut *consumer).await;
-    let expected = GivenUp { queue: QUEUE.into(), reason: "20 workers died while they held it".into() };
     let mut graveyard = broker.consume(DEAD_QUEUE, 1).await.unwrap();
     let dead = next(&mut *graveyard).await;
     assert_eq!((id(&dead), dead.body.as_ref()), (7, b"body 7".as_slice()));
-    assert_eq!(dead.given_up, Some(expected.clone()));
+    let given_up = dead.given_up.clone().unwrap();
+    let expected =
+        GivenUp { queue: QUEUE.into(), reason: "20 workers died while they held it".into(), at_ms: given_up.at_ms };
+    assert_eq!(given_up, expected);
+    assert!(expected.at_ms.is_some_and(|at_ms| now_ms() - at_ms < 60_000));
     dead.hand_back(Duration::ZERO).await.unwrap();
     let dead = next(&mut *graveyard).await;
     assert_eq!(dead.given_up, Some(expected));

@@ -9,9 +9,16 @@ mod replicas;
 mod sentinel;
 mod speed;
 mod sqlite;
+mod steering;
 
 use bluefin_common::digest::Digest;
 use bluefin_common::store::Store;
+
+/// All of them, wherever they are.
+mod promises {
+    pub use super::contract::*;
+    pub use super::steering::*;
+}
 
 /// A store of one's own, and a way behind its back.
 pub trait Backend: Sized {
@@ -33,7 +40,7 @@ macro_rules! suite {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $test() {
-                    crate::store_contract::contract::$test(&<$backend as crate::store_contract::Backend>::start().await).await;
+                    crate::store_contract::promises::$test(&<$backend as crate::store_contract::Backend>::start().await).await;
                 }
             )*
 
@@ -70,6 +77,13 @@ macro_rules! suite {
             a_last_outcome_settles_its_group,
             the_best_only_improves,
             sessions_do_not_mix,
+            pins_come_off,
+            an_outcome_is_taken_back,
+            outcomes_are_rewritten,
+            a_removed_session_leaves_nothing,
+            blobs_are_weighed_and_removed,
+            a_standing_is_known_until_it_is_changed,
+            parked_jobs_are_published_once,
         ]);)*
     };
 }

@@ -12,7 +12,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, Store, StoreError, Stored};
+use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
 use bytes::Bytes;
 
 /// Fails the first call of every method, as a store does that restarts at the worst moments, or all calls while it is away.
@@ -62,6 +62,41 @@ impl Store for Blinking {
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError> {
         self.blink("pins")?;
         self.store.pins(session).await
+    }
+
+    async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError> {
+        self.blink("unpin")?;
+        self.store.unpin(session, keys).await
+    }
+
+    async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {
+        self.blink("remove_session")?;
+        self.store.remove_session(session).await
+    }
+
+    async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError> {
+        self.blink("size")?;
+        self.store.size(session).await
+    }
+
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        self.blink("blob_sizes")?;
+        self.store.blob_sizes(digests).await
+    }
+
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
+        self.blink("remove_blobs")?;
+        self.store.remove_blobs(digests).await
+    }
+
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.blink("retract_outcome")?;
+        self.store.retract_outcome(outcome).await
+    }
+
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        self.blink("rewrite_outcomes")?;
+        self.store.rewrite_outcomes(outcomes).await
     }
 
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {

@@ -1,0 +1,92 @@
+//! Jobs of a paused session that were met in a queue. Their messages are in the store until the session is resumed: in a queue they
+//! would go round and round, past everybody else's.
+//!
+//! A parked message is smaller than the outcome that the job comes to, so that a session which waits takes less than one that
+//! is done.
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::broker::Broker;
+use crate::campaign::AdvanceError;
+use crate::job::{CompileJob, EvalJob, JobId};
+use crate::session::SessionName;
+use crate::shelf::{PARKED_PARTS, parked};
+use crate::store::{Store, StoreError};
+use crate::wire::{self, WireError};
+
+/// Publishes under way at a time.
+const WINDOW: usize = 500;
+
+fn shelf(session: &SessionName, job: JobId) -> String {
+    let [first, ..] = job.0;
+    parked(session, first % PARKED_PARTS)
+}
+
+/// Keeps the message of `job`; the same again changes nothing.
+///
+/// # Errors
+/// If the store fails.
+pub async fn park(store: &dyn Store, session: &SessionName, job: JobId, body: &[u8]) -> Result<(), StoreError> {
+    store.put_records(&shelf(session, job), &[(job.to_string(), body.to_vec())]).await
+}
+
+/// Keeps it no more.
+///
+/// # Errors
+/// If the store fails.
+pub async fn unpark(store: &dyn Store, session: &SessionName, job: JobId) -> Result<(), StoreError> {
+    store.remove_records(&shelf(session, job), &[job.to_string()]).await
+}
+
+/// Publishes what is parked of `session`, each to the queue that it was met in, and returns how many. What was published when
+/// this ends halfway is published once more by the next call, and done once.
+///
+/// # Errors
+/// If the store or the broker fails; call again.
+pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionName) -> Result<u64, AdvanceError> {
+    let mut published = 0;
+    for part in 0..PARKED_PARTS {
+        let shelf = parked(session, part);
+        let records = store.records(&shelf).await?;
+        for chunk in records.chunks(WINDOW) {
+            let publish = |(key, body): &(String, Vec<u8>)| {
+                let (key, body) = (key.clone(), body.clone());
+                async move {
+                    let queue = queue_of(&body)?;
+                    broker.declare(&queue).await?;
+                    broker.publish(&queue, &key, body.into()).await?;
+                    Ok::<_, AdvanceError>(key)
+                }
+            };
+            let keys: Vec<String> =
+                stream::iter(chunk.iter().map(publish)).buffer_unordered(WINDOW).try_collect().await?;
+            let ids: Vec<JobId> = keys.iter().filter_map(|key| key.parse().ok()).collect();
+            store.enqueued(session, &ids).await?;
+            store.remove_records(&shelf, &keys).await?;
+            published += keys.len() as u64;
+        }
+    }
+    Ok(published)
+}
+
+/// Drops what is parked of `session`.
+///
+/// # Errors
+/// If the store fails.
+pub async fn drop_all(store: &dyn Store, session: &SessionName) -> Result<(), StoreError> {
+    for part in 0..PARKED_PARTS {
+        let shelf = parked(session, part);
+        let keys: Vec<String> = store.records(&shelf).await?.into_iter().map(|(key, _)| key).collect();
+        store.remove_records(&shelf, &keys).await?;
+    }
+    Ok(())
+}
+
+/// Where a message goes that is one of the two kinds of jobs.
+fn queue_of(body: &[u8]) -> Result<String, WireError> {
+    match wire::decode::<CompileJob>(body) {
+        Ok(compile_job) => Ok(compile_job.job.compile_queue()),
+        Err(WireError::Kind { .. }) => Ok(wire::decode::<EvalJob>(body)?.job.eval_queue()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,136 @@
+//! What belongs to a session in a store, and how all of it goes.
+
+use std::collections::HashSet;
+
+use bluefin_common::digest::Digest;
+use bluefin_common::job::{EvalJob, GroupId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::SessionName;
+use bluefin_common::shelf;
+use bluefin_common::standing::{self, FRESH, Standing};
+use bluefin_common::store::{SessionSize, Store};
+use bluefin_common::wire;
+use bluefin_exporter::release::Catalog;
+use bluefin_producer::request::requests;
+use serde::Serialize;
+
+/// Groups whose outcomes are read in one go.
+const GROUPS: usize = 64;
+
+/// What is removed with a session.
+#[derive(Debug, Serialize)]
+pub struct Belongings {
+    pub session: SessionName,
+    pub size: SessionSize,
+    /// Blobs that nothing else names: kernel specs, tasks, kernels, requests.
+    pub blobs: u64,
+    pub blob_bytes: u64,
+    /// Blobs that stay, since other sessions or releases name them.
+    pub shared_blobs: u64,
+    #[serde(skip)]
+    own: Vec<Digest>,
+}
+
+impl Belongings {
+    /// Of `session`, which others that go at the same time do not keep blobs from.
+    pub async fn of(store: &dyn Store, session: &SessionName, leaving: &[SessionName]) -> anyhow::Result<Self> {
+        let mut stays: HashSet<GroupId> = HashSet::new();
+        let others: Vec<SessionName> = store
+            .sessions()
+            .await?
+            .into_iter()
+            .map(|other| other.name)
+            .filter(|other| other != session && !leaving.contains(other))
+            .collect();
+        for other in &others {
+            stays.extend(store.groups(other).await?);
+        }
+        let mut own: HashSet<Digest> = HashSet::new();
+        visit(store, session, |named| own.extend(named)).await?;
+        let named = own.len();
+        // Of groups that others have as well, jobs in queues may name tasks that no outcome names yet.
+        let shared: Vec<GroupId> =
+            store.groups(session).await?.into_iter().filter(|group| stays.contains(group)).collect();
+        for chunk in shared.chunks(GROUPS) {
+            for outcome in store.outcomes(session, chunk).await? {
+                for digest in named_by(&outcome) {
+                    own.remove(&digest);
+                }
+            }
+        }
+        for other in &others {
+            if own.is_empty() {
+                break;
+            }
+            visit(store, other, |named| own.retain(|digest| !named.contains(digest))).await?;
+        }
+        for manifest in Catalog::new(store).list().await? {
+            for file in &manifest.files {
+                for digest in file.parts.iter().chain([&file.digest]) {
+                    own.remove(digest);
+                }
+            }
+        }
+        let mut own: Vec<Digest> = own.into_iter().collect();
+        own.sort_unstable();
+        // Most kernels are in the cache alone.
+        let sizes = store.blob_sizes(&own).await?;
+        let kept = named - own.len();
+        let (own, sizes): (Vec<Digest>, Vec<u64>) = own.into_iter().zip(sizes).filter(|(_, size)| *size > 0).unzip();
+        Ok(Self {
+            session: session.clone(),
+            size: store.size(session).await?,
+            blobs: own.len() as u64,
+            blob_bytes: sizes.iter().sum(),
+            shared_blobs: kept as u64,
+            own,
+        })
+    }
+
+    /// Bytes of all that goes.
+    pub fn bytes(&self) -> u64 {
+        self.size.total() + self.blob_bytes
+    }
+}
+
+/// Says that `sessions` are going, and waits until every worker has read that: none stores anything of them any more.
+pub async fn announce(store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
+    for session in sessions {
+        standing::set(store, session, Standing::Deleted).await?;
+    }
+    tokio::time::sleep(2 * FRESH).await;
+    Ok(())
+}
+
+/// Removes what belongs to a session. Blobs first, as only the session knows which they are.
+pub async fn remove(store: &dyn Store, belongings: &Belongings) -> anyhow::Result<()> {
+    store.remove_blobs(&belongings.own).await?;
+    store.remove_session(&belongings.session).await?;
+    Ok(standing::forget_old(store).await?)
+}
+
+/// Calls `seen` with every blob that `session` names, some at a time.
+async fn visit(store: &dyn Store, session: &SessionName, mut seen: impl FnMut(HashSet<Digest>)) -> anyhow::Result<()> {
+    let asked = store.records(&shelf::requests(session)).await?;
+    seen(asked.iter().filter_map(|(digest, _)| digest.parse().ok()).collect());
+    // One that is gone names nothing.
+    for request in requests(store, session).await.unwrap_or_default() {
+        seen(request.specs.into_iter().collect());
+    }
+    for (_, bytes) in store.records(&shelf::compiled(session)).await? {
+        if let Ok(kept) = wire::decode::<EvalJob>(&bytes) {
+            seen(kept.task.digest().into_iter().chain([kept.job.spec]).collect());
+        }
+    }
+    for chunk in store.groups(session).await?.chunks(GROUPS) {
+        let outcomes = store.outcomes(session, chunk).await?;
+        seen(outcomes.iter().flat_map(named_by).collect());
+    }
+    Ok(())
+}
+
+fn named_by(outcome: &Outcome) -> impl Iterator<Item = Digest> + '_ {
+    let built = outcome.candidates.iter().filter_map(|candidate| candidate.built.as_ref());
+    let objects = built.flat_map(|built| &built.objects).map(|object| object.artifact.digest);
+    outcome.task.into_iter().chain([outcome.job.spec]).chain(objects)
+}

@@ -1,0 +1,94 @@
+//! `bluefin session delete`: everything of a session goes.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use bluefin_common::session::SessionName;
+use bluefin_common::standing::{self, Standing};
+use bluefin_common::store::Store;
+use serde_json::json;
+
+use super::belongings::{Belongings, announce, remove};
+use crate::out;
+use crate::ports::StoreArgs;
+use crate::progress::bytes;
+
+/// Remove a session and everything of it: plan, outcomes, solvers, pins, and blobs that no other session and no release names
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  bluefin session delete nightly --dry-run\n  bluefin session delete nightly --yes\n\n\
+    Jobs of it that are in queues are dropped by the workers that meet them, for 30 days. If it is interrupted, the same \
+    command does the rest. Not while problems are enqueued that share kernels with it."
+)]
+pub struct DeleteArgs {
+    #[arg(value_name = "NAME")]
+    name: SessionName,
+    /// Print what would go, and its size
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl DeleteArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if !self.yes && !self.dry_run {
+            return Err(crate::usage(format!(
+                "session delete {}: nothing brings it back: pass --yes, or --dry-run to see what would go",
+                self.name
+            )));
+        }
+        let opened = if self.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
+        let deleted = self.delete(&*opened.store).await;
+        opened.close().await;
+        let belongings = deleted?;
+        if self.json {
+            out::json(&json!({ "deleted": !self.dry_run, "belongings": belongings }))?;
+        } else {
+            print(&belongings, self.dry_run)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn delete(&self, store: &dyn Store) -> anyhow::Result<Belongings> {
+        let is_there = store.session(&self.name).await?.is_some();
+        if !is_there && standing::of(store, &self.name).await? != Standing::Deleted {
+            return Err(anyhow!("session {}: there is none of that name", self.name));
+        }
+        if self.dry_run {
+            return Belongings::of(store, &self.name, &[]).await;
+        }
+        if self.store.in_file() {
+            // Nobody else works with the file.
+            standing::set(store, &self.name, Standing::Deleted).await?;
+        } else {
+            announce(store, std::slice::from_ref(&self.name)).await?;
+        }
+        let belongings = Belongings::of(store, &self.name, &[]).await?;
+        remove(store, &belongings).await?;
+        if self.store.in_file() {
+            standing::set(store, &self.name, Standing::Running).await?;
+        }
+        Ok(belongings)
+    }
+}
+
+/// Says what goes, or would go.
+pub fn print(belongings: &Belongings, dry_run: bool) -> std::io::Result<()> {
+    let Belongings { session, size, blobs, blob_bytes, shared_blobs, .. } = belongings;
+    let verb = if dry_run { "would go" } else { "removed" };
+    out::line(format_args!("session {session}: {} {verb}", bytes(belongings.bytes())))?;
+    out::line(format_args!("  outcomes  {}", bytes(size.outcomes)))?;
+    out::line(format_args!("  plan      {}", bytes(size.plan)))?;
+    out::line(format_args!("  records   {}", bytes(size.records)))?;
+    out::line(format_args!(
+        "  blobs     {} in {blobs}; {shared_blobs} more may be named elsewhere, and stay",
+        bytes(*blob_bytes)
+    ))
+}

@@ -1,0 +1,229 @@
+//! Sessions that are paused, cancelled, deleted and tried again, with jobs in queues and processes that are killed amid it.
+
+use std::time::Duration;
+
+use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_adapters::redis::RedisStore;
+use bluefin_common::broker::{Broker, Consumer as _};
+use bluefin_common::history;
+use bluefin_common::job::{CompileJob, JobId};
+use bluefin_common::outcome::Outcome;
+use bluefin_common::session::SessionName;
+use bluefin_common::store::Store;
+use bluefin_common::wire;
+use bluefin_test_support::{Redis, wait_until};
+use rustix::process::Signal;
+
+use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
+use crate::common::{Running, bluefin, expect, json, text, write};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const COMPILE: &str = "bluefin.compile.noop.gfx000-1";
+const EVAL: &str = "bluefin.eval.gfx000-1";
+
+fn enqueue(fleet: &Fleet, session: &str, problems: u32) -> u64 {
+    let list = format!("{session}.txt");
+    write(fleet.folder.path(), &list, &many_problems(problems));
+    let arguments = ["enqueue", &list, "--session", session, "--target", "gfx000-1", "--json", "--kernel"];
+    json(&expect(fleet.bluefin(&arguments).arg(noop_spec()), 0))["enqueued"].as_u64().unwrap()
+}
+
+fn workers(fleet: &Fleet) -> (Running, Running) {
+    (
+        fleet.worker(&["compile-worker", "--toolchain", "noop"]),
+        fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]),
+    )
+}
+
+fn waiting(fleet: &Fleet) -> u64 {
+    let status = json(&fleet.bluefin(&["status", "--json"]).output().unwrap());
+    [COMPILE, EVAL].iter().map(|queue| status["queues"][queue].as_u64().unwrap_or(0)).sum()
+}
+
+fn done(fleet: &Fleet, session: &str) -> u64 {
+    let status = fleet.status(session).unwrap();
+    ["perf", "find"].iter().map(|stage| status["done"][stage].as_u64().unwrap_or(0)).sum()
+}
+
+fn say(fleet: &Fleet, arguments: &[&str]) -> String {
+    text(&expect(&mut fleet.bluefin(arguments), 0).stdout)
+}
+
+/// Starts `arguments` again and again and kills it at some point, then lets it end.
+fn killed_amid(fleet: &Fleet, arguments: &[&str]) {
+    for millis in [5, 30, 60, 90, 130, 180] {
+        let verb = fleet.worker(arguments);
+        std::thread::sleep(Duration::from_millis(millis));
+        verb.signal(Signal::KILL);
+        let _ = verb.wait(PATIENCE);
+    }
+    expect(&mut fleet.bluefin(arguments), 0);
+}
+
+/// Keys of Redis that are of a session.
+fn keys(redis: &Redis, session: &str) -> Vec<String> {
+    let list = |pattern: &str| {
+        let output =
+            std::process::Command::new("redis-cli").args(["-u", &redis.url(), "KEYS", pattern]).output().unwrap();
+        text(&output.stdout).lines().map(str::to_string).filter(|key| !key.is_empty()).collect::<Vec<_>>()
+    };
+    [list(&format!("bluefin:session:{session}:*")), list(&format!("bluefin:shelf:*:{session}*"))].concat()
+}
+
+#[test]
+fn a_paused_session_waits_and_blocks_nobody() {
+    let (fleet, _vhost, redis, _cache) = on_servers();
+    let jobs = enqueue(&fleet, "slow", 60);
+    for _ in 0..2 {
+        assert_eq!(say(&fleet, &["session", "pause", "slow"]), "session slow: paused\n");
+    }
+    let (compile, eval) = workers(&fleet);
+    enqueue(&fleet, "quick", 3);
+    fleet.wait_complete("quick", PATIENCE);
+    // A worker that is killed amid parking has its messages delivered to the next.
+    compile.signal(Signal::KILL);
+    let _again = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
+    wait_until(PATIENCE, "the queues to be empty", || waiting(&fleet) == 0);
+    assert_eq!(done(&fleet, "slow"), 0);
+    assert!(say(&fleet, &["session", "list"]).contains("  paused  "));
+    assert!(keys(&redis, "slow").iter().any(|key| key.starts_with("bluefin:shelf:parked:slow:")));
+    assert!(fleet.status("slow").unwrap()["planned"]["perf"] == jobs);
+
+    killed_amid(&fleet, &["session", "resume", "slow"]);
+    eval.signal(Signal::KILL);
+    let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
+    fleet.wait_complete("slow", PATIENCE);
+    assert!(!keys(&redis, "slow").iter().any(|key| key.contains("parked")));
+    let progress = fleet.status("slow").unwrap();
+    assert_eq!(progress["done"], progress["planned"], "{progress}");
+}
+
+#[test]
+fn a_cancelled_session_is_dropped_and_can_be_taken_up_again() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    enqueue(&fleet, "not", 40);
+    for _ in 0..2 {
+        assert_eq!(say(&fleet, &["session", "cancel", "not"]), "session not: cancelled\n");
+    }
+    let (_compile, _eval) = workers(&fleet);
+    wait_until(PATIENCE, "the queues to be empty", || waiting(&fleet) == 0);
+    assert_eq!(done(&fleet, "not"), 0);
+    let refused = expect(fleet.bluefin(&["enqueue", "not.txt", "--session", "not", "--kernel"]).arg(noop_spec()), 1);
+    assert!(text(&refused.stderr).contains("bluefin session resume not"), "{}", text(&refused.stderr));
+
+    killed_amid(&fleet, &["session", "resume", "not"]);
+    fleet.wait_complete("not", PATIENCE);
+    let progress = fleet.status("not").unwrap();
+    assert_eq!(progress["done"], progress["planned"], "{progress}");
+}
+
+#[test]
+fn a_deleted_session_leaves_nothing_and_its_jobs_are_acknowledged() {
+    let (fleet, _vhost, redis, _cache) = on_servers();
+    enqueue(&fleet, "stays", 4);
+    let (compile, eval) = workers(&fleet);
+    fleet.wait_complete("stays", PATIENCE);
+    let before = fleet.export("stays", "before");
+    enqueue(&fleet, "gone", 60);
+    wait_until(PATIENCE, "some of it to be done", || done(&fleet, "gone") > 5);
+    compile.signal(Signal::KILL);
+    let refused = expect(&mut fleet.bluefin(&["session", "delete", "gone"]), 2);
+    assert!(text(&refused.stderr).contains("--dry-run"));
+    let dry = json(&expect(&mut fleet.bluefin(&["session", "delete", "gone", "--dry-run", "--json"]), 0));
+    assert!(dry["belongings"]["size"]["outcomes"].as_u64().unwrap() > 0, "{dry}");
+    assert_eq!(fleet.status("gone").unwrap()["session"], serde_json::Value::Null, "still there, by its fields");
+
+    killed_amid(&fleet, &["session", "delete", "gone", "--yes"]);
+    let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
+    wait_until(PATIENCE, "the queues to be empty", || waiting(&fleet) == 0);
+    // What a worker had in hand is not stored any more.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(keys(&redis, "gone"), [""; 0]);
+    assert!(!say(&fleet, &["session", "list"]).contains("gone"));
+    expect(&mut fleet.bluefin(&["session", "show", "gone"]), 1);
+    // Kernels and specs that both have are those of the other one as well.
+    let after = fleet.export("stays", "after");
+    assert_eq!(crate::common::files(&before), crate::common::files(&after));
+    // A new one of the name is another one.
+    enqueue(&fleet, "gone", 2);
+    fleet.wait_complete("gone", PATIENCE);
+    drop(eval);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_up_is_tried_again_and_remembered() {
+    let (fleet, _vhost, redis, cache) = on_servers();
+    let jobs = enqueue(&fleet, "dead", 10);
+    let name: SessionName = "dead".parse().unwrap();
+    let store = RedisStore::connect(&redis.url(), Some(&cache.url()), Duration::from_secs(600)).await.unwrap();
+    let broker = AmqpBroker::connect(&fleet.amqp).await.unwrap();
+    let mut given_up: Vec<JobId> = Vec::new();
+    let mut consumer = broker.consume(COMPILE, 100).await.unwrap();
+    for _ in 0..jobs {
+        let delivery = consumer.next().await.unwrap();
+        let job = wire::decode::<CompileJob>(&delivery.body).unwrap().job;
+        given_up.push(job.id());
+        store.put_outcome(&Outcome::dead(&job, "20 workers died while they worked on it", 7)).await.unwrap();
+        delivery.dead("20 workers died while they worked on it").await.unwrap();
+    }
+    consumer.stop().await;
+    broker.publish("bluefin.eval.gfx000-1", "poison", b"no job".as_slice().into()).await.unwrap();
+    let listed = |fleet: &Fleet| json(&expect(&mut fleet.bluefin(&["dead", "list", "--json"]), 0));
+    let eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
+    wait_until(PATIENCE, "the poison among the dead", || listed(&fleet).as_array().unwrap().len() as u64 == jobs + 1);
+    eval.signal(Signal::KILL);
+    let dead = listed(&fleet);
+    assert_eq!(listed(&fleet).as_array().unwrap().len() as u64, jobs + 1, "looking changes nothing");
+    let one = dead.as_array().unwrap().iter().find(|one| one["id"] == given_up[0].to_string()).unwrap();
+    assert_eq!((&one["queue"], &one["session"]), (&COMPILE.into(), &"dead".into()), "{one}");
+    assert!(one["at_ms"].as_u64().is_some() && one["reason"].as_str().unwrap().starts_with("20 workers"), "{one}");
+
+    // One through its message, the others through their outcomes, with the verb killed amid.
+    let said = say(&fleet, &["dead", "retry", &given_up[0].short()]);
+    assert_eq!(said, "1 messages back in their queues\n");
+    assert_eq!(say(&fleet, &["dead", "drop", "poison"]), "1 messages dropped\n");
+    expect(&mut fleet.bluefin(&["dead", "drop", "nosuch"]), 1);
+    killed_amid(&fleet, &["jobs", "retry", "--dead", "--session", "dead"]);
+    say(&fleet, &["dead", "drop", "--all"]);
+    assert_eq!(listed(&fleet).as_array().unwrap().len(), 0);
+    let (_compile, _eval) = workers(&fleet);
+    fleet.wait_complete("dead", PATIENCE);
+    let progress = fleet.status("dead").unwrap();
+    assert_eq!(progress["done"], progress["planned"], "{progress}");
+    assert_eq!(progress["candidates"].as_object().unwrap().keys().collect::<Vec<_>>(), ["timed"], "{progress}");
+    for job in &given_up {
+        let history = history::of(&store, &name, *job).await.unwrap();
+        assert_eq!(history.len(), 1, "{history:?}");
+        assert!(history[0].failed.iter().all(|failed| failed.words.starts_with("20 workers")));
+    }
+    broker.close().await;
+}
+
+/// On a state file nobody else works, and its queues end with each process.
+#[test]
+fn a_state_file_is_steered_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], code| {
+        let mut command = bluefin();
+        command.current_dir(folder.path()).args(arguments);
+        expect(&mut command, code)
+    };
+    write(folder.path(), "one.txt", "gemm -m 16 -n 16 -k 16\n");
+    let tune = ["tune", "one.txt", "--device", "host", "--session", "s", "--budget", "2"];
+    run(&tune, 0);
+    assert_eq!(text(&run(&["session", "pause", "s"], 0).stdout), "session s: paused\n");
+    assert_eq!(text(&run(&["session", "resume", "s"], 0).stdout), "session s: running\n");
+    run(&["session", "cancel", "s"], 0);
+    assert!(text(&run(&tune, 1).stderr).contains("bluefin session resume s"));
+    run(&["session", "resume", "s"], 0);
+    run(&tune, 0);
+    let unpinned = text(&run(&["session", "unpin", "s"], 0).stdout);
+    assert!(unpinned.contains("unpinned toolchain."), "{unpinned}");
+    assert_eq!(text(&run(&["jobs", "retry", "--failed"], 0).stdout), "no job failed so\n");
+    let dry = json(&run(&["session", "delete", "s", "--dry-run", "--json"], 0));
+    assert!(dry["belongings"]["blobs"].as_u64().unwrap() > 0, "{dry}");
+    run(&["session", "delete", "s", "--yes"], 0);
+    assert_eq!(text(&run(&["session", "list"], 0).stdout), "");
+    run(&["session", "delete", "s", "--yes"], 1);
+    run(&tune, 0);
+}
