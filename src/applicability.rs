@@ -43,7 +43,7 @@ pub struct UpdateArgs {
     #[arg(short, long, value_name = "TAG")]
     pub tag: Option<TagName>,
     /// The fin executable
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_FIN)]
+    #[arg(long, value_name = "PATH", env = "BLUEFIN_FIN", default_value = DEFAULT_FIN)]
     pub fin: PathBuf,
     /// Processes of fin at a time [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]

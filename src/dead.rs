@@ -1,11 +1,13 @@
 //! `bluefin dead`: messages that were given up.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use bluefin_common::broker::{Broker, DEAD_QUEUE, Delivery};
+use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, EvalJob, Job};
 use bluefin_common::outcome::Outcome;
@@ -21,8 +23,8 @@ use crate::ports::FleetArgs;
 
 /// In hand at a time.
 const PREFETCH: u16 = 100;
-/// For the next message to come that the queue has said it has.
-const SOON: Duration = Duration::from_secs(5);
+/// For the first message to come, and for the next one.
+const SOON: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(1)];
 /// Hex digits of an id that are shown.
 const SHORT: usize = 12;
 
@@ -141,19 +143,20 @@ async fn list(as_json: bool, fleet: &FleetArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does `work` with every message that is dead now.
+/// Does `work` with every message that is dead now. What that hands back comes behind the others, so that the first that comes
+/// again is the end; how many there are a queue says only roughly.
 async fn each(broker: &dyn Broker, mut work: impl AsyncFnMut(Delivery) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    // What is handed back comes behind these.
-    let mut left = broker.depth(DEAD_QUEUE).await?;
-    if left == 0 {
-        return Ok(());
-    }
     let mut consumer = broker.consume(DEAD_QUEUE, PREFETCH).await?;
-    while left > 0 {
-        // Somebody else may have taken one.
-        let Ok(Some(delivery)) = tokio::time::timeout(SOON, consumer.next()).await else { break };
+    let (mut seen, [mut soon, next]) = (HashSet::new(), SOON);
+    while let Ok(Some(delivery)) = tokio::time::timeout(soon, consumer.next()).await {
+        let given_up = delivery.given_up.clone();
+        let is = given_up.map(|given_up| (given_up.queue, given_up.reason, given_up.at_ms));
+        if !seen.insert((delivery.message_id.clone(), Digest::of(&delivery.body), is)) {
+            delivery.hand_back(Duration::ZERO).await?;
+            break;
+        }
         work(delivery).await?;
-        left -= 1;
+        soon = next;
     }
     consumer.stop().await;
     Ok(())

@@ -2,9 +2,13 @@
 
 mod choice;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::Problem;
+use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shutdown;
 use bluefin_common::target::Target;
@@ -57,6 +61,9 @@ pub struct EnqueueArgs {
     /// Publish all jobs without an outcome again, also those known to be in a queue: after a broker lost its data
     #[arg(long)]
     again: bool,
+    /// Plan jobs of these problems again whose candidates failed; what they came to before is remembered
+    #[arg(long)]
+    retry_failed: bool,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -119,6 +126,13 @@ impl EnqueueArgs {
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
         request::keep(&*store, &session, &asked, &problems).await?;
+        if self.retry_failed {
+            let named: HashSet<&Problem> = problems.iter().collect();
+            let failed = |outcome: &Outcome| Failures::Any.include(outcome) && named.contains(&outcome.job.problem);
+            let taken = retry::take_back(&*store, &session.name, true, failed).await?;
+            retry::publish(&*store, &*broker, &session.name).await?;
+            eprintln!("{taken} jobs that had failed are planned again");
+        }
         let plan = Plan { rejects, ..enqueue(&ways, &session, &*planning, problems).await? };
         broker.close().await;
         if self.json {

@@ -21,11 +21,13 @@ mod install;
 mod itself;
 mod jobs;
 mod logging;
+mod mituna;
 mod monitor;
 mod out;
 mod ports;
 mod problems;
 mod progress;
+mod prune;
 mod reconcile;
 mod release;
 mod report;
@@ -48,6 +50,7 @@ use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 
 use crate::logging::LogFormat;
+use crate::mituna::Translated;
 
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]
@@ -108,6 +111,7 @@ enum Verb {
     Jobs(jobs::JobsVerb),
     #[command(subcommand)]
     Dead(dead::DeadVerb),
+    Prune(prune::PruneArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
     /// MITuna's name of `export`
@@ -178,7 +182,23 @@ fn with_limits(message: String, error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(tune_gemm::flags::with_two_dashes(std::env::args_os()));
+    let mut arguments = tune_gemm::flags::with_two_dashes(std::env::args_os());
+    match mituna::translate(&arguments) {
+        None => {}
+        Some(Translated::Command { arguments: ours, notes }) => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            arguments = ours;
+        }
+        Some(Translated::Nothing(notes)) => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            return ExitCode::SUCCESS;
+        }
+        Some(Translated::Refused(reason)) => {
+            eprintln!("error: {reason}");
+            return ExitCode::from(2);
+        }
+    }
+    let cli = Cli::parse_from(arguments);
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
@@ -231,6 +251,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Reconcile(args) => args.run().await,
             Verb::Jobs(verb) => verb.run().await,
             Verb::Dead(verb) => verb.run().await,
+            Verb::Prune(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,

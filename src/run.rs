@@ -14,7 +14,7 @@ use bluefin_common::method::EvaluatedBy;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::shutdown;
-use bluefin_exporter::db::check::{CheckRequest, check};
+use bluefin_exporter::db::check::{CheckRequest, Located, check};
 use bluefin_exporter::{ExportReport, ExportRequest, FormatName, chosen, export};
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::solver::spelling;
@@ -35,7 +35,7 @@ use crate::input::{Input, InputArgs};
 use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
-use crate::solvers::DEFAULT_FIN;
+use crate::solvers::default_fin;
 use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools, cache};
 use crate::{applicability, out, solvers};
 use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
@@ -112,7 +112,7 @@ fn steps(plan: &PlanFile, wanted: &Wanted) -> Vec<(&'static str, String)> {
     let stages: Vec<&str> = session.stages.iter().map(|stage| stage.name()).collect();
     steps
         .push(("session", format!("{name}: {}, {}, stages {}", session.target, tuner_text(session), stages.join(","))));
-    let fin = |fin: &Option<PathBuf>| fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()).display().to_string();
+    let fin = |fin: &Option<PathBuf>| fin.clone().unwrap_or_else(default_fin).display().to_string();
     if let Some(step) = &plan.solvers {
         let from = step.from.as_ref().map(|path| path.display().to_string());
         steps.push(("solvers", format!("from {}", from.unwrap_or_else(|| fin(&step.fin)))));
@@ -237,13 +237,13 @@ impl CarriedOut {
             return Ok(());
         }
         let args = solvers::UpdateArgs {
-            session: session.name.clone(),
-            fin: step.fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()),
+            session: Some(session.name.clone()),
+            fin: step.fin.clone().unwrap_or_else(default_fin),
             from: step.from.clone(),
             json: false,
             store: StoreArgs::default(),
         };
-        let updated = args.update(store).await?;
+        let updated = args.update(store, &session.name).await?;
         self.note("solvers", format!("{} found", updated.solvers), &updated);
         Ok(())
     }
@@ -255,7 +255,7 @@ impl CarriedOut {
             let args = applicability::UpdateArgs {
                 session: session.name.clone(),
                 tag: Some(tag),
-                fin: step.fin.clone().unwrap_or_else(|| DEFAULT_FIN.into()),
+                fin: step.fin.clone().unwrap_or_else(default_fin),
                 processes: step.processes,
                 again: false,
                 json: false,
@@ -334,7 +334,8 @@ impl CarriedOut {
         let budget = step.candidates.as_ref().map_or(CandidateBudget::NORMAL, |budget| budget.0);
         let args = InputArgs { kernel: step.kernels.clone(), budget, ..InputArgs::default() };
         let Input { problems, specs, .. } = args.with_specs(&session.target, problems, Vec::new())?;
-        Ok((problems, Asked { specs, budget, ..Asked::default() }))
+        let stages = step.stages.iter().map(|stage| stage.0.0).collect();
+        Ok((problems, Asked { specs, budget, stages, ..Asked::default() }))
     }
 
     async fn wait(&mut self, session: &Session, local: Option<Local>) -> anyhow::Result<End> {
@@ -368,6 +369,9 @@ impl CarriedOut {
         };
         let report = tokio::task::spawn_blocking(move || check(&request, &|_| ())).await?;
         let findings = report.has_findings();
+        for (file, finding) in report.files.iter().flat_map(|file| file.findings.iter().map(move |one| (file, one))) {
+            eprintln!("{}", Located(file, finding));
+        }
         self.note("check", if findings { "findings" } else { "nothing found" }, &report);
         Ok(!findings)
     }

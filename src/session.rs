@@ -4,7 +4,7 @@ pub mod belongings;
 pub mod delete;
 pub mod steer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -82,8 +82,8 @@ pub struct NewArgs {
     /// Its name [default: the next number]
     #[arg(long, value_name = "NAME")]
     pub name: Option<SessionName>,
-    /// What to tune for: gfx90a-104 (architecture and CUs), host, sm_90-132
-    #[arg(long, conflicts_with_all = ["arch", "num_cu"], required_unless_present = "arch")]
+    /// What to tune for: gfx90a-104 (architecture and CUs), host, sm_90-132 [default: the GPU of this machine]
+    #[arg(long, conflicts_with_all = ["arch", "num_cu"])]
     pub target: Option<Target>,
     /// Architecture, with --num-cu
     #[arg(short, long, requires = "num_cu")]
@@ -171,7 +171,13 @@ pub enum Blacklisted {
 
 impl NewArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let wanted = self.wanted()?;
+        let mut args = self.clone();
+        if args.target.is_none() && args.arch.is_none() {
+            let target = gpu_here().await?;
+            eprintln!("target {target}: the GPU of this machine");
+            args.target = Some(target);
+        }
+        let wanted = args.wanted()?;
         let opened = self.store.open().await?;
         let made = make(&*opened.store, &wanted).await;
         opened.close().await;
@@ -247,6 +253,21 @@ impl BudgetArgs {
             tuning_time_ms: ms(self.tuning_time),
             tuning_patience: self.tuning_patience,
             tuning_iterations: self.tuning_iterations,
+        }
+    }
+}
+
+/// What the GPUs of this machine are, if they are all the same.
+async fn gpu_here() -> anyhow::Result<Target> {
+    let inventory = crate::devices::inventory().await?;
+    let targets: BTreeSet<&str> = inventory.gpus.iter().map(|gpu| gpu.target.as_str()).collect();
+    let name = "pass --target gfx90a-104, or --arch gfx90a and --num-cu 104";
+    match targets.iter().collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one.parse()?),
+        [] => Err(crate::usage(format!("no target, and no GPU here: {name}"))),
+        _ => {
+            let found = targets.into_iter().collect::<Vec<_>>().join(", ");
+            Err(crate::usage(format!("no target, and several GPUs here ({found}): {name}")))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `bluefin solvers`: what MIOpen's library lists.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,11 +31,11 @@ pub enum SolversVerb {
 #[command(after_help = "Examples:\n  bluefin solvers update --session 1\n  \
     bluefin solvers update --session 1 --from fin_output.json")]
 pub struct UpdateArgs {
-    /// The session that they are for
+    /// The session that they are for [default: every session of MIOpen's solvers]
     #[arg(long, alias = "session_id", value_name = "NAME")]
-    pub session: SessionName,
+    pub session: Option<SessionName>,
     /// The fin executable
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_FIN, conflicts_with = "from")]
+    #[arg(long, value_name = "PATH", env = "BLUEFIN_FIN", default_value = DEFAULT_FIN, conflicts_with = "from")]
     pub fin: PathBuf,
     /// Read fin's answer to get_solvers from this file instead of running fin
     #[arg(long, value_name = "FILE")]
@@ -49,13 +50,18 @@ pub struct UpdateArgs {
 /// Where ROCm installs fin.
 pub const DEFAULT_FIN: &str = "/opt/rocm/bin/fin";
 
+/// fin where nobody names one: as workers, what the environment says, or else where ROCm installs it.
+pub fn default_fin() -> PathBuf {
+    std::env::var_os("BLUEFIN_FIN").map_or_else(|| DEFAULT_FIN.into(), PathBuf::from)
+}
+
 /// Print the solvers that are kept for a session
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  bluefin solvers list --session 1 --json")]
 pub struct ListArgs {
-    /// The session
+    /// The session [default: the only one of MIOpen's solvers]
     #[arg(long, alias = "session_id", value_name = "NAME")]
-    session: SessionName,
+    session: Option<SessionName>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -75,21 +81,40 @@ impl SolversVerb {
 impl UpdateArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open().await?;
-        let updated = self.update(&*opened.store).await;
+        let updated = self.update_all(&*opened.store).await;
         opened.close().await;
         let updated = updated?;
         if self.json {
-            out::json(&updated)?;
+            match (&self.session, updated.as_slice()) {
+                (Some(_), [(_, one)]) => out::json(one)?,
+                _ => out::json(&updated.into_iter().collect::<BTreeMap<_, _>>())?,
+            }
         } else {
-            let solvers::Updated { solvers, tunable, gone } = updated;
-            out::line(format_args!("session {}: {solvers} solvers, {tunable} tunable, {gone} gone", self.session))?;
+            for (session, solvers::Updated { solvers, tunable, gone }) in &updated {
+                out::line(format_args!("session {session}: {solvers} solvers, {tunable} tunable, {gone} gone"))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Replaces the snapshot of the session.
-    pub async fn update(&self, store: &dyn Store) -> anyhow::Result<solvers::Updated> {
-        miopen_session(store, &self.session).await?;
+    async fn update_all(&self, store: &dyn Store) -> anyhow::Result<Vec<(SessionName, solvers::Updated)>> {
+        let sessions = match &self.session {
+            Some(session) => vec![session.clone()],
+            None => sessions_of_miopen(store).await?,
+        };
+        if sessions.is_empty() {
+            eprintln!("no session of MIOpen's solvers yet: solvers are asked for when there is one");
+        }
+        let mut updated = Vec::new();
+        for session in sessions {
+            updated.push((session.clone(), self.update(store, &session).await?));
+        }
+        Ok(updated)
+    }
+
+    /// Replaces the snapshot of `session`.
+    pub async fn update(&self, store: &dyn Store, session: &SessionName) -> anyhow::Result<solvers::Updated> {
+        miopen_session(store, session).await?;
         let found = match &self.from {
             Some(path) => from_document(&read_bytes(path)?)
                 .map_err(|reason| anyhow::anyhow!(reason))
@@ -99,8 +124,15 @@ impl UpdateArgs {
                 .await
                 .map_err(|trouble| anyhow::anyhow!("fin: {}", trouble.into_failure().detail))?,
         };
-        Ok(solvers::update(store, &self.session, &found).await?)
+        Ok(solvers::update(store, session, &found).await?)
     }
+}
+
+/// Every session that has a list of solvers.
+async fn sessions_of_miopen(store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
+    let sessions = store.sessions().await?.into_iter();
+    let ours = sessions.filter(|session| [Method::FIN, Method::MIOPENDRIVER].contains(&session.method));
+    Ok(ours.map(|session| session.name).collect())
 }
 
 /// The session of that name, which must be one of MIOpen's solvers.
@@ -118,9 +150,18 @@ pub async fn miopen_session(store: &dyn Store, name: &SessionName) -> anyhow::Re
 impl ListArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open_to_read().await?;
-        let mut found: Vec<_> = solvers::snapshot(&*opened.store, &self.session).await?.into_values().collect();
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => match <[SessionName; 1]>::try_from(sessions_of_miopen(&*opened.store).await?) {
+                Ok([session]) => session,
+                Err(several) => {
+                    return Err(crate::usage(format!("--session NAME: found {} of MIOpen's solvers", several.len())));
+                }
+            },
+        };
+        let mut found: Vec<_> = solvers::snapshot(&*opened.store, &session).await?.into_values().collect();
         if found.is_empty() {
-            bail!("session {0}: no solvers are kept for it; run bluefin solvers update --session {0}", self.session);
+            bail!("session {session}: no solvers are kept for it; run bluefin solvers update --session {session}");
         }
         found.sort_by_key(|solver| solver.id);
         if self.json {

@@ -15,6 +15,7 @@ use crate::decision::{description, follow_ups};
 use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Session, SessionName, Stage};
+use crate::shelf;
 use crate::store::{Planned, Store, StoreError, Stored};
 use crate::task::{Task, TaskRef};
 use crate::wire::{self, WireError};
@@ -116,6 +117,13 @@ pub async fn conclude(
     let done: HashSet<JobId> =
         outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find).map(Outcome::job_id).collect();
     next.retain(|job| !done.contains(&job.id()));
+    // Only perf was asked of it.
+    if !next.is_empty() {
+        let alone = store.records_of(&shelf::perf_alone(&session.name), &[group.to_string()]).await?;
+        if alone.into_iter().any(|record| record.is_some()) {
+            next.clear();
+        }
+    }
     if next.is_empty() {
         store.settle_group(&session.name, group).await?;
     }

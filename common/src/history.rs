@@ -57,12 +57,9 @@ impl Tried {
             let words = failure.detail.get(..end).unwrap_or_default().to_string();
             Some(Failed { candidate: Candidate::to_string(&candidate.candidate), kind: failure.kind, words })
         });
-        Self {
-            finished_ms: outcome.finished_ms,
-            device: outcome.device.clone(),
-            worker: None,
-            failed: failed.collect(),
-        }
+        let course = &outcome.course;
+        let worker = course.evaluated.as_ref().or(course.compiled.as_ref()).map(|worked| worked.worker.clone());
+        Self { finished_ms: outcome.finished_ms, device: outcome.device.clone(), worker, failed: failed.collect() }
     }
 }
 

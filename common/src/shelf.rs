@@ -11,6 +11,7 @@
 //! | `begun:<session>` | id of a job | how many workers began it and were not heard of again, in decimal digits | both workers |
 //! | `parked:<session>:<part>` | id of a job | its message, while the session is paused; in parts, by the first bits of the id | both workers, binary |
 //! | `history:<session>` | id of a job | what came of it before it was tried again | binary |
+//! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
 //! | `workers` | host, process, step and what it serves | what a worker says of itself | both workers |
@@ -75,10 +76,17 @@ pub fn history(session: &SessionName) -> String {
     format!("history:{session}")
 }
 
+/// Groups of `session` that have no find stage, though the session has.
+#[must_use]
+pub fn perf_alone(session: &SessionName) -> String {
+    format!("perf_alone:{session}")
+}
+
 /// Every shelf that is of `session` alone.
 #[must_use]
 pub fn of_session(session: &SessionName) -> Vec<String> {
-    let named = [compiled, forgotten, begun, requests, solvers, applicability, history].map(|shelf| shelf(session));
+    let named =
+        [compiled, forgotten, begun, requests, solvers, applicability, history, perf_alone].map(|shelf| shelf(session));
     named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 

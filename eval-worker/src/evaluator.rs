@@ -4,6 +4,7 @@
 pub mod aiter;
 pub(crate) mod artifacts;
 pub mod assignment;
+mod budget;
 pub mod device;
 mod driver;
 mod fin;

@@ -64,6 +64,17 @@ pub enum DriverError {
     Problem(#[from] ProblemError),
 }
 
+/// The operation that a driver command in `line` asks for, where it is one that MIOpenDriver has and nothing tunes: pooling, for
+/// one.
+#[must_use]
+pub fn untuned_operation(line: &str) -> Option<String> {
+    let (_, command) = line.split_once("MIOpenDriver").unwrap_or(("", line));
+    match parse(command.trim_start_matches(".exe").trim(), None) {
+        Err(DriverError::Unsupported(operation)) => Some(operation),
+        _ => None,
+    }
+}
+
 impl DriverError {
     fn value(flag: &'static str, found: &str, expected: impl Into<String>) -> Self {
         Self::Value { flag, found: cut(found), expected: expected.into() }

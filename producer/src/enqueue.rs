@@ -1,13 +1,14 @@
 //! Puts planned jobs into their queues, each once, and only those that are missing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::decision::follow_ups;
 use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, SessionName};
+use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{JobState, Planned, Store};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -69,7 +70,9 @@ pub async fn enqueue(
     let mut enqueuer = Enqueuer::open(store, broker, session, publish).await?;
     for chunk in problems.chunks(PROBLEMS) {
         let planned = planning.plan(chunk).await?;
-        let jobs = chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect();
+        let jobs =
+            chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect::<Vec<_>>();
+        note_perf_alone(store, session, planning.is_perf_alone(), &jobs).await?;
         enqueuer.enqueue(jobs).await?;
         metrics.planned(chunk.len() as u64, enqueuer.total());
         tracing::info!(problems = plan.problems, of = problems.len(), jobs = plan.jobs, "enqueued");
@@ -79,6 +82,22 @@ pub async fn enqueue(
     }
     plan.set_enqueued(enqueuer.total());
     Ok(plan)
+}
+
+/// Notes, before the jobs are published, whether find jobs are to follow in their groups.
+async fn note_perf_alone(store: &dyn Store, session: &Session, alone: bool, jobs: &[Job]) -> Result<(), PlanError> {
+    if session.stages.len() < Stage::ALL.len() {
+        return Ok(());
+    }
+    let groups: BTreeSet<String> = jobs.iter().map(|job| job.group().to_string()).collect();
+    let shelf = shelf::perf_alone(&session.name);
+    if alone {
+        let records: Vec<(String, Vec<u8>)> = groups.into_iter().map(|group| (group, Vec::new())).collect();
+        store.put_records(&shelf, &records).await?;
+    } else {
+        store.remove_records(&shelf, &groups.into_iter().collect::<Vec<_>>()).await?;
+    }
+    Ok(())
 }
 
 /// Whether jobs of `session` can be enqueued: not where workers drop them.

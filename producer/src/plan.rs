@@ -5,6 +5,7 @@ pub mod aiter;
 mod budget;
 pub mod fin;
 pub mod kernels;
+mod limits;
 mod miopen;
 pub mod miopendriver;
 mod summary;
@@ -87,11 +88,22 @@ pub trait Planning: Send + Sync {
     /// What its plans are a selection of.
     fn selects(&self) -> Selects;
 
+    /// Whether only the perf stage is asked of problems, though their session has both: no find job follows then, until both are
+    /// asked.
+    fn is_perf_alone(&self) -> bool {
+        false
+    }
+
     /// What comes of each of `problems`, in their order.
     ///
     /// # Errors
     /// If the store fails, or a problem can not be planned for a reason that is not its own.
     async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError>;
+}
+
+/// Whether of the stages of `session` only perf is `asked`; nothing asked is all of them.
+fn is_perf_alone(session: &Session, asked: &[Stage]) -> bool {
+    asked == [Stage::Perf] && session.stages.contains(&Stage::Find)
 }
 
 /// What a plan is a selection of.

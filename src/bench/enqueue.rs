@@ -43,6 +43,8 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     drain(&*broker, QUEUE, count).await?;
     let enqueued = Figure::rate("enqueue: planned, recorded, published, confirmed", count, took, "jobs/s");
     let ratio = Figure::new("of the bare publishes beside it", enqueued.value / figures[0].value, "x");
+    // Nobody asks for it again.
+    store.remove_session(&session.name).await?;
     broker.close().await;
     figures.extend([enqueued, ratio, Figure::new("peak memory", peak_rss_mib(), "MiB")]);
     Ok(figures)

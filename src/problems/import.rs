@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::problem::{DataType, Problem};
+use bluefin_producer::driver::untuned_operation;
 use bluefin_producer::input::{Overrides, ProblemList, Reject, read_file};
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
 use clap::ValueEnum;
@@ -109,6 +110,8 @@ pub struct ImportedFile {
     /// Lines of a log that have nothing to do with problems.
     pub skipped: u64,
     pub rejects: Vec<String>,
+    /// Driver commands of operations that nothing tunes.
+    pub passed_over: Vec<String>,
 }
 
 impl Imported {
@@ -126,6 +129,9 @@ impl ImportArgs {
             out::json(&imported)?;
         } else {
             imported.print()?;
+        }
+        for note in imported.files.iter().flat_map(|file| &file.passed_over) {
+            eprintln!("{note}");
         }
         for reject in imported.files.iter().flat_map(|file| &file.rejects) {
             eprintln!("{reject}");
@@ -145,13 +151,21 @@ impl ImportArgs {
         let options = AddOptions { recurrent: self.mark_recurrent, known_only: self.tag_only, now_ms: now_ms() };
         let mut imported = Imported { tag: self.tag.to_string(), files: Vec::new() };
         for list in lists {
+            let named = |one: &Reject| format!("{}:{}", list.name, one.line);
+            let (passed_over, rejects): (Vec<_>, Vec<_>) =
+                list.rejects.iter().partition(|one| untuned_operation(&one.text).is_some());
+            let note = |one: &&Reject| {
+                let operation = untuned_operation(&one.text).unwrap_or_default();
+                format!("{}: note: passed over: MIOpen tunes nothing for {operation}", named(one))
+            };
             let added = library.add(&self.tag, &list, options).await?;
             imported.files.push(ImportedFile {
                 asked: list.problems.iter().map(|one| one.count as u64).sum(),
                 problems: list.problems.len() as u64,
                 added,
                 skipped: list.skipped as u64,
-                rejects: list.rejects.iter().map(|one| format!("{}:{}: {}", list.name, one.line, one.reason)).collect(),
+                rejects: rejects.iter().map(|one| format!("{}: {}", named(one), one.reason)).collect(),
+                passed_over: passed_over.iter().map(note).collect(),
                 file: list.name,
             });
         }

@@ -18,6 +18,7 @@ mod gpus;
 mod limits;
 mod miopen;
 mod miopen_alone;
+mod mituna;
 mod outages;
 mod problems;
 mod release;

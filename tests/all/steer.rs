@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::redis::RedisStore;
-use bluefin_common::broker::{Broker, Consumer as _};
+use bluefin_common::broker::Broker;
 use bluefin_common::history;
 use bluefin_common::job::{CompileJob, JobId};
 use bluefin_common::outcome::Outcome;
@@ -226,4 +226,64 @@ fn a_state_file_is_steered_too() {
     assert_eq!(text(&run(&["session", "list"], 0).stdout), "");
     run(&["session", "delete", "s", "--yes"], 1);
     run(&tune, 0);
+}
+
+/// `--stage perf` of a session that has both, until both are asked.
+#[test]
+fn perf_alone_is_perf_alone() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    enqueue(&fleet, "both", 1);
+    let (_compile, _eval) = workers(&fleet);
+    fleet.wait_complete("both", PATIENCE);
+    assert!(fleet.status("both").unwrap()["done"]["find"].as_u64().unwrap() > 0);
+    write(fleet.folder.path(), "more.txt", &many_problems(4));
+    let more = |stage: &str| {
+        let arguments = ["enqueue", "more.txt", "--session", "both", "--stage", stage, "--json", "--kernel"];
+        json(&expect(fleet.bluefin(&arguments).arg(noop_spec()), 0))
+    };
+    let before = fleet.status("both").unwrap()["planned"]["find"].as_u64().unwrap();
+    assert!(more("perf")["enqueued"].as_u64().unwrap() > 0);
+    fleet.wait_complete("both", PATIENCE);
+    let after = fleet.status("both").unwrap();
+    assert_eq!((after["planned"]["find"].as_u64().unwrap(), &after["done"]), (before, &after["planned"]));
+    more("perf,find");
+    fleet.wait_complete("both", PATIENCE);
+    let after = fleet.status("both").unwrap();
+    assert_eq!(after["done"]["find"].as_u64().unwrap(), 4 * before, "{after}");
+}
+
+#[test]
+fn old_sessions_are_pruned_and_releases_keep_what_they_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], code| {
+        let mut command = bluefin();
+        command.current_dir(folder.path()).args(arguments);
+        expect(&mut command, code)
+    };
+    write(folder.path(), "one.txt", "gemm -m 16 -n 16 -k 16\nconv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    run(&["tune", "one.txt", "--device", "host", "--session", "s", "--budget", "4"], 0);
+    run(&["release", "create", "r", "--session", "s"], 0);
+    let export = |out: &str| {
+        run(&["export", "--session", "s", "--out", out], 0);
+        crate::common::files(&folder.path().join(out))
+    };
+    let before = export("before");
+    let size = |arguments: &[&str]| json(&run(arguments, 0));
+    let dry = size(&["prune", "--session", "s", "--samples", "--dry-run", "--json"]);
+    assert!(dry["sessions"][0]["samples"].as_u64().unwrap() > 0, "{dry}");
+    for _ in 0..2 {
+        let slim = size(&["prune", "--session", "s", "--samples", "--yes", "--json"]);
+        let bytes = |which: &str| slim["sessions"][0][which].as_u64().unwrap();
+        assert!(bytes("bytes_after") <= bytes("bytes_before"), "{slim}");
+    }
+    assert_eq!(export("after"), before, "winners, ties and databases are the same");
+    assert_eq!(text(&run(&["prune", "--older-than", "30d", "--yes"], 0).stdout), "0 sessions, 0 B removed\n");
+    run(&["prune", "--older-than", "30d"], 2);
+    std::thread::sleep(Duration::from_millis(10));
+    let dry = size(&["prune", "--older-than", "1ms", "--dry-run", "--json"]);
+    let pruned = size(&["prune", "--older-than", "1ms", "--yes", "--json"]);
+    assert_eq!(dry["sessions"], pruned["sessions"]);
+    assert!(pruned["sessions"][0]["blobs"].as_u64().unwrap() > 0, "{pruned}");
+    assert_eq!(text(&run(&["session", "list"], 0).stdout), "");
+    run(&["release", "verify", "r"], 0);
 }

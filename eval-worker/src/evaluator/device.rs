@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
-use bluefin_common::failure::Attempt;
+use bluefin_common::failure::{Attempt, Failure};
 use bluefin_common::job::{GroupId, Job};
 use bluefin_common::method::Method;
-use bluefin_common::outcome::{DeviceState, Timing};
-use bluefin_common::session::SessionName;
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Timing};
+use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::target::Target;
 use lru::LruCache;
 use tokio::sync::Mutex;
 
 use super::assignment::Assignment;
+use super::budget;
 use super::gpu_lock::GpuLock;
 use super::kernels::{self, Kernels};
 use super::stop::Stop;
@@ -108,6 +109,10 @@ impl Running for Device {
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
+        if let Some(failure) = spent(assignment).await? {
+            let candidates = CandidateOutcome::all_failed(assignment.job(), &failure);
+            return Ok(Evaluated { candidates, ..Evaluated::default() });
+        }
         let kernels = Kernels::fetch(assignment, self.translators.as_ref()).await?;
         let began = Instant::now();
         let waited = Instant::now();
@@ -118,6 +123,19 @@ impl Running for Device {
         let waited = waited.elapsed().saturating_sub(took);
         let evaluated = kernels::conclude(assignment, kernels.as_ref(), results).await?;
         Ok(Evaluated { device_state, busy: began.elapsed().saturating_sub(waited), ..evaluated })
+    }
+}
+
+/// Which budget of its session is spent, if one is, and the job is not to be begun. A play-off always is: it says who won of
+/// what was timed.
+async fn spent(assignment: &Assignment<'_>) -> Result<Option<Failure>, Stop> {
+    if assignment.job().stage == Stage::Find {
+        return Ok(None);
+    }
+    let (store, name) = (assignment.store, &assignment.job().session);
+    match assignment.patience.with("read session", || store.session(name)).await? {
+        Some(session) => budget::spent(assignment, &session.budget).await,
+        None => Ok(None),
     }
 }
 

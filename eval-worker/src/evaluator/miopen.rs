@@ -11,7 +11,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState};
-use bluefin_common::session::{Budget, Session};
+use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_miopen::LibraryPin;
@@ -22,6 +22,7 @@ use bluefin_miopen::place::Place;
 use bluefin_miopen::process::Watch;
 
 use super::assignment::Assignment;
+use super::budget;
 use super::device::driver_pin;
 use super::gpu_lock::GpuLock;
 use super::stop::Stop;
@@ -143,7 +144,7 @@ impl Running for RunningTool {
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
         let session = assignment.session().await?;
-        if let Some(failure) = spent(assignment, &session.budget).await? {
+        if let Some(failure) = budget::spent(assignment, &session.budget).await? {
             let candidates = CandidateOutcome::all_failed(assignment.job(), &failure);
             return Ok(Evaluated { candidates, ..Evaluated::default() });
         }
@@ -160,32 +161,6 @@ impl Running for RunningTool {
         };
         Ok(Evaluated { ran: true, device_state, ..evaluated })
     }
-}
-
-/// Which budget is spent, if one is.
-async fn spent(assignment: &Assignment<'_>, budget: &Budget) -> Result<Option<Failure>, Stop> {
-    let Assignment { store, patience, .. } = assignment;
-    let job = assignment.job();
-    if let Some(limit) = budget.problem_ms {
-        let groups = [job.group()];
-        let outcomes = patience.with("read outcomes", || store.outcomes(&job.session, &groups)).await?;
-        let spent = outcomes.iter().map(|outcome| outcome.busy_ms).fold(0, u64::saturating_add);
-        if spent >= limit {
-            return Ok(Some(over("problem_ms", limit, spent)));
-        }
-    }
-    if let Some(limit) = budget.session_ms {
-        let progress = patience.with("read progress", || store.progress(&job.session)).await?;
-        let spent = progress.busy_ms.values().copied().fold(0, u64::saturating_add);
-        if spent >= limit {
-            return Ok(Some(over("session_ms", limit, spent)));
-        }
-    }
-    Ok(None)
-}
-
-fn over(budget: &str, limit: u64, spent: u64) -> Failure {
-    Failure::new(FailureKind::BudgetSpent, format!("budget {budget}: {spent} ms spent of {limit}"))
 }
 
 /// A job that a tool evaluates, whose budget is not spent.

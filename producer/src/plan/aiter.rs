@@ -10,6 +10,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 
+use super::limits::{SOLVER, refuse_others};
 use super::{Asked, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
 use crate::PlanError;
 
@@ -35,6 +36,7 @@ impl Planner for AiterPlanner {
         if target.backend() != "HIP" {
             return Err(PlanError::Usage(format!("--tuner: aiter is not for {target}, expected a gfx target")));
         }
+        refuse_others(session, &[SOLVER])?;
         if session.stages != self.stages() {
             return Err(PlanError::Usage("--stage: aiter tunes and finds at once, expected find".to_string()));
         }
@@ -50,6 +52,9 @@ impl Planner for AiterPlanner {
         let (name, own) = (&session.name, &session.target);
         if let Some(target) = asked.target.as_ref().filter(|target| *target != own) {
             return Err(PlanError::Usage(format!("--target {target}: session {name} is for {own}")));
+        }
+        if asked.stages.iter().any(|stage| !session.stages.contains(stage)) {
+            return Err(PlanError::Usage("--stage: aiter tunes and finds at once, expected find".to_string()));
         }
         Ok(Box::new(OfAiter(session.clone())))
     }

@@ -9,7 +9,7 @@ use bluefin_common::store::Store;
 use bluefin_miopen::driver::FIND_ENFORCE;
 
 use super::miopen::{NOT_OURS, OfMiopen, TUNES, check_target, is_of_miopen};
-use super::{Asked, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
+use super::{Asked, PlannedGroup, Planner, Planning, ProblemPlan, Selects, is_perf_alone};
 use crate::PlanError;
 use crate::applicability::{self, Applicable};
 
@@ -51,6 +51,10 @@ struct OfFin<'a>(OfMiopen<'a>);
 impl Planning for OfFin<'_> {
     fn selects(&self) -> Selects {
         Selects::Solvers
+    }
+
+    fn is_perf_alone(&self) -> bool {
+        is_perf_alone(&self.0.session, &self.0.stages)
     }
 
     async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {

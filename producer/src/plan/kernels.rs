@@ -13,7 +13,8 @@ use bluefin_miopen::driver::FIND_ENFORCE;
 use bluefin_spec::search::{BATCH, Search, Strategies, next_round};
 use bluefin_spec::{Misfit, Scope, SpecError};
 
-use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
+use super::limits::{PROBLEM, SESSION, refuse_others};
+use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, is_perf_alone};
 use crate::PlanError;
 use crate::specs::LoadedSpec;
 
@@ -78,6 +79,7 @@ impl Planner for Kernels {
                 "--find-mode and --blacklist are for MIOpen's solvers: --tuner {fin} or {driver}"
             )));
         }
+        refuse_others(session, &[PROBLEM, SESSION])?;
         needs_perf(&session.stages)
     }
 
@@ -104,7 +106,8 @@ impl Planner for Kernels {
         if let Some(target) = asked.target.as_ref().filter(|target| **target != session.target) {
             return Err(PlanError::differs(session, "target", &session.target, target));
         }
-        if !asked.stages.is_empty() && asked.stages != session.stages {
+        let is_part = asked.stages.iter().all(|stage| session.stages.contains(stage));
+        if !is_part {
             let text = |stages: &[Stage]| format!("{stages:?}");
             return Err(PlanError::differs(session, "stages", text(&session.stages), text(&asked.stages)));
         }
@@ -146,6 +149,10 @@ impl Planning for OfSpecs<'_> {
             }
         };
         Selects::Candidates { within }
+    }
+
+    fn is_perf_alone(&self) -> bool {
+        is_perf_alone(&self.session, &self.asked.stages)
     }
 
     async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {

@@ -9,10 +9,16 @@ end
 redis.call('HSET', KEYS[1], id, 'p')
 redis.call('HINCRBY', KEYS[2], group, 1)
 redis.call('SADD', KEYS[3], group)
-redis.call('HINCRBY', KEYS[4], 'done:' .. stage, -1)
-for at = 4, #ARGV, 2 do
-  if redis.call('HINCRBY', KEYS[4], ARGV[at], -ARGV[at + 1]) <= 0 then
-    redis.call('HDEL', KEYS[4], ARGV[at])
+
+-- What comes to nothing is not counted any more.
+local function discount(name, count)
+  if redis.call('HINCRBY', KEYS[4], name, -count) <= 0 then
+    redis.call('HDEL', KEYS[4], name)
   end
+end
+
+discount('done:' .. stage, 1)
+for at = 4, #ARGV, 2 do
+  discount(ARGV[at], ARGV[at + 1])
 end
 return 1

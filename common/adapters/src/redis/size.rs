@@ -12,7 +12,7 @@ use bluefin_common::shelf;
 use bluefin_common::store::{SessionSize, StoreError};
 
 /// Groups whose outcomes are weighed; the others are taken to be like them.
-const WEIGHED: usize = 64;
+const WEIGHED: usize = 500;
 /// Keys that one command removes.
 const REMOVED: usize = 500;
 

@@ -1,0 +1,158 @@
+//! `bluefin prune`: makes room in a store.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bluefin_common::campaign::now_ms;
+use bluefin_common::session::{Session, SessionName};
+use bluefin_common::standing::{self, Standing};
+use bluefin_common::store::Store;
+use humantime::parse_duration;
+use serde_json::json;
+
+use crate::out;
+use crate::ports::StoreArgs;
+use crate::progress::bytes;
+use crate::session::belongings::{Belongings, announce, remove};
+use crate::session::delete::print;
+use crate::session::steer::find;
+
+/// Groups whose outcomes are read and written in one go.
+const GROUPS: usize = 64;
+
+/// Remove sessions that are done, or the samples of their timings
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  bluefin prune --older-than 30d --dry-run\n  bluefin prune --older-than 30d --yes\n  \
+    bluefin prune --session nightly --samples --yes\n\n\
+    With a session go its plan, outcomes, solvers, applicability and blobs that nothing else names; what a release names \
+    stays. Samples are replaced by their median, as many as there were, so that a \
+    session is exported as before. By age only sessions go that are \
+    complete or cancelled."
+)]
+pub struct PruneArgs {
+    /// Sessions that were made longer ago than this and have no work left
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "session")]
+    older_than: Option<Duration>,
+    /// These sessions, whatever their age
+    #[arg(long, value_name = "NAME", conflicts_with = "older_than")]
+    session: Vec<SessionName>,
+    /// Only the samples of timings, which most of a session's bytes are
+    #[arg(long)]
+    samples: bool,
+    /// Print what would go, and its size
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl PruneArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if !self.yes && !self.dry_run {
+            return Err(crate::usage("prune: nothing brings it back: pass --yes, or --dry-run to see what would go"));
+        }
+        let opened = if self.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
+        let pruned = self.prune(&*opened.store).await;
+        opened.close().await;
+        pruned?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn prune(&self, store: &dyn Store) -> anyhow::Result<()> {
+        let sessions = self.sessions(store).await?;
+        if self.samples { self.drop_samples(store, &sessions).await } else { self.remove(store, &sessions).await }
+    }
+
+    async fn sessions(&self, store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
+        let mut names = Vec::new();
+        for name in &self.session {
+            names.push(find(store, name).await?.name);
+        }
+        let Some(age) = self.older_than else { return Ok(names) };
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let old = |session: &Session| session.created_ms < now_ms().saturating_sub(age_ms);
+        for session in store.sessions().await?.into_iter().filter(old) {
+            let is_over = match standing::of(store, &session.name).await? {
+                Standing::Cancelled | Standing::Deleted => true,
+                Standing::Running | Standing::Paused | Standing::Resuming => {
+                    store.progress(&session.name).await?.is_settled()
+                }
+            };
+            if is_over {
+                names.push(session.name);
+            }
+        }
+        Ok(names)
+    }
+
+    async fn remove(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
+        if !self.dry_run && !sessions.is_empty() {
+            announce(store, sessions).await?;
+        }
+        let mut all = Vec::new();
+        for (at, session) in sessions.iter().enumerate() {
+            // Those before it are gone, or would be.
+            let before = sessions.get(..at).unwrap_or_default();
+            let belongings = Belongings::of(store, session, if self.dry_run { before } else { &[] }).await?;
+            if !self.dry_run {
+                remove(store, &belongings).await?;
+                if self.store.in_file() {
+                    standing::set(store, session, Standing::Running).await?;
+                }
+            }
+            all.push(belongings);
+        }
+        if self.json {
+            return out::json(&json!({ "removed": !self.dry_run, "sessions": all }));
+        }
+        all.iter().try_for_each(|belongings| print(belongings, self.dry_run))?;
+        let verb = if self.dry_run { "would go" } else { "removed" };
+        let total = all.iter().map(Belongings::bytes).sum();
+        Ok(out::line(format_args!("{} sessions, {} {verb}", all.len(), bytes(total)))?)
+    }
+
+    async fn drop_samples(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
+        let mut all = Vec::new();
+        for session in sessions {
+            let before = store.size(session).await?.outcomes;
+            let mut samples = 0;
+            for chunk in store.groups(session).await?.chunks(GROUPS) {
+                let mut outcomes = store.outcomes(session, chunk).await?;
+                for outcome in &mut outcomes {
+                    let timings = outcome.candidates.iter_mut().filter_map(|candidate| candidate.result.as_mut().ok());
+                    for timing in timings {
+                        // How many there were is what says how sure the median is.
+                        let left = timing.samples_ms.len();
+                        samples += left as u64;
+                        timing.samples_ms = vec![timing.median_ms as f32; left];
+                    }
+                }
+                if !self.dry_run {
+                    store.rewrite_outcomes(&outcomes).await?;
+                }
+            }
+            let after = if self.dry_run { before } else { store.size(session).await?.outcomes };
+            all.push((session, samples, before, after));
+        }
+        if self.json {
+            let json = |(session, samples, before, after): &(&SessionName, u64, u64, u64)| json!({ "session": session, "samples": samples, "bytes_before": before, "bytes_after": after });
+            return out::json(
+                &json!({ "removed": !self.dry_run, "sessions": all.iter().map(json).collect::<Vec<_>>() }),
+            );
+        }
+        for (session, samples, before, after) in all {
+            let (before, after) = (bytes(before), bytes(after));
+            let what =
+                if self.dry_run { format!("would go, of {before}") } else { format!("removed: {before} to {after}") };
+            out::line(format_args!("session {session}: {samples} samples {what}"))?;
+        }
+        Ok(())
+    }
+}
