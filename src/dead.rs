@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use bluefin_common::broker::{Broker, DEAD_QUEUE, Delivery};
+use bluefin_common::broker::{Broker, DEAD_QUEUE, Delivery, GivenUp};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, EvalJob, Job};
@@ -131,7 +131,8 @@ async fn list(as_json: bool, fleet: &FleetArgs) -> anyhow::Result<ExitCode> {
     each(&*broker, async |delivery| {
         all.push(Dead::of(&delivery));
         // A copy, as delivering it again would count.
-        Ok(delivery.hand_back(Duration::ZERO).await?)
+        delivery.hand_back(Duration::ZERO).await?;
+        Ok(Now::Back)
     })
     .await?;
     broker.close().await;
@@ -143,23 +144,45 @@ async fn list(as_json: bool, fleet: &FleetArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does `work` with every message that is dead now. What that hands back comes behind the others, so that the first that comes
-/// again is the end; how many there are a queue says only roughly.
-async fn each(broker: &dyn Broker, mut work: impl AsyncFnMut(Delivery) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// What became of a message.
+enum Now {
+    /// Behind the others in its queue.
+    Back,
+    Gone,
+}
+
+/// Does `work` with every message that is dead now. What that hands back comes behind the others, so that the end is where all
+/// come again; how many there are a queue says only roughly.
+async fn each(broker: &dyn Broker, mut work: impl AsyncFnMut(Delivery) -> anyhow::Result<Now>) -> anyhow::Result<()> {
     let mut consumer = broker.consume(DEAD_QUEUE, PREFETCH).await?;
-    let (mut seen, [mut soon, next]) = (HashSet::new(), SOON);
+    let (mut back, mut again, [mut soon, next]) = (HashSet::new(), 0, SOON);
     while let Ok(Some(delivery)) = tokio::time::timeout(soon, consumer.next()).await {
-        let given_up = delivery.given_up.clone();
-        let is = given_up.map(|given_up| (given_up.queue, given_up.reason, given_up.at_ms));
-        if !seen.insert((delivery.message_id.clone(), Digest::of(&delivery.body), is)) {
-            delivery.hand_back(Duration::ZERO).await?;
-            break;
-        }
-        work(delivery).await?;
         soon = next;
+        let is = identity(&delivery);
+        if back.contains(&is) {
+            delivery.hand_back(Duration::ZERO).await?;
+            again += 1;
+            // A reader that has just gone may have left some out of their order.
+            if again >= back.len().min(2 * usize::from(PREFETCH)) {
+                break;
+            }
+        } else if let Now::Back = work(delivery).await? {
+            again = 0;
+            back.insert(is);
+        }
     }
     consumer.stop().await;
     Ok(())
+}
+
+/// What tells a message from others: the broker may deliver one twice.
+fn identity(delivery: &Delivery) -> Digest {
+    let (at, reason) = match &delivery.given_up {
+        Some(GivenUp { reason, at_ms, .. }) => (at_ms.unwrap_or_default(), reason.as_str()),
+        None => (0, ""),
+    };
+    let head = [delivery.message_id.as_bytes(), reason.as_bytes()].concat();
+    Digest::of(&[head.as_slice(), &at.to_le_bytes(), &delivery.body].concat())
 }
 
 impl SomeArgs {
@@ -170,7 +193,8 @@ impl SomeArgs {
         let mut missing: Vec<&String> = self.ids.iter().collect();
         each(&*broker, async |delivery| {
             if !self.all && !self.ids.iter().any(|id| delivery.message_id.starts_with(id.as_str())) {
-                return Ok(delivery.hand_back(Duration::ZERO).await?);
+                delivery.hand_back(Duration::ZERO).await?;
+                return Ok(Now::Back);
             }
             missing.retain(|id| !delivery.message_id.starts_with(id.as_str()));
             let dead = Dead::of(&delivery);
@@ -178,7 +202,8 @@ impl SomeArgs {
                 revive(&**store, &*broker, &delivery, &dead).await?;
             }
             done.push(dead);
-            Ok(delivery.ack().await?)
+            delivery.ack().await?;
+            Ok(Now::Gone)
         })
         .await?;
         broker.close().await;

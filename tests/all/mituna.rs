@@ -60,7 +60,7 @@ fn a_budget_without_effect_is_refused() {
         ("fin", "gfx942-304", "--tuning-time=1s", 0),
         ("miopendriver", "gfx942-304", "--problem-budget=10m", 0),
     ] {
-        let line = ["session", "new", "-l", flag, "--target", target, "--tuner", tuner, flag];
+        let line = ["session", "new", "-l", &flag[2..], "--target", target, "--tuner", tuner, flag];
         let output = expect(&mut run(folder.path(), &line), code);
         assert!(code == 0 || text(&output.stderr).contains("has no effect"), "{line:?}: {}", text(&output.stderr));
     }

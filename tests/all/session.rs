@@ -75,7 +75,10 @@ fn an_exhaustive_session_says_so_once() {
     let shown = text(&expect(&mut run(folder, &["session", "show", "1"]), 0).stdout);
     assert!(shown.contains("tuner    miopendriver, exhaustive\n") && !shown.contains("MIOPEN_FIND_ENFORCE"), "{shown}");
     let listed = text(&expect(&mut run(folder, &["session", "list"]), 0).stdout);
-    assert_eq!(listed, "1  gfx942-304  miopendriver, exhaustive  empty  d\n2  gfx942-304  miopendriver  empty  d\n");
+    assert_eq!(
+        listed,
+        "1  gfx942-304  miopendriver, exhaustive  empty  0 B  d\n2  gfx942-304  miopendriver  empty  0 B  d\n"
+    );
 }
 
 #[test]

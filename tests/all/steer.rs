@@ -264,7 +264,7 @@ fn old_sessions_are_pruned_and_releases_keep_what_they_name() {
     run(&["tune", "one.txt", "--device", "host", "--session", "s", "--budget", "4"], 0);
     run(&["release", "create", "r", "--session", "s"], 0);
     let export = |out: &str| {
-        run(&["export", "--session", "s", "--out", out], 0);
+        run(&["export", "--session", "s", "--state", "bluefin.db", "--out", out], 0);
         crate::common::files(&folder.path().join(out))
     };
     let before = export("before");
