@@ -5,8 +5,8 @@ mod begun;
 mod intake;
 mod patience;
 pub mod pin;
-pub mod told;
 mod steered;
+pub mod told;
 
 use std::time::Duration;
 
