@@ -111,6 +111,7 @@ enum Verb {
     Jobs(jobs::JobsVerb),
     #[command(subcommand)]
     Dead(dead::DeadVerb),
+    Job(jobs::one::JobArgs),
     Prune(prune::PruneArgs),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
@@ -251,6 +252,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Reconcile(args) => args.run().await,
             Verb::Jobs(verb) => verb.run().await,
             Verb::Dead(verb) => verb.run().await,
+            Verb::Job(args) => args.run().await,
             Verb::Prune(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,

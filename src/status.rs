@@ -12,6 +12,7 @@ use bluefin_common::campaign::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::roster;
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store};
 use bluefin_compile_worker::toolchain;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -67,6 +68,7 @@ struct SessionStatus {
     complete: bool,
     /// What keeps it from moving.
     why: Vec<String>,
+    standing: Standing,
     /// Seconds that what is left takes its devices at least, where that can be said.
     left_s: Option<u64>,
     /// What its workers are at.
@@ -150,6 +152,7 @@ impl StatusArgs {
             Some(store) => store,
             None => store.insert(self.store.open_to_read().await?.store),
         };
+        let standings = standing::all(&**store).await?;
         let mut sessions = Vec::new();
         for session in store.sessions().await? {
             if self.session.as_ref().is_some_and(|only| *only != session.name) {
@@ -157,6 +160,7 @@ impl StatusArgs {
             }
             let progress = store.progress(&session.name).await?;
             let pins = store.pins(&session.name).await?;
+            let standing = standings.get(&session.name).copied().unwrap_or_default();
             let (why, left_s, running) = (Vec::new(), None, Vec::new());
             sessions.push(SessionStatus {
                 complete: progress.is_complete(),
@@ -164,6 +168,7 @@ impl StatusArgs {
                 pins,
                 progress,
                 why,
+                standing,
                 left_s,
                 running,
             });
@@ -235,7 +240,10 @@ impl SessionStatus {
     /// With what the fleet says of it.
     fn explained(self, fleet: &Fleet) -> Self {
         let Self { session, progress, .. } = &self;
-        let why = fleet.why(session, progress);
+        let why = match (self.standing, progress.is_settled()) {
+            (Standing::Running, _) | (_, true) => fleet.why(session, progress),
+            (standing, false) => vec![format!("it is {}: bluefin session resume {}", standing.name(), session.name)],
+        };
         let left_s = fleet.left(session, progress).map(|left| left.as_secs());
         let running = fleet.doing(session).map(|(entry, doing)| Running {
             worker: entry.worker.clone(),
@@ -246,6 +254,12 @@ impl SessionStatus {
         });
         let running = running.collect();
         Self { why, left_s, running, ..self }
+    }
+
+    /// How far it is, or what keeps it.
+    fn state(&self) -> &'static str {
+        let settled = self.progress.is_settled();
+        if self.standing == Standing::Running || settled { self.progress.state() } else { self.standing.name() }
     }
 
     /// What runs now, and how long it takes still.
@@ -291,7 +305,7 @@ impl Status {
                 candidates("timed").to_string(),
                 candidates("pruned").to_string(),
                 failed.to_string(),
-                progress.state().to_string(),
+                status.state().to_string(),
             ]);
         }
         for column in 2..8 {

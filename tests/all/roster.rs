@@ -41,9 +41,28 @@ fn a_session_that_does_not_move_says_why() {
     assert_eq!((&builder["worker"], &builder["step"]), (&Value::from("builder"), &Value::from("compile")));
     assert!(builder["queues"].as_array().unwrap().contains(&Value::from("bluefin.compile.noop.gfx000-1")), "{builder}");
 
+    let jobs = |place: &str| -> Vec<Value> {
+        let listed = text(&expect(&mut fleet.bluefin(&["jobs", "list", "--json", "--place", place]), 0).stdout);
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    assert_eq!(jobs("waiting").len(), 24, "none has an outcome");
+    assert!(jobs("done").is_empty());
+
     let eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1", "--name", "gpu-7"]);
     fleet.wait_complete("still", PATIENCE);
     assert!(why(&fleet, "still").is_empty());
+    let done = jobs("done");
+    let one = &done[0];
+    assert_eq!((&one["worker"], &one["attempts"]), (&Value::from("gpu-7"), &Value::from(1)), "{one}");
+    let id = &one["job"].as_str().unwrap()[..12];
+    let told = text(&expect(&mut fleet.bluefin(&["job", id]), 0).stdout);
+    assert!(told.contains("compiled  by builder") && told.contains("evaluated by gpu-7"), "{told}");
+    let shown = json(&expect(&mut fleet.bluefin(&["job", id, "--json"]), 0));
+    assert_eq!(shown["outcome"]["course"]["compiled"]["worker"], "builder");
+    assert!(
+        text(&expect(&mut fleet.bluefin(&["job", "0000000000000000"]), 1).stderr).contains("none whose id begins so")
+    );
+    assert!(text(&expect(&mut fleet.bluefin(&["jobs", "list"]), 0).stdout).contains("no job is there"));
     for worker in [compile, eval] {
         worker.signal(Signal::TERM);
         assert_eq!(worker.wait(PATIENCE), Some(0), "{}", fleet.logged());

@@ -419,6 +419,10 @@ impl Store for RedisStore {
         Ok(open.unwrap_or(0))
     }
 
+    async fn planned_jobs(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
+        self.all_planned(session).await
+    }
+
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
         let keys = SessionKeys(session);
         let script = &self.scripts.settle_group;

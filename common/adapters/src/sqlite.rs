@@ -349,6 +349,11 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| work::open_jobs(connection, &session, group)).await
     }
 
+    async fn planned_jobs(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::planned_jobs(connection, &session)).await
+    }
+
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
         let session = session.clone();
         self.engine.call(move |connection| work::groups(connection, &session)).await

@@ -287,6 +287,9 @@ impl Store for Sample {
     async fn open_jobs(&self, _: &SessionName, _: GroupId) -> Result<u64, StoreError> {
         no()
     }
+    async fn planned_jobs(&self, _: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
+        no()
+    }
     async fn groups(&self, _: &SessionName) -> Result<Vec<GroupId>, StoreError> {
         Ok(self.groups.iter().map(|(id, _)| *id).collect())
     }

@@ -27,6 +27,9 @@ const READS: usize = 3;
 /// Groups that one step of a scan asks for.
 const SCAN: usize = 5_000;
 
+/// Fields of a hash, and their values.
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
 impl RedisStore {
     pub(super) async fn plan_jobs(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
         let mut states = Vec::with_capacity(jobs.len());
@@ -135,6 +138,24 @@ impl RedisStore {
             }
             if next == 0 {
                 return Ok(groups.into_iter().collect());
+            }
+            cursor = next;
+        }
+    }
+
+    pub(super) async fn all_planned(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
+        let jobs = SessionKeys(session).jobs();
+        // Each once, however often a scan names it.
+        let mut planned = HashMap::new();
+        let mut cursor: u64 = 0;
+        loop {
+            let (next, found): (u64, Fields) =
+                query(&self.main, cmd("HSCAN").arg(&jobs).arg(cursor).arg("COUNT").arg(SCAN)).await?;
+            for (id, state) in found {
+                planned.insert(digest_of(&jobs, &id)?, state == b"e");
+            }
+            if next == 0 {
+                return Ok(planned.into_iter().collect());
             }
             cursor = next;
         }

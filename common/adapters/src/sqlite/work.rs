@@ -138,6 +138,12 @@ pub(super) fn open_jobs(connection: &Connection, session: &SessionName, group: G
     Ok(open.map_or(0, unsigned))
 }
 
+pub(super) fn planned_jobs(connection: &Connection, session: &SessionName) -> Answer<Vec<(JobId, bool)>> {
+    let mut statement = connection.prepare_cached("SELECT id, enqueued FROM jobs WHERE session = ?1")?;
+    let jobs = statement.query_map([session.as_str()], |row| Ok((Digest(row.get(0)?), row.get(1)?)))?;
+    Ok(jobs.collect::<Result<_, _>>()?)
+}
+
 pub(super) fn groups(connection: &Connection, session: &SessionName) -> Answer<Vec<GroupId>> {
     let mut statement = connection.prepare_cached("SELECT id FROM groups WHERE session = ?1")?;
     let groups = statement.query_map([session.as_str()], |row| row.get(0).map(Digest))?;

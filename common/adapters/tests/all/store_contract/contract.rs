@@ -179,6 +179,8 @@ pub async fn jobs_move_from_planned_to_done(backend: &impl Backend) {
     store.enqueued(&s, &[]).await.unwrap();
     let states = [JobState::Enqueued, JobState::Planned, JobState::Enqueued];
     assert_eq!(store.plan(&s, &plan).await.unwrap(), states);
+    let listed = BTreeMap::from_iter(store.planned_jobs(&s).await.unwrap());
+    assert_eq!(listed, BTreeMap::from([(plan[0].id, true), (plan[1].id, false), (plan[2].id, true)]));
     assert!(!store.has_outcome(&s, plan[0].group, plan[0].id).await.unwrap());
     assert_eq!(store.put_outcome(&outcome(&jobs[0])).await.unwrap(), Stored { first: true, open: 1, settled: false });
     assert!(store.has_outcome(&s, plan[0].group, plan[0].id).await.unwrap());
