@@ -163,6 +163,8 @@ pub struct Decision<'a> {
     /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
     /// the winner was then chosen by default params, less workspace, then name, so that it is the same every time.
     pub ties: usize,
+    /// Those candidates, the fastest among them and the winner left out.
+    pub tied: Vec<Timed<'a>>,
 }
 
 impl Decision<'_> {
@@ -204,10 +206,12 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
     let best =
         *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
+    let ties = tied.len() - 1;
+    let tied = tied.into_iter().filter(|timed| !std::ptr::eq(timed.outcome, best.outcome)).collect();
     let mut others = HashSet::from([best.solver()]);
     timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
     let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;
-    Some(Decision { ties: tied.len() - 1, winner, solvers: timed })
+    Some(Decision { ties, tied, winner, solvers: timed })
 }
 
 /// The best of each solver in the perf stage that was measured to the end, fastest first.
@@ -240,6 +244,6 @@ fn fastest<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a
         time(a).total_cmp(&time(b)).then_with(|| a.solver().cmp(b.solver()))
     });
     let fastest = *solvers.first()?;
-    let ties = solvers.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).count();
-    Some(Decision { solvers, winner: 0, ties })
+    let tied: Vec<_> = solvers.iter().skip(1).filter(|timed| timed.ties_with(&fastest)).copied().collect();
+    Some(Decision { solvers, winner: 0, ties: tied.len(), tied })
 }

@@ -1,6 +1,8 @@
 //! What an exporter tells of candidates beside their times. It travels with the outcome, so that whoever exports needs to
 //! know neither kernel specs nor tools.
 
+pub(crate) mod previous;
+
 use serde::{Deserialize, Serialize};
 
 use crate::candidate::Candidate;
@@ -16,6 +18,17 @@ pub struct Description {
     pub reference: Option<Candidate>,
     /// The solvers of the job's candidates, each once.
     pub solvers: Vec<SolverInfo>,
+    /// What a kernel spec says of its problem.
+    pub work: Work,
+}
+
+/// What a problem comes to, where somebody says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Floating-point operations of useful work.
+    pub flops: Option<f64>,
+    /// Bytes that have to be read and written.
+    pub bytes: Option<f64>,
 }
 
 /// A solver, for one problem.
@@ -64,6 +77,8 @@ impl Description {
             self.reference.clone_from(&other.reference);
         }
         other.solvers.iter().for_each(|solver| self.add(solver));
+        self.work.flops = self.work.flops.or(other.work.flops);
+        self.work.bytes = self.work.bytes.or(other.work.bytes);
     }
 
     /// Adds what is known of a solver to what is known of it already.

@@ -52,7 +52,7 @@ impl Specs {
     }
 
     /// Those for its target whose jobs are of `method`.
-    pub(crate) fn of(&self, method: Method) -> impl Iterator<Item = &LoadedSpec> {
+    pub fn of(&self, method: Method) -> impl Iterator<Item = &LoadedSpec> {
         self.here.iter().filter(move |loaded| loaded.spec.method() == method)
     }
 

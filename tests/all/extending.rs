@@ -138,7 +138,8 @@ impl Toolchain for Press {
         }
         let solver =
             SolverInfo { name: "Word".to_string(), params: vec!["LETTERS".to_string()], ..SolverInfo::default() };
-        let description = Description { library: "dictionary".to_string(), reference: None, solvers: vec![solver] };
+        let description =
+            Description { library: "dictionary".to_string(), solvers: vec![solver], ..Description::default() };
         Ok(Compiled { task: TaskRef::None, description, built })
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct RawSpec {
     #[serde(default, rename = "let")]
     pub(super) lets: Vec<String>,
     pub(super) reference: String,
+    pub(super) flops: Option<Scalar>,
+    pub(super) bytes: Option<Scalar>,
     #[serde(default)]
     pub(super) sizes: BTreeMap<String, i64>,
     pub(super) buffer: Vec<RawBuffer>,

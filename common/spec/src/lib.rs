@@ -120,6 +120,8 @@ pub struct KernelSpec {
     /// `applicable` uses derived values, so these come first.
     applicable_uses_lets: bool,
     lets: Vec<(String, Expression)>,
+    flops: Option<Expression>,
+    bytes: Option<Expression>,
     buffers: Vec<BufferSpec>,
     tolerance: BTreeMap<DataType, ToleranceSpec>,
 }
@@ -224,7 +226,10 @@ impl KernelSpec {
     pub fn describe(&self, job: &Job) -> Description {
         let asked = |solver: &&Solver| job.candidates.iter().any(|candidate| candidate.solver == solver.name);
         let solvers = self.solvers.iter().filter(asked).map(|solver| solver.info(&job.problem));
-        Description { library: self.name.clone(), reference: Some(self.reference()), solvers: solvers.collect() }
+        // The planner has refused a problem for which it has no value.
+        let scope = self.says_work().then(|| self.scope(&job.problem, &job.target).ok().flatten()).flatten();
+        let work = scope.and_then(|scope| self.work(&scope).ok()).unwrap_or_default();
+        Description { library: self.name.clone(), reference: Some(self.reference()), solvers: solvers.collect(), work }
     }
 
     /// What kind of work its jobs are.

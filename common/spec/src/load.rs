@@ -77,6 +77,8 @@ impl Loader<'_> {
         };
         let buffers = self.buffers(raw, &names)?;
         let tolerance = self.tolerance(raw, &names)?;
+        let flops = self.amount(raw.flops.as_ref(), "flops", &names)?;
+        let bytes = self.amount(raw.bytes.as_ref(), "bytes", &names)?;
         let solvers = self.solvers(raw, &names, on_gpu)?;
         let reference = solvers.iter().position(|solver| solver.name == raw.reference).ok_or_else(|| {
             let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
@@ -97,6 +99,8 @@ impl Loader<'_> {
             applicable,
             applicable_uses_lets,
             lets,
+            flops,
+            bytes,
             buffers,
             tolerance,
         })
@@ -227,6 +231,10 @@ impl Loader<'_> {
             all.insert(data_type, spec);
         }
         Ok(all)
+    }
+
+    fn amount(&self, raw: Option<&Scalar>, field: &str, names: &Names) -> Result<Option<Expression>, SpecError> {
+        raw.map(|scalar| self.expression(scalar, field, names)).transpose()
     }
 
     fn solvers(&self, raw: &RawSpec, names: &Names, on_gpu: bool) -> Result<Vec<Solver>, SpecError> {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::error::SpecError;
-use crate::expression::{Values, push};
+use crate::expression::{Expression, Values, push};
 use crate::load::TOLERANCES;
 use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
+use bluefin_common::description::Work;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Buffer, Role, Tolerance};
@@ -141,6 +142,24 @@ impl KernelSpec {
             }
         }
         Ok(found)
+    }
+
+    /// Whether the spec says what its problems come to.
+    pub(super) fn says_work(&self) -> bool {
+        self.flops.is_some() || self.bytes.is_some()
+    }
+
+    /// What the problem comes to, as far as the spec says so. What comes to nothing is not known.
+    ///
+    /// # Errors
+    /// An expression that has no value.
+    pub fn work(&self, scope: &Scope) -> Result<Work, SpecError> {
+        let mut values = scope.values.clone();
+        let mut amount = |expression: &Option<Expression>| {
+            let found = expression.as_ref().map(|expression| expression.float(&mut values)).transpose()?;
+            Ok(found.filter(|found| *found > 0.0))
+        };
+        Ok(Work { flops: amount(&self.flops)?, bytes: amount(&self.bytes)? })
     }
 
     /// The buffers, and how far outputs may be from the reference: the tolerance of the outputs' type, the widest where

@@ -111,6 +111,25 @@ pub(super) fn scope(spec: &KernelSpec, n: i64) -> Scope {
 }
 
 #[test]
+fn a_spec_may_say_what_its_problem_comes_to() {
+    let with = |lines: &str| {
+        let text = SPEC.replacen("reference = \"Reference\"", &format!("reference = \"Reference\"\n{lines}"), 1);
+        KernelSpec::load(&bundle(&text))
+    };
+    let work = |lines: &str| {
+        let spec = with(lines).unwrap();
+        spec.work(&scope(&spec, 1000)).map(|work| (work.flops, work.bytes))
+    };
+    assert_eq!(work("").unwrap(), (None, None));
+    assert_eq!(work("flops = \"2 * total\"\nbytes = \"12 * total\"").unwrap(), (Some(4000.0), Some(24000.0)));
+    assert_eq!(work("flops = \"n - 1000\"").unwrap(), (None, None), "nothing is not known");
+    let error = work("flops = \"n / (m - 2)\"").unwrap_err().to_string();
+    assert!(error.contains("flops"), "{error}");
+    let error = with("bytes = \"4 * q\"").unwrap_err().to_string();
+    assert!(error.contains("bytes") && error.contains("unknown variable q"), "{error}");
+}
+
+#[test]
 fn a_spec_is_read_whole() {
     let spec = spec();
     assert_eq!((spec.name.as_str(), spec.kind, spec.toolchain.as_str()), ("axpy", Kind::Kernel, "clang"));

@@ -7,6 +7,7 @@ use crate::artifact::Built;
 use crate::artifact::previous::{KernelV2, SolutionV2};
 use crate::candidate::Candidate;
 use crate::description::Description;
+use crate::description::previous::DescriptionV1;
 use crate::digest::Digest;
 use crate::failure::Attempt;
 use crate::method::Method;
@@ -60,13 +61,14 @@ pub(crate) struct EvalJobV3 {
     enqueued_ms: u64,
     recompiles: u32,
     task: TaskRef,
-    description: Description,
+    description: DescriptionV1,
     built: Vec<Attempt<Built>>,
 }
 
 impl From<EvalJobV3> for EvalJob {
     fn from(old: EvalJobV3) -> Self {
         let EvalJobV3 { job, enqueued_ms, recompiles, task, description, built } = old;
+        let description = description.into();
         Self { job, enqueued_ms, recompiles, compiled: None, task, description, built }
     }
 }

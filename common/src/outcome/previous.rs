@@ -7,6 +7,7 @@ use crate::artifact::Built;
 use crate::artifact::previous::BuiltV2;
 use crate::candidate::Candidate;
 use crate::course::Course;
+use crate::description::previous::DescriptionV1;
 use crate::description::{Description, SolverInfo};
 use crate::digest::Digest;
 use crate::failure::Attempt;
@@ -29,7 +30,7 @@ pub(super) fn read(version: u8, body: &mut Body<'_>) -> Option<Result<Outcome, W
 struct OutcomeV4 {
     job: Job,
     task: Option<Digest>,
-    description: Description,
+    description: DescriptionV1,
     candidates: Vec<CandidateOutcome>,
     device: String,
     device_state: DeviceState,
@@ -42,7 +43,7 @@ impl From<OutcomeV4> for Outcome {
     fn from(old: OutcomeV4) -> Self {
         let OutcomeV4 { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms } =
             old;
-        let course = Course::default();
+        let (description, course) = (description.into(), Course::default());
         Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::course::{Course, Worked};
-use bluefin_common::description::{Description, SolverInfo};
+use bluefin_common::description::{Description, SolverInfo, Work};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
@@ -84,7 +84,8 @@ fn description() -> Description {
         params: vec!["BLOCK".to_string(), "ORDER".to_string()],
         default: Some(vec![Value::Int(64), Value::Text("row".to_string())]),
     };
-    Description { library: "stencil".to_string(), reference: Some(reference), solvers: vec![solver] }
+    let work = Work { flops: Some(2e9), bytes: None };
+    Description { library: "stencil".to_string(), reference: Some(reference), solvers: vec![solver], work }
 }
 
 fn compiler_says_no() -> Attempt<Built> {
@@ -251,8 +252,9 @@ fn what_the_release_before_wrote_is_read() {
     was(1, &compile_job());
     let inline = TaskRef::Inline(Box::new(task(built("", ""))));
     let undescribed = Description::default;
+    let described = || Description { work: Work::default(), ..description() };
     let compiled = None;
-    was(3, &EvalJob { compiled: compiled.clone(), ..eval_job() });
+    was(3, &EvalJob { compiled: compiled.clone(), description: described(), ..eval_job() });
     was(
         2,
         &EvalJob {
@@ -263,7 +265,7 @@ fn what_the_release_before_wrote_is_read() {
             ..eval_job()
         },
     );
-    let before = || Outcome { course: Course::default(), ..outcome() };
+    let before = || Outcome { description: described(), course: Course::default(), ..outcome() };
     was(4, &before());
     was(3, &before());
     let mut then = Outcome { task: None, description: undescribed(), ..before() };

@@ -71,7 +71,8 @@ fn done(job: &Job, found: Vec<(CandidateOutcome, bool)>) -> Outcome {
         tunable: *tunable,
         ..SolverInfo::default()
     });
-    let description = Description { library: job.method.to_string(), reference: None, solvers: solvers.collect() };
+    let description =
+        Description { library: job.method.to_string(), solvers: solvers.collect(), ..Description::default() };
     Outcome::undone(job, description, found.into_iter().map(|(outcome, _)| outcome).collect(), 1)
 }
 

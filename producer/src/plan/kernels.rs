@@ -307,6 +307,8 @@ fn plan_group(
     budget: CandidateBudget,
 ) -> Result<Option<PlannedGroup>, SpecError> {
     let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
+    // Said here, where a problem is refused with a reason, and not where it is told of.
+    loaded.spec.work(&scope)?;
     let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
     for solver in loaded.spec.solvers_for(&scope)? {
         let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;

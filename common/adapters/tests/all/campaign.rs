@@ -327,6 +327,7 @@ async fn a_play_off_goes_to_the_device_as_its_candidates_ran_before() {
                     name: outcome.candidates[0].candidate.solver.clone(),
                     ..SolverInfo::default()
                 }],
+                ..Description::default()
             };
             store.put_outcome(outcome).await.unwrap();
             for ran in outcome.candidates.iter().filter(|ran| whole || ran.candidate != candidate("A", 2)) {
