@@ -10,6 +10,7 @@ mod fleet;
 mod jobs;
 mod pipeline;
 mod replay;
+mod results;
 mod timing;
 
 use std::path::{Path, PathBuf};
@@ -86,6 +87,20 @@ pub enum BenchVerb {
         #[command(flatten)]
         fleet: FleetArgs,
     },
+    /// Time and memory of `bluefin results` into each format, from Redis if one is named, else from a state file
+    #[command(after_help = "Example:\n  bluefin bench results --candidates 1000000")]
+    Results {
+        #[arg(long, default_value_t = 1_000_000)]
+        candidates: u64,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        fleet: FleetArgs,
+    },
+    /// One format, in a process of its own
+    #[command(hide = true)]
+    ResultsOnce(results::OnceArgs),
     /// Simulated devices and compilers by the hundred: how many of them broker and store keep busy; and what a session takes
     #[command(after_help = "Examples:\n  tests/servers target/release/bluefin bench fleet --devices 1,16,128,512\n  \
         tests/servers target/release/bluefin bench fleet --session-jobs 1000000\n\n\
@@ -114,6 +129,8 @@ impl BenchVerb {
                 print(&tokio::task::spawn_blocking(move || db::run(&find, &perf)).await??, json)?;
             }
             Self::Export { outcomes, json, fleet } => print(&export::run(outcomes, &fleet).await?, json)?,
+            Self::Results { candidates, json, fleet } => print(&results::run(candidates, &fleet).await?, json)?,
+            Self::ResultsOnce(args) => args.run().await?,
             Self::Fleet(args) => args.run().await?,
             Self::Machine(args) => return args.run().await,
             Self::Timing(args) => print(&args.run().await?, args.json)?,

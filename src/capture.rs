@@ -102,6 +102,9 @@ impl CaptureArgs {
             for (base, count) in &captured.unsupported {
                 writeln!(text, "bluefin: {count} commands of {base}, which bluefin does not tune")?;
             }
+            if problems == 0 {
+                writeln!(text, "bluefin: {}", why_none(captured))?;
+            }
             if captured.unread > 0 {
                 writeln!(text, "bluefin: {} commands torn or not understood, such as", captured.unread)?;
                 for shown in &captured.unread_shown {
@@ -111,6 +114,19 @@ impl CaptureArgs {
         }
         io::stderr().write_all(text.as_bytes())?;
         Ok(())
+    }
+}
+
+/// Why nothing may have been captured.
+fn why_none(captured: &Captured) -> &'static str {
+    match (captured.unsupported.is_empty(), captured.unread) {
+        (true, 0) => {
+            "no problem was captured: the application asked MIOpen for nothing, or MIOpen could not say so: it writes its commands \
+             to standard error, which the application must not redirect, and under MIOPEN_ENABLE_LOGGING_CMD=1, which it must \
+             not unset"
+        }
+        (true, _) => "no problem was captured: none of the commands was whole",
+        (false, _) => "no problem was captured: none of the commands is of an operation that bluefin tunes",
     }
 }
 

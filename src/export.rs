@@ -1,12 +1,13 @@
 //! `bluefin export`: folds a session's outcomes into MIOpen's database files.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, chosen, export, formats};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, WhichSpecs, chosen, export, formats};
 use bluefin_producer::library::{Library, TagName};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -43,6 +44,9 @@ pub struct ExportArgs {
     /// Solvers kept for each find-db key, fastest first: a number, or all
     #[arg(long, default_value = "4", value_parser = parse_top)]
     top: Top,
+    /// Write results of kernel specs that were edited since into winners.json too, each with its digest and time
+    #[arg(long)]
+    all_specs: bool,
     /// Folder to write to; made if need be
     #[arg(short, long, visible_alias = "output", default_value = "out")]
     out: PathBuf,
@@ -143,6 +147,7 @@ impl ExportArgs {
             out: self.out.clone(),
             only: None,
             base_name: self.filename.clone(),
+            specs: if self.all_specs { WhichSpecs::All } else { WhichSpecs::Current(HashSet::new()) },
         };
         let admin = self.admin.start().await?;
         let metrics = Metrics::register(&admin.registry)?;

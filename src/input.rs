@@ -51,8 +51,26 @@ impl InputArgs {
         if self.files.is_empty() && self.kernel.is_empty() {
             return Err(nothing());
         }
+        if self.files.is_empty() {
+            self.nothing_for_files()?;
+        }
         let (problems, rejects) = self.listed()?;
         self.with_specs(target, problems, rejects)
+    }
+
+    /// Flags that change what files say mean nothing to a user's own kernel.
+    fn nothing_for_files(&self) -> anyhow::Result<()> {
+        let flags = [
+            ("--batchsize", !self.batchsize.is_empty()),
+            ("--direction", !self.direction.is_empty()),
+            ("--type", self.data_type.is_some()),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(crate::usage(format!(
+                "{flag} changes the problems of a FILE, and none is named: a --kernel takes its sizes from --size"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The problems of the files, and the lines that were not taken.

@@ -15,6 +15,7 @@ mod devices;
 mod doctor;
 mod enqueue;
 mod export;
+mod failed;
 mod forgotten;
 mod input;
 mod install;
@@ -31,6 +32,7 @@ mod prune;
 mod reconcile;
 mod release;
 mod report;
+mod results;
 mod run;
 mod selftest;
 mod session;
@@ -38,6 +40,7 @@ mod solvers;
 mod status;
 mod tune;
 mod tune_gemm;
+mod width;
 mod workers;
 
 use std::fmt;
@@ -113,6 +116,7 @@ enum Verb {
     Dead(dead::DeadVerb),
     Job(jobs::one::JobArgs),
     Prune(prune::PruneArgs),
+    Results(Box<results::ResultsArgs>),
     Export(export::ExportArgs),
     Capture(capture::CaptureArgs),
     /// MITuna's name of `export`
@@ -254,6 +258,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Dead(verb) => verb.run().await,
             Verb::Job(args) => args.run().await,
             Verb::Prune(args) => args.run().await,
+            Verb::Results(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,

@@ -161,7 +161,7 @@ impl StoreArgs {
     }
 
     /// The state file, unless Redis is meant.
-    fn file(&self) -> Option<&Path> {
+    pub fn file(&self) -> Option<&Path> {
         match &self.state {
             Some(path) => Some(path),
             None => (!self.fleet.names_a_store()).then_some(Path::new(DEFAULT_STATE)),

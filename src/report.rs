@@ -1,7 +1,11 @@
 //! The closing table: for each problem the winner and what tuning gained.
 
-use bluefin_exporter::summary::Summary;
+use bluefin_exporter::summary::{Summary, Winner};
+use bluefin_exporter::troubles::shortened;
 use comfy_table::{CellAlignment, Table, presets};
+
+/// Most characters of a reason.
+const MAX_REASON: usize = 100;
 
 /// A row for each problem, in the order given.
 pub fn table(summaries: &[Summary]) -> Table {
@@ -21,7 +25,7 @@ pub fn table(summaries: &[Summary]) -> Table {
             params.join(" "),
             format!("{:.3} ms", winner.median_ms),
             format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms),
-            format!("{:.1}", winner.gflops),
+            work(winner),
             times(winner.speedup_over_default),
             times(winner.speedup_over_worst),
             times(winner.speedup_over_reference),
@@ -35,11 +39,24 @@ pub fn table(summaries: &[Summary]) -> Table {
     table
 }
 
+/// GFLOP/s, and GB/s where those are known.
+fn work(winner: &Winner) -> String {
+    let known = [(winner.gflops, ""), (winner.gbytes_per_s, " GB/s")];
+    let known = known.into_iter().filter_map(|(rate, unit)| Some(format!("{:.1}{unit}", rate?)));
+    let text = known.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "-".to_string() } else { text }
+}
+
 fn times(factor: Option<f64>) -> String {
     factor.map_or_else(|| "-".to_string(), |factor| format!("{factor:.2}x"))
 }
 
 fn failures(summary: &Summary) -> String {
     let kinds: Vec<String> = summary.failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    if kinds.is_empty() { "nothing ran".to_string() } else { kinds.join(", ") }
+    let why = summary.reason.as_deref().and_then(|reason| reason.lines().next()).unwrap_or_default();
+    match (kinds.is_empty(), why) {
+        (true, _) => "nothing ran".to_string(),
+        (false, "") => kinds.join(", "),
+        (false, why) => format!("{} ({})", kinds.join(", "), shortened(why, MAX_REASON)),
+    }
 }

@@ -37,7 +37,7 @@ use crate::problems::ImportArgs;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
 use crate::solvers::default_fin;
 use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools, cache};
-use crate::{applicability, out, solvers};
+use crate::{applicability, failed, out, solvers};
 use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
 
 /// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check
@@ -96,7 +96,7 @@ pub async fn carry_out(plan: PlanFile, store: StoreArgs, admin: &AdminArgs, json
         if fleet { store.fleet.patient_broker(&shutdown).await? } else { Arc::new(EmbeddedBroker::new()) };
     admin.readiness.ready();
     let report = Map::new();
-    CarriedOut { plan, wanted, opened, broker, fleet, json, admin, shutdown, report }.run().await
+    CarriedOut { plan, wanted, opened, broker, fleet, json, admin, store, shutdown, report }.run().await
 }
 
 /// Each step and what it does, for people.
@@ -157,6 +157,8 @@ struct CarriedOut {
     fleet: bool,
     json: bool,
     admin: Admin,
+    /// Where `opened` is.
+    store: StoreArgs,
     shutdown: CancellationToken,
     report: Map<String, Value>,
 }
@@ -191,6 +193,7 @@ impl CarriedOut {
             fine &= exported.warnings.is_empty();
             fine &= self.exported(&exported).await.context("[check]")?;
         }
+        self.failed(&session).await?;
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -350,6 +353,16 @@ impl CarriedOut {
         let progress = self.opened.store.progress(&session.name).await?;
         self.note("wait", progress.state(), &progress);
         Ok(end)
+    }
+
+    /// Says what failed, and how to see why.
+    async fn failed(&self, session: &Session) -> anyhow::Result<()> {
+        let store = &*self.opened.store;
+        let by_result = store.progress(&session.name).await?.candidates;
+        if by_result.keys().all(|result| ["timed", "pruned"].contains(&result.as_str())) {
+            return Ok(());
+        }
+        failed::say(store, session, &store.groups(&session.name).await?, &self.store).await
     }
 
     /// Returns whether all is well with the files.

@@ -4,6 +4,7 @@ mod miopen;
 mod part;
 mod site;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,8 +18,8 @@ use bluefin_common::method::Method;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
-use bluefin_exporter::summary::summaries;
-use bluefin_exporter::{ExportRequest, export};
+use bluefin_exporter::summary::{newest, summaries};
+use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Planners, Space};
@@ -26,9 +27,10 @@ use clap::ValueEnum;
 
 use crate::admin::AdminArgs;
 use crate::input::{Input, InputArgs};
+use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, cache};
-use crate::{export as export_verb, forgotten, out, report};
+use crate::{export as export_verb, failed, forgotten, out, report};
 pub use site::Site;
 
 /// Tune problems on this machine, with nothing installed, and write the databases
@@ -131,6 +133,7 @@ impl TuneArgs {
         let session = self.session(&device.target, &versions)?;
         forgotten::forget(&site.sqlite, &session.name).await?;
         let started = Instant::now();
+        let in_use: HashSet<Digest> = input.specs.of(session.method).map(|spec| spec.digest).collect();
         let plan = self.plan(site, &session, input).await?;
         forgotten::replan(&site.sqlite, &session.name, &plan.groups).await?;
         if plan.jobs == 0 {
@@ -152,7 +155,8 @@ impl TuneArgs {
             }
             self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }
-        let found = self.export(site, &session, &plan.groups, serde_json::json!({ "plan": plan })).await?;
+        let result = serde_json::json!({ "plan": plan });
+        let found = self.export(site, &session, &plan.groups, in_use, result).await?;
         Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -177,12 +181,14 @@ impl TuneArgs {
         site: &Site,
         session: &Session,
         groups: &[GroupId],
+        in_use: HashSet<Digest>,
         mut result: serde_json::Value,
     ) -> anyhow::Result<bool> {
         let store = &*site.sqlite;
-        let request = ExportRequest::all(self.out.clone());
+        let specs = WhichSpecs::Current(in_use);
+        let request = ExportRequest { specs, ..ExportRequest::all(self.out.clone()) };
         let exported = export(store, &session.name, &request).await?;
-        let summaries = summaries(store, session, groups).await?;
+        let summaries = newest(summaries(store, session, groups).await?);
         if self.json {
             result["problems"] = serde_json::to_value(&summaries)?;
             result["export"] = serde_json::to_value(&exported)?;
@@ -190,6 +196,10 @@ impl TuneArgs {
         } else {
             out::line(report::table(&summaries))?;
             export_verb::print_report(&exported)?;
+        }
+        if summaries.iter().any(|summary| !summary.failed.is_empty()) {
+            let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+            failed::say(store, session, groups, &state).await?;
         }
         Ok(summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
     }

@@ -36,7 +36,7 @@ use crate::campaign::Campaign;
 use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, Ports, cache};
-use crate::{out, report};
+use crate::{failed, out, report};
 use files::{Config, Entry, Size};
 use given::Given;
 use space::{Dtype, Space, candidate};
@@ -349,6 +349,10 @@ impl TuneGemmArgs {
             utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
         }
         let found = summaries(store, &session, &groups).await?;
+        if found.iter().any(|summary| !summary.failed.is_empty()) {
+            let state = (!self.fleet).then(|| self.store.state.clone().unwrap_or_else(|| STATE.into()));
+            failed::say(store, &session, &groups, &StoreArgs { state, ..self.store.clone() }).await?;
+        }
         let mut found: HashMap<String, Summary> =
             found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
         let done = work.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));

@@ -15,7 +15,7 @@ use crate::error::ExportError;
 use crate::fold::Fold;
 use crate::format::{AnyRecords, Format};
 use crate::formats::formats;
-use crate::output::{ExportedFile, Output};
+use crate::output::{ExportedFile, Output, WhichSpecs};
 use crate::stream::{self, Folded};
 
 /// Warnings that are told one by one.
@@ -34,13 +34,22 @@ pub struct ExportRequest {
     pub only: Option<Arc<HashSet<Problem>>>,
     /// Base name of the databases; `None`: the one that MIOpen looks for.
     pub base_name: Option<String>,
+    /// Of which specs `winners.json` tells.
+    pub specs: WhichSpecs,
 }
 
 impl ExportRequest {
     /// Everything of a session, with at most four solvers for each find-db key, as MIOpen ships them.
     #[must_use]
     pub fn all(out: PathBuf) -> Self {
-        Self { formats: formats(), top: Some(4), out, only: None, base_name: None }
+        Self {
+            formats: formats(),
+            top: Some(4),
+            out,
+            only: None,
+            base_name: None,
+            specs: WhichSpecs::Current(HashSet::new()),
+        }
     }
 }
 
@@ -76,7 +85,7 @@ pub async fn export(
     }
     warnings.extend(told);
     let base = request.base_name.clone().unwrap_or_else(|| session.target.db_basename());
-    let mut out = Output::new(store, &session, &base, request.top, FileSet::new(&request.out)?);
+    let mut out = Output::new(store, &session, &base, request.top, &request.specs, FileSet::new(&request.out)?);
     for records in records {
         records.write(&mut out).await?;
     }

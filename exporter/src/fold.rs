@@ -39,6 +39,19 @@ impl<'a> Group<'a> {
         }
         Some(Self { session, problem: &job.problem, spec: job.spec, outcomes, description, decision })
     }
+
+    /// Floating-point operations of useful work, where they are known.
+    #[must_use]
+    pub fn flops(&self) -> Option<f64> {
+        let by_problem = || Some(self.problem.flops()).filter(|flops| *flops > 0.0);
+        self.description.work.flops.or_else(by_problem)
+    }
+
+    /// Bytes that the problem has to move, where its spec says so.
+    #[must_use]
+    pub fn bytes(&self) -> Option<f64> {
+        self.description.work.bytes
+    }
 }
 
 /// What is kept of any number of groups. One that was told of some groups, and then takes over another that was told of those

@@ -18,11 +18,13 @@ mod metrics;
 mod output;
 mod previous;
 pub mod release;
+pub mod results;
 mod stream;
 pub mod summary;
+pub mod troubles;
 
 pub use error::ExportError;
 pub use export::{ExportReport, ExportRequest, export};
 pub use formats::{FormatName, UnknownFormat, chosen, formats};
 pub use metrics::Metrics;
-pub use output::{ExportedFile, Output};
+pub use output::{ExportedFile, Output, WhichSpecs};

@@ -1,10 +1,11 @@
 //! Where formats write to: files that appear together when all are written, each with its number of records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use bluefin_common::digest::Digest;
 use bluefin_common::files::FileSet;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
@@ -23,6 +24,15 @@ pub struct ExportedFile {
     pub bytes: u64,
 }
 
+/// Which of several kernel specs of one name is told of: an edited spec leaves what came of the older one behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhichSpecs {
+    /// The one that is in use, if these are; else that with the newest outcome.
+    Current(HashSet<Digest>),
+    /// All, each with its digest and the time at which it was tuned.
+    All,
+}
+
 /// Where a format writes its files, and what it may need for them.
 pub struct Output<'a> {
     /// Where code objects are.
@@ -32,10 +42,13 @@ pub struct Output<'a> {
     pub base: &'a str,
     /// Solvers kept for each find-db key; `None`: all.
     pub top: Option<usize>,
+    pub specs: &'a WhichSpecs,
     /// What was to be written and could not be, for people; told in this order.
     pub warnings: Vec<String>,
     /// Solvers of records in databases that MIOpen does not have.
     pub own_solvers: BTreeSet<String>,
+    /// What else there is to say of the files.
+    pub notes: Vec<String>,
     files: FileSet,
     /// Of each of `files`.
     records: Vec<u64>,
@@ -47,6 +60,7 @@ impl<'a> Output<'a> {
         session: &'a Session,
         base: &'a str,
         top: Option<usize>,
+        specs: &'a WhichSpecs,
         files: FileSet,
     ) -> Self {
         Self {
@@ -54,8 +68,10 @@ impl<'a> Output<'a> {
             session,
             base,
             top,
+            specs,
             warnings: Vec::new(),
             own_solvers: BTreeSet::new(),
+            notes: Vec::new(),
             files,
             records: Vec::new(),
         }
@@ -126,7 +142,7 @@ impl<'a> Output<'a> {
                  installing them would tune nothing"
             )
         };
-        self.own_solvers.first().map(note).into_iter().collect()
+        self.own_solvers.first().map(note).into_iter().chain(self.notes.iter().cloned()).collect()
     }
 
     /// Puts all files in place.

@@ -2,6 +2,7 @@
 //! while those before them are folded on other threads.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bluefin_common::job::GroupId;
@@ -65,6 +66,16 @@ impl<F: Fold> Slice<F> {
     }
 }
 
+/// Who gets the records of slice after slice, in the order of the groups.
+pub(crate) trait Take<F> {
+    /// Takes what was made of a slice. `Break`: nothing more is wanted.
+    fn take(
+        &mut self,
+        records: F,
+        warnings: Warnings,
+    ) -> impl Future<Output = Result<ControlFlow<()>, ExportError>> + Send;
+}
+
 /// Folds the outcomes of `groups`, all or `only` those of some problems, into records that begin as `empty` makes them: each
 /// slice on another thread, then all in the order of the groups.
 pub(crate) async fn fold<F: Fold>(
@@ -74,9 +85,23 @@ pub(crate) async fn fold<F: Fold>(
     only: Option<Arc<HashSet<Problem>>>,
     empty: impl Fn() -> F,
 ) -> Result<Folded<F>, ExportError> {
+    let mut folded = Folded { records: empty(), warnings: Warnings::new(), outcomes: 0 };
+    folded.outcomes = slices(store, session, groups, only, empty, &mut folded).await?;
+    Ok(folded)
+}
+
+/// The same, but what came of each slice goes to `take` and is not kept. Returns the number of outcomes.
+pub(crate) async fn slices<F: Fold>(
+    store: &dyn Store,
+    session: &Session,
+    groups: &[GroupId],
+    only: Option<Arc<HashSet<Problem>>>,
+    empty: impl Fn() -> F,
+    take: &mut impl Take<F>,
+) -> Result<u64, ExportError> {
     let session = Arc::new(session.clone());
     let mut specs = Specs::default();
-    let mut folded = Folded { records: empty(), warnings: Warnings::new(), outcomes: 0 };
+    let mut all = 0;
     let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
     let (mut rest, mut size) = (groups, FIRST_GROUPS);
     let mut fetching = FuturesOrdered::new();
@@ -90,7 +115,7 @@ pub(crate) async fn fold<F: Fold>(
         let Some((count, outcomes)) = fetching.next().await else { break };
         let outcomes = outcomes?;
         specs.load(store, &outcomes).await?;
-        folded.outcomes += outcomes.len() as u64;
+        all += outcomes.len() as u64;
         let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
         // Not at once to the largest size: small groups may be followed by large ones.
         size = (count * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
@@ -100,18 +125,25 @@ pub(crate) async fn fold<F: Fold>(
         if folding.len() >= IN_FLIGHT
             && let Some(oldest) = folding.pop_front()
         {
-            folded.take(oldest.await?);
+            let (records, warnings) = oldest.await?;
+            if take.take(records, warnings).await?.is_break() {
+                return Ok(all);
+            }
         }
     }
     for slice in folding {
-        folded.take(slice.await?);
+        let (records, warnings) = slice.await?;
+        if take.take(records, warnings).await?.is_break() {
+            break;
+        }
     }
-    Ok(folded)
+    Ok(all)
 }
 
-impl<F: Fold> Folded<F> {
-    fn take(&mut self, (records, warnings): (F, Warnings)) {
+impl<F: Fold> Take<F> for Folded<F> {
+    async fn take(&mut self, records: F, warnings: Warnings) -> Result<ControlFlow<()>, ExportError> {
         self.warnings.extend(warnings);
         self.records.merge(records, &mut self.warnings);
+        Ok(ControlFlow::Continue(()))
     }
 }

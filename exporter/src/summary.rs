@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::Decision;
+use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::value::Value;
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
+use crate::results::by_name;
 use crate::stream;
 
 /// What came of one problem with one kernel spec.
@@ -25,11 +26,21 @@ pub struct Summary {
     pub label: String,
     /// Name of the kernel spec, or of the tool of MIOpen's.
     pub spec: String,
+    /// Digest of the kernel spec, of which an edited one has another; absent where there is no spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_digest: Option<String>,
+    /// When the last of its outcomes was finished: milliseconds since the Unix epoch. Not in files, which are the same whenever the
+    /// same came out.
+    #[serde(skip)]
+    pub tuned_ms: u64,
     pub winner: Option<Winner>,
     /// Candidates of the perf stage.
     pub tried: u64,
     /// Candidates that failed in any stage, by kind of failure.
     pub failed: BTreeMap<String, u64>,
+    /// Where nothing won: the words of the first failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The candidate that won, and by how much.
@@ -43,8 +54,11 @@ pub struct Winner {
     pub spread_ms: f64,
     /// Bytes.
     pub workspace: u64,
-    /// Useful work per second; 0 for a user's own kernel, whose work is not known.
-    pub gflops: f64,
+    /// Useful work per second, in 10^9 operations; `null` where neither the problem nor its spec says how much it is.
+    pub gflops: Option<f64>,
+    /// 10^9 bytes a second, where the spec says how many bytes there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gbytes_per_s: Option<f64>,
     /// Other candidates of the play-off, those of the same solver included, that can not be told apart from the fastest.
     pub ties: usize,
     /// Against the same solver with its default params. This and the next two compare times of the perf stage, where
@@ -54,18 +68,6 @@ pub struct Winner {
     pub speedup_over_worst: Option<f64>,
     /// Against the spec's reference solver, where there is one.
     pub speedup_over_reference: Option<f64>,
-}
-
-fn by_name<S: Serializer>(params: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(params.len()))?;
-    for (name, value) in params {
-        match value {
-            Value::Int(value) => map.serialize_entry(name, value)?,
-            Value::Text(value) => map.serialize_entry(name, value)?,
-            Value::Bool(value) => map.serialize_entry(name, value)?,
-        }
-    }
-    map.end()
 }
 
 /// Summarizes the outcomes of one group. `None` if there are none.
@@ -80,19 +82,27 @@ impl Summary {
     pub fn of(group: &Group<'_>) -> Self {
         let mut tried = 0;
         let mut failed: BTreeMap<String, u64> = BTreeMap::new();
+        let mut reason = None;
         for outcome in group.outcomes {
             if outcome.job.stage == Stage::Perf {
                 tried += outcome.candidates.len() as u64;
             }
             for failure in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().err()) {
                 *failed.entry(failure.kind.name().to_string()).or_default() += 1;
+                if reason.is_none() && !failure.detail.is_empty() {
+                    reason = Some(failure.detail.clone());
+                }
             }
         }
+        let winner = group.decision.as_ref().and_then(|decision| winner(group, decision));
         Self {
             problem: group.problem.canonical(),
             label: group.problem.label(),
             spec: group.description.library.clone(),
-            winner: group.decision.as_ref().and_then(|decision| winner(group, decision)),
+            spec_digest: (group.spec != Digest::of(b"")).then(|| group.spec.to_string()),
+            tuned_ms: group.outcomes.iter().map(|outcome| outcome.finished_ms).max().unwrap_or_default(),
+            reason: reason.filter(|_| winner.is_none()),
+            winner,
             tried,
             failed,
         }
@@ -110,6 +120,7 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
     let default = default.map(|params| Candidate { solver: candidate.solver.clone(), params });
     let perf = PerfTimes(group.outcomes);
     let own = perf.of(candidate);
+    let rate = |amount: Option<f64>| Some(amount? / (winner.timing.median_ms * 1e6));
     let over = |other: Option<f64>| Some(other? / own?);
     Some(Winner {
         solver: candidate.solver.clone(),
@@ -117,7 +128,8 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
         median_ms: winner.timing.median_ms,
         spread_ms: winner.timing.spread_ms,
         workspace: winner.workspace(),
-        gflops: group.problem.flops() / (winner.timing.median_ms * 1e6),
+        gflops: rate(group.flops()),
+        gbytes_per_s: rate(group.bytes()),
         ties: decision.ties,
         speedup_over_default: over(default.and_then(|default| perf.of(&default))),
         speedup_over_worst: over(perf.worst()),
@@ -158,6 +170,20 @@ impl Fold for Summaries {
     fn merge(&mut self, other: Self, _: &mut Warnings) {
         self.0.extend(other.0);
     }
+}
+
+/// Those of the newest spec of each name, for each problem: an edited spec leaves what came of the older one behind.
+#[must_use]
+pub fn newest(mut summaries: Vec<Summary>) -> Vec<Summary> {
+    let mut last: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for Summary { problem, spec, tuned_ms, .. } in &summaries {
+        let newest = last.entry((problem.clone(), spec.clone())).or_default();
+        *newest = (*newest).max(*tuned_ms);
+    }
+    summaries.retain(|Summary { problem, spec, tuned_ms, .. }| {
+        last.get(&(problem.clone(), spec.clone())).is_none_or(|newest| newest == tuned_ms)
+    });
+    summaries
 }
 
 /// Summaries of `groups`, in their order. A group without outcomes has none.

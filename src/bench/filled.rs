@@ -66,6 +66,17 @@ impl Tuned {
         self.groups * (self.template.len() as u64 + 1)
     }
 
+    /// Makes it one with about `count` candidates.
+    pub fn resize(&mut self, count: u64) -> anyhow::Result<()> {
+        let some = 64;
+        let mut candidates = 0;
+        for index in 0..some {
+            candidates += self.group(index)?.iter().map(|outcome| outcome.candidates.len() as u64).sum::<u64>();
+        }
+        self.groups = (some * count).div_ceil(candidates.max(1));
+        Ok(())
+    }
+
     /// Records all of its jobs as planned and in their queues.
     pub async fn plan(&self, store: &dyn Store) -> anyhow::Result<()> {
         let name = &self.session.name;
@@ -134,7 +145,12 @@ impl Words {
     fn of(spec: &KernelSpec, jobs: &[Job], kernels: &[ArtifactRef]) -> anyhow::Result<Self> {
         let problem_of_all = problem(0)?;
         let solvers = spec.solvers.iter().map(|solver| solver.info(&problem_of_all)).collect();
-        let description = Description { library: spec.name.clone(), reference: Some(spec.reference()), solvers };
+        let description = Description {
+            library: spec.name.clone(),
+            reference: Some(spec.reference()),
+            solvers,
+            ..Description::default()
+        };
         let scope = spec.scope(&problem_of_all, &Target::Host)?.context("a problem of the spec")?;
         let mut objects = HashMap::new();
         for candidate in jobs.iter().flat_map(|job| &job.candidates) {

@@ -1,5 +1,6 @@
 //! The parts of `bluefin tune` on machines of their own: the state file is carried from one to the next.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,7 +146,7 @@ impl TuneArgs {
         let session = self.carried_session(&site.sqlite).await?;
         let mut groups = site.sqlite.groups(&session.name).await?;
         groups.sort_unstable();
-        let complete = self.export(site, &session, &groups, serde_json::json!({})).await?;
+        let complete = self.export(site, &session, &groups, HashSet::new(), serde_json::json!({})).await?;
         Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

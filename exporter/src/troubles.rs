@@ -1,0 +1,169 @@
+//! What failed in a session, and what of it nobody should overlook.
+
+use std::collections::BTreeMap;
+
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::GroupId;
+use bluefin_common::session::Session;
+use bluefin_common::store::Store;
+
+use crate::error::ExportError;
+use crate::fold::{Fold, Group, Warnings};
+use crate::stream;
+
+/// Serious ones that are kept.
+const MAX_SERIOUS: usize = 100;
+/// Characters of a failure's words that are kept.
+const MAX_WORDS: usize = 160;
+
+/// Failures of some groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Candidates by kind of failure.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// One of each problem, solver and kind, in the order of the groups; the first hundred.
+    pub serious: Vec<Serious>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+/// A failure that is no part of tuning: a result that was wrong, or a solver whose own default params fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serious {
+    /// Label of the problem.
+    pub problem: String,
+    pub solver: String,
+    pub kind: FailureKind,
+    /// Whether it is the default that failed.
+    pub is_default: bool,
+    /// The beginning of its words.
+    pub words: String,
+}
+
+/// The beginning of `text`, at most `most` characters of its first line.
+#[must_use]
+pub fn shortened(text: &str, most: usize) -> String {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    if line.chars().count() <= most {
+        return line.to_string();
+    }
+    line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Whether an output was not what it should be.
+fn is_wrong(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::WrongResult | FailureKind::OutputNotWritten | FailureKind::NotANumber)
+}
+
+/// Whether a default may fail like that without anything being wrong with it.
+fn is_usual(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::NotApplicable | FailureKind::BudgetSpent)
+}
+
+impl Fold for Troubles {
+    fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
+        let mut told: Vec<(&str, FailureKind)> = Vec::new();
+        for of in group.outcomes.iter().flat_map(|outcome| &outcome.candidates) {
+            let Err(Failure { kind, detail }) = &of.result else { continue };
+            *self.failed.entry(kind.name()).or_default() += 1;
+            let solver = of.candidate.solver.as_str();
+            let default = group.description.solver(solver).and_then(|solver| solver.default.as_ref());
+            let is_default = default == Some(&of.candidate.params);
+            if !is_wrong(*kind) && (!is_default || is_usual(*kind)) || told.contains(&(solver, *kind)) {
+                continue;
+            }
+            told.push((solver, *kind));
+            self.push(Serious {
+                problem: group.problem.label(),
+                solver: solver.to_string(),
+                kind: *kind,
+                is_default,
+                words: shortened(detail, MAX_WORDS),
+            });
+        }
+    }
+
+    fn merge(&mut self, other: Self, _: &mut Warnings) {
+        for (kind, count) in other.failed {
+            *self.failed.entry(kind).or_default() += count;
+        }
+        self.more += other.more;
+        other.serious.into_iter().for_each(|serious| self.push(serious));
+    }
+}
+
+impl Troubles {
+    fn push(&mut self, serious: Serious) {
+        if self.serious.len() < MAX_SERIOUS {
+            self.serious.push(serious);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// What failed in `groups`.
+///
+/// # Errors
+/// If the store fails, or a kernel spec in it can not be used.
+pub async fn troubles(store: &dyn Store, session: &Session, groups: &[GroupId]) -> Result<Troubles, ExportError> {
+    Ok(stream::fold(store, session, groups, None, Troubles::default).await?.records)
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::candidate::Candidate;
+    use bluefin_common::description::{Description, SolverInfo};
+    use bluefin_common::digest::Digest;
+    use bluefin_common::job::Job;
+    use bluefin_common::method::Method;
+    use bluefin_common::outcome::{CandidateOutcome, Outcome};
+    use bluefin_common::problem::{KernelProblem, Problem};
+    use bluefin_common::session::Stage;
+    use bluefin_common::target::Target;
+
+    use super::*;
+
+    #[test]
+    fn wrong_results_and_broken_defaults_are_serious() {
+        let session = Session::of_kernels("s".parse().unwrap(), Target::Host, "", &Stage::ALL, 0);
+        let failed = |param: i64, kind| CandidateOutcome {
+            candidate: Candidate { solver: "A".to_string(), params: vec![param.into()] },
+            built: None,
+            result: Err(Failure::new(kind, "\nfirst\nsecond")),
+        };
+        let candidates = vec![
+            failed(0, FailureKind::Fault),
+            failed(1, FailureKind::Fault),
+            failed(2, FailureKind::WrongResult),
+            failed(3, FailureKind::WrongResult),
+            failed(0, FailureKind::BudgetSpent),
+        ];
+        let job = Job {
+            session: session.name.clone(),
+            stage: Stage::Perf,
+            target: Target::Host,
+            problem: Problem::Kernel(KernelProblem::new("k".to_string(), [("n".to_string(), 1)].into()).unwrap()),
+            method: Method::KERNELS,
+            spec: Digest::of(b"spec"),
+            toolchain: "cc".to_string(),
+            candidates: candidates.iter().map(|of| of.candidate.clone()).collect(),
+        };
+        let solver = SolverInfo { name: "A".to_string(), default: Some(vec![0_i64.into()]), ..SolverInfo::default() };
+        let description = Description { library: "k".to_string(), solvers: vec![solver], ..Description::default() };
+        let outcomes = [Outcome::undone(&job, description, candidates, 0)];
+        let group = Group::new(&session, &outcomes).unwrap();
+        let mut troubles = Troubles::default();
+        troubles.add(&group, &mut Warnings::new());
+        assert_eq!(troubles.failed, BTreeMap::from([("fault", 2), ("wrong_result", 2), ("budget_spent", 1)]));
+        let serious: Vec<_> =
+            troubles.serious.iter().map(|one| (one.kind, one.is_default, one.words.as_str())).collect();
+        assert_eq!(serious, [(FailureKind::Fault, true, "first"), (FailureKind::WrongResult, false, "first")]);
+    }
+
+    #[test]
+    fn words_are_cut_at_their_first_line() {
+        assert_eq!(shortened(" \n a bc\nd", 4), "a bc");
+        assert_eq!(shortened("äöüß", 3), "äö…");
+    }
+}
