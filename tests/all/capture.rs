@@ -128,3 +128,19 @@ fn what_can_not_work_is_said_before_the_application_runs() {
     assert!(String::from_utf8_lossy(&missing.stderr).contains("./no-such-program"));
     assert!(!folder.path().join("net.txt").exists());
 }
+
+#[test]
+fn nothing_captured_is_said_with_what_it_may_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    for (script, reason) in [
+        ("true", "the application asked MIOpen for nothing"),
+        (
+            "echo 'MIOpen(HIP): Command [LogCmdPooling] ./bin/MIOpenDriver pool -W 1x1' >&2",
+            "none of the commands is of",
+        ),
+    ] {
+        let output = capture(folder.path(), script).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("no problem was captured: ") && said.contains(reason), "{said}");
+    }
+}

@@ -23,6 +23,7 @@ mod outages;
 mod problems;
 mod release;
 mod renewal;
+mod results;
 mod roster;
 mod run_plan;
 mod session;
