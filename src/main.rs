@@ -9,6 +9,7 @@ mod campaign;
 mod capture;
 mod check;
 mod coverage;
+mod dashboard;
 mod db;
 mod dead;
 mod devices;
@@ -38,6 +39,7 @@ mod selftest;
 mod session;
 mod solvers;
 mod status;
+mod table;
 mod tune;
 mod tune_gemm;
 mod width;
@@ -118,6 +120,8 @@ enum Verb {
     Prune(prune::PruneArgs),
     Results(Box<results::ResultsArgs>),
     Export(export::ExportArgs),
+    Report(report::ReportArgs),
+    Dashboard(dashboard::DashboardArgs),
     Capture(capture::CaptureArgs),
     /// MITuna's name of `export`
     #[command(name = "export_db", hide = true)]
@@ -260,6 +264,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Prune(args) => args.run().await,
             Verb::Results(args) => args.run().await,
             Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
+            Verb::Report(args) => args.run().await,
+            Verb::Dashboard(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,

@@ -30,7 +30,7 @@ use crate::input::{Input, InputArgs};
 use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, cache};
-use crate::{export as export_verb, failed, forgotten, out, report};
+use crate::{export as export_verb, failed, forgotten, out, table};
 pub use site::Site;
 
 /// Tune problems on this machine, with nothing installed, and write the databases
@@ -194,7 +194,7 @@ impl TuneArgs {
             result["export"] = serde_json::to_value(&exported)?;
             out::json(&result)?;
         } else {
-            out::line(report::table(&summaries))?;
+            out::line(table::table(&summaries))?;
             export_verb::print_report(&exported)?;
         }
         if summaries.iter().any(|summary| !summary.failed.is_empty()) {

@@ -36,7 +36,7 @@ use crate::campaign::Campaign;
 use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, Ports, cache};
-use crate::{failed, out, report};
+use crate::{failed, out, table};
 use files::{Config, Entry, Size};
 use given::Given;
 use space::{Dtype, Space, candidate};
@@ -413,7 +413,7 @@ impl TuneGemmArgs {
             }
         }
         let summaries: Vec<Summary> = done.iter().filter_map(|(_, summary)| summary.clone()).collect();
-        eprintln!("{}", report::table(&summaries));
+        eprintln!("{}", table::table(&summaries));
     }
 
     /// Writes the results where they are wanted.

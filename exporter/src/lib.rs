@@ -18,6 +18,7 @@ mod metrics;
 mod output;
 mod previous;
 pub mod release;
+pub mod report;
 pub mod results;
 mod stream;
 pub mod summary;

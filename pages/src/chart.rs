@@ -1,0 +1,80 @@
+//! Charts: laid out by plotters, written as SVG whose colours are classes of the page's style, so that they follow light, dark
+//! and paper, and whose marks say their values.
+
+mod surface;
+
+pub use surface::{Colour, Mark, Shape, Surface};
+
+use maud::{Markup, PreEscaped, html};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+
+/// What goes wrong while drawing: nothing, in what a surface does.
+pub type Trouble = DrawingAreaErrorKind<std::convert::Infallible>;
+
+/// Width of every chart in its own units.
+pub const WIDTH: u32 = 720;
+
+/// A chart `height` high with its name, and in words what it shows. `table` holds its values.
+pub fn chart(
+    height: u32,
+    name: &str,
+    says: &str,
+    table: Option<Markup>,
+    draw: impl FnOnce(&DrawingArea<Surface<'_>, Shift>) -> Result<(), Trouble>,
+) -> Markup {
+    let mut marks = String::new();
+    let drawn = draw(&Surface::new(&mut marks, WIDTH, height).into_drawing_area());
+    html! {
+        figure {
+            figcaption { (name) }
+            @if drawn.is_ok() {
+                div.scroll tabindex="0" role="group" aria-label=(format!("chart: {name}")) {
+                    svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{name}: {says}")) {
+                        title { (name) }
+                        desc { (says) }
+                        (PreEscaped(marks))
+                    }
+                }
+            } @else {
+                p { "There is nothing to draw." }
+            }
+            @if let Some(table) = table {
+                details {
+                    summary { "Values: " (name) }
+                    div.scroll tabindex="0" role="group" aria-label=(format!("values: {name}")) { (table) }
+                }
+            }
+        }
+    }
+}
+
+/// A range that is wide enough to be drawn, around `values`.
+pub fn around(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values = values.filter(|value| value.is_finite() && *value > 0.0);
+    let (low, high) = values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    (high > 0.0).then(|| (low / 1.05, (high * 1.05).max(low * 1.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_wrote_stays_text() {
+        let drawn = chart(100, "<b>", "\"<script>\"", None, |root| {
+            let mark = Mark::new(vec![(10, 10)], Shape::Dot, Colour::First).telling("<script>alert(1)</script>");
+            root.draw(&mark)
+        });
+        let text = drawn.into_string();
+        assert!(text.contains("<title>&lt;script&gt;alert(1)&lt;/script&gt;</title>"), "{text}");
+        assert!(!text.contains("<script") && !text.contains("<b>"), "{text}");
+    }
+
+    #[test]
+    fn a_single_value_has_a_range() {
+        let (low, high) = around([2.0].into_iter()).unwrap();
+        assert!(low < 2.0 && high > 2.0);
+        assert_eq!(around([0.0, f64::NAN].into_iter()), None);
+    }
+}

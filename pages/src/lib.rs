@@ -1,0 +1,21 @@
+//! Pages that people look at: the report of a session as one file, and the dashboard of a fleet.
+//!
+//! Charts are laid out by plotters and written as SVG by [`chart`]. A library in JavaScript would add one to four megabytes to
+//! each report and to the binary, needs scripts in its content security policy, and its pictures need hands of their own for
+//! paper, for the dark and for screen readers; in SVG each mark has its value as a title, and colours are those of the page.
+//! Text goes through maud, which escapes it: names come from users.
+#![forbid(unsafe_code)]
+
+mod chart;
+mod comparison;
+pub mod dashboard;
+mod page;
+mod problem;
+mod report;
+mod style;
+mod timeline;
+mod words;
+
+pub use comparison::comparison;
+pub use page::{Page, policy};
+pub use report::{parts, report};

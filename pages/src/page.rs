@@ -1,0 +1,61 @@
+//! A page: what is around its content, and what a browser may do with it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use crate::style::STYLE;
+
+/// The content security policy of every page: nothing is fetched from anywhere, and the one style is the page's own. A page that
+/// is `live` has the one script of the dashboard, and asks the dashboard alone.
+#[must_use]
+pub fn policy(live: bool) -> String {
+    let hash = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+    let live = if live { "; script-src 'self'; connect-src 'self'" } else { "" };
+    format!("default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'{live}")
+}
+
+/// A page.
+pub struct Page<'a> {
+    pub title: &'a str,
+    /// Links above it, each to a place and with its name.
+    pub links: &'a [(String, String)],
+    /// Whether it shows what is so now, and asks again.
+    pub live: bool,
+    pub content: Markup,
+}
+
+impl Page<'_> {
+    /// As HTML.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(policy(self.live));
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="referrer" content="no-referrer";
+                    // Nobody asks for an icon.
+                    link rel="icon" href="data:,";
+                    title { (self.title) }
+                    style { (PreEscaped(STYLE)) }
+                    @if self.live { script src="/live.js" defer {} }
+                }
+                body {
+                    a.skip href="#content" { "Skip to content" }
+                    header {
+                        nav aria-label="Pages and parts" { ul {
+                            @for (place, name) in self.links { li { a href=(place) { (name) } } }
+                        } }
+                    }
+                    main #content tabindex="-1" { (self.content) }
+                    footer { p { "bluefin " (env!("CARGO_PKG_VERSION")) } }
+                }
+            }
+        };
+        page.into_string()
+    }
+}

@@ -1,0 +1,246 @@
+//! A problem at length.
+
+use bluefin_exporter::report::{Detail, Finalist};
+use maud::{Markup, html};
+use plotters::chart::ChartBuilder;
+use plotters::coord::combinators::IntoLogRange as _;
+use plotters::element::Text;
+use plotters::style::IntoFont as _;
+
+use crate::chart::{Colour, Mark, Shape, around, chart};
+use crate::report::failures;
+use crate::words::{maybe_times, ms, short, times};
+
+/// Params whose values are drawn; the table has all.
+const DRAWN: usize = 4;
+
+/// A section of its own.
+pub fn problem(detail: &Detail) -> Markup {
+    let row = &detail.row;
+    html! {
+        section id=(format!("p-{}", row.digest.short())) {
+            h3 { (row.summary.label) }
+            p { code { (row.summary.problem) } }
+            dl {
+                dt { "kernels" } dd { (row.summary.spec) }
+                dt { "asked for" } dd { (row.count) }
+                dt { "candidates" } dd { (row.summary.tried) " tried, " (detail.timed) " timed, " (detail.failures.total()) " failed" }
+                @if let Some(winner) = &row.summary.winner {
+                    dt { "winner" } dd {
+                        (winner.solver) " " @for (name, value) in &winner.params { code { (name) "=" (value) } " " }
+                    }
+                    dt { "time" } dd { (ms(winner.median_ms)) " ± " (ms(winner.spread_ms))
+                        @if winner.ties > 0 { ", ties with " (winner.ties) }
+                        @if winner.gflops > 0.0 { ", " (format!("{:.1}", winner.gflops)) " GFLOP/s" } }
+                    dt { "against" } dd { "default " (maybe_times(winner.speedup_over_default)) ", reference "
+                        (maybe_times(winner.speedup_over_reference)) ", slowest " (maybe_times(winner.speedup_over_worst)) }
+                } @else {
+                    dt { "winner" } dd.bad { "none" }
+                }
+            }
+            @if !detail.solvers.is_empty() { (spread(detail)) }
+            @if detail.best_so_far.len() > 1 { (best_so_far(detail)) }
+            @if !detail.params.is_empty() { (params(detail)) }
+            @if !detail.finalists.is_empty() { (finalists(&detail.finalists)) }
+            @if detail.failures.total() > 0 { details { summary { "Failures: " (detail.failures.total()) } (failures(&detail.failures)) } }
+        }
+    }
+}
+
+fn spread(detail: &Detail) -> Markup {
+    let best = detail.solvers.first();
+    let says = format!(
+        "{} solvers, fastest first; the fastest is {} with {}",
+        detail.solvers.len(),
+        best.map_or("", |one| &one.solver),
+        best.map_or_else(String::new, |one| ms(one.quantiles[0]))
+    );
+    let table = html! {
+        table {
+            thead { tr { th scope="col" { "solver" } th.n scope="col" { "timed" } th.n scope="col" { "only probed" }
+                @for name in ["least", "quartile", "median", "quartile", "most", "default"] { th.n scope="col" { (name) } } } }
+            tbody { @for one in &detail.solvers { tr {
+                th scope="row" { (one.solver) } td.n { (one.timed) } td.n { (one.pruned) }
+                @for value in one.quantiles { td.n { (ms(value)) } }
+                td.n { (one.default_ms.map_or_else(|| "–".to_string(), ms)) }
+            } } }
+        }
+        @if detail.solvers_left_out > 0 { p { (detail.solvers_left_out) " more solvers are left out." } }
+    };
+    let height = 50 + 44 * detail.solvers.len() as u32;
+    chart(height, "Times of candidates by solver", &says, Some(table), |root| {
+        let all = detail.solvers.iter().flat_map(|one| one.quantiles);
+        let Some((low, high)) = around(all) else { return Ok(()) };
+        let rows = detail.solvers.len() as f64;
+        let mut builder = ChartBuilder::on(root);
+        let mut plot = builder
+            .margin(6)
+            .margin_right(40)
+            .x_label_area_size(34)
+            .build_cartesian_2d((low..high).log_scale(), rows..0.0)?;
+        let ink = ("sans-serif", 12).into_font();
+        plot.configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .axis_style(Colour::Faint.line())
+            .bold_line_style(Colour::Faint.line())
+            .light_line_style(plotters::style::TRANSPARENT)
+            .label_style(ink.clone())
+            .x_label_formatter(&|value| ms(*value))
+            .x_desc("time, logarithmic")
+            .draw()?;
+        for (index, one) in detail.solvers.iter().enumerate() {
+            let y = index as f64;
+            let [least, q1, median, q3, most] = one.quantiles;
+            let says = format!(
+                "{}: median {}, quartiles {} and {}, {} to {}",
+                one.solver,
+                ms(median),
+                ms(q1),
+                ms(q3),
+                ms(least),
+                ms(most)
+            );
+            plot.draw_series([Text::new(short(&one.solver, 60), (low * 1.002, y + 0.22), ink.clone())])?;
+            plot.draw_series([
+                Mark::new(vec![(least, y + 0.7), (most, y + 0.7)], Shape::Line, Colour::First).telling(says.clone()),
+                Mark::new(vec![(q1, y + 0.5), (q3, y + 0.9)], Shape::Bar { strength: 0.25 }, Colour::First)
+                    .telling(says.clone()),
+                Mark::new(vec![(median, y + 0.5), (median, y + 0.9)], Shape::Line, Colour::First).telling(says),
+            ])?;
+            plot.draw_series(one.points.iter().map(|point| {
+                Mark::new(vec![(point.ms, y + 0.7)], Shape::Ring, Colour::First).telling(format!(
+                    "{} {}",
+                    ms(point.ms),
+                    point.params
+                ))
+            }))?;
+            plot.draw_series(one.default_ms.map(|value| {
+                Mark::new(vec![(value, y + 0.7)], Shape::Dot, Colour::Second).telling(format!("default: {}", ms(value)))
+            }))?;
+        }
+        plot.draw_series(detail.solvers.first().map(|one| {
+            let least = one.quantiles[0];
+            Mark::new(vec![(least, 0.7)], Shape::Dot, Colour::Third).telling(format!("fastest: {}", ms(least)))
+        }))?;
+        Ok(())
+    })
+}
+
+fn best_so_far(detail: &Detail) -> Markup {
+    let steps = &detail.best_so_far;
+    let (first, last) = (steps.first().map_or(0.0, |step| step.ms), steps.last().map_or(0.0, |step| step.ms));
+    let says = format!("from {} to {} over {} candidates, in {} steps", ms(first), ms(last), detail.timed, steps.len());
+    let table = html! {
+        table {
+            thead { tr { th.n scope="col" { "candidate" } th.n scope="col" { "best" } th scope="col" { "solver" } th scope="col" { "params" } } }
+            tbody { @for step in steps { tr { th.n scope="row" { (step.candidate) } td.n { (ms(step.ms)) } td { (step.solver) } td { code { (step.params) } } } } }
+        }
+    };
+    chart(220, "Best so far", &says, Some(table), |root| {
+        let Some((low, high)) = around(steps.iter().map(|step| step.ms)) else { return Ok(()) };
+        let end = detail.timed as f64 + 1.0;
+        let mut builder = ChartBuilder::on(root);
+        let mut plot = builder
+            .margin(6)
+            .x_label_area_size(34)
+            .y_label_area_size(76)
+            .build_cartesian_2d(0.0..end, (low..high).log_scale())?;
+        plot.configure_mesh()
+            .axis_style(Colour::Faint.line())
+            .bold_line_style(Colour::Faint.line())
+            .light_line_style(plotters::style::TRANSPARENT)
+            .label_style(("sans-serif", 12).into_font())
+            .x_label_formatter(&|value| format!("{value:.0}"))
+            .y_label_formatter(&|value| ms(*value))
+            .y_labels(5)
+            .x_desc("candidates")
+            .draw()?;
+        let mut line = Vec::new();
+        for step in steps {
+            let at = step.candidate as f64;
+            line.extend(line.last().map(|(_, before)| (at, *before)));
+            line.push((at, step.ms));
+        }
+        line.push((end, last));
+        plot.draw_series([Mark::new(line, Shape::Line, Colour::First)])?;
+        plot.draw_series(steps.iter().map(|step| {
+            let says = format!("candidate {}: {} {} {}", step.candidate, ms(step.ms), step.solver, step.params);
+            Mark::new(vec![(step.candidate as f64, step.ms)], Shape::Dot, Colour::First).telling(says)
+        }))?;
+        Ok(())
+    })
+}
+
+fn params(detail: &Detail) -> Markup {
+    let drawn: Vec<_> = detail.params.iter().take(DRAWN).collect();
+    let solver = detail.row.summary.winner.as_ref().map_or("", |winner| &winner.solver);
+    let effects: Vec<String> = drawn.iter().map(|one| format!("{} {}", one.name, times(one.effect))).collect();
+    let says = format!("the best time of the worst value by that of the best: {}", effects.join(", "));
+    let table = html! {
+        table {
+            thead { tr { th scope="col" { "param" } th scope="col" { "value" } th.n scope="col" { "candidates" } th.n scope="col" { "best" } th.n scope="col" { "median" } } }
+            tbody { @for one in &detail.params { @for value in &one.values { tr {
+                th scope="row" { (one.name) } td { code { (value.value) } } td.n { (value.candidates) } td.n { (ms(value.best_ms)) } td.n { (ms(value.median_ms)) }
+            } } @if one.values_left_out > 0 { tr { td colspan="5" { (one.name) ": " (one.values_left_out) " more values are left out." } } } } }
+        }
+    };
+    let rows: usize = drawn.iter().map(|one| one.values.len() + 1).sum();
+    chart(50 + 18 * rows as u32, &format!("What params of {solver} do"), &says, Some(table), |root| {
+        let values = || drawn.iter().flat_map(|one| &one.values);
+        let Some((low, high)) = around(values().flat_map(|value| [value.best_ms, value.median_ms])) else {
+            return Ok(());
+        };
+        let mut builder = ChartBuilder::on(root);
+        let mut plot = builder
+            .margin(6)
+            .margin_right(40)
+            .margin_left(200)
+            .x_label_area_size(34)
+            .build_cartesian_2d((low..high).log_scale(), rows as f64..0.0)?;
+        let ink = ("sans-serif", 12).into_font();
+        plot.configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .axis_style(Colour::Faint.line())
+            .bold_line_style(Colour::Faint.line())
+            .light_line_style(plotters::style::TRANSPARENT)
+            .label_style(ink.clone())
+            .x_label_formatter(&|value| ms(*value))
+            .x_desc("time, logarithmic: best (dot) and median (ring) of each value")
+            .draw()?;
+        let mut y = 0.0;
+        for one in &drawn {
+            root.draw(&Text::new(short(&one.name, 30), (8, 6 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+            y += 1.0;
+            for value in &one.values {
+                let name = short(&value.value, 26);
+                root.draw(&Text::new(name.clone(), (28, 6 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+                let says = format!("{}={name}: best {}, median {}", one.name, ms(value.best_ms), ms(value.median_ms));
+                let middle = y + 0.5;
+                plot.draw_series([
+                    Mark::new(vec![(value.best_ms, middle), (value.median_ms, middle)], Shape::Line, Colour::Faint),
+                    Mark::new(vec![(value.median_ms, middle)], Shape::Ring, Colour::First).telling(says.clone()),
+                    Mark::new(vec![(value.best_ms, middle)], Shape::Dot, Colour::First).telling(says),
+                ])?;
+                y += 1.0;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn finalists(finalists: &[Finalist]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="group" aria-label="fastest candidates" {
+            table {
+                caption.faint { "The fastest, as they were timed last" }
+                thead { tr { th scope="col" { "solver" } th scope="col" { "params" } th.n scope="col" { "time" } th.n scope="col" { "±" } th.n scope="col" { "samples" } th scope="col" { "" } } }
+                tbody { @for one in finalists { tr {
+                    th scope="row" { (one.solver) } td { code { (one.params) } } td.n { (ms(one.median_ms)) } td.n { (ms(one.spread_ms)) } td.n { (one.samples) }
+                    td { @if one.is_winner { "winner" } @else if one.ties { "tie" } }
+                } } }
+            }
+        }
+    }
+}

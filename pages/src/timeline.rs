@@ -1,0 +1,151 @@
+//! Where time went.
+
+use bluefin_exporter::report::{Lane, Time};
+use maud::{Markup, html};
+use plotters::chart::ChartBuilder;
+use plotters::element::Text;
+use plotters::style::IntoFont as _;
+
+use crate::chart::{Colour, Mark, Shape, chart};
+use crate::words::{count, long, short, when};
+
+/// Timeline, sums, devices and drift.
+pub fn time(time: &Time) -> Markup {
+    let lanes: Vec<(&String, &Lane, Colour)> = time
+        .compilers
+        .iter()
+        .map(|(name, lane)| (name, lane, Colour::Second))
+        .chain(time.evaluators.iter().map(|(name, lane)| (name, lane, Colour::First)))
+        .collect();
+    html! {
+        dl {
+            dt { "compiling" } dd { (long(time.compiled_ms)) }
+            dt { "on devices" } dd { (long(time.evaluated_ms)) }
+            @if time.known > 0 {
+                dt { "waiting" } dd { (long(time.waited_to_compile_ms)) " to be compiled, " (long(time.waited_to_evaluate_ms))
+                    " for a device; sums over " (count(time.known)) " jobs, which wait side by side" }
+            } @else {
+                dt { "waiting" } dd { "not known: the outcomes do not say who worked on them when" }
+            }
+        }
+        @if !lanes.is_empty() { (timeline(&lanes)) }
+        @if !time.devices.is_empty() { (devices(time)) }
+        @if !time.drift.is_empty() { (drift(time)) }
+    }
+}
+
+fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
+    let starts = lanes.iter().filter_map(|(_, lane, _)| Some(lane.bins.bins.keys().next()? * lane.bins.width_ms));
+    let ends =
+        lanes.iter().filter_map(|(_, lane, _)| Some((lane.bins.bins.keys().next_back()? + 1) * lane.bins.width_ms));
+    let (start, end) = (starts.min().unwrap_or(0), ends.max().unwrap_or(1));
+    let says = format!("{} workers from {} for {}", lanes.len(), when(start), long(end - start));
+    let table = html! {
+        table {
+            thead { tr { th scope="col" { "worker" } th scope="col" { "does" } th.n scope="col" { "jobs" } th.n scope="col" { "busy" } th.n scope="col" { "share" } } }
+            tbody { @for (name, lane, colour) in lanes { tr {
+                th scope="row" { (name) } td { @if *colour == Colour::Second { "compiles" } @else { "evaluates" } }
+                td.n { (count(lane.jobs)) } td.n { (long(lane.busy_ms)) }
+                td.n { (format!("{:.0} %", 100.0 * lane.busy_ms as f64 / (end - start).max(1) as f64)) }
+            } } }
+        }
+    };
+    chart(46 + 34 * lanes.len() as u32, "Who was busy when", &says, Some(table), |root| {
+        let (rows, span) = (lanes.len() as f64, (end - start).max(1) as f64);
+        let mut builder = ChartBuilder::on(root);
+        let mut plot =
+            builder.margin(6).margin_right(40).x_label_area_size(24).build_cartesian_2d(0.0..span, rows..0.0)?;
+        let ink = ("sans-serif", 12).into_font();
+        plot.configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .axis_style(Colour::Faint.line())
+            .bold_line_style(Colour::Faint.line())
+            .light_line_style(plotters::style::TRANSPARENT)
+            .label_style(ink.clone())
+            .x_labels(6)
+            .x_label_formatter(&|value| format!("+{}", long(*value as u64)))
+            .draw()?;
+        for (index, (name, lane, colour)) in lanes.iter().enumerate() {
+            let y = index as f64;
+            let what = if *colour == Colour::Second { "compiles" } else { "evaluates" };
+            plot.draw_series([Text::new(format!("{} {what}", short(name, 60)), (0.0, y + 0.25), ink.clone())])?;
+            let width = lane.bins.width_ms;
+            plot.draw_series(lane.bins.bins.iter().map(|(bin, busy)| {
+                let from = (bin * width).saturating_sub(start);
+                let share = *busy as f64 / width as f64;
+                let says = format!("{name}, +{}: busy {:.0} %", long(from), 100.0 * share);
+                let strength = (0.2 + 0.8 * share).min(1.0);
+                let corners = vec![(from as f64, y + 0.5), ((from + width) as f64, y + 0.95)];
+                Mark::new(corners, Shape::Bar { strength }, *colour).telling(says)
+            }))?;
+        }
+        Ok(())
+    })
+}
+
+fn devices(time: &Time) -> Markup {
+    let range = |range: Option<(String, String)>, unit: &str| match range {
+        None => "–".to_string(),
+        Some((low, high)) if low == high => format!("{low} {unit}"),
+        Some((low, high)) => format!("{low} to {high} {unit}"),
+    };
+    html! {
+        h3 { "Devices and clocks" }
+        div.scroll tabindex="0" role="group" aria-label="devices" { table {
+            thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
+            tbody { @for (name, device) in &time.devices { tr {
+                th scope="row" { (name) } td.n { (count(device.jobs)) }
+                td { (range(device.clock_mhz.map(|(a, b)| (a.to_string(), b.to_string())), "MHz")) }
+                td { (device.reference_clock_mhz.map_or_else(|| "–".to_string(), |mhz| format!("{mhz} MHz"))) }
+                td { (range(device.celsius.map(|(a, b)| (a.to_string(), b.to_string())), "°C")) }
+                td { (range(device.watts.map(|(a, b)| (a.to_string(), b.to_string())), "W")) }
+                td.n { (count(device.throttled)) } td { (device.driver) }
+            } } }
+        } }
+    }
+}
+
+fn drift(time: &Time) -> Markup {
+    let total: u64 = time.drift.values().sum();
+    let mut below = 0;
+    let median = time.drift.iter().find(|(_, amount)| {
+        below += **amount;
+        2 * below >= total
+    });
+    let median = median.map_or(0, |(percent, _)| *percent);
+    let says = format!("{} candidates were timed in both stages; the median is {median:+} %", count(total));
+    let table = html! {
+        table {
+            thead { tr { th.n scope="col" { "drift" } th.n scope="col" { "candidates" } } }
+            tbody { @for (percent, amount) in &time.drift { tr { th.n scope="row" { (format!("{percent:+} %")) } td.n { (count(*amount)) } } } }
+        }
+    };
+    chart(190, "Drift: the play-off's time against that of the perf stage", &says, Some(table), |root| {
+        let (low, high) =
+            (time.drift.keys().next().copied().unwrap_or(0), time.drift.keys().next_back().copied().unwrap_or(0));
+        let most = time.drift.values().copied().max().unwrap_or(1) as f64;
+        let mut builder = ChartBuilder::on(root);
+        let mut plot = builder
+            .margin(6)
+            .margin_right(40)
+            .x_label_area_size(24)
+            .y_label_area_size(60)
+            .build_cartesian_2d((low.min(-5) - 1) as f64..(high.max(5) + 1) as f64, 0.0..most * 1.05)?;
+        plot.configure_mesh()
+            .axis_style(Colour::Faint.line())
+            .bold_line_style(Colour::Faint.line())
+            .light_line_style(plotters::style::TRANSPARENT)
+            .label_style(("sans-serif", 12).into_font())
+            .x_label_formatter(&|value| format!("{value:+.0} %"))
+            .y_label_formatter(&|value| format!("{value:.0}"))
+            .y_labels(4)
+            .draw()?;
+        plot.draw_series(time.drift.iter().map(|(percent, amount)| {
+            let at = *percent as f64;
+            Mark::new(vec![(at - 0.4, 0.0), (at + 0.4, *amount as f64)], Shape::Bar { strength: 1.0 }, Colour::First)
+                .telling(format!("{percent:+} %: {amount} candidates"))
+        }))?;
+        Ok(())
+    })
+}

@@ -1,0 +1,62 @@
+//! The closing table: for each problem the winner and what tuning gained.
+
+use bluefin_exporter::summary::{Summary, Winner};
+use bluefin_exporter::troubles::shortened;
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Most characters of a reason.
+const MAX_REASON: usize = 100;
+
+/// A row for each problem, in the order given.
+pub fn table(summaries: &[Summary]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["problem", "winner", "params", "time", "±", "GFLOP/s", "vs default", "vs worst", "vs reference"]);
+    for summary in summaries {
+        let Some(winner) = &summary.winner else {
+            table.add_row([summary.label.clone(), format!("none: {}", failures(summary))]);
+            continue;
+        };
+        let params: Vec<String> = winner.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let tie = if winner.ties > 0 { format!(" (ties with {})", winner.ties) } else { String::new() };
+        table.add_row([
+            summary.label.clone(),
+            format!("{}{tie}", winner.solver.trim_start_matches("Bluefin")),
+            params.join(" "),
+            format!("{:.3} ms", winner.median_ms),
+            format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms),
+            work(winner),
+            times(winner.speedup_over_default),
+            times(winner.speedup_over_worst),
+            times(winner.speedup_over_reference),
+        ]);
+    }
+    for column in 3..9 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// GFLOP/s, and GB/s where those are known.
+fn work(winner: &Winner) -> String {
+    let known = [(winner.gflops, ""), (winner.gbytes_per_s, " GB/s")];
+    let known = known.into_iter().filter_map(|(rate, unit)| Some(format!("{:.1}{unit}", rate?)));
+    let text = known.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "-".to_string() } else { text }
+}
+
+fn times(factor: Option<f64>) -> String {
+    factor.map_or_else(|| "-".to_string(), |factor| format!("{factor:.2}x"))
+}
+
+fn failures(summary: &Summary) -> String {
+    let kinds: Vec<String> = summary.failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let why = summary.reason.as_deref().and_then(|reason| reason.lines().next()).unwrap_or_default();
+    match (kinds.is_empty(), why) {
+        (true, _) => "nothing ran".to_string(),
+        (false, "") => kinds.join(", "),
+        (false, why) => format!("{} ({})", kinds.join(", "), shortened(why, MAX_REASON)),
+    }
+}
