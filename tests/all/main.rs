@@ -20,6 +20,7 @@ mod miopen;
 mod miopen_alone;
 mod mituna;
 mod outages;
+mod pages;
 mod problems;
 mod release;
 mod renewal;

@@ -1,0 +1,105 @@
+//! A session in a state file that nobody has tuned, whose names are those of somebody who means ill.
+
+use std::path::Path;
+
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::course::{Course, Worked};
+use bluefin_common::description::{Description, SolverInfo};
+use bluefin_common::digest::Digest;
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::job::Job;
+use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
+use bluefin_common::problem::{AiterProblem, Problem};
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::store::{Planned, Store as _};
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+
+/// What none of the pages may take for a part of itself.
+pub const PLANTED: &str = "<script>window.planted=1</script>";
+
+const BEGAN_MS: u64 = 1_760_000_000_000;
+
+/// Writes `problems` problems with `candidates` each into a state file, session `planted`.
+pub async fn write(path: &Path, problems: u64, candidates: u64) {
+    let store = SqliteStore::open(path).await.unwrap();
+    let label = format!("label {PLANTED}");
+    let session = Session::of_kernels("planted".parse().unwrap(), Target::Host, &label, &[Stage::Perf], BEGAN_MS);
+    store.create_session(&session).await.unwrap();
+    store.pin(&session.name, "device.host", PLANTED).await.unwrap();
+    for index in 0..problems {
+        let outcome = outcome(&session, index, candidates);
+        store.plan(&session.name, &[Planned::of(&outcome.job)]).await.unwrap();
+        store.put_last_outcome(&outcome).await.unwrap();
+    }
+    store.close().await;
+}
+
+fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
+    let name = if index == 0 { PLANTED.to_string() } else { format!("shape-{index}") };
+    let problem = AiterProblem::new("gemm".to_string(), vec![("M".to_string(), name)]).unwrap();
+    let solver = |name: &str| SolverInfo {
+        name: name.to_string(),
+        params: vec!["TILE".to_string(), format!("UNROLL{PLANTED}")],
+        default: Some(vec![Value::Int(0), Value::Int(1)]),
+        ..SolverInfo::default()
+    };
+    let names = ["Tiled", "Streaming with <b>markup</b>"];
+    let candidate = |at: u64| Candidate {
+        solver: names[at as usize % 2].to_string(),
+        params: vec![Value::Int((at / 2 % 8) as i64), Value::Int((1 + at / 16) as i64)],
+    };
+    let result = |at: u64| {
+        if at % 29 == 7 {
+            let detail = format!("error: no such register {PLANTED}\nnote: {}", at % 3);
+            return Err(Failure::new(FailureKind::CompileError, detail));
+        }
+        // Slower, then faster, with some noise that is the same each time.
+        let noise = ((at * 2_654_435_761 + index * 97) % 1000) as f64 / 1000.0;
+        let median_ms = 0.2 + index as f64 % 7.0 * 0.1 + noise + 3.0 / (1.0 + at as f64);
+        let spread_ms = 0.01 * median_ms;
+        Ok(Timing { spread_ms, clock_mhz: 1700 + (at % 50) as u32, cold: true, ..Timing::single(median_ms) })
+    };
+    let candidates: Vec<_> = (0..candidates)
+        .map(|at| CandidateOutcome { candidate: candidate(at), built: None, result: result(at) })
+        .collect();
+    let job = Job {
+        session: session.name.clone(),
+        stage: Stage::Perf,
+        target: Target::Host,
+        problem: Problem::Aiter(problem),
+        method: Method::KERNELS,
+        spec: Digest::of(b"a spec"),
+        toolchain: "cc".to_string(),
+        candidates: candidates.iter().map(|one| one.candidate.clone()).collect(),
+    };
+    let begun_ms = BEGAN_MS + 1000 * index;
+    let work = |worker: &str, from: u64, to: u64| {
+        Some(Worked { worker: worker.to_string(), begun_ms: begun_ms + from, ended_ms: begun_ms + to })
+    };
+    let description = Description {
+        library: format!("spec {PLANTED}"),
+        reference: Some(candidate(2)),
+        solvers: names.map(solver).into(),
+    };
+    let state = DeviceState { temperature_c: Some(60), reference_clock_mhz: Some(1750), ..DeviceState::default() };
+    let course = Course {
+        enqueued_ms: begun_ms,
+        recompiles: 0,
+        compiled: work(&format!("compile-{}", index % 3), 100, 700),
+        evaluated: work(&format!("eval {PLANTED}"), 800, 1700),
+    };
+    Outcome {
+        task: None,
+        candidates,
+        device: "a device".to_string(),
+        device_state: state,
+        protocol: 1,
+        busy_ms: 900,
+        finished_ms: begun_ms + 1700,
+        course,
+        ..Outcome::undone(&job, description, Vec::new(), 0)
+    }
+}
