@@ -31,7 +31,7 @@ pub fn problem(detail: &Detail) -> Markup {
                     }
                     dt { "time" } dd { (ms(winner.median_ms)) " ± " (ms(winner.spread_ms))
                         @if winner.ties > 0 { ", ties with " (winner.ties) }
-                        @if winner.gflops > 0.0 { ", " (format!("{:.1}", winner.gflops)) " GFLOP/s" } }
+                        @if let Some(gflops) = winner.gflops { ", " (format!("{gflops:.1}")) " GFLOP/s" } }
                     dt { "against" } dd { "default " (maybe_times(winner.speedup_over_default)) ", reference "
                         (maybe_times(winner.speedup_over_reference)) ", slowest " (maybe_times(winner.speedup_over_worst)) }
                 } @else {

@@ -148,7 +148,7 @@ fn line(row: &Row, weighted: bool, place: Option<String>) -> Markup {
             @if let Some(winner) = &summary.winner {
                 td { (winner.solver) " " @for (name, value) in &winner.params { code { (name) "=" (value) } " " } }
                 td.n { (ms(winner.median_ms)) } td.n { (format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms)) }
-                td.n { @if winner.gflops > 0.0 { (format!("{:.1}", winner.gflops)) } @else { "–" } } td.n { (winner.ties) }
+                td.n { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n { (winner.ties) }
                 td.n { (maybe_times(winner.speedup_over_default)) } td.n { (maybe_times(winner.speedup_over_reference)) }
             } @else {
                 td.bad { "none" } td {} td {} td {} td {} td {} td {}

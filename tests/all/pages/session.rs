@@ -83,6 +83,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         library: format!("spec {PLANTED}"),
         reference: Some(candidate(2)),
         solvers: names.map(solver).into(),
+        ..Description::default()
     };
     let state = DeviceState { temperature_c: Some(60), reference_clock_mhz: Some(1750), ..DeviceState::default() };
     let course = Course {
