@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::common::{Running, bluefin, expect, http_get, json, text};
 use browser::Browser;
-use session::PLANTED;
+use session::planted;
 
 /// A state file with the planted session.
 async fn state(folder: &Path, problems: u64, candidates: u64) -> PathBuf {
@@ -53,7 +53,7 @@ fn planted_is_text(browser: &mut Browser) {
     assert_eq!(browser.ask("typeof window.planted"), "undefined");
     let inline = "[...document.scripts].filter(one => !one.src).length + document.querySelectorAll('main b').length";
     assert_eq!(browser.ask(inline), 0);
-    let has = format!("document.querySelector('main').textContent.includes({})", json!(PLANTED));
+    let has = format!("document.querySelector('main').textContent.includes({})", json!(planted()));
     assert_eq!(browser.ask(&has), true);
 }
 
@@ -197,6 +197,9 @@ async fn the_dashboard_shows_what_is_so_now() {
         fits_a_phone(&mut browser);
         browser.window(1000, 800);
     }
+    browser.open(&address);
+    assert_eq!(browser.ask("document.querySelector('[aria-label=workers] tbody').textContent.includes('ended')"), true);
+    browser.open(&format!("{address}session/planted"));
     // A problem that is not told of at length in the report of its session has a page of its own.
     let link = browser.ask("[...document.links].find(link => link.pathname.split('/').length === 4).href");
     browser.open(link.as_str().unwrap());

@@ -1,8 +1,11 @@
-//! The first page: all sessions with their progress, what waits, what failed.
+//! The first page: all sessions with their progress, who works, what waits, what failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use bluefin_common::session::{Pins, Session, Stage};
+use bluefin_common::campaign::now_ms;
+use bluefin_common::roster::{self, Entry};
+use bluefin_common::session::{Pins, Session, SessionName, Stage};
+use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store, StoreError};
 use maud::{Markup, html};
 
@@ -16,6 +19,9 @@ const SESSIONS: usize = 200;
 pub struct Found {
     sessions: Vec<(Session, Progress)>,
     left_out: usize,
+    standings: HashMap<SessionName, Standing>,
+    workers: Vec<Entry>,
+    now_ms: u64,
     queues: Option<Result<BTreeMap<String, u64>, String>>,
 }
 
@@ -33,16 +39,19 @@ pub async fn gather(store: &dyn Store, around: &dyn Around) -> Result<Found, Sto
         sessions.push((session, progress));
     }
     let queues = around.queues(&open).await;
-    Ok(Found { sessions, left_out, queues })
+    let (standings, workers) = (standing::all(store).await?, roster::read(store).await?);
+    Ok(Found { sessions, left_out, standings, workers, now_ms: now_ms(), queues })
 }
 
 pub fn page(found: &Found) -> Markup {
     html! {
         h1 { "Sessions" }
-        @if found.sessions.is_empty() { p { "There is none yet." } } @else { (sessions(&found.sessions)) }
+        @if found.sessions.is_empty() { p { "There is none yet." } } @else { (sessions(&found.sessions, &found.standings)) }
         @if found.left_out > 0 { p { (found.left_out) " older sessions are left out." } }
         h2 { "Failures" }
         (failures(&found.sessions))
+        h2 { "Workers" }
+        @if found.workers.is_empty() { p { "None has said that it is here." } } @else { (workers(&found.workers, found.now_ms)) }
         h2 { "Queues" }
         @match &found.queues {
             None => p { "No broker is named." },
@@ -55,7 +64,29 @@ pub fn page(found: &Found) -> Markup {
     }
 }
 
-fn sessions(sessions: &[(Session, Progress)]) -> Markup {
+/// Who works, and who is gone.
+fn workers(workers: &[Entry], now_ms: u64) -> Markup {
+    let settled = |worker: &Entry, name: &str| worker.settled.get(name).copied().unwrap_or(0);
+    html! {
+        div.scroll tabindex="0" role="group" aria-label="workers" { table {
+            thead { tr { th scope="col" { "worker" } th scope="col" { "step" } th scope="col" { "serves" } th scope="col" { "state" } th scope="col" { "on" }
+                th.n scope="col" { "done" } th.n scope="col" { "given up" } th scope="col" { "seen" } } }
+            tbody { @for worker in workers { tr {
+                th scope="row" { (worker.worker) } td { (worker.step) } td { (worker.serves.join(" ")) }
+                td { (worker.whereabouts(now_ms).name()) @if let Some(reason) = &worker.waits { ": " (reason) } }
+                td { @if worker.whereabouts(now_ms).is_here() { (worker.doing.first().map_or("", |doing| doing.problem.as_str())) } }
+                td.n { (count(settled(worker, "done"))) } td.n { (count(settled(worker, "dead"))) } td { (when(worker.seen_ms)) }
+            } } }
+        } }
+    }
+}
+
+fn sessions(sessions: &[(Session, Progress)], standings: &HashMap<SessionName, Standing>) -> Markup {
+    // How far it is, or what keeps it.
+    let state = |session: &Session, progress: &Progress| match standings.get(&session.name) {
+        Some(standing) if !progress.is_settled() => standing.name(),
+        _ => progress.state(),
+    };
     let jobs = |progress: &Progress, stage: Stage| {
         let count_of = |counts: &BTreeMap<String, u64>| counts.get(stage.name()).copied().unwrap_or(0);
         format!("{} / {}", count(count_of(&progress.done)), count(count_of(&progress.planned)))
@@ -68,7 +99,7 @@ fn sessions(sessions: &[(Session, Progress)]) -> Markup {
                 th.n scope="col" { "on devices" } th scope="col" { "made" } } }
             tbody { @for (session, progress) in sessions { tr {
                 th scope="row" { a href=(format!("/session/{}", session.name)) { (session.name) } }
-                td { (session.label) } td { (session.target) } td { (session.method) } td { (progress.state()) }
+                td { (session.label) } td { (session.target) } td { (session.method) } td { (state(session, progress)) }
                 td.n { (jobs(progress, Stage::Perf)) } td.n { (jobs(progress, Stage::Find)) }
                 td.n { (count(progress.groups.saturating_sub(progress.unsettled_groups))) " / " (count(progress.groups)) }
                 td.n { (count(candidates(progress, "timed"))) } td.n { (count(candidates(progress, "pruned"))) }

@@ -10,50 +10,62 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
+use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
 use bluefin_common::problem::{AiterProblem, Problem};
+use bluefin_common::roster::{EVERY, Presence};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store as _};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
+use bluefin_common::waiting::Waiting;
+use tokio_util::sync::CancellationToken;
 
-/// What none of the pages may take for a part of itself.
-pub const PLANTED: &str = "<script>window.planted=1</script>";
+/// What none of the pages may take for a part of itself; in pictures for readers, a word.
+pub fn planted() -> &'static str {
+    if std::env::var_os("BLUEFIN_TEST_SCREENSHOTS").is_some() { "example" } else { "<script>window.planted=1</script>" }
+}
 
 const BEGAN_MS: u64 = 1_760_000_000_000;
 
 /// Writes `problems` problems with `candidates` each into a state file, session `planted`.
 pub async fn write(path: &Path, problems: u64, candidates: u64) {
     let store = SqliteStore::open(path).await.unwrap();
-    let label = format!("label {PLANTED}");
+    let label = format!("label {}", planted());
     let session = Session::of_kernels("planted".parse().unwrap(), Target::Host, &label, &[Stage::Perf], BEGAN_MS);
     store.create_session(&session).await.unwrap();
-    store.pin(&session.name, "device.host", PLANTED).await.unwrap();
+    store.pin(&session.name, "device.host", planted()).await.unwrap();
     for index in 0..problems {
         let outcome = outcome(&session, index, candidates);
         store.plan(&session.name, &[Planned::of(&outcome.job)]).await.unwrap();
         store.put_last_outcome(&outcome).await.unwrap();
     }
+    let waiting = Waiting::default();
+    let presence = Presence::new(Step::Eval, planted(), vec!["host".to_string()], EVERY, &waiting);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    presence.keep(&store, &stop).await;
     store.close().await;
 }
 
 fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
-    let name = if index == 0 { PLANTED.to_string() } else { format!("shape-{index}") };
+    let name = if index == 0 { planted().to_string() } else { format!("shape-{index}") };
     let problem = AiterProblem::new("gemm".to_string(), vec![("M".to_string(), name)]).unwrap();
     let solver = |name: &str| SolverInfo {
         name: name.to_string(),
-        params: vec!["TILE".to_string(), format!("UNROLL{PLANTED}")],
+        params: vec!["TILE".to_string(), format!("UNROLL{}", planted())],
         default: Some(vec![Value::Int(0), Value::Int(1)]),
         ..SolverInfo::default()
     };
-    let names = ["Tiled", "Streaming with <b>markup</b>"];
+    let streaming = format!("Streaming <b>{}</b>", planted()).replace("<b>example</b>", "");
+    let names = ["Tiled", streaming.trim()];
     let candidate = |at: u64| Candidate {
         solver: names[at as usize % 2].to_string(),
         params: vec![Value::Int((at / 2 % 8) as i64), Value::Int((1 + at / 16) as i64)],
     };
     let result = |at: u64| {
         if at % 29 == 7 {
-            let detail = format!("error: no such register {PLANTED}\nnote: {}", at % 3);
+            let detail = format!("error: no such register {}\nnote: {}", planted(), at % 3);
             return Err(Failure::new(FailureKind::CompileError, detail));
         }
         // Slower, then faster, with some noise that is the same each time.
@@ -80,7 +92,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         Some(Worked { worker: worker.to_string(), begun_ms: begun_ms + from, ended_ms: begun_ms + to })
     };
     let description = Description {
-        library: format!("spec {PLANTED}"),
+        library: format!("spec {}", planted()),
         reference: Some(candidate(2)),
         solvers: names.map(solver).into(),
         ..Description::default()
@@ -90,7 +102,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         enqueued_ms: begun_ms,
         recompiles: 0,
         compiled: work(&format!("compile-{}", index % 3), 100, 700),
-        evaluated: work(&format!("eval {PLANTED}"), 800, 1700),
+        evaluated: work(&format!("eval {}", planted()), 800, 1700),
     };
     Outcome {
         task: None,
