@@ -23,7 +23,7 @@ use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
 use bluefin_eval_worker::executed::{Executed, Executor, ExecutorError, Posed};
 use bluefin_producer::plan::{Asked, Plan, Planners};
 use bytes::Bytes;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::CellAlignment;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use prometheus::Registry;
@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 
 use crate::input::{Input, InputArgs};
 use crate::workers::Compilers;
-use crate::{itself, out};
+use crate::{itself, out, width};
 
 /// Compute units of the GPUs that are meant where an architecture alone is named.
 const USUAL_UNITS: [(&str, u32); 3] = [("gfx90a", 104), ("gfx942", 304), ("gfx1100", 96)];
@@ -173,8 +173,7 @@ impl CheckArgs {
             *right += usize::from(one.result == RIGHT);
             *all += 1;
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
+        let mut table = width::table();
         table.set_header(["problem", "solver", "right", "of"]);
         for ((problem, solver), (right, all)) in counts {
             table.add_row([problem, solver, &right.to_string(), &all.to_string()]);

@@ -8,10 +8,9 @@ use bluefin_exporter::coverage::{Coverage, Databases, Presence};
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
-use comfy_table::{Table, presets};
 
-use crate::out;
 use crate::ports::StoreArgs;
+use crate::{out, width};
 
 /// Tell which problems of a model the databases cover
 #[derive(clap::Args)]
@@ -102,8 +101,7 @@ impl CoverageArgs {
 }
 
 fn print(coverage: &Coverage) -> std::io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut table = width::table();
     table.set_header(["problem", "count", "solver", "ms", "find", "params", "kernel"]);
     let word = |presence| match presence {
         Presence::Present => "yes",

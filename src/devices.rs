@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
 use bluefin_eval_worker::{ChildConfig, DeviceChild};
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 
-use crate::{itself, out};
+use crate::{itself, out, width};
 
 /// Show the devices of this machine, and why others are not used
 #[derive(clap::Args)]
@@ -69,8 +69,7 @@ pub fn serve(inventory: &Inventory, devices: &[&DeviceInfo], child: &ChildConfig
 }
 
 fn table(inventory: &Inventory) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut table = width::table();
     table.set_header(["", "device", "target", "model", "memory", "clocks", "partition", "driver", "UUID"]);
     for (index, device) in inventory.gpus.iter().enumerate() {
         row(&mut table, &index.to_string(), device);

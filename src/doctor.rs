@@ -10,11 +10,10 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker::{Programs, toolchain};
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
-use comfy_table::{Table, presets};
 use tokio::time::timeout;
 
-use crate::out;
 use crate::ports::FleetArgs;
+use crate::{out, width};
 
 /// How long a broker or a store may take to answer.
 const REACH: Duration = Duration::from_secs(10);
@@ -114,8 +113,7 @@ fn print(report: &Report) -> std::io::Result<()> {
         out::line(format_args!("user     {}\nkernels  {}", user.display(), cache.display()))?;
     }
     if !report.expected.is_empty() {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
+        let mut table = width::table();
         table.set_header(["MIOpen looks for", "", "records", "bytes"]);
         for expected in &report.expected {
             let name = expected.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -139,6 +139,12 @@ impl StoreArgs {
     /// The same to read only: whoever works with the file is not disturbed, and a missing one is not made.
     pub async fn open_to_read(&self) -> anyhow::Result<Opened> {
         let Some(path) = self.file() else { return self.redis().await };
+        if self.state.is_none() && !path.exists() {
+            return Err(crate::usage(format!(
+                "BLUEFIN_REDIS_URL is not set, and there is no {} here: name a store with --redis, or a file with --state",
+                path.display()
+            )));
+        }
         let file = Arc::new(SqliteStore::open_read_only(path).await?);
         Ok(Opened { store: file.clone(), file: Some(file) })
     }

@@ -10,12 +10,11 @@ use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_exporter::release::{Base, Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
 use clap::{Subcommand, ValueEnum};
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
 use crate::export::{Top, parse_top};
-use crate::out;
 use crate::ports::StoreArgs;
+use crate::{out, width};
 use show::{base, of_manifest, of_step, print_created, print_files, time};
 
 /// Keep the best databases known at a time under a name, for good
@@ -271,8 +270,7 @@ impl ListArgs {
             out::json(&rows.collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
+        let mut table = width::table();
         table.set_header(["release", "target", "made", "base", "sessions", "policy", "records", "channels"]);
         for manifest in &manifests {
             let records = manifest.files.iter().map(|file| format!("{} {}", file.name, file.records));

@@ -17,12 +17,12 @@ use bluefin_eval_worker::inventory::DeviceInfo;
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{DeviceChild, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use prometheus::Registry;
 use serde::Serialize;
 
 use self::known::Kernels;
-use crate::{devices, itself, out};
+use crate::{devices, itself, out, width};
 
 /// Rounds of a kernel against itself.
 const TIES: usize = 10;
@@ -101,8 +101,7 @@ impl SelftestArgs {
 
 impl Report<'_> {
     fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
+        let mut table = width::table();
         table.set_header([self.device.device.as_str(), self.device.target.as_str(), "s", self.device.name.as_str()]);
         for check in &self.checks {
             let verdict = match check.result {

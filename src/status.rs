@@ -15,13 +15,13 @@ use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store};
 use bluefin_compile_worker::toolchain;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::CellAlignment;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::human;
+use crate::{out, width};
 
 use why::Fleet;
 
@@ -87,16 +87,21 @@ struct Running {
 
 impl StatusArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        // Each is asked for when it is needed, so that the other is shown though one is away.
-        let mut ports = Connected { store: None, broker: None };
+        // A file is there or not. Of a fleet each is asked for when it is needed, so that the other is shown though one is away.
+        let store = if self.store.in_file() { Some(self.store.open_to_read().await?.store) } else { None };
+        let mut ports = Connected { store, broker: None };
         let away = loop {
             let status = self.gather(&mut ports).await?;
             if self.json {
                 out::json(&status)?;
             } else {
                 // Clears the terminal and puts the cursor home.
-                let clear = if self.watch { "\x1b[2J\x1b[H" } else { "" };
-                out::line(format_args!("{clear}{}", status.tables().trim_end()))?;
+                let text = status.tables();
+                if self.watch {
+                    out::line(format_args!("\x1b[2J\x1b[H{}", width::top_of(text.trim_end())))?;
+                } else {
+                    out::line(text.trim_end())?;
+                }
             }
             if !self.watch {
                 break !status.away.is_empty();
@@ -284,9 +289,7 @@ impl SessionStatus {
 impl Status {
     fn tables(&self) -> String {
         let mut text = String::new();
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+        let mut table = width::table();
         table.set_header(["session", "target", "perf", "find", "groups", "timed", "pruned", "failed", "state"]);
         for status in &self.sessions {
             let progress = &status.progress;

@@ -1,16 +1,16 @@
 //! The closing table: for each problem the winner and what tuning gained.
 
+use crate::width;
 use bluefin_exporter::summary::{Summary, Winner};
 use bluefin_exporter::troubles::shortened;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 
 /// Most characters of a reason.
 const MAX_REASON: usize = 100;
 
 /// A row for each problem, in the order given.
 pub fn table(summaries: &[Summary]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut table = width::table();
     table.set_header(["problem", "winner", "params", "time", "±", "GFLOP/s", "vs default", "vs worst", "vs reference"]);
     for summary in summaries {
         let Some(winner) = &summary.winner else {

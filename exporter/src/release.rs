@@ -21,6 +21,7 @@ use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_common::wire::Message;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Name of a release or a channel. The rule is that of session names.
 pub type ReleaseName = SessionName;
@@ -72,7 +73,13 @@ impl Manifest {
     #[must_use]
     pub fn digest(&self) -> Digest {
         // It serializes without maps and floats: there is one way to write it, and none to fail.
-        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        let mut written = serde_json::to_value(self).unwrap_or_default();
+        // As targets were written when the first releases were made.
+        written["target"] = match &self.target {
+            Target::Host => json!("Host"),
+            Target::Gpu { arch, cus } => json!({ "Gpu": { "arch": arch, "cus": cus } }),
+        };
+        let bytes = serde_json::to_vec(&written).unwrap_or_default();
         Digest::of_parts(digest::RELEASE, [bytes.as_slice()])
     }
 

@@ -7,13 +7,12 @@ use bluefin_common::outcome::{Outcome, Timing};
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::store::Store;
 use bluefin_eval_worker::timing::{ClockWatch, Limits, Recorded, StopRule, better, measure_by};
-use comfy_table::{Table, presets};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::session_in;
-use crate::out;
+use crate::{out, width};
 
 /// How far a winner may be from the best.
 const CLOSE: f64 = 0.01;
@@ -88,8 +87,7 @@ impl ReplayArgs {
         if self.json {
             return out::json(&worths);
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
+        let mut table = width::table();
         table.set_header(["", "device time of samples", "winners within 1 %", "mean loss", "worst loss"]);
         for worth in &worths {
             table.add_row([

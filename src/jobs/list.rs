@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::session::SessionName;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, Table};
 
 use super::found::{Found, Jobs, Place};
-use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::session::steer::find;
+use crate::{out, width};
 
 /// Rows of a table where nobody says how many.
 const ROWS: usize = 50;
@@ -123,9 +123,7 @@ impl Rows {
 }
 
 fn table(jobs: &[Found], now_ms: u64) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = width::table();
     table.set_header(["job", "session", "place", "stage", "problem", "results", "worker", "since", "took", "error"]);
     for job in jobs {
         let age = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));

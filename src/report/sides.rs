@@ -20,9 +20,6 @@ enum Named {
     Database(PathBuf, DbKind),
 }
 
-/// Files that begin so are SQLite's; a perf db is one too, so its tables tell.
-const STATE: &str = "a state file";
-
 impl Named {
     async fn of(store: &StoreArgs, text: &str) -> anyhow::Result<Self> {
         let (path, session) = match text.rsplit_once(':') {
@@ -46,12 +43,12 @@ impl Named {
 
     async fn of_file(path: &str, session: Option<&str>) -> anyhow::Result<Self> {
         let state = StoreArgs { state: Some(path.into()), ..StoreArgs::default() };
-        // Whatever is a database of MIOpen's says so by its name; a perf db and a state file may share one.
+        // A perf db is SQLite's too: its tables tell.
         match state.open_to_read().await {
             Ok(opened) => {
                 let session = match session {
                     Some(name) => name.parse()?,
-                    None => super::only_session(&*opened.store).await.with_context(|| format!("{path}: {STATE}"))?,
+                    None => super::only_session(&*opened.store).await.with_context(|| path.to_string())?,
                 };
                 Ok(Self::Session(opened, session))
             }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::roster::{self, Entry, Whereabouts};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::CellAlignment;
 use serde::Serialize;
 
-use crate::out;
 use crate::ports::FleetArgs;
 use crate::progress::human;
+use crate::{out, width};
 
 /// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
 #[derive(clap::Args)]
@@ -54,9 +54,7 @@ impl WorkersArgs {
 /// A row for each worker, then what stands in somebody's way.
 fn text(listed: &[Listed], now_ms: u64) -> String {
     let since = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = width::table();
     table.set_header(["worker", "step", "serves", "release", "state", "since", "in hand", "done", "failed"]);
     let mut notes = String::new();
     for Listed { entry, state } in listed {

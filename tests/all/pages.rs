@@ -258,13 +258,13 @@ async fn only_who_may_look_looks() {
         browser.ask("document.querySelector('input').focus()");
         browser.call("Input.insertText", json!({ "text": "a-token-of-some-length" }));
         browser.press("Enter");
-        let mut shown = browser.ask("document.querySelector('h1').textContent");
+        let mut shown = browser.ask("document.querySelector('h1')?.textContent ?? ''");
         for _ in 0..100 {
             if shown == "Sessions" {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
-            shown = browser.ask("document.querySelector('h1').textContent");
+            shown = browser.ask("document.querySelector('h1')?.textContent ?? ''");
         }
         assert_eq!(shown, "Sessions");
         assert_eq!(browser.ask("document.cookie"), "", "no script reads it");

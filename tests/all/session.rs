@@ -102,7 +102,7 @@ fn what_makes_no_session_is_wrong_usage() {
         let output = expect(run(folder.path(), &["session", "new"]).args(arguments), 2);
         assert!(text(&output.stderr).contains(reason), "{arguments:?}: {}", text(&output.stderr));
     }
-    let output = expect(&mut run(folder.path(), &["session", "show", "nope"]), 1);
+    let output = expect(&mut run(folder.path(), &["session", "show", "nope"]), 2);
     assert!(text(&output.stderr).contains("bluefin.db"), "{}", text(&output.stderr));
     assert!(!folder.path().join("bluefin.db").exists(), "looking makes nothing");
 }

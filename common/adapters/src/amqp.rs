@@ -51,7 +51,7 @@ use self::lane::{Lanes, Publication};
 use self::link::Link;
 use self::message::{Label, any_queue_name, message_id as id_of, queue_name};
 use self::session::Session;
-use self::topology::{Queue, Route};
+use self::topology::{Queue, Route, is_delay};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 
 /// Queues of these names are declared by whoever uses them first.
@@ -247,13 +247,13 @@ impl Broker for AmqpBroker {
 
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         self.ensure_open()?;
-        let name = any_queue_name(queue)?;
+        let name = if is_delay(queue) { any_queue_name(queue)? } else { queue_name(queue)? };
         // A broker that takes no messages for now answers on a connection that publishes none.
         let session = self.shared.consuming.standing_session().await?;
         if queue.starts_with(OWN_PREFIX) {
             // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
             // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
-            session.declare(&Queue::named(name)).await?;
+            session.declare(&Queue::of(name)).await?;
         }
         Ok(session.waiting(queue).await?.unwrap_or(0))
     }

@@ -85,6 +85,18 @@ impl Fleet {
     }
 }
 
+impl Drop for Fleet {
+    /// Of a test that fails, what the workers said.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.logged();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(200)..).unwrap_or_default();
+            println!("the workers' last words:\n{}", last.join("\n"));
+        }
+    }
+}
+
 /// A virtual host, two Redis servers, and a fleet around them.
 pub fn on_servers() -> (Fleet, Vhost, Redis, Redis) {
     let vhost = Vhost::fresh();

@@ -37,6 +37,11 @@ pub(super) fn with_delays(queue: &str) -> Vec<String> {
     std::iter::once(queue.to_owned()).chain(delays).collect()
 }
 
+/// Whether `name` is that of a delay.
+pub(super) fn is_delay(name: &str) -> bool {
+    DELAYS.into_iter().any(|delay| name.starts_with(&delay_queue("", delay)))
+}
+
 /// Rounds up to a delay that exists, or down to the last.
 fn existing_delay(delay: Duration) -> Duration {
     let [.., last] = DELAYS;

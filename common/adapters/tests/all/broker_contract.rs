@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::embedded::EmbeddedBroker;
-use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp};
+use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, delay_queue};
 use bluefin_common::campaign::now_ms;
 use bluefin_test_support::{Vhost, eventually};
 use bytes::Bytes;
@@ -323,7 +323,11 @@ async fn assert_all_at_no_cost(broker: &dyn Broker, count: usize) {
 async fn depth_counts_what_waits(broker: &dyn Broker) {
     assert_eq!(broker.depth("bluefin.eval.absent").await.unwrap(), 0);
     assert_eq!(broker.depth(QUEUE).await.unwrap(), 0);
-    publish(broker, QUEUE, 0..4).await;
+    // Whoever looks at a delay before anybody used it leaves it as it is to be.
+    let delay = Duration::from_secs(1);
+    assert_eq!(broker.depth(&delay_queue(QUEUE, delay)).await.unwrap(), 0);
+    broker.publish_after(delay, QUEUE, "0", Bytes::from_static(b"0")).await.unwrap();
+    publish(broker, QUEUE, 1..4).await;
     await_depth(broker, QUEUE, 4).await;
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
     let held = next(&mut *consumer).await;
