@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tracing::Level;
+
 use crate::candidate::Candidate;
 use crate::failure::{Failure, FailureKind};
 use crate::job::Job;
@@ -19,6 +21,9 @@ pub fn compiled<'a>(
     presence: &Presence,
 ) {
     let failures = Failures::of(failed);
+    if failures.0.is_empty() && !tracing::enabled!(Level::INFO) {
+        return;
+    }
     let (failed, candidates) = (failures.count(), job.candidates.len());
     let id = job.id();
     let (session, problem) = (&job.session, job.problem.label());
@@ -31,6 +36,9 @@ pub fn ended(outcome: &Outcome, presence: &Presence) {
     let Outcome { job, candidates, busy_ms, .. } = outcome;
     let failed = candidates.iter().filter_map(|one| Some((&one.candidate, one.result.as_ref().err()?)));
     let failures = Failures::of(failed);
+    if failures.0.is_empty() && !tracing::enabled!(Level::INFO) {
+        return;
+    }
     let timings = candidates.iter().filter_map(|one| one.result.as_ref().ok());
     let pruned = timings.clone().filter(|timing| timing.pruned).count();
     let best_ms = timings.clone().map(|timing| timing.median_ms).min_by(f64::total_cmp);
