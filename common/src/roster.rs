@@ -305,6 +305,13 @@ impl Presence {
         }
     }
 
+    /// It can serve a session that it could not.
+    pub fn serves(&self, session: &SessionName, pin: &str) {
+        if let Some(mut state) = self.state() {
+            state.entry.refuses.retain(|one| one.session != *session || one.pin != pin);
+        }
+    }
+
     /// Says who is here, now and then, until `stop`; then that it has ended. A store that is away misses some.
     pub async fn keep(&self, store: &dyn Store, stop: &CancellationToken) {
         let Some(inner) = &self.0 else { return };

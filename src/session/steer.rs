@@ -151,8 +151,8 @@ impl Done {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin session unpin nightly device.gfx90a-104\n  bluefin session unpin nightly\n\n\
-    bluefin session show names the pins. Workers that were refused look again when they are started anew; results of both \
-    compilers or devices are then in one session."
+    bluefin session show names the pins. Workers that were refused look again within 10 s, and those that were not go on; results of \
+    both compilers or devices are then in one session, unless the latter are ended first."
 )]
 pub struct UnpinArgs {
     #[arg(value_name = "NAME")]

@@ -94,4 +94,8 @@ async fn whom_a_session_refuses_is_seen_by_everybody() {
     wait_until(PATIENCE, "the refusal", refused);
     let told = text(&fleet.bluefin(&["workers"]).output().unwrap().stdout);
     assert!(told.contains("session pinned is pinned to another toolchain.noop: of another age"), "{told}");
+    // Whoever waits for the right worker takes what there is instead, and the worker need not be told.
+    expect(&mut fleet.bluefin(&["session", "unpin", "pinned", "toolchain.noop"]), 0);
+    let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
+    fleet.wait_complete("pinned", PATIENCE);
 }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lru::LruCache;
@@ -47,9 +48,19 @@ impl Pin for PlainPin {
     }
 }
 
+/// Before a session that refused a worker is asked again: somebody may have unpinned it.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Whether a session takes a worker, and when it was asked.
+#[derive(Clone, Copy)]
+struct Known {
+    allowed: bool,
+    asked: Instant,
+}
+
 /// Which sessions take a worker, remembered.
 pub struct Pinned {
-    known: Mutex<LruCache<(SessionName, String), bool>>,
+    known: Mutex<LruCache<(SessionName, String), Known>>,
     presence: Presence,
 }
 
@@ -91,12 +102,18 @@ impl Pinned {
     /// If the store fails.
     pub async fn allows(&self, store: &dyn Store, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
         let key = (session.clone(), pin.key());
-        if let Some(allowed) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(*allowed);
+        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+            && (known.allowed || known.asked.elapsed() < ASK_AGAIN)
+        {
+            return Ok(known.allowed);
         }
         let pinned = pin.pin(store, session).await?;
         let allowed = pinned == pin.value();
-        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, allowed);
+        let known = Known { allowed, asked: Instant::now() };
+        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, known);
+        if allowed && before.is_some() {
+            self.presence.serves(session, &pin.key());
+        }
         if !allowed && before.is_none() {
             self.presence.refuses(Refusal {
                 session: session.clone(),
