@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use super::found::{Found, Jobs, Place};
 use crate::ports::StoreArgs;
 use crate::progress::human;
-use crate::session::steer::find;
+use crate::session::steer::named_or_all;
 use crate::{out, width};
 
 /// Rows of a table where nobody says how many.
@@ -44,10 +44,7 @@ impl ListArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open_to_read().await?;
         let store = &*opened.store;
-        let sessions = match &self.session {
-            Some(name) => vec![find(store, name).await?],
-            None => store.sessions().await?,
-        };
+        let sessions = named_or_all(store, self.session.as_ref()).await?;
         let jobs = Jobs::look(store).await?;
         let mut rows = Rows::new(self.limit, self.json);
         let ended = self.place.iter().any(|place| matches!(place, Place::Done | Place::Failed | Place::Dead));

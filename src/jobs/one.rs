@@ -14,7 +14,7 @@ use super::found::{Found, Jobs};
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::human;
-use crate::session::steer::find;
+use crate::session::steer::named_or_all;
 
 /// Fewest digits of an id that are enough.
 const DIGITS: usize = 4;
@@ -57,10 +57,7 @@ impl JobArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open_to_read().await?;
         let store = &*opened.store;
-        let sessions = match &self.session {
-            Some(name) => vec![find(store, name).await?],
-            None => store.sessions().await?,
-        };
+        let sessions = named_or_all(store, self.session.as_ref()).await?;
         let jobs = Jobs::look(store).await?;
         let mut matches: Vec<(Found, Option<Outcome>)> = Vec::new();
         for session in &sessions {

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::campaign::End;
 use crate::out;
 use crate::ports::StoreArgs;
-use crate::session::steer::find;
+use crate::session::steer::named_or_all;
 
 /// Plan jobs again whose candidates failed, and publish them; what they came to before is remembered
 #[derive(Clone, Debug, clap::Args)]
@@ -56,10 +56,7 @@ impl RetryArgs {
         let retried = async {
             let opened = self.store.open_patiently(&shutdown).await?;
             let store = &*opened.store;
-            let sessions = match &self.session {
-                Some(name) => vec![find(store, name).await?],
-                None => store.sessions().await?,
-            };
+            let sessions = named_or_all(store, self.session.as_ref()).await?;
             let failures = self.failed.unwrap_or(Failures::Of(FailureKind::Dead));
             let broker =
                 if self.store.in_file() { None } else { Some(self.store.fleet.patient_broker(&shutdown).await?) };

@@ -38,6 +38,14 @@ pub async fn find(store: &dyn Store, name: &SessionName) -> anyhow::Result<Sessi
     found.ok_or_else(|| anyhow!("session {name}: there is none of that name"))
 }
 
+/// The session of that name, or all where none is named.
+pub async fn named_or_all(store: &dyn Store, name: Option<&SessionName>) -> anyhow::Result<Vec<Session>> {
+    match name {
+        Some(name) => Ok(vec![find(store, name).await?]),
+        None => Ok(store.sessions().await?),
+    }
+}
+
 impl Which {
     pub async fn pause(self) -> anyhow::Result<ExitCode> {
         self.steer(async |store, _| {
