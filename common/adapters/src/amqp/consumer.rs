@@ -25,7 +25,9 @@ use bluefin_common::broker::{BrokerError, Consumer, Delivery};
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// For handing back what was prefetched. What is left then comes back by itself, at the cost of a delivery.
 const HAND_BACK_PATIENCE: Duration = Duration::from_secs(15);
-const HAND_BACKS_AT_A_TIME: usize = 256;
+/// RabbitMQ keeps what a channel acknowledges beyond 32 on one quorum queue (`quorum_commands_soft_limit`) until the queue has
+/// come to what was before, and forgets it where the connection ends first: the copy and the message would both be there.
+const HAND_BACKS_AT_A_TIME: usize = 16;
 /// A subscription that lasted this long was a good one.
 const LASTING: Duration = Duration::from_secs(10);
 /// Silence after which a subscription is looked after.

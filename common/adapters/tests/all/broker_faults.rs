@@ -35,6 +35,29 @@ async fn raw(url: &str) -> (Connection, Channel) {
     (connection, channel)
 }
 
+/// A connection that ends soon after many acknowledgements takes those with it that a quorum queue has not come to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_with_many_prefetched_leaves_each_once() {
+    const MESSAGES: u64 = 120;
+    let vhost = Vhost::fresh();
+    let broker = AmqpBroker::connect(&vhost.url()).await.unwrap();
+    let published = (0..MESSAGES).map(|n| broker.publish(QUEUE, "one", Bytes::from(n.to_string())));
+    for published in join_all(published).await {
+        published.unwrap();
+    }
+    for _ in 0..3 {
+        let leaving = AmqpBroker::connect(&vhost.url()).await.unwrap();
+        let mut consumer = leaving.consume(QUEUE, 100).await.unwrap();
+        eventually(SOON, "messages prefetched", async || broker.depth(QUEUE).await.unwrap() < MESSAGES).await;
+        consumer.stop().await;
+        leaving.close().await;
+        eventually(SOON, "all back", async || broker.depth(QUEUE).await.unwrap() >= MESSAGES).await;
+    }
+    tokio::time::sleep(A_SECOND).await;
+    assert_eq!(broker.depth(QUEUE).await.unwrap(), MESSAGES);
+    broker.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_retired_queue_delays_holds_up_nobody() {
     let vhost = Vhost::fresh();
