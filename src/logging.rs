@@ -1,8 +1,8 @@
 //! Logging: to standard error, level by `BLUEFIN_LOG`, as JSON lines by `--log json`.
 
-use std::io::IsTerminal;
-
 use tracing_subscriber::EnvFilter;
+
+use crate::colour;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -27,7 +27,7 @@ pub fn start(format: LogFormat, default: &str) -> anyhow::Result<()> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(colour::on(&std::io::stderr()));
     match format {
         LogFormat::Text => builder.with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

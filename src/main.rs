@@ -8,6 +8,7 @@ mod bench;
 mod campaign;
 mod capture;
 mod check;
+mod colour;
 mod coverage;
 mod dashboard;
 mod db;

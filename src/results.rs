@@ -2,7 +2,6 @@
 
 mod table;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use bluefin_producer::driver;
 use clap::ValueEnum;
 
 use crate::ports::StoreArgs;
-use crate::{enqueue, out, width};
+use crate::{colour, enqueue, out, width};
 use table::{Shape, Table};
 
 /// Print what came of every candidate: times, ties, winners, and failures with the compiler's or the tool's words
@@ -172,8 +171,7 @@ impl ResultsArgs {
             _ => {
                 let width = width::of_stdout().filter(|_| !wide);
                 let shape = width.map_or(Shape::Wide, |width| Shape::Narrow { width, by_problem });
-                let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-                Some(Box::new(Table::new(std::io::stdout(), shape, colour)))
+                Some(Box::new(Table::new(std::io::stdout(), shape, colour::on(&std::io::stdout()))))
             }
         };
         Everywhere { stdout, files }

@@ -15,10 +15,11 @@ use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store};
 use bluefin_compile_worker::toolchain;
-use comfy_table::CellAlignment;
+use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use tokio::time::timeout;
 
+use crate::colour::{self, Tone};
 use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::{out, width};
@@ -267,11 +268,20 @@ impl SessionStatus {
         if self.standing == Standing::Running || settled { self.progress.state() } else { self.standing.name() }
     }
 
+    fn tone(&self) -> Option<Tone> {
+        match (self.progress.is_settled(), self.standing) {
+            (true, _) => Some(Tone::Good),
+            (false, Standing::Running) => None,
+            (false, _) => Some(Tone::Waits),
+        }
+    }
+
     /// What runs now, and how long it takes still.
     fn notes(&self, text: &mut String) {
         let name = &self.session.name;
         for reason in &self.why {
-            text.push_str(&format!("{name}: {reason}\n"));
+            let line = colour::line(&format!("{name}: {reason}"), Tone::Waits);
+            text.push_str(&format!("{line}\n"));
         }
         for Running { worker, step, problem, job, seconds } in self.running.iter().take(RUNNING) {
             let (job, verb) = (job.get(..8).unwrap_or(job), if step == "compile" { "compiles" } else { "evaluates" });
@@ -300,15 +310,15 @@ impl Status {
             let candidates = |name: &str| progress.candidates.get(name).copied().unwrap_or(0);
             let failed = progress.candidates.values().sum::<u64>() - candidates("timed") - candidates("pruned");
             table.add_row([
-                status.session.name.to_string(),
-                status.session.target.to_string(),
-                jobs("perf"),
-                jobs("find"),
-                format!("{}/{}", progress.groups - progress.unsettled_groups, progress.groups),
-                candidates("timed").to_string(),
-                candidates("pruned").to_string(),
-                failed.to_string(),
-                status.state().to_string(),
+                Cell::new(&status.session.name),
+                Cell::new(&status.session.target),
+                Cell::new(jobs("perf")),
+                Cell::new(jobs("find")),
+                Cell::new(format!("{}/{}", progress.groups - progress.unsettled_groups, progress.groups)),
+                Cell::new(candidates("timed")),
+                Cell::new(candidates("pruned")),
+                colour::cell(failed, (failed > 0).then_some(Tone::Bad)),
+                colour::cell(status.state(), status.tone()),
             ]);
         }
         for column in 2..8 {
@@ -331,7 +341,8 @@ impl Status {
             text.push_str(&format!("{depth:>8} {queue}\n"));
         }
         for reason in &self.away {
-            text.push_str(&format!("away: {reason}\n"));
+            let line = colour::line(&format!("away: {reason}"), Tone::Bad);
+            text.push_str(&format!("{line}\n"));
         }
         text
     }

@@ -1,9 +1,10 @@
 //! The closing table: for each problem the winner and what tuning gained.
 
+use crate::colour::{self, Tone};
 use crate::width;
 use bluefin_exporter::summary::{Summary, Winner};
 use bluefin_exporter::troubles::shortened;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, Table};
 
 /// Most characters of a reason.
 const MAX_REASON: usize = 100;
@@ -14,20 +15,21 @@ pub fn table(summaries: &[Summary]) -> Table {
     table.set_header(["problem", "winner", "params", "time", "±", "GFLOP/s", "vs default", "vs worst", "vs reference"]);
     for summary in summaries {
         let Some(winner) = &summary.winner else {
-            table.add_row([summary.label.clone(), format!("none: {}", failures(summary))]);
+            let none = format!("none: {}", failures(summary));
+            table.add_row([Cell::new(&summary.label), colour::cell(none, Some(Tone::Bad))]);
             continue;
         };
         let params: Vec<String> = winner.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let tie = if winner.ties > 0 { format!(" (ties with {})", winner.ties) } else { String::new() };
         table.add_row([
-            summary.label.clone(),
-            format!("{}{tie}", winner.solver.trim_start_matches("Bluefin")),
-            params.join(" "),
-            format!("{:.3} ms", winner.median_ms),
-            format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms),
-            work(winner),
+            Cell::new(&summary.label),
+            Cell::new(format!("{}{tie}", winner.solver.trim_start_matches("Bluefin"))),
+            Cell::new(params.join(" ")),
+            Cell::new(format!("{:.3} ms", winner.median_ms)),
+            Cell::new(format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms)),
+            Cell::new(work(winner)),
             times(winner.speedup_over_default),
-            times(winner.speedup_over_worst),
+            Cell::new(factor(winner.speedup_over_worst)),
             times(winner.speedup_over_reference),
         ]);
     }
@@ -47,8 +49,18 @@ fn work(winner: &Winner) -> String {
     if text.is_empty() { "-".to_string() } else { text }
 }
 
-fn times(factor: Option<f64>) -> String {
+fn factor(factor: Option<f64>) -> String {
     factor.map_or_else(|| "-".to_string(), |factor| format!("{factor:.2}x"))
+}
+
+/// What was gained, which is good or bad where the two digits show it.
+fn times(gained: Option<f64>) -> Cell {
+    let tone = match gained {
+        Some(factor) if factor >= 1.005 => Some(Tone::Good),
+        Some(factor) if factor < 0.995 => Some(Tone::Bad),
+        _ => None,
+    };
+    colour::cell(factor(gained), tone)
 }
 
 fn failures(summary: &Summary) -> String {

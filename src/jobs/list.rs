@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::session::SessionName;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, Table};
 
 use super::found::{Found, Jobs, Place};
+use crate::colour::{self, Tone};
 use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::session::steer::named_or_all;
@@ -127,16 +128,16 @@ fn table(jobs: &[Found], now_ms: u64) -> Table {
         let results: Vec<String> = job.candidates.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let error = job.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default();
         table.add_row([
-            job.job.get(..12).unwrap_or(&job.job).to_string(),
-            job.session.to_string(),
-            job.place.name().to_string(),
-            job.stage.unwrap_or_default().to_string(),
-            job.problem.clone().unwrap_or_default(),
-            results.join(", "),
-            job.worker.clone().unwrap_or_default(),
-            job.since_ms.map(age).unwrap_or_default(),
-            job.took_ms.map(|took| human(Duration::from_millis(took))).unwrap_or_default(),
-            error.chars().take(120).collect(),
+            Cell::new(job.job.get(..12).unwrap_or(&job.job)),
+            Cell::new(&job.session),
+            colour::cell(job.place.name(), tone(job.place)),
+            Cell::new(job.stage.unwrap_or_default()),
+            Cell::new(job.problem.as_deref().unwrap_or_default()),
+            Cell::new(results.join(", ")),
+            Cell::new(job.worker.as_deref().unwrap_or_default()),
+            Cell::new(job.since_ms.map(age).unwrap_or_default()),
+            Cell::new(job.took_ms.map(|took| human(Duration::from_millis(took))).unwrap_or_default()),
+            Cell::new(error.chars().take(120).collect::<String>()),
         ]);
     }
     for column in 7..9 {
@@ -145,4 +146,13 @@ fn table(jobs: &[Found], now_ms: u64) -> Table {
         }
     }
     table
+}
+
+fn tone(place: Place) -> Option<Tone> {
+    match place {
+        Place::Planned | Place::Waiting => None,
+        Place::Paused => Some(Tone::Waits),
+        Place::Compiling | Place::Evaluating | Place::Done => Some(Tone::Good),
+        Place::Failed | Place::Dead => Some(Tone::Bad),
+    }
 }

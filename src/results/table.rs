@@ -6,6 +6,8 @@ use std::io::{self, BufWriter, Write as _};
 use bluefin_exporter::db::printable;
 use bluefin_exporter::results::{Came, Row, Write};
 
+use crate::colour::{self, Tone};
+
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;
 /// Columns of a terminal from which on there is room for what params have to be cut for.
@@ -75,12 +77,12 @@ impl<O: io::Write + Send + 'static> Table<O> {
             writeln!(self.out, "{line}")?;
         }
         let cells: Vec<String> = self.columns.iter().map(|column| (column.cell)(row)).collect();
-        let colour = match row.result {
-            Came::Failed(_) => Some("31"),
-            Came::Timed if row.winner => Some("32"),
+        let tone = match row.result {
+            Came::Failed(_) => Some(Tone::Bad),
+            Came::Timed if row.winner => Some(Tone::Good),
             Came::Timed | Came::Pruned => None,
         };
-        self.line(&cells, colour.filter(|_| self.colour))?;
+        self.line(&cells, tone.filter(|_| self.colour))?;
         match &row.detail {
             Some(detail) if self.shape != Shape::Wide => self.say(detail),
             _ => Ok(()),
@@ -96,7 +98,7 @@ impl<O: io::Write + Send + 'static> Table<O> {
         detail.lines().try_for_each(|line| writeln!(self.out, "    | {}", printable(line)))
     }
 
-    fn line(&mut self, cells: &[String], colour: Option<&str>) -> io::Result<()> {
+    fn line(&mut self, cells: &[String], tone: Option<Tone>) -> io::Result<()> {
         let mut line = String::new();
         for ((cell, column), width) in cells.iter().zip(&self.columns).zip(&self.widths) {
             let cell = printable(cell);
@@ -110,8 +112,8 @@ impl<O: io::Write + Send + 'static> Table<O> {
             line.push_str(second);
         }
         let line = line.trim_end();
-        match colour {
-            Some(colour) => writeln!(self.out, "\x1b[{colour}m{line}\x1b[0m"),
+        match tone {
+            Some(tone) => writeln!(self.out, "{}", colour::painted(line, tone)),
             None => writeln!(self.out, "{line}"),
         }
     }

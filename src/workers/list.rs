@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::roster::{self, Entry, Whereabouts};
-use comfy_table::CellAlignment;
+use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 
+use crate::colour::{self, Tone};
 use crate::ports::FleetArgs;
 use crate::progress::human;
 use crate::{out, width};
@@ -65,15 +66,15 @@ fn text(listed: &[Listed], now_ms: u64) -> String {
             _ => entry.begun_ms,
         };
         table.add_row([
-            entry.worker.clone(),
-            entry.step.clone(),
-            entry.serves.join(" "),
-            entry.release.clone(),
-            state.name().to_string(),
-            since(since_ms),
-            if state.is_here() { entry.in_hand.to_string() } else { String::new() },
-            settled("done").to_string(),
-            settled("dead").to_string(),
+            Cell::new(&entry.worker),
+            Cell::new(&entry.step),
+            Cell::new(entry.serves.join(" ")),
+            Cell::new(&entry.release),
+            colour::cell(state.name(), tone(*state)),
+            Cell::new(since(since_ms)),
+            Cell::new(if state.is_here() { entry.in_hand.to_string() } else { String::new() }),
+            Cell::new(settled("done")),
+            colour::cell(settled("dead"), (settled("dead") > 0).then_some(Tone::Bad)),
         ]);
         if state.is_here() {
             remarks(entry, &mut notes);
@@ -85,6 +86,16 @@ fn text(listed: &[Listed], now_ms: u64) -> String {
         }
     }
     format!("{table}\n{notes}")
+}
+
+fn tone(state: Whereabouts) -> Option<Tone> {
+    match state {
+        Whereabouts::Working => Some(Tone::Good),
+        Whereabouts::Idle => None,
+        Whereabouts::Waiting => Some(Tone::Waits),
+        Whereabouts::Gone => Some(Tone::Bad),
+        Whereabouts::Ended => Some(Tone::Aside),
+    }
 }
 
 fn remarks(entry: &Entry, notes: &mut String) {

@@ -73,6 +73,39 @@ fn failures_are_told_with_their_words() {
     }
 }
 
+/// What `bluefin ARGUMENTS` prints to a terminal.
+fn on_a_terminal(folder: &Path, arguments: &str, no_color: Option<&str>) -> String {
+    let bluefin = bluefin();
+    let mut command = Command::new("script");
+    let line = format!("{} {arguments}", bluefin.get_program().to_str().unwrap());
+    command.current_dir(folder).args(["-qec", &line, "/dev/null"]).env_remove("NO_COLOR");
+    for (variable, _) in bluefin.get_envs() {
+        command.env_remove(variable);
+    }
+    text(&command.envs(no_color.map(|value| ("NO_COLOR", value))).output().unwrap().stdout)
+}
+
+#[test]
+fn colour_is_for_terminals() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    broken(folder);
+    for (arguments, coloured) in [
+        ("results", ["\x1b[31m", "\x1b[32m"]),
+        ("status --state bluefin.db", ["\x1b[38;5;1m", "\x1b[38;5;2m"]),
+        ("jobs list --state bluefin.db --place done", ["done", "\x1b[38;5;2m"]),
+    ] {
+        for said in [None, Some("")] {
+            let seen = on_a_terminal(folder, arguments, said);
+            assert!(coloured.iter().all(|code| seen.contains(code)), "{arguments}: {seen:?}");
+        }
+        let plain = on_a_terminal(folder, arguments, Some("1"));
+        assert!(plain.contains("it") && !plain.contains('\x1b'), "{arguments}: {plain:?}");
+        let piped = expect(bluefin().current_dir(folder).args(arguments.split(' ')), 0);
+        assert!(!text(&piped.stdout).contains('\x1b'), "{piped:?}");
+    }
+}
+
 #[test]
 fn every_format_has_every_candidate() {
     let folder = tempfile::tempdir().unwrap();

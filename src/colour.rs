@@ -1,0 +1,57 @@
+//! Colour, for people: where they look at a terminal and have not set `NO_COLOR` (no-color.org).
+
+use std::io::IsTerminal;
+
+use comfy_table::{Attribute, Cell, Color};
+
+/// What a colour says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Went well.
+    Good,
+    /// Went wrong, and somebody should look.
+    Bad,
+    /// Stands, until somebody does something or time passes.
+    Waits,
+    /// Not what one looks for.
+    Aside,
+}
+
+impl Tone {
+    /// As parameters of the terminal's escape sequence (ECMA-48, SGR).
+    fn code(self) -> &'static str {
+        match self {
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Waits => "33",
+            Self::Aside => "2",
+        }
+    }
+}
+
+/// Whether `stream` is written in colour.
+pub fn on(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A cell of a table on standard output.
+pub fn cell(text: impl ToString, tone: Option<Tone>) -> Cell {
+    let cell = Cell::new(text);
+    match tone.filter(|_| on(&std::io::stdout())) {
+        None => cell,
+        Some(Tone::Good) => cell.fg(Color::DarkGreen),
+        Some(Tone::Bad) => cell.fg(Color::DarkRed),
+        Some(Tone::Waits) => cell.fg(Color::DarkYellow),
+        Some(Tone::Aside) => cell.add_attribute(Attribute::Dim),
+    }
+}
+
+/// A line on standard output, without its end.
+pub fn line(text: &str, tone: Tone) -> String {
+    if on(&std::io::stdout()) { painted(text, tone) } else { text.to_string() }
+}
+
+/// `text` in the colour of `tone`, whoever looks.
+pub fn painted(text: &str, tone: Tone) -> String {
+    format!("\x1b[{}m{text}\x1b[0m", tone.code())
+}
