@@ -16,7 +16,7 @@ use crate::common::{Running, expect, files, write};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Problems of the session, three directions each and six jobs for each of those.
-const PROBLEMS: u32 = 300;
+const PROBLEMS: u32 = 120;
 const ENQUEUE: [&str; 8] = ["enqueue", "problems.txt", "--session", "chaos", "--target", "gfx000-1", "--budget", "all"];
 const COMPILE: [&str; 3] = ["compile-worker", "--toolchain", "noop"];
 const EVAL: [&str; 3] = ["eval-worker", "--device", "noop:gfx000-1"];

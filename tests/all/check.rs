@@ -26,16 +26,19 @@ fn wrong(report: &Value) -> Vec<&Value> {
     report["candidates"].as_array().unwrap().iter().filter(|one| one["result"] != "right").collect()
 }
 
+/// Of each solver and problem. Compilers take nine tenths of the time.
+const BUDGET: &str = "6";
+
 fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "problems.txt", PROBLEMS);
-    let report = check(folder.path(), &["problems.txt", "--budget", "12", "--target", target], 0);
+    let report = check(folder.path(), &["problems.txt", "--budget", BUDGET, "--target", target], 0);
     assert!(wrong(&report).is_empty(), "{:#?}", wrong(&report));
     let candidates = report["candidates"].as_array().unwrap();
     assert!(candidates.iter().all(|one| one["instructions"].as_u64().is_some_and(|count| count > 10)));
     for solver in solvers {
         let tried = candidates.iter().filter(|one| one["solver"].as_str().unwrap() == format!("Bluefin{solver}"));
-        assert!(tried.count() >= 12, "{solver}");
+        assert!(tried.count() >= 6, "{solver}");
     }
 }
 

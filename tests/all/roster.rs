@@ -36,10 +36,12 @@ fn a_session_that_does_not_move_says_why() {
     let evals =
         || why(&fleet, "still").iter().any(|reason| reason.contains("wait in bluefin.eval.gfx000-1, and no worker"));
     wait_until(PATIENCE, "jobs that nobody evaluates", evals);
-    let workers = json(&expect(&mut fleet.bluefin(&["workers", "--json"]), 0));
-    let builder = &workers[0];
+    // It says so itself every ten seconds.
+    let builder = || json(&expect(&mut fleet.bluefin(&["workers", "--json"]), 0))[0].clone();
+    let queue = Value::from("bluefin.compile.noop.gfx000-1");
+    wait_until(PATIENCE, "its queue", || builder()["queues"].as_array().unwrap().contains(&queue));
+    let builder = builder();
     assert_eq!((&builder["worker"], &builder["step"]), (&Value::from("builder"), &Value::from("compile")));
-    assert!(builder["queues"].as_array().unwrap().contains(&Value::from("bluefin.compile.noop.gfx000-1")), "{builder}");
 
     let jobs = |place: &str| -> Vec<Value> {
         let listed = text(&expect(&mut fleet.bluefin(&["jobs", "list", "--json", "--place", place]), 0).stdout);

@@ -64,8 +64,8 @@ impl Bench {
         candidate
     }
 
-    /// The output; with `late`, what is asynchronous on a GPU happens as late as it may.
-    fn run(&self, candidate: &Candidate, late: bool) -> Vec<f64> {
+    /// The program of a candidate, in a folder of its own.
+    fn compiled(&self, candidate: &Candidate) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         for (name, text) in &self.bundle.files {
@@ -81,15 +81,12 @@ impl Bench {
         command.current_dir(folder.path()).args(OPTIONS).args(["-o", "unit", "unit.cpp", "-include-pch"]);
         command.arg(self.headers.path().join("all.pch"));
         command.args(build.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        command.arg(format!("-DLATE={}", u8::from(late)));
         if self.scope.target().arch().starts_with("sm_") {
             command.arg("-DON_NVIDIA=1");
         }
         let compiled = command.output().unwrap();
         assert!(compiled.status.success(), "{candidate}: {}", String::from_utf8_lossy(&compiled.stderr));
-        let ran = Command::new(folder.path().join("unit")).output().unwrap();
-        assert!(ran.status.success(), "{candidate}: {}", String::from_utf8_lossy(&ran.stderr));
-        String::from_utf8(ran.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+        folder
     }
 
     /// A program that fills the buffers, runs the launches and prints the output.
@@ -121,12 +118,13 @@ impl Bench {
     /// Runs candidates and compares them with the reference.
     fn check(&self, candidates: &[(&str, &[(&str, i64)])]) {
         let (_, tolerance) = self.spec.task_parts(&self.scope).unwrap();
-        let want = self.run(&self.spec.reference(), false);
+        let want = output(&self.compiled(&self.spec.reference()), false);
         for (solver, changes) in candidates {
             let candidate = self.candidate(solver, changes);
             let asynchronous = solver.contains("Warpgroup") || solver.ends_with("TensorCopy");
+            let program = self.compiled(&candidate);
             for late in [false, true].into_iter().take(1 + usize::from(asynchronous)) {
-                let got = self.run(&candidate, late);
+                let got = output(&program, late);
                 assert_eq!(got.len(), want.len());
                 for (index, (got, want)) in got.iter().zip(&want).enumerate() {
                     let far = (got - want).abs();
@@ -136,6 +134,14 @@ impl Bench {
             }
         }
     }
+}
+
+/// What a program prints; with `late`, what is asynchronous on a GPU happens as late as it may.
+fn output(program: &tempfile::TempDir, late: bool) -> Vec<f64> {
+    let mut command = Command::new(program.path().join("unit"));
+    let ran = command.env_remove("LATE").envs(late.then_some(("LATE", "1"))).output().unwrap();
+    assert!(ran.status.success(), "late {late}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect()
 }
 
 /// How C++ reaches an argument.

@@ -1,6 +1,6 @@
 // The prelude of GPU kernels on the CPU: the threads of a block are fibers that take turns, and instructions of a wave are
 // done by the definition of their lane layouts. What is late on a GPU is late here: copies land when they are waited for,
-// warpgroup instructions read when LATE is set. Shared memory begins as NaN. -DON_NVIDIA=1 is NVIDIA's side, else AMD's.
+// warpgroup instructions read then when LATE is in the environment. Shared memory begins as NaN. -DON_NVIDIA=1 is NVIDIA's side, else AMD's.
 #pragma once
 #include <ucontext.h>
 
@@ -38,6 +38,7 @@ constexpr int WAVE = 64;
 #endif
 
 namespace emulated {
+static const bool late = getenv("LATE") != nullptr;
 struct Copy {
     void* to;
     const void* from;

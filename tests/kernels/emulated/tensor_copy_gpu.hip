@@ -76,7 +76,7 @@ DEVICE void copy_box(half* to, const void* map, int inner, int line, int sheet, 
         traffic[gate].bytes -= of.box_lines * 128;
         gate_turn(gate);
     };
-    if (LATE) {
+    if (emulated::late) {
         traffic[gate].copies.push_back(run);
     } else {
         run();

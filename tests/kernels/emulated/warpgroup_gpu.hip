@@ -48,7 +48,7 @@ DEVICE void warpgroup_fma(float (&c)[COLUMNS / 2], unsigned long long left, unsi
             }
         }
     };
-    if (LATE) {
+    if (emulated::late) {
         emulated::fibers[emulated::current].batch.push_back(run);
     } else {
         run();
