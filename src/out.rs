@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// Prints a line.
 pub fn line(text: impl Display) -> io::Result<()> {
@@ -14,6 +15,14 @@ pub fn line(text: impl Display) -> io::Result<()> {
 /// Prints `value` as indented JSON.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(line(serde_json::to_string_pretty(value)?)?)
+}
+
+/// `object` with the fields of `more`.
+pub fn joined(mut object: Value, more: Value) -> Value {
+    if let (Some(fields), Value::Object(more)) = (object.as_object_mut(), more) {
+        fields.extend(more);
+    }
+    object
 }
 
 /// Whether `error` is that nobody reads standard output any more.

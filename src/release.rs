@@ -232,12 +232,13 @@ impl CreateArgs {
         let created = create(&*opened.store, &request).await?;
         opened.close().await;
         if self.json {
-            let mut json = of_manifest(&created.manifest);
-            json["new"] = created.new.into();
-            json["merged"] = serde_json::to_value(&created.merged)?;
-            json["moved"] = created.moved.as_ref().map_or(Value::Null, of_step);
-            json["warnings"] = serde_json::to_value(&created.warnings)?;
-            out::json(&json)?;
+            let more = json!({
+                "new": created.new,
+                "merged": created.merged,
+                "moved": created.moved.as_ref().map(of_step),
+                "warnings": created.warnings,
+            });
+            out::json(&out::joined(of_manifest(&created.manifest), more))?;
         } else {
             print_created(&created)?;
         }
@@ -262,11 +263,8 @@ impl ListArgs {
                 .collect()
         };
         if self.json {
-            let rows = manifests.iter().map(|manifest| {
-                let mut json = of_manifest(manifest);
-                json["channels"] = pointing(manifest).into();
-                json
-            });
+            let row = |manifest| out::joined(of_manifest(manifest), json!({ "channels": pointing(manifest) }));
+            let rows = manifests.iter().map(row);
             out::json(&rows.collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -300,9 +298,8 @@ impl ShowArgs {
             None => Vec::new(),
         };
         if self.json {
-            let mut json = of_manifest(&manifest);
-            json["steps"] = steps.iter().map(of_step).collect();
-            out::json(&json)?;
+            let steps: Vec<Value> = steps.iter().map(of_step).collect();
+            out::json(&out::joined(of_manifest(&manifest), json!({ "steps": steps })))?;
             return Ok(ExitCode::SUCCESS);
         }
         out::line(format_args!(

@@ -201,15 +201,21 @@ fn check(name: &str, began: Instant, result: Result<String, String>) -> Check {
 /// What a device must refuse, and as what.
 fn refused(arch: &str) -> [(&'static str, FailureKind, Runnable); 3] {
     // An ELF header alone: AMD's machine and gfx900, or x86's for what is none.
-    let mut other = vec![0; 64];
-    other[..4].copy_from_slice(b"\x7fELF");
-    other[18] = 224;
-    other[48] = if arch == "gfx900" { 0x2f } else { 0x2c };
+    let machine = if arch == "gfx900" { 0x2f } else { 0x2c };
+    let other: [u8; 64] = std::array::from_fn(|at| match at {
+        0 => 0x7f,
+        1 => b'E',
+        2 => b'L',
+        3 => b'F',
+        18 => 224,
+        48 => machine,
+        _ => 0,
+    });
     let mut greedy = runnable(b"never loaded".as_slice().into());
     greedy.built.workspace = TOO_MUCH;
     [
         ("code that is none", FailureKind::LoadError, runnable(b"this is no code object".as_slice().into())),
-        ("code for another device", FailureKind::WrongTarget, runnable(other.into())),
+        ("code for another device", FailureKind::WrongTarget, runnable(Bytes::copy_from_slice(&other))),
         ("more memory than there is", FailureKind::OutOfMemory, greedy),
     ]
 }

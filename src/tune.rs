@@ -182,7 +182,7 @@ impl TuneArgs {
         session: &Session,
         groups: &[GroupId],
         in_use: HashSet<Digest>,
-        mut result: serde_json::Value,
+        result: serde_json::Value,
     ) -> anyhow::Result<bool> {
         let store = &*site.sqlite;
         let specs = WhichSpecs::Current(in_use);
@@ -190,9 +190,7 @@ impl TuneArgs {
         let exported = export(store, &session.name, &request).await?;
         let summaries = newest(summaries(store, session, groups).await?);
         if self.json {
-            result["problems"] = serde_json::to_value(&summaries)?;
-            result["export"] = serde_json::to_value(&exported)?;
-            out::json(&result)?;
+            out::json(&out::joined(result, serde_json::json!({ "problems": summaries, "export": exported })))?;
         } else {
             out::line(table::table(&summaries))?;
             export_verb::print_report(&exported)?;

@@ -11,7 +11,7 @@
 //! A line names m, n, k, or direction, n, c, size, k, filter, stride, pad, groups; then the type, and texts of which one is
 //! in the name of each solver that is wanted. The number is how many candidates of each solver; `shapes` instead of it
 //! stands for the first one of each shape: of those whose launches have the same blocks, threads and shared memory.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
 use std::io::BufRead as _;

@@ -1,5 +1,5 @@
 //! Limits of the sandbox, with this program as the launcher that sets them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;

@@ -75,10 +75,13 @@ impl Manifest {
         // It serializes without maps and floats: there is one way to write it, and none to fail.
         let mut written = serde_json::to_value(self).unwrap_or_default();
         // As targets were written when the first releases were made.
-        written["target"] = match &self.target {
+        let target = match &self.target {
             Target::Host => json!("Host"),
             Target::Gpu { arch, cus } => json!({ "Gpu": { "arch": arch, "cus": cus } }),
         };
+        if let Some(fields) = written.as_object_mut() {
+            fields.insert("target".to_string(), target);
+        }
         let bytes = serde_json::to_vec(&written).unwrap_or_default();
         Digest::of_parts(digest::RELEASE, [bytes.as_slice()])
     }

@@ -51,7 +51,7 @@ pub struct Reject {
 
 impl Reject {
     pub(crate) fn new(line: usize, text: &[u8], reason: impl fmt::Display) -> Self {
-        let text = String::from_utf8_lossy(&text[..text.len().min(4 * MAX_SHOWN)]);
+        let text = String::from_utf8_lossy(text.get(..4 * MAX_SHOWN).unwrap_or(text));
         Self { line, text: text.trim().chars().take(MAX_SHOWN).collect(), reason: reason.to_string() }
     }
 }
@@ -126,6 +126,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes what was read from a line.
+    #[expect(clippy::indexing_slicing, reason = "places are those of problems")]
     fn add(&mut self, line: usize, bytes: &[u8], read: Result<Vec<Problem>, String>) {
         let problems = match read.and_then(|problems| self.overrides.apply(problems)) {
             Ok(problems) => problems,

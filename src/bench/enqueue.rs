@@ -24,7 +24,7 @@ pub const CHUNK: u64 = 5000;
 pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let store = fleet.store().await?;
     let broker = fleet.broker().await?;
-    let mut figures = bare(&*broker, count).await?;
+    let [published, consumed] = bare(&*broker, count).await?;
     let session = session(&[Stage::Perf])?;
     let spec = noop_spec()?;
     warm_up(&*broker, QUEUE).await?;
@@ -42,16 +42,15 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     // No worker of a session serves the queue, so what was published is what waits there.
     drain(&*broker, QUEUE, count).await?;
     let enqueued = Figure::rate("enqueue: planned, recorded, published, confirmed", count, took, "jobs/s");
-    let ratio = Figure::new("of the bare publishes beside it", enqueued.value / figures[0].value, "x");
+    let ratio = Figure::new("of the bare publishes beside it", enqueued.value / published.value, "x");
     // Nobody asks for it again.
     store.remove_session(&session.name).await?;
     broker.close().await;
-    figures.extend([enqueued, ratio, Figure::new("peak memory", peak_rss_mib(), "MiB")]);
-    Ok(figures)
+    Ok(vec![published, consumed, enqueued, ratio, Figure::new("peak memory", peak_rss_mib(), "MiB")])
 }
 
 /// Confirmed publishes of the same messages, then consumes with acknowledgement, and nothing else.
-pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<Vec<Figure>> {
+pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<[Figure; 2]> {
     let queue = "bluefin.bench.bare";
     warm_up(broker, queue).await?;
     let session = session(&[Stage::Perf])?;
@@ -65,7 +64,7 @@ pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<Vec<Figure>
     let published = Figure::rate("bare confirmed publishes of the same size", count, started.elapsed(), "msgs/s");
     let started = Instant::now();
     drain(broker, queue, count).await?;
-    Ok(vec![published, Figure::rate("bare consumes, acknowledged one by one", count, started.elapsed(), "msgs/s")])
+    Ok([published, Figure::rate("bare consumes, acknowledged one by one", count, started.elapsed(), "msgs/s")])
 }
 
 /// One message to `queue` and back. A process waits once for each queue until it can be trusted, which is a matter of its

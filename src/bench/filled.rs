@@ -155,10 +155,10 @@ impl Words {
         let mut objects = HashMap::new();
         for candidate in jobs.iter().flat_map(|job| &job.candidates) {
             // One kernel for each candidate, whatever the problem, as compilers make them.
-            let name = Digest::of(candidate.to_string().as_bytes());
-            let artifact = kernels[usize::from(name.0[0]) % kernels.len()];
+            let Digest([name, ..]) = Digest::of(candidate.to_string().as_bytes());
+            let artifact = kernels.iter().cycle().nth(name.into()).context("a kernel")?;
             let options = spec.build(candidate, &scope)?.options();
-            objects.insert(candidate.clone(), CodeObject::plain(artifact, &spec.source, options));
+            objects.insert(candidate.clone(), CodeObject::plain(*artifact, &spec.source, options));
         }
         Ok(Self { description, objects })
     }

@@ -29,7 +29,7 @@ const STALLED: Duration = Duration::from_secs(30);
 pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let store = fleet.store().await?;
     let broker = fleet.broker().await?;
-    let mut figures = bare(&*broker, count).await?;
+    let [publish, consume] = bare(&*broker, count).await?;
 
     let session = session(&[Stage::Perf])?;
     let spec = noop_spec()?;
@@ -77,11 +77,11 @@ pub async fn run(count: u64, slots: u16, fleet: &FleetArgs) -> anyhow::Result<Ve
         worker??;
     }
     broker.close().await;
-    figures.push(Figure::rate("no-op jobs through both hops", timed, took, "jobs/s"));
-    let (publish, consume, jobs) = (figures[0].value, figures[1].value, figures[2].value);
+    let jobs = Figure::rate("no-op jobs through both hops", timed, took, "jobs/s");
     // A job is published twice and consumed twice; the first publish is before the clock starts.
-    let bound = 1.0 / (1.0 / publish + 2.0 / consume);
-    figures.push(Figure::new("of one bare publish and two bare consumes beside it", jobs / bound, "x"));
+    let bound = 1.0 / (1.0 / publish.value + 2.0 / consume.value);
+    let ratio = Figure::new("of one bare publish and two bare consumes beside it", jobs.value / bound, "x");
+    let mut figures = vec![publish, consume, jobs, ratio];
     if let Some(cpu) = cpu {
         let each = cpu.as_secs_f64() * 1e6 / timed as f64;
         figures.push(Figure::new("CPU time of the whole machine for each of them, servers included", each, "us"));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
-use bluefin_producer::library::{Library, TagName, Tagged};
+use bluefin_producer::library::{Library, Tag, TagName, Tagged};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -70,16 +70,15 @@ async fn list(json: bool, store: &StoreArgs) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for (name, tag) in library.tags().await? {
         let problems = library.problems(&name.parse()?).await?.len();
-        rows.push(json!({
-            "tag": name, "problems": problems, "recurrent": tag.recurrent, "created_ms": tag.created_ms
-        }));
+        rows.push((name, problems, tag));
     }
     if json {
-        return out::json(&rows);
+        let row = |(name, problems, tag): &(String, usize, Tag)| json!({ "tag": name, "problems": problems, "recurrent": tag.recurrent, "created_ms": tag.created_ms });
+        return out::json(&rows.iter().map(row).collect::<Vec<_>>());
     }
-    for row in rows {
-        let mark = if row["recurrent"] == true { "  recurrent" } else { "" };
-        out::line(format_args!("{:>8}  {}{mark}", row["problems"], row["tag"].as_str().unwrap_or_default()))?;
+    for (name, problems, tag) in rows {
+        let mark = if tag.recurrent { "  recurrent" } else { "" };
+        out::line(format_args!("{problems:>8}  {name}{mark}"))?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! `bluefin` as its users meet it. One program, since linking one costs more than most of these tests.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 

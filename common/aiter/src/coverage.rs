@@ -161,12 +161,12 @@ fn index(tuned: &[Sheet], family: &'static Family, asked: &[&str]) -> BTreeSet<K
 pub fn summary(covered: &[Covered]) -> BTreeMap<(&'static str, String), [u64; 3]> {
     let mut counts: BTreeMap<(&'static str, String), [u64; 3]> = BTreeMap::new();
     for one in covered {
-        let place = match one.presence {
-            Presence::Exact => 0,
-            Presence::Padded(_) => 1,
-            Presence::Missing => 2,
-        };
-        counts.entry((one.family, one.gpu.clone())).or_default()[place] += 1;
+        let [exact, padded, missing] = counts.entry((one.family, one.gpu.clone())).or_default();
+        *match one.presence {
+            Presence::Exact => exact,
+            Presence::Padded(_) => padded,
+            Presence::Missing => missing,
+        } += 1;
     }
     counts
 }

@@ -152,6 +152,7 @@ struct Merging {
     added: Vec<(Key, Row)>,
 }
 
+#[expect(clippy::indexing_slicing, reason = "places are those of rows, and of what was added behind them")]
 impl Merging {
     fn begin(base: &Sheet, policy: Policy) -> Self {
         let mut rows: Vec<Option<Row>> = base.table.rows.iter().cloned().map(Some).collect();

@@ -93,8 +93,8 @@ impl Table {
             expected: expected.to_string(),
         };
         let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            at(1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64, "bytes that are no text", "UTF-8")
+            let valid = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+            at(1 + valid.filter(|byte| **byte == b'\n').count() as u64, "bytes that are no text", "UTF-8")
         })?;
         let mut rows = Vec::new();
         for (line, raw) in (1..).zip(text.split_inclusive('\n')) {

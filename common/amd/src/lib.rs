@@ -12,6 +12,10 @@
 //! that waits for another runs into the limit of instructions; the wait states that gfx9 needs between some instructions
 //! (`s_nop`) are not checked.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "lanes, registers and operands are arrays whose indices decoding has bounded; beyond them is a mistake of this crate"
+)]
 
 mod decode;
 mod disassembly;

@@ -298,7 +298,7 @@ impl Loader<'_> {
                 let field = format!("{field}.values[{index}]");
                 let word = if let Value::Text(text) = value { is_identifier(text) } else { true };
                 self.require(word, &field, &value.to_string(), "an integer or an identifier")?;
-                let alike = std::mem::discriminant(value) == std::mem::discriminant(&values[0]);
+                let alike = values.first().map(std::mem::discriminant) == Some(std::mem::discriminant(value));
                 self.require(alike, &field, &value.to_string(), "values of one type")?;
                 self.require(seen.insert(value), &field, &value.to_string(), "each value once")?;
             }

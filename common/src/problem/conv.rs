@@ -220,6 +220,7 @@ impl ConvProblem {
     ///
     /// # Errors
     /// As for [`ConvProblem::new`], and an output pad that is not less than the stride.
+    #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
     pub fn from_transposed(mut user: ConvShape, output_pad: [u32; 3]) -> Result<Self, ProblemError> {
         const FIELDS: [&str; 3] = ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"];
         check_sizes(&user)?;
@@ -307,14 +308,15 @@ impl ConvProblem {
 
     /// What a transposed convolution adds to its output at the far end of each axis, on top of the size that its
     /// strides and filter give.
+    #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
     fn transposed_output_pad(&self, axis: usize) -> i64 {
         i64::from(self.input[axis]) - transposed_size(&self.shape, self.output[axis], axis, 0)
     }
 
     fn check_transposed(&self) -> Result<(), ProblemError> {
         const FIELDS: [&str; 3] = ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"];
-        for (axis, field) in FIELDS.into_iter().enumerate() {
-            let (found, stride) = (self.transposed_output_pad(axis), self.stride[axis]);
+        for (axis, (field, stride)) in FIELDS.into_iter().zip(self.stride).enumerate() {
+            let found = self.transposed_output_pad(axis);
             if found < 0 || found >= i64::from(stride) {
                 return Err(ProblemError::new(field, found, format!("0 or more, and less than the stride {stride}")));
             }

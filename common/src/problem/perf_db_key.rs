@@ -124,6 +124,7 @@ impl ConvProblem {
     /// # Errors
     /// As for [`ConvProblem::from_find_db_key`], and a key that no problem has, such as one with a pad in a depth that is not
     /// there.
+    #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
     pub fn from_perf_db_key(key: &PerfDbKey) -> Result<Self, KeyError> {
         let [
             spatial,

@@ -40,6 +40,7 @@ pub(super) fn labels(problem: &ConvProblem) -> [LayoutLabel; 3] {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "a dimension is 0 to 4")]
 impl Tensor {
     fn new(lengths: [u32; 5], layout: Layout) -> Self {
         let lengths = lengths.map(u128::from);

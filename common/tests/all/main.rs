@@ -1,5 +1,5 @@
 //! What crosses a socket, a process or a release.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![forbid(unsafe_code)]
 
 mod wire;

@@ -162,7 +162,7 @@ impl Triton {
         // The end of a traceback says what is wrong.
         let said = || {
             let said: Vec<char> = String::from_utf8_lossy(&output.stderr).trim().chars().collect();
-            broken(said[said.len().saturating_sub(600)..].iter().collect())
+            broken(said.iter().skip(said.len().saturating_sub(600)).collect())
         };
         let answers = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut answers = answers.lines();

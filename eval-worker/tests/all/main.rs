@@ -1,5 +1,5 @@
 //! The eval worker from the outside, as one program. It is its own child process, so it has a `main` of its own.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod child;
 mod device;

@@ -200,13 +200,14 @@ fn cast(flags: &Flags, long: &'static str) -> Result<Option<DataType>, DriverErr
 /// `same` and `valid` replace the pads, for a plain convolution without dilation (or with a filter of one, where
 /// dilation does nothing). `same` gives an output of ceil(in / stride) only where the pad is even: half of it goes to
 /// each side, rounded down.
+#[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
 fn apply_pad_mode(flags: &Flags, shape: &mut ConvShape) -> Result<(), DriverError> {
     let mode = flags.text("pad_mode");
     if !["default", "same", "valid"].contains(&mode) {
         return Err(DriverError::value("pad_mode", mode, "same, valid or default"));
     }
     let axes = if shape.spatial == 3 { 0..3 } else { 1..3 };
-    let is_one = |sizes: [u32; 3]| sizes[axes.clone()].iter().all(|size| *size == 1);
+    let is_one = |sizes: [u32; 3]| sizes.iter().skip(axes.start).all(|size| *size == 1);
     if mode == "default" || is_transposed(flags)? || !(is_one(shape.dilation) || is_one(shape.filter)) {
         return Ok(());
     }

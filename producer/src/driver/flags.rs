@@ -44,6 +44,7 @@ pub(super) struct Flags {
 
 impl Flags {
     /// Reads pairs of flag and value and checks each value against its flag's kind.
+    #[expect(clippy::indexing_slicing, reason = "an index is where a flag was found in the table")]
     pub fn read<'a>(
         table: &'static [Flag],
         base: &str,

@@ -45,8 +45,7 @@ pub(crate) enum Content<'a> {
 /// MIOpen's lines. In any other file they are wrong.
 pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let ended = |line: &'_ [u8]| line.len() - usize::from(line.ends_with(b"\r"));
-    let split = move || text.split(|byte| *byte == b'\n').map(move |line| &line[..ended(line)]);
+    let split = move || text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let is_log = split().any(is_log_line);
     split().enumerate().filter_map(move |(index, bytes)| {
         let content = content(bytes, is_log)?;
@@ -56,7 +55,7 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
 
 /// Whether MIOpen's logger wrote a line: the mark comes first, or after the process and thread.
 fn is_log_line(line: &[u8]) -> bool {
-    let head = &line[..line.len().min(64)];
+    let head = line.get(..64).unwrap_or(line);
     let mut words = head.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let first = words.by_ref().take(3).find(|word| !word.iter().all(u8::is_ascii_digit));
     first.is_some_and(|word| word.starts_with(LOG_MARK.as_bytes()))

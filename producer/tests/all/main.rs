@@ -1,5 +1,5 @@
 //! The producer from the outside, as one program.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod driver_properties;
 mod library;

@@ -4,6 +4,7 @@
 //!
 //! All that is random follows from a seed, and everything that is done is in `chaos.log` with its time. What processes make of it
 //! depends on their speed, so the same seed is the same storm and not the same run.
+#![allow(clippy::indexing_slicing, reason = "part of tests: what is amiss here is to be seen at once")]
 #![forbid(unsafe_code)]
 
 mod crew;

@@ -15,6 +15,7 @@
 //! | `STAND_IN_SEED` | which calls that happens to |
 //! | `STAND_IN_STATE` | a folder for what is remembered from call to call: faults that pass |
 //! | `STAND_IN_CALLS` | a file to which each call adds a line: step, solver, key |
+#![allow(clippy::indexing_slicing, reason = "part of tests: what is amiss here is to be seen at once")]
 #![forbid(unsafe_code)]
 
 mod database;

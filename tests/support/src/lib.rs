@@ -4,6 +4,7 @@
 //! It is test code: whatever goes wrong here panics with what was tried and what the server wrote.
 //!
 //! Nothing outlives the process that started it, not even after SIGKILL: see [`launch`].
+#![allow(clippy::indexing_slicing, reason = "part of tests: what is amiss here is to be seen at once")]
 #![forbid(unsafe_code)]
 
 mod data;

@@ -1,5 +1,5 @@
 //! The servers themselves: they keep what they should, and nothing of them stays.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,6 +1,6 @@
 //! The contracts of the two ports, against every implementation. One program, since linking one costs more than most of these
 //! tests.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![forbid(unsafe_code)]
 
 mod broker_contract;

@@ -29,7 +29,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings<'_>) {
 fn cells(view: &View<'_>, findings: &mut Findings<'_>) {
     let (sheet, line) = (view.sheet, view.row.line);
     let columns = sheet.table.columns();
-    if view.cells.len() > columns.len() && view.cells[columns.len()..].iter().any(|cell| !cell.is_empty()) {
+    if view.cells.iter().skip(columns.len()).any(|cell| !cell.is_empty()) {
         findings.add(Rule::Cells, line, || format!("found {} cells, expected {}", view.cells.len(), columns.len()));
     }
     // Kernels that do not run have no name, and what the tuner of grouped MoE leaves out has its default.

@@ -1,4 +1,5 @@
 //! Kernels compiled by clang, executed.
+#![allow(clippy::indexing_slicing)]
 
 mod basics;
 mod faults;

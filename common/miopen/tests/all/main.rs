@@ -1,5 +1,5 @@
 //! MIOpen's own files, as other people's programs left them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![forbid(unsafe_code)]
 
 mod fin_samples;

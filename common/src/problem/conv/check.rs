@@ -4,12 +4,14 @@ use super::{ConvShape, MAX_SIZE};
 use crate::problem::ProblemError;
 
 /// The output size of a transposed convolution of input size `size` along an axis.
+#[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
 pub(super) fn transposed_size(shape: &ConvShape, size: u32, axis: usize, output_pad: u32) -> i64 {
     let reach = i64::from(shape.dilation[axis]) * (i64::from(shape.filter[axis]) - 1);
     i64::from(shape.stride[axis]) * (i64::from(size) - 1) + 1 + reach - 2 * i64::from(shape.pad[axis])
         + i64::from(output_pad)
 }
 
+#[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
 pub(super) fn output_size(shape: &ConvShape, axis: usize) -> Result<u32, ProblemError> {
     let reach = i64::from(shape.dilation[axis]) * (i64::from(shape.filter[axis]) - 1) + 1;
     let room = i64::from(shape.input[axis]) + 2 * i64::from(shape.pad[axis]) - reach;

@@ -118,9 +118,10 @@ impl ConvProblem {
     #[must_use]
     pub fn label(&self) -> String {
         let first = if self.spatial == 3 { 0 } else { 1 };
-        let product = |sizes: [u32; 3]| sizes[first..].iter().map(u32::to_string).collect::<Vec<_>>().join("x");
+        let of_axes = |sizes: [u32; 3]| sizes.into_iter().skip(first).collect::<Vec<_>>();
+        let product = |sizes: [u32; 3]| of_axes(sizes).iter().map(u32::to_string).collect::<Vec<_>>().join("x");
         // Equal along all axes is said once.
-        let factor = |sizes: [u32; 3]| match &sizes[first..] {
+        let factor = |sizes: [u32; 3]| match of_axes(sizes).as_slice() {
             [one, rest @ ..] if rest.iter().all(|size| size == one) => one.to_string(),
             _ => product(sizes),
         };

@@ -94,8 +94,8 @@ impl Special {
         let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(LOG)];
         // SAFETY: the image ends, and there are two options with their values.
         let code = unsafe { (self.load)(module, image.as_ptr().cast(), 2, options.as_mut_ptr(), values.as_mut_ptr()) };
-        let length = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
-        (code, String::from_utf8_lossy(&log[..length]).trim().to_string())
+        let said: Vec<u8> = log.iter().copied().take_while(|byte| *byte != 0).collect();
+        (code, String::from_utf8_lossy(&said).trim().to_string())
     }
 
     /// Compiles PTX for the device of this thread.

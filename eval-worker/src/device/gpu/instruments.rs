@@ -65,7 +65,7 @@ impl Instruments {
         let mut bytes = vec![0; one * moments];
         self.readings.read(0, &mut bytes)?;
         let readings: Vec<&[u8]> = bytes.chunks_exact(one.max(1)).collect();
-        Ok(readings.windows(2).map(|pair| clock_of(pair[0], pair[1])).collect())
+        Ok(readings.iter().zip(readings.iter().skip(1)).map(|(before, after)| clock_of(before, after)).collect())
     }
 
     /// Whether kernels compute what they should.

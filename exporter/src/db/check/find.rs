@@ -38,6 +38,7 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
 
 /// What is wrong with a key that has its form. The output of an application may be one that a pad of one more at the far end
 /// gives, as other libraries have it where the input divided by the stride is rounded up: MIOpen asks for its key all the same.
+#[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
 fn wrong_problem(key: &FindDbKey) -> Option<String> {
     let error = ConvProblem::from_find_db_key(key).err()?;
     let forward = key.direction == Direction::Forward;

@@ -1,6 +1,6 @@
 //! The library as a program sees it that loads it at run time. A process has one HIP for all its life, so each test is a
 //! process of its own.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod hip;
 

@@ -1,5 +1,5 @@
 //! The stand-ins by themselves, and both workers with them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod protocol;
 mod workers;
