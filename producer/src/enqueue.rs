@@ -61,18 +61,29 @@ pub async fn enqueue(
     ways: &Ways<'_>,
     session: &Session,
     planning: &dyn Planning,
+    problems: Vec<Problem>,
+) -> Result<Plan, PlanError> {
+    let mut enqueuer = Enqueuer::open(ways.store, ways.broker, session, ways.publish).await?;
+    enqueue_by(&mut enqueuer, ways.metrics, planning, problems).await
+}
+
+/// The same by an enqueuer that may have enqueued something before, which the plan does not count.
+pub(crate) async fn enqueue_by(
+    enqueuer: &mut Enqueuer<'_>,
+    metrics: &Metrics,
+    planning: &dyn Planning,
     mut problems: Vec<Problem>,
 ) -> Result<Plan, PlanError> {
-    let Ways { store, broker, metrics, publish } = *ways;
     let mut seen = HashSet::new();
     problems.retain(|problem| seen.insert(problem.clone()));
+    enqueuer.total = Enqueued::default();
+    let (store, session) = (enqueuer.store, enqueuer.session.clone());
     let mut plan = Plan::new(&session.name, planning.selects());
-    let mut enqueuer = Enqueuer::open(store, broker, session, publish).await?;
     for chunk in problems.chunks(PROBLEMS) {
         let planned = planning.plan(chunk).await?;
         let jobs =
             chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect::<Vec<_>>();
-        note_perf_alone(store, session, planning.is_perf_alone(), &jobs).await?;
+        note_perf_alone(store, &session, planning.is_perf_alone(), &jobs).await?;
         enqueuer.enqueue(jobs).await?;
         metrics.planned(chunk.len() as u64, enqueuer.total());
         tracing::info!(problems = plan.problems, of = problems.len(), jobs = plan.jobs, "enqueued");
@@ -119,6 +130,9 @@ pub struct Enqueuer<'a> {
     broker: &'a dyn Broker,
     session: Session,
     publish: Publish,
+    /// What was published again, and which groups were taken up, where that is not to be seen in the store.
+    again: HashSet<JobId>,
+    resumed: HashSet<GroupId>,
     total: Enqueued,
 }
 
@@ -145,7 +159,15 @@ impl<'a> Enqueuer<'a> {
             let text = |session: &Session| format!("{:?}", session.stages);
             return Err(PlanError::differs(&stored, "stages", text(&stored), text(session)));
         }
-        Ok(Self { store, broker, session: stored, publish, total: Enqueued::default() })
+        Ok(Self {
+            store,
+            broker,
+            session: stored,
+            publish,
+            again: HashSet::new(),
+            resumed: HashSet::new(),
+            total: Enqueued::default(),
+        })
     }
 
     #[must_use]
@@ -171,6 +193,7 @@ impl<'a> Enqueuer<'a> {
                 match (state, self.publish) {
                     (JobState::Done, _) => self.total.done += 1,
                     (JobState::Enqueued, Publish::Missing) => self.total.waiting += 1,
+                    (_, Publish::Unfinished) if !self.again.insert(planned.id) => self.total.waiting += 1,
                     (JobState::Planned | JobState::Enqueued, _) => missing.push((job, planned.id)),
                 }
             }
@@ -178,7 +201,7 @@ impl<'a> Enqueuer<'a> {
             self.total.published += missing.len() as u64;
         }
         for (group, (job, done)) in finished {
-            if done {
+            if done && (self.publish == Publish::Missing || self.resumed.insert(group)) {
                 self.resume(group, &job).await?;
             }
         }

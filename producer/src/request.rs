@@ -13,7 +13,7 @@ use bluefin_spec::Bundle;
 use serde::{Deserialize, Serialize};
 
 use crate::PlanError;
-use crate::enqueue::{Ways, enqueue};
+use crate::enqueue::{Enqueuer, Ways, enqueue_by};
 use crate::plan::{Asked, CandidateBudget, Plan, Planners};
 use crate::solvers::Choice;
 use crate::specs::{LoadedSpec, Specs};
@@ -87,13 +87,15 @@ pub async fn reconcile(ways: &Ways<'_>, planners: &Planners, session: &Session) 
             session.name
         )));
     }
+    // What two requests have in common is published once.
+    let mut enqueuer = Enqueuer::open(ways.store, ways.broker, session, ways.publish).await?;
     let mut plans = Vec::new();
     for request in requests {
         let Request { stages, specs, budget, choice, problems } = request;
         let specs = Specs::for_target(load(ways.store, specs).await?, &session.target);
         let asked = Asked { target: None, stages, specs, budget, choice, hint: String::new() };
         let planning = planners.begin(ways.store, session, &asked).await?;
-        plans.push(enqueue(ways, session, &*planning, problems).await?);
+        plans.push(enqueue_by(&mut enqueuer, ways.metrics, &*planning, problems).await?);
     }
     Ok(plans)
 }

@@ -125,9 +125,14 @@ fn status_of_a_broker_that_hangs_ends() {
 #[test]
 fn the_monitor_mends_a_session_whose_messages_were_lost() {
     let (fleet, vhost, _redis, _cache) = on_servers();
-    write(fleet.folder.path(), "list.txt", "conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1\n");
-    let enqueue = &["enqueue", "list.txt", "--session", "lost", "--budget", "2", "--json"];
-    let enqueued = json(&expect(&mut fleet.bluefin(enqueue), 0))["enqueued"].as_u64().unwrap();
+    // Two requests, which have a problem in common.
+    let lines = ["conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1\n", "conv -n 1 -c 4 -H 6 -W 6 -k 4 -F 1\n"];
+    let mut enqueued = 0;
+    for (list, lines) in [("one.txt", &lines[..1]), ("both.txt", &lines[..])] {
+        write(fleet.folder.path(), list, &lines.concat());
+        let enqueue = &["enqueue", list, "--session", "lost", "--budget", "2", "--json"];
+        enqueued += json(&expect(&mut fleet.bluefin(enqueue), 0))["enqueued"].as_u64().unwrap();
+    }
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let arguments = ["monitor", "--admin-addr", &address, "--every", "200ms", "--mend-after", "2s"];
