@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Candidates that were taken and are not done.
+/// Jobs that were taken, and their units that are not compiled.
 #[derive(Clone, Default)]
 pub(crate) struct Backlog(Arc<Inner>);
 
@@ -16,7 +16,7 @@ struct Inner {
 }
 
 impl Backlog {
-    /// Waits until less than `limit` candidates wait.
+    /// Waits until there are less than `limit`.
     pub(crate) async fn below(&self, limit: usize) {
         loop {
             let mut fell = std::pin::pin!(self.0.fell.notified());
@@ -36,7 +36,7 @@ impl Backlog {
     }
 }
 
-/// A candidate, or a delivery whose candidates are not known yet.
+/// One of them.
 pub struct Waiting(Backlog);
 
 impl Drop for Waiting {

@@ -113,7 +113,7 @@ impl Queue {
                         self.hand_back(delivery).await;
                         break;
                     };
-                    // Counts as one candidate until its own are counted, so that a full queue is not taken at once.
+                    // Counts as one beside its units, so that a full queue is not taken at once.
                     let waiting = jobs.workshop.waiting();
                     let queue = Arc::clone(self);
                     let span = tracing::info_span!("job", message = delivery.message_id);

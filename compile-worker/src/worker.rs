@@ -54,7 +54,7 @@ pub struct Config {
     pub slots: usize,
     /// Deliveries of one queue that are in this worker's hands at a time, at most.
     pub prefetch: u16,
-    /// Candidates that wait for a slot before no further delivery is taken; [`Self::new`] sets twice the slots.
+    /// Units that wait for a slot, and jobs in hand, before no further delivery is taken; [`Self::new`] sets twice the slots.
     pub backlog: usize,
     /// What is in flight when a drain begins may take this long to end.
     pub grace: Duration,

@@ -133,15 +133,7 @@ impl Bench<'_> {
                 return Ok(Err(Failure::new(failure.kind, detail)));
             }
         };
-        let all = stream::iter(job.candidates.iter().cloned()).map(|candidate| {
-            let waiting = self.workshop.waiting();
-            let built = self.build(candidate, false);
-            async move {
-                let built = built.await;
-                drop(waiting);
-                built
-            }
-        });
+        let all = stream::iter(job.candidates.iter().cloned()).map(|candidate| self.build(candidate, false));
         let all: Vec<_> = all.buffered(LOOKED_UP).collect().await;
         let built = all.into_iter().collect::<Result<Vec<_>, _>>()?;
         let task = if built.iter().any(Result::is_ok) {

@@ -74,6 +74,8 @@ impl Workshop {
     where
         F: Future<Output = Result<Attempt<Made>, Error>>,
     {
+        // Candidates that share a unit keep no slot busy but one.
+        let _waiting = self.waiting();
         if let Some((_, built)) = self.cache.seen().get(&key).filter(|(at, _)| at.elapsed() < SEEN_FOR) {
             self.metrics.lookup(Lookup::Hit);
             return Ok(Ok(built.clone()));
