@@ -6,8 +6,11 @@ mod surface;
 pub use surface::{Colour, Mark, Shape, Surface};
 
 use maud::{Markup, PreEscaped, html};
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::Ranged;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::style::{FontDesc, IntoFont as _, TRANSPARENT};
 
 /// What goes wrong while drawing: nothing, in what a surface does.
 pub type Trouble = DrawingAreaErrorKind<std::convert::Infallible>;
@@ -47,6 +50,19 @@ pub fn chart(
             }
         }
     }
+}
+
+/// What is written in charts.
+pub fn ink() -> FontDesc<'static> {
+    ("sans-serif", 12).into_font()
+}
+
+/// Axes and grid as every chart has them.
+pub fn plain<'m, 'a, 'b, 's, X: Ranged, Y: Ranged>(
+    mesh: &'m mut MeshStyle<'a, 'b, X, Y, Surface<'s>>,
+) -> &'m mut MeshStyle<'a, 'b, X, Y, Surface<'s>> {
+    let faint = Colour::Faint.line();
+    mesh.axis_style(faint).bold_line_style(faint).light_line_style(TRANSPARENT).label_style(ink())
 }
 
 /// A range that is wide enough to be drawn, around `values`.

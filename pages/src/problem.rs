@@ -5,9 +5,8 @@ use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::coord::combinators::IntoLogRange as _;
 use plotters::element::Text;
-use plotters::style::IntoFont as _;
 
-use crate::chart::{Colour, Mark, Shape, around, chart};
+use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
 use crate::report::failures;
 use crate::words::{maybe_times, ms, short, times};
 
@@ -78,14 +77,10 @@ fn spread(detail: &Detail) -> Markup {
             .margin_right(40)
             .x_label_area_size(34)
             .build_cartesian_2d((low..high).log_scale(), rows..0.0)?;
-        let ink = ("sans-serif", 12).into_font();
-        plot.configure_mesh()
+        let ink = ink();
+        plain(&mut plot.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(ink.clone())
             .x_label_formatter(&|value| ms(*value))
             .x_desc("time, logarithmic")
             .draw()?;
@@ -146,11 +141,7 @@ fn best_so_far(detail: &Detail) -> Markup {
             .x_label_area_size(34)
             .y_label_area_size(76)
             .build_cartesian_2d(0.0..end, (low..high).log_scale())?;
-        plot.configure_mesh()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(("sans-serif", 12).into_font())
+        plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| ms(*value))
             .y_labels(5)
@@ -198,14 +189,10 @@ fn params(detail: &Detail) -> Markup {
             .margin_left(200)
             .x_label_area_size(34)
             .build_cartesian_2d((low..high).log_scale(), rows as f64..0.0)?;
-        let ink = ("sans-serif", 12).into_font();
-        plot.configure_mesh()
+        let ink = ink();
+        plain(&mut plot.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(ink.clone())
             .x_label_formatter(&|value| ms(*value))
             .x_desc("time, logarithmic: best (dot) and median (ring) of each value")
             .draw()?;

@@ -5,9 +5,8 @@ use bluefin_exporter::report::{Failures, Gain, Report, Row};
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::coord::combinators::IntoLogRange as _;
-use plotters::style::IntoFont as _;
 
-use crate::chart::{Colour, Mark, Shape, around, chart};
+use crate::chart::{Colour, Mark, Shape, around, chart, plain};
 use crate::problem::problem;
 use crate::timeline::time;
 use crate::words::{count, maybe_times, ms, times, when};
@@ -96,11 +95,7 @@ fn speedups(report: &Report) -> Markup {
             .x_label_area_size(34)
             .y_label_area_size(60)
             .build_cartesian_2d(0.0..rows.len() as f64 + 1.0, (low..high).log_scale())?;
-        plot.configure_mesh()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(("sans-serif", 12).into_font())
+        plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| times(*value))
             .y_labels(5)

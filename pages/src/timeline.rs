@@ -4,9 +4,8 @@ use bluefin_exporter::report::{Lane, Time};
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::element::Text;
-use plotters::style::IntoFont as _;
 
-use crate::chart::{Colour, Mark, Shape, chart};
+use crate::chart::{Colour, Mark, Shape, chart, ink, plain};
 use crate::words::{count, long, short, when};
 
 /// Timeline, sums, devices and drift.
@@ -55,14 +54,10 @@ fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
         let mut builder = ChartBuilder::on(root);
         let mut plot =
             builder.margin(6).margin_right(40).x_label_area_size(24).build_cartesian_2d(0.0..span, rows..0.0)?;
-        let ink = ("sans-serif", 12).into_font();
-        plot.configure_mesh()
+        let ink = ink();
+        plain(&mut plot.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(ink.clone())
             .x_labels(6)
             .x_label_formatter(&|value| format!("+{}", long(*value as u64)))
             .draw()?;
@@ -132,11 +127,7 @@ fn drift(time: &Time) -> Markup {
             .x_label_area_size(24)
             .y_label_area_size(60)
             .build_cartesian_2d((low.min(-5) - 1) as f64..(high.max(5) + 1) as f64, 0.0..most * 1.05)?;
-        plot.configure_mesh()
-            .axis_style(Colour::Faint.line())
-            .bold_line_style(Colour::Faint.line())
-            .light_line_style(plotters::style::TRANSPARENT)
-            .label_style(("sans-serif", 12).into_font())
+        plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:+.0} %"))
             .y_label_formatter(&|value| format!("{value:.0}"))
             .y_labels(4)
