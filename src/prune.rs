@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::bytes;
-use crate::session::belongings::{Belongings, announce, remove};
+use crate::session::belongings::{Belongings, Consent, announce, remove};
 use crate::session::delete::print;
 use crate::session::steer::find;
 
@@ -40,12 +40,8 @@ pub struct PruneArgs {
     /// Only the samples of timings, which most of a session's bytes are
     #[arg(long)]
     samples: bool,
-    /// Print what would go, and its size
-    #[arg(long)]
-    dry_run: bool,
-    /// Do it
-    #[arg(long, conflicts_with = "dry_run")]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -55,10 +51,8 @@ pub struct PruneArgs {
 
 impl PruneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        if !self.yes && !self.dry_run {
-            return Err(crate::usage("prune: nothing brings it back: pass --yes, or --dry-run to see what would go"));
-        }
-        let opened = if self.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
+        self.consent.is_said("prune")?;
+        let opened = if self.consent.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
         let pruned = self.prune(&*opened.store).await;
         opened.close().await;
         pruned?;
@@ -93,15 +87,15 @@ impl PruneArgs {
     }
 
     async fn remove(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
-        if !self.dry_run && !sessions.is_empty() {
+        if !self.consent.dry_run && !sessions.is_empty() {
             announce(store, sessions).await?;
         }
         let mut all = Vec::new();
         for (at, session) in sessions.iter().enumerate() {
             // Those before it are gone, or would be.
             let before = sessions.get(..at).unwrap_or_default();
-            let belongings = Belongings::of(store, session, if self.dry_run { before } else { &[] }).await?;
-            if !self.dry_run {
+            let belongings = Belongings::of(store, session, if self.consent.dry_run { before } else { &[] }).await?;
+            if !self.consent.dry_run {
                 remove(store, &belongings).await?;
                 if self.store.in_file() {
                     standing::set(store, session, Standing::Running).await?;
@@ -110,10 +104,10 @@ impl PruneArgs {
             all.push(belongings);
         }
         if self.json {
-            return out::json(&json!({ "removed": !self.dry_run, "sessions": all }));
+            return out::json(&json!({ "removed": !self.consent.dry_run, "sessions": all }));
         }
-        all.iter().try_for_each(|belongings| print(belongings, self.dry_run))?;
-        let verb = if self.dry_run { "would go" } else { "removed" };
+        all.iter().try_for_each(|belongings| print(belongings, self.consent.dry_run))?;
+        let verb = if self.consent.dry_run { "would go" } else { "removed" };
         let total = all.iter().map(Belongings::bytes).sum();
         Ok(out::line(format_args!("{} sessions, {} {verb}", all.len(), bytes(total)))?)
     }
@@ -134,23 +128,26 @@ impl PruneArgs {
                         timing.samples_ms = vec![timing.median_ms as f32; left];
                     }
                 }
-                if !self.dry_run {
+                if !self.consent.dry_run {
                     store.rewrite_outcomes(&outcomes).await?;
                 }
             }
-            let after = if self.dry_run { before } else { store.size(session).await?.outcomes };
+            let after = if self.consent.dry_run { before } else { store.size(session).await?.outcomes };
             all.push((session, samples, before, after));
         }
         if self.json {
             let json = |(session, samples, before, after): &(&SessionName, u64, u64, u64)| json!({ "session": session, "samples": samples, "bytes_before": before, "bytes_after": after });
             return out::json(
-                &json!({ "removed": !self.dry_run, "sessions": all.iter().map(json).collect::<Vec<_>>() }),
+                &json!({ "removed": !self.consent.dry_run, "sessions": all.iter().map(json).collect::<Vec<_>>() }),
             );
         }
         for (session, samples, before, after) in all {
             let (before, after) = (bytes(before), bytes(after));
-            let what =
-                if self.dry_run { format!("would go, of {before}") } else { format!("removed: {before} to {after}") };
+            let what = if self.consent.dry_run {
+                format!("would go, of {before}")
+            } else {
+                format!("removed: {before} to {after}")
+            };
             out::line(format_args!("session {session}: {samples} samples {what}"))?;
         }
         Ok(())

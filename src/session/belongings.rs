@@ -17,6 +17,27 @@ use serde::Serialize;
 /// Groups whose outcomes are read in one go.
 const GROUPS: usize = 64;
 
+/// Whether what nothing brings back is to be done, which nobody does by accident.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Consent {
+    /// Print what would go, and its size
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do it
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+}
+
+impl Consent {
+    /// For `command`, by which the user knows what is asked.
+    pub fn is_said(self, command: &str) -> anyhow::Result<()> {
+        if self.yes || self.dry_run {
+            return Ok(());
+        }
+        Err(crate::usage(format!("{command}: nothing brings it back: pass --yes, or --dry-run to see what would go")))
+    }
+}
+
 /// What is removed with a session.
 #[derive(Debug, Serialize)]
 pub struct Belongings {

@@ -8,7 +8,7 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use serde_json::json;
 
-use super::belongings::{Belongings, announce, remove};
+use super::belongings::{Belongings, Consent, announce, remove};
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::bytes;
@@ -23,12 +23,8 @@ use crate::progress::bytes;
 pub struct DeleteArgs {
     #[arg(value_name = "NAME")]
     name: SessionName,
-    /// Print what would go, and its size
-    #[arg(long)]
-    dry_run: bool,
-    /// Do it
-    #[arg(long, conflicts_with = "dry_run")]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -38,20 +34,15 @@ pub struct DeleteArgs {
 
 impl DeleteArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        if !self.yes && !self.dry_run {
-            return Err(crate::usage(format!(
-                "session delete {}: nothing brings it back: pass --yes, or --dry-run to see what would go",
-                self.name
-            )));
-        }
-        let opened = if self.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
+        self.consent.is_said(&format!("session delete {}", self.name))?;
+        let opened = if self.consent.dry_run { self.store.open_to_read().await? } else { self.store.open().await? };
         let deleted = self.delete(&*opened.store).await;
         opened.close().await;
         let belongings = deleted?;
         if self.json {
-            out::json(&json!({ "deleted": !self.dry_run, "belongings": belongings }))?;
+            out::json(&json!({ "deleted": !self.consent.dry_run, "belongings": belongings }))?;
         } else {
-            print(&belongings, self.dry_run)?;
+            print(&belongings, self.consent.dry_run)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -61,7 +52,7 @@ impl DeleteArgs {
         if !is_there && standing::of(store, &self.name).await? != Standing::Deleted {
             return Err(anyhow!("session {}: there is none of that name", self.name));
         }
-        if self.dry_run {
+        if self.consent.dry_run {
             return Belongings::of(store, &self.name, &[]).await;
         }
         if self.store.in_file() {
