@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -140,18 +140,22 @@ impl Node {
         format!("amqp://guest:guest@127.0.0.1:{}/{vhost}", self.amqp)
     }
 
+    /// What `rabbitmqctl` prints. A node that has just begun to listen may not have come to its end of starting.
     pub(crate) fn ctl(&self, args: &[&str]) -> String {
+        const STARTING: &str = "requires the 'rabbit' app to be running";
         let mut command = Command::new(format!("{SCRIPTS}/rabbitmqctl"));
         self.set_env(&mut command);
-        let output = command
-            .args(["--quiet", "--node", NODE])
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap_or_else(|e| panic!("cannot run rabbitmqctl: {e}"));
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "rabbitmqctl {args:?} ended with {}: {errors}", output.status);
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        command.args(["--quiet", "--node", NODE]).args(args).stdin(Stdio::null());
+        let started = Instant::now();
+        loop {
+            let output = command.output().unwrap_or_else(|e| panic!("cannot run rabbitmqctl: {e}"));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() {
+                return String::from_utf8_lossy(&output.stdout).into_owned();
+            }
+            let starts = errors.contains(STARTING) && started.elapsed() < START;
+            assert!(starts, "rabbitmqctl {args:?} ended with {}: {errors}", output.status);
+        }
     }
 
     fn log(&self) -> PathBuf {
