@@ -145,7 +145,7 @@ async fn what_others_do_to_a_compiler_is_no_result() {
         });
         let job = fleet.job(64, 2);
         fleet.enqueue(&job).await;
-        until("it to be handed back", async || worker.settled("handed_back") >= 1.0).await;
+        until(&format!("{fault}: it to be handed back"), async || worker.settled("handed_back") >= 1.0).await;
         assert_eq!(worker.settled("done") + worker.settled("dead"), 0.0, "{fault}");
         assert!(!fleet.store.has_outcome(&job.session, job.group(), job.id()).await.unwrap());
         launcher.does("");
