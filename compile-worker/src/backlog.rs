@@ -37,7 +37,7 @@ impl Backlog {
 }
 
 /// One of them.
-pub struct Waiting(Backlog);
+pub(crate) struct Waiting(Backlog);
 
 impl Drop for Waiting {
     fn drop(&mut self) {

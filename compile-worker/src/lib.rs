@@ -32,7 +32,6 @@ mod unit;
 mod worker;
 mod workshop;
 
-pub use backlog::Waiting;
 pub use error::{Error, Suspect};
 pub use metrics::Metrics;
 pub use process::Limits;

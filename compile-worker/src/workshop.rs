@@ -122,10 +122,9 @@ impl Workshop {
         Slot { _permit: self.free.acquire().await.ok(), _busy: self.metrics.busy() }
     }
 
-    /// Counts something that is yet to be compiled, until the guard is dropped: a worker takes no further jobs while it has
-    /// enough of that. [`Self::cached`] does so by itself.
-    #[must_use]
-    pub fn waiting(&self) -> Waiting {
+    /// Counts a job, or a unit that is yet to be compiled, until the guard is dropped: a worker takes no further jobs while it
+    /// has enough of them.
+    pub(crate) fn waiting(&self) -> Waiting {
         self.backlog.add()
     }
 

@@ -192,7 +192,6 @@ impl Toolchain for Fin {
         let mut description = Description { library: NAME.to_string(), ..Description::default() };
         let mut built = Vec::with_capacity(work.job.candidates.len());
         for candidate in &work.job.candidates {
-            let waiting = work.workshop.waiting();
             let compiled = self.compile_one(work, &session, candidate).await?;
             built.push(compiled.map(|(solver, built)| {
                 if description.solver(&solver.name).is_none() {
@@ -200,7 +199,6 @@ impl Toolchain for Fin {
                 }
                 built
             }));
-            drop(waiting);
         }
         Ok(Compiled { task: TaskRef::None, description, built })
     }

@@ -1,5 +1,7 @@
 //! Each instruction against its documented pseudocode: assembled, disassembled, decoded and executed alone.
 
+mod known;
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -431,93 +433,5 @@ fn what_nobody_wrote_is_followed_by_halves() {
     for (text, poisoned, expected) in rows {
         let Some(found) = poison_of(target, text, poisoned) else { return };
         assert_eq!(found, *expected, "`{text}`");
-    }
-}
-
-/// Every matrix instruction's operands, as the disassembler prints them, are of the sizes that it wants.
-#[test]
-fn matrix_instructions_are_decoded() {
-    for target in &TARGETS {
-        let lanes = target.lanes as usize;
-        let text = |matrix: &Matrix| {
-            let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(|operand| matrix.registers(operand, lanes));
-            let range = |first: usize, count: usize| {
-                if count == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + count - 1) }
-            };
-            format!("{} {}, {}, {}, {}", matrix.name, range(64, c), range(0, a), range(16, b), range(128, c))
-        };
-        let names = include_str!("../../tests/data/matrix.txt").lines();
-        let all = names.map(|name| Matrix::named(name).expect("a matrix instruction"));
-        let texts: Vec<String> = all.filter(|matrix| matrix.is_wmma() != target.is_gfx9()).map(text).collect();
-        let mut known = 0;
-        let Ok(disassembler) = Disassembler::find() else { return };
-        // One by one: some are of one target alone.
-        let source: String = texts.iter().map(|text| format!("{text}\n")).collect();
-        let Some(refused) = refused_lines(&source, target) else { return };
-        let kept: Vec<&str> = texts
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !refused.contains(&(at + 1)))
-            .map(|(_, text)| text.as_str())
-            .collect();
-        let object = assemble(&(kept.join("\n") + "\n"), target, target.lanes).expect("an object");
-        let lines = disassembler.lines(&object, target, target.lanes).expect("it disassembles");
-        for (line, instruction) in decode_lines(lines, target, target.lanes) {
-            match instruction.action {
-                Action::Matrix(_) => known += 1,
-                Action::Unimplemented(what) => panic!("{}: `{}`: {what}", target.name, line.text),
-                _ => panic!("{}: `{}`", target.name, line.text),
-            }
-        }
-        assert!(known >= 6, "{}: {known}", target.name);
-    }
-}
-
-/// Numbers of the lines that the target does not have.
-fn refused_lines(source: &str, target: &Target) -> Option<Vec<usize>> {
-    let mut command = Command::new(ASSEMBLERS[0]);
-    command.args(["-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-c", "-", "-o", "/dev/null"]);
-    command.arg(format!("-mcpu={}", target.name)).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().ok()?;
-    child.stdin.take()?.write_all(source.as_bytes()).ok()?;
-    let output = child.wait_with_output().ok()?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    let line = |row: &str| row.strip_prefix("<stdin>:")?.split(':').next()?.parse().ok();
-    Some(words.lines().filter(|row| row.contains(": error:")).filter_map(line).collect())
-}
-
-/// Every instruction that bluefin's and Triton's kernels have is known, by name.
-#[test]
-fn all_instructions_of_bluefin_and_triton_are_known() {
-    let lists = [
-        ("gfx90a", include_str!("../../tests/data/gfx90a.txt")),
-        ("gfx942", include_str!("../../tests/data/gfx942.txt")),
-        ("gfx1100", include_str!("../../tests/data/gfx1100.txt")),
-    ];
-    let tables = [
-        include_str!("cases/scalar.txt"),
-        include_str!("cases/integer.txt"),
-        include_str!("cases/float.txt"),
-        include_str!("tests.rs"),
-        include_str!("../../tests/all/memory.rs"),
-        include_str!("../../tests/all/flow.rs"),
-    ];
-    for (name, list) in lists {
-        let unknown: Vec<&str> = list.lines().filter(|mnemonic| !crate::decode::knows(mnemonic)).collect();
-        assert!(unknown.is_empty(), "{name}: {unknown:?}");
-        let tried = |mnemonic: &str| tables.iter().any(|table| table.contains(&format!("{mnemonic} ")));
-        // One encoding of several is enough.
-        let stem = |mnemonic: &str| {
-            let stem = mnemonic.trim_end_matches("_e32").trim_end_matches("_e64").trim_end_matches("_dpp").to_string();
-            [stem.clone(), format!("{stem}_e32"), format!("{stem}_e64")]
-        };
-        let untried: Vec<&str> = list
-            .lines()
-            .filter(|mnemonic| mnemonic.starts_with("v_") || mnemonic.starts_with("s_"))
-            .filter(|mnemonic| !mnemonic.contains("mfma") && !mnemonic.contains("wmma"))
-            .filter(|mnemonic| !crate::decode::is_without_effect(mnemonic))
-            .filter(|mnemonic| !stem(mnemonic).iter().any(|name| tried(name)))
-            .collect();
-        println!("{name}: no case for {untried:?}");
     }
 }
