@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::lane::{self, Priority};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
@@ -58,6 +59,9 @@ pub struct EnqueueArgs {
     label: String,
     #[command(flatten)]
     choice: ChoiceArgs,
+    /// How much the session matters from now on: high goes ahead of others, low has the fewest turns [default: as it was, or normal]
+    #[arg(long, value_name = "high|normal|low")]
+    priority: Option<Priority>,
     /// Publish all jobs without an outcome again, also those known to be in a queue: after a broker lost its data
     #[arg(long)]
     again: bool,
@@ -126,6 +130,9 @@ impl EnqueueArgs {
         let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
         request::keep(&*store, &session, &asked, &problems).await?;
+        if let Some(priority) = self.priority {
+            lane::prioritize(&*store, &session.name, priority).await?;
+        }
         if self.retry_failed {
             let named: HashSet<&Problem> = problems.iter().collect();
             let failed = |outcome: &Outcome| Failures::Any.include(outcome) && named.contains(&outcome.job.problem);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
+use bluefin_common::lane;
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
@@ -291,6 +292,9 @@ impl CarriedOut {
         let planning = planners.begin(&*store, session, &asked).await?;
         if self.fleet {
             request::keep(&*store, session, &asked, &problems).await?;
+            if let Some(priority) = self.plan.enqueue.priority {
+                lane::prioritize(&*store, &session.name, priority).await?;
+            }
         }
         let planned = enqueue(&ways, session, &*planning, problems).await?;
         complain(&planned);

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::lane::{self, Priority};
 use bluefin_common::method::Method;
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
 use bluefin_common::standing::{self, Standing};
@@ -59,8 +60,15 @@ pub enum SessionVerb {
     Pause(Which),
     /// Go on with a session that was paused or cancelled: what was kept or dropped is published
     #[command(after_help = "Example:\n  bluefin session resume nightly\n\n\
-        If it is interrupted, the same command does the rest.")]
-    Resume(Which),
+        If it is interrupted, the same command does the rest. To give a session that waits another priority, pause it and\n\
+        resume it: bluefin session resume nightly --priority low")]
+    Resume {
+        #[command(flatten)]
+        which: Which,
+        /// How much it matters from now on, also for the jobs that wait
+        #[arg(long, value_name = "high|normal|low")]
+        priority: Option<Priority>,
+    },
     /// Drop the jobs of a session: those in work end, those in queues are neither compiled nor evaluated
     #[command(after_help = "Example:\n  bluefin session cancel nightly\n\n\
         Outcomes stay, and can be exported. bluefin session resume takes it back: it publishes all that has no outcome.")]
@@ -281,6 +289,7 @@ struct Shown {
     progress: Progress,
     complete: bool,
     standing: Standing,
+    priority: Priority,
     /// Absent where the store does not say.
     size: Option<SessionSize>,
 }
@@ -290,12 +299,13 @@ impl Shown {
         let progress = store.progress(&session.name).await?;
         let pins = store.pins(&session.name).await?;
         let standing = standing::of(store, &session.name).await?;
+        let priority = lane::priority(store, &session.name).await?;
         // A server may be told not to say how large things are.
         let size = match store.size(&session.name).await {
             Err(StoreError::Refused { .. } | StoreError::Misconfigured { .. }) => None,
             size => Some(size?),
         };
-        Ok(Self { complete: progress.is_complete(), session, pins, progress, standing, size })
+        Ok(Self { complete: progress.is_complete(), session, pins, progress, standing, priority, size })
     }
 
     /// How far it is, or what keeps it.
@@ -312,6 +322,9 @@ impl Shown {
         let said = is_exhaustive(session).then_some(FIND_ENFORCE);
         for (name, value) in session.environment.iter().filter(|(name, _)| Some(name.as_str()) != said) {
             out::line(format_args!("  with     {name}={value}"))?;
+        }
+        if self.priority != Priority::Normal {
+            out::line(format_args!("  priority {}", self.priority))?;
         }
         for (name, limit) in limits(&session.budget) {
             out::line(format_args!("  budget   {name} {limit}"))?;
@@ -368,7 +381,7 @@ impl SessionVerb {
         match self {
             Self::New(args) => return args.run().await,
             Self::Pause(which) => return which.pause().await,
-            Self::Resume(which) => return which.resume().await,
+            Self::Resume { which, priority } => return which.resume(priority).await,
             Self::Cancel(which) => return which.cancel().await,
             Self::Unpin(args) => return args.run().await,
             Self::Delete(args) => return args.run().await,

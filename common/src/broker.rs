@@ -68,7 +68,8 @@ impl BrokerError {
     }
 }
 
-/// A broker. Cheap to share behind an `Arc`.
+/// A broker. Cheap to share behind an `Arc`. A queue of jobs has [lanes](crate::lane): messages go to the one that is named, and
+/// whoever consumes the queue, or asks what waits in it or in its delays, by its own name means all of them.
 #[async_trait]
 pub trait Broker: Send + Sync + 'static {
     /// Makes sure that `queue` exists. Idempotent.
@@ -88,7 +89,7 @@ pub trait Broker: Send + Sync + 'static {
         body: Bytes,
     ) -> Result<(), BrokerError>;
 
-    /// Starts to consume `queue`, which is declared if need be, with at most `prefetch` deliveries unsettled.
+    /// Starts to consume `queue`, which is declared if need be, with at most `prefetch` deliveries of each lane unsettled.
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError>;
 
     /// Messages that wait in `queue`, which may be a [`delay_queue`], not counting those delivered and unsettled. 0 for a queue that
@@ -127,7 +128,7 @@ pub trait Consumer: Send {
 /// One message in the hands of a worker. Settle it with one of [`ack`](Self::ack), [`hand_back`](Self::hand_back) or
 /// [`dead`](Self::dead).
 pub struct Delivery {
-    /// Where it waited: a retry goes back there.
+    /// The lane that it waited in: a retry goes back there.
     pub queue: String,
     /// The job's id in hex; only for people, nothing is decided by it.
     pub message_id: String,

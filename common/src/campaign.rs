@@ -97,9 +97,9 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
 /// where jobs are open.
 async fn ask_for_round(broker: &dyn Broker, job: &Job) -> Result<(), AdvanceError> {
     let job = Job { stage: Stage::Perf, candidates: Vec::new(), ..job.clone() };
-    let (queue, id) = (job.compile_queue(), job.id().to_string());
+    let (queue, lane, id) = (job.compile_queue(), job.lane, job.id().to_string());
     let asked = CompileJob { job, enqueued_ms: now_ms(), recompiles: 0, work: CompileWork::NextRound };
-    Ok(broker.publish(&queue, &id, wire::encode(&asked)?.into()).await?)
+    Ok(broker.publish(&lane.of(&queue), &id, wire::encode(&asked)?.into()).await?)
 }
 
 /// What follows when the perf stage of a group is over, which has these outcomes and no open job: its find jobs, or its end.
@@ -150,7 +150,7 @@ pub async fn publish(
     let id = job.id();
     match compiled_before(job, outcomes, enqueued_ms) {
         Some(eval_job) => {
-            let queue = job.eval_queue();
+            let queue = job.lane.of(&job.eval_queue());
             let body = wire::encode(&eval_job)?;
             // Whoever evaluates has made it, but this may be where none has come to yet.
             broker.declare(&queue).await?;
@@ -158,7 +158,7 @@ pub async fn publish(
         }
         None => {
             let (queue, body) = first_message(job, enqueued_ms)?;
-            broker.publish(&queue, &id.to_string(), body.into()).await?;
+            broker.publish(&job.lane.of(&queue), &id.to_string(), body.into()).await?;
         }
     }
     store.plan(&job.session, &[Planned::of(job)]).await?;
@@ -255,6 +255,6 @@ pub async fn send_back(broker: &dyn Broker, eval_job: &EvalJob) -> Result<Result
     let (enqueued_ms, recompiles) = (*enqueued_ms, recompiles + 1);
     let again = CompileJob { job: job.clone(), enqueued_ms, recompiles, work: CompileWork::Candidates };
     let body = wire::encode(&again)?;
-    broker.publish_after(delay, &job.compile_queue(), &job.id().to_string(), body.into()).await?;
+    broker.publish_after(delay, &job.lane.of(&job.compile_queue()), &job.id().to_string(), body.into()).await?;
     Ok(Ok(()))
 }

@@ -11,6 +11,7 @@ use crate::course::{Course, Worked};
 use crate::description::Description;
 use crate::digest::{self, Digest};
 use crate::failure::Attempt;
+use crate::lane::Lane;
 use crate::method::{EvaluatedBy, Method};
 use crate::problem::Problem;
 use crate::session::{SessionName, Stage};
@@ -44,6 +45,9 @@ pub struct Job {
     pub toolchain: String,
     /// In the order that their outcomes keep; part of the job's id.
     pub candidates: Vec<Candidate>,
+    /// How it travels: by the lane that its message came by, and what follows from it.
+    #[serde(skip)]
+    pub lane: Lane,
 }
 
 impl Job {
@@ -62,7 +66,7 @@ impl Job {
     /// Whether both have the same [`id`](Self::id), without the work of making one.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
-        let Self { session, stage, target, problem, method: _, spec, toolchain, candidates } = self;
+        let Self { session, stage, target, problem, method: _, spec, toolchain, candidates, lane: _ } = self;
         (stage, candidates, problem, spec) == (&other.stage, &other.candidates, &other.problem, &other.spec)
             && (session, target, toolchain) == (&other.session, &other.target, &other.toolchain)
     }

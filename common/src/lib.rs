@@ -22,6 +22,7 @@ pub mod files;
 pub mod history;
 pub mod job;
 pub mod kfd;
+pub mod lane;
 pub mod limits;
 pub mod method;
 pub mod metrics;

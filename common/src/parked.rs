@@ -9,6 +9,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::broker::Broker;
 use crate::campaign::AdvanceError;
 use crate::job::{CompileJob, EvalJob, JobId};
+use crate::lane::{self, Spread};
 use crate::session::SessionName;
 use crate::shelf::{PARKED_PARTS, parked};
 use crate::store::{Store, StoreError};
@@ -38,28 +39,30 @@ pub async fn unpark(store: &dyn Store, session: &SessionName, job: JobId) -> Res
     store.remove_records(&shelf(session, job), &[job.to_string()]).await
 }
 
-/// Publishes what is parked of `session`, each to the queue that it was met in, and returns how many. What was published when
+/// Publishes what is parked of `session`, each to the queue that it was met in, spread over its
+/// lanes anew, and returns how many. What was published when
 /// this ends halfway is published once more by the next call, and done once.
 ///
 /// # Errors
 /// If the store or the broker fails; call again.
 pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionName) -> Result<u64, AdvanceError> {
     let mut published = 0;
+    let mut spread = Spread::new(lane::priority(store, session).await?);
     for part in 0..PARKED_PARTS {
         let shelf = parked(session, part);
         let records = store.records(&shelf).await?;
         for chunk in records.chunks(WINDOW) {
-            let publish = |(key, body): &(String, Vec<u8>)| {
-                let (key, body) = (key.clone(), body.clone());
-                async move {
-                    let queue = queue_of(&body)?;
-                    broker.declare(&queue).await?;
-                    broker.publish(&queue, &key, body.into()).await?;
-                    Ok::<_, AdvanceError>(key)
-                }
+            let mut placed = Vec::with_capacity(chunk.len());
+            for (key, body) in chunk {
+                placed.push((spread.next(broker, &queue_of(body)?).await?, key.clone(), body.clone()));
+            }
+            let publish = |(lane, key, body): (String, String, Vec<u8>)| async move {
+                broker.declare(&lane).await?;
+                broker.publish(&lane, &key, body.into()).await?;
+                Ok::<_, AdvanceError>(key)
             };
             let keys: Vec<String> =
-                stream::iter(chunk.iter().map(publish)).buffer_unordered(WINDOW).try_collect().await?;
+                stream::iter(placed.into_iter().map(publish)).buffer_unordered(WINDOW).try_collect().await?;
             let ids: Vec<JobId> = keys.iter().filter_map(|key| key.parse().ok()).collect();
             store.enqueued(session, &ids).await?;
             store.remove_records(&shelf, &keys).await?;

@@ -10,6 +10,7 @@
 //! | `forgotten:<session>` | id of a job | its group, where a run in one process forgot it and others of the group were compiled | binary |
 //! | `begun:<session>` | id of a job | how many workers began it and were not heard of again, in decimal digits | both workers |
 //! | `parked:<session>:<part>` | id of a job | its message, while the session is paused; in parts, by the first bits of the id | both workers, binary |
+//! | `priority:<session>` | `priority` | how much it matters, where that is not as usual | producer, binary |
 //! | `history:<session>` | id of a job | what came of it before it was tried again | binary |
 //! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
@@ -70,6 +71,12 @@ pub fn parked(session: &SessionName, part: u8) -> String {
     format!("parked:{session}:{part}")
 }
 
+/// How much `session` matters.
+#[must_use]
+pub fn priority(session: &SessionName) -> String {
+    format!("priority:{session}")
+}
+
 /// What came of jobs of `session` before they were tried again.
 #[must_use]
 pub fn history(session: &SessionName) -> String {
@@ -85,8 +92,8 @@ pub fn perf_alone(session: &SessionName) -> String {
 /// Every shelf that is of `session` alone.
 #[must_use]
 pub fn of_session(session: &SessionName) -> Vec<String> {
-    let named =
-        [compiled, forgotten, begun, requests, solvers, applicability, history, perf_alone].map(|shelf| shelf(session));
+    let named = [compiled, forgotten, begun, requests, solvers, applicability, history, perf_alone, priority]
+        .map(|shelf| shelf(session));
     named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 

@@ -148,16 +148,17 @@ impl Jobs {
 
     async fn pass_on(&self, job: EvalJob) -> Result<(), Error> {
         let queue = job.job.eval_queue();
+        let lane = job.job.lane.of(&queue);
         let body = wire::encode(&job).map_err(|error| Error::Job { reason: error.to_string() })?;
-        let declared = self.declared().contains(&queue);
+        let declared = self.declared().contains(&lane);
         if !declared {
-            self.broker.declare(&queue).await?;
-            self.declared().insert(queue.clone());
+            self.broker.declare(&lane).await?;
+            self.declared().insert(lane.clone());
         }
-        let published = self.broker.publish(&queue, &job.job.id().to_string(), body.into()).await;
+        let published = self.broker.publish(&lane, &job.job.id().to_string(), body.into()).await;
         if matches!(published, Err(BrokerError::Unroutable { .. })) {
             // Deleted meanwhile: declared again at the next attempt.
-            self.declared().remove(&queue);
+            self.declared().remove(&lane);
         }
         published?;
         self.gate.published(&queue);

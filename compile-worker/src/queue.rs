@@ -10,6 +10,7 @@ use bluefin_common::delivery::{
     self, Begun, GivenUp, Intake, NOT_MINE, OTHER_VERSION, Passing as _, Patience, STILL_AT_WORK, Verdict,
 };
 use bluefin_common::job::{CompileJob, compile_queue, eval_queue, previous_compile_queue};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::target::Target;
@@ -211,9 +212,10 @@ impl Queue {
         let jobs = &self.worker.jobs;
         let pipeline = &jobs.metrics.pipeline;
         let _in_flight = pipeline.in_flight(Step::Compile);
-        let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, Some(pipeline)).await else {
+        let Some((mut compile_job, delivery)) = delivery::open::<CompileJob>(delivery, Some(pipeline)).await else {
             return;
         };
+        compile_job.job.lane = Lane::split(&delivery.queue).1;
         let job = &compile_job.job;
         let (delivery, is_for_now) = match self.jobs_of {
             JobsOf::Target(_) => (delivery, true),

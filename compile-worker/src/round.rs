@@ -80,7 +80,7 @@ impl Jobs {
         let mut published: Vec<JobId> = Vec::new();
         for ((job, planned), _) in missing {
             let (queue, body) = campaign::first_message(job, now_ms()).map_err(AdvanceError::from)?;
-            self.broker.publish(&queue, &planned.id.to_string(), body.into()).await?;
+            self.broker.publish(&job.lane.of(&queue), &planned.id.to_string(), body.into()).await?;
             published.push(planned.id);
         }
         if published.is_empty() {

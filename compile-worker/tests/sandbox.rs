@@ -14,6 +14,7 @@ use bluefin_common::broker::Broker as _;
 use bluefin_common::campaign;
 use bluefin_common::failure::{Attempt, FailureKind};
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store as _;
@@ -258,6 +259,7 @@ fn a_worker() -> ExitCode {
             spec: bundle.digest().unwrap(),
             toolchain: "cc".to_string(),
             candidates: vec![spec.reference()],
+            lane: Lane::First,
         };
         let (broker, store) = (Arc::new(EmbeddedBroker::new()), Arc::new(SqliteStore::in_memory().unwrap()));
         store.create_session(&session).await.unwrap();

@@ -122,6 +122,8 @@ mod tests {
     use bluefin_common::session::Stage;
     use bluefin_common::target::Target;
 
+    use bluefin_common::lane::Lane;
+
     use super::*;
 
     #[test]
@@ -148,6 +150,7 @@ mod tests {
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),
             candidates: candidates.iter().map(|of| of.candidate.clone()).collect(),
+            lane: Lane::First,
         };
         let solver = SolverInfo { name: "A".to_string(), default: Some(vec![0_i64.into()]), ..SolverInfo::default() };
         let description = Description { library: "k".to_string(), solvers: vec![solver], ..Description::default() };

@@ -6,6 +6,7 @@ use bluefin_common::broker::Broker;
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::decision::follow_ups;
 use bluefin_common::job::{GroupId, Job, JobId};
+use bluefin_common::lane::{self, Spread};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
@@ -130,6 +131,7 @@ pub struct Enqueuer<'a> {
     broker: &'a dyn Broker,
     session: Session,
     publish: Publish,
+    spread: Spread,
     /// What was published again, and which groups were taken up, where that is not to be seen in the store.
     again: HashSet<JobId>,
     resumed: HashSet<GroupId>,
@@ -162,6 +164,7 @@ impl<'a> Enqueuer<'a> {
         Ok(Self {
             store,
             broker,
+            spread: Spread::new(lane::priority(store, &session.name).await?),
             session: stored,
             publish,
             again: HashSet::new(),
@@ -214,11 +217,16 @@ impl<'a> Enqueuer<'a> {
         self.total
     }
 
-    async fn publish_all(&self, jobs: &[(&Job, JobId)]) -> Result<(), PlanError> {
+    async fn publish_all(&mut self, jobs: &[(&Job, JobId)]) -> Result<(), PlanError> {
         let enqueued_ms = now_ms();
-        let published: Vec<JobId> = stream::iter(jobs.iter().copied().map(|(job, id)| async move {
+        let mut placed = Vec::with_capacity(jobs.len());
+        for (job, id) in jobs {
             let (queue, body) = campaign::first_message(job, enqueued_ms)?;
-            self.broker.publish(&queue, &id.to_string(), body.into()).await?;
+            placed.push((self.spread.next(self.broker, &queue).await?, *id, body));
+        }
+        let broker = self.broker;
+        let published: Vec<JobId> = stream::iter(placed.into_iter().map(|(lane, id, body)| async move {
+            broker.publish(&lane, &id.to_string(), body.into()).await?;
             Ok::<_, PlanError>(id)
         }))
         .buffer_unordered(WINDOW)

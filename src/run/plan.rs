@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_common::algorithm::Algorithm;
+use bluefin_common::lane::Priority;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
@@ -166,6 +167,8 @@ pub struct EnqueueStep {
     /// Kernel specs of one's own.
     #[serde(default)]
     pub kernels: Vec<PathBuf>,
+    /// How much the session matters beside others of a fleet.
+    pub priority: Option<Priority>,
 }
 
 /// Until the session is complete.

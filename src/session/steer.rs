@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
+use bluefin_common::lane::{self, Priority};
 use bluefin_common::parked;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
@@ -72,8 +73,11 @@ impl Which {
         .await
     }
 
-    pub async fn resume(self) -> anyhow::Result<ExitCode> {
+    pub async fn resume(self, priority: Option<Priority>) -> anyhow::Result<ExitCode> {
         self.steer(async |store, shutdown| {
+            if let Some(priority) = priority {
+                lane::prioritize(store, &self.name, priority).await?;
+            }
             let was = standing::of(store, &self.name).await?;
             // Queues of a state file end with the process that works on it, and the next one plans what is left.
             if self.store.in_file() {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_producer::PlanError;
@@ -36,6 +37,7 @@ impl Planning for Given<'_> {
                     spec: self.loaded.digest,
                     toolchain: self.loaded.spec.toolchain.clone(),
                     candidates: vec![candidate.clone()],
+                    lane: Lane::First,
                 };
                 ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
             }

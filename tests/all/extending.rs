@@ -15,6 +15,7 @@ use bluefin_common::delivery::pin::{Pin, PlainPin};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::{CandidateOutcome, Timing};
@@ -99,6 +100,7 @@ impl Planning for OfWords {
                 spec: Digest::of(b"words"),
                 toolchain: "press".to_string(),
                 candidates: ["gigantic", "big", "tiny", ""].map(word).to_vec(),
+                lane: Lane::First,
             };
             ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
         };

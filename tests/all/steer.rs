@@ -99,6 +99,31 @@ fn a_paused_session_waits_and_blocks_nobody() {
 }
 
 #[test]
+fn who_comes_late_or_matters_more_is_not_behind_a_large_session() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let jobs = enqueue(&fleet, "large", 1500);
+    assert!(jobs > 1000, "{jobs}");
+    let low = enqueue(&fleet, "may-wait", 3);
+    say(&fleet, &["session", "pause", "may-wait"]);
+    let (_compile, _eval) = workers(&fleet);
+    enqueue(&fleet, "small", 10);
+    fleet.wait_complete("small", PATIENCE);
+    // All of it was enqueued before, and most of it is still to be done.
+    let behind = jobs - done(&fleet, "large").min(jobs);
+    assert!(behind > jobs / 4, "{behind} of {jobs} are left");
+    say(&fleet, &["session", "resume", "may-wait", "--priority", "low"]);
+    assert!(say(&fleet, &["session", "show", "may-wait"]).contains("  priority low\n"));
+    for session in ["large", "may-wait"] {
+        fleet.wait_complete(session, PATIENCE);
+        let progress = fleet.status(session).unwrap();
+        assert_eq!(progress["done"], progress["planned"], "{progress}");
+    }
+    assert!(low > 0 && waiting(&fleet) == 0);
+    let refused = expect(&mut fleet.bluefin(&["session", "resume", "large", "--priority", "urgent"]), 2);
+    assert!(text(&refused.stderr).contains("expected high, normal or low"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_cancelled_session_is_dropped_and_can_be_taken_up_again() {
     let (fleet, _vhost, _redis, _cache) = on_servers();
     enqueue(&fleet, "not", 40);

@@ -51,7 +51,7 @@ use self::lane::{Lanes, Publication};
 use self::link::Link;
 use self::message::{Label, any_queue_name, message_id as id_of, queue_name};
 use self::session::Session;
-use self::topology::{Queue, Route, is_delay};
+use self::topology::{Queue, Route, is_delay, lanes_of};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 
 /// Queues of these names are declared by whoever uses them first.
@@ -237,7 +237,6 @@ impl Broker for AmqpBroker {
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
         self.ensure_open()?;
-        let queue = queue_name(queue)?;
         let first = tokio::select! {
             session = self.shared.consuming.standing_session() => session?,
             () = self.shared.closing.cancelled() => return Err(BrokerError::Closed),
@@ -247,15 +246,19 @@ impl Broker for AmqpBroker {
 
     async fn depth(&self, queue: &str) -> Result<u64, BrokerError> {
         self.ensure_open()?;
-        let name = if is_delay(queue) { any_queue_name(queue)? } else { queue_name(queue)? };
         // A broker that takes no messages for now answers on a connection that publishes none.
         let session = self.shared.consuming.standing_session().await?;
-        if queue.starts_with(OWN_PREFIX) {
-            // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
-            // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
-            session.declare(&Queue::of(name)).await?;
+        let mut depth = 0;
+        for queue in lanes_of(queue) {
+            let name = if is_delay(&queue) { any_queue_name(&queue)? } else { queue_name(&queue)? };
+            if queue.starts_with(OWN_PREFIX) {
+                // To ask for a queue that is missing costs the channel, and lapin may stumble over that: the next channel
+                // opened was seen to count as closing. Ours are made on first use anyway, so they may as well be made now.
+                session.declare(&Queue::of(name)).await?;
+            }
+            depth += session.waiting(&queue).await?.unwrap_or(0);
         }
-        Ok(session.waiting(queue).await?.unwrap_or(0))
+        Ok(depth)
     }
 
     async fn silent(&self, queues: &[String]) -> Result<Vec<String>, BrokerError> {

@@ -3,6 +3,8 @@
 //! Nothing here outlives the process. It need not: what is to be done follows from the session and from the outcomes in
 //! the Store, so a run that is started again plans what is missing.
 //!
+//! A queue is one lane: all of them are of one process, which has one session.
+//!
 //! Consumers take from the queue itself, one delivery at a time, so there is nothing prefetched to hand back.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::campaign::now_ms;
+use bluefin_common::lane::Lane;
 
 /// Queues of these names are declared by whoever uses them first.
 const OWN_PREFIX: &str = "bluefin.";
@@ -108,10 +111,11 @@ impl Drop for EmbeddedBroker {
 
 impl Shared {
     fn find(&self, queue: &str) -> Option<Arc<Queue>> {
-        lock(&self.queues).get(queue).cloned()
+        lock(&self.queues).get(Lane::split(queue).0).cloned()
     }
 
     fn declare(&self, queue: &str) -> Arc<Queue> {
+        let (queue, _) = Lane::split(queue);
         let mut queues = lock(&self.queues);
         let made = || Arc::new(Queue { name: queue.to_owned(), messages: Mutex::default(), arrived: Notify::new() });
         Arc::clone(queues.entry(queue.to_owned()).or_insert_with(made))

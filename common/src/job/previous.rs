@@ -10,6 +10,7 @@ use crate::description::Description;
 use crate::description::previous::DescriptionV1;
 use crate::digest::Digest;
 use crate::failure::Attempt;
+use crate::lane::Lane;
 use crate::method::Method;
 use crate::problem::Problem;
 use crate::session::{SessionName, Stage};
@@ -36,7 +37,7 @@ impl From<JobV1> for Job {
             Ok(method) => method,
             Err(_) => Method::of_toolchain(&toolchain).unwrap_or_default(),
         };
-        Self { session, stage, target, problem, method, spec, toolchain, candidates }
+        Self { session, stage, target, problem, method, spec, toolchain, candidates, lane: Lane::First }
     }
 }
 

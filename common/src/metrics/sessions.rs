@@ -81,6 +81,7 @@ mod tests {
     use crate::description::Description;
     use crate::digest::Digest;
     use crate::job::Job;
+    use crate::lane::Lane;
     use crate::method::Method;
     use crate::outcome::{CandidateOutcome, Timing};
     use crate::problem::{KernelProblem, Problem};
@@ -98,6 +99,7 @@ mod tests {
             spec: Digest::of(b""),
             toolchain: "cc".to_string(),
             candidates: vec![candidate.clone()],
+            lane: Lane::First,
         };
         let timed = CandidateOutcome { candidate, built: None, result: Ok(Timing::single(1.0)) };
         Outcome { busy_ms: 1500, ..Outcome::undone(&job, Description::default(), vec![timed], 0) }

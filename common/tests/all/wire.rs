@@ -13,6 +13,7 @@ use bluefin_common::description::{Description, SolverInfo, Work};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
@@ -37,6 +38,7 @@ fn job() -> Job {
             Candidate { solver: "Tiled".to_string(), params: vec![Value::Int(64), Value::Text("row".to_string())] },
             Candidate { solver: "Tiled".to_string(), params: vec![Value::Int(-1), Value::Bool(true)] },
         ],
+        lane: Lane::First,
     }
 }
 

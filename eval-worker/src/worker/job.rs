@@ -10,6 +10,7 @@ use bluefin_common::course::Worked;
 use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict, told};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::job::{EvalJob, Job, JobId};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::outcome::Outcome;
@@ -34,7 +35,8 @@ impl Worker {
         let pipeline = &self.post.metrics.pipeline;
         let _in_flight = pipeline.in_flight(Step::Eval);
         let opened = delivery::open::<EvalJob>(delivery, Some(pipeline)).await;
-        let Some((eval_job, delivery)) = opened else { return Ok(()) };
+        let Some((mut eval_job, delivery)) = opened else { return Ok(()) };
+        eval_job.job.lane = Lane::split(&delivery.queue).1;
         let presence = &self.post.presence;
         let _at_work = presence.works_on(&eval_job.job);
         let mut result = Ok(());

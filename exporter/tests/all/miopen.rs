@@ -8,6 +8,7 @@ use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, Problem};
@@ -38,6 +39,7 @@ fn job(session: &Session, stage: Stage, candidate: Candidate) -> Job {
         spec: Digest::of(b""),
         toolchain: session.method.name.to_string(),
         candidates: vec![candidate],
+        lane: Lane::First,
     }
 }
 

@@ -10,6 +10,7 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{GroupId, Job, JobId};
+use bluefin_common::lane::Lane;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
@@ -142,6 +143,7 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
             spec: spec.digest,
             toolchain: spec.spec.toolchain.clone(),
             candidates: spec.spec.candidates(solver, &scope, 100).unwrap().points,
+            lane: Lane::First,
         }));
     }
     for job in follow_ups(session, &all) {

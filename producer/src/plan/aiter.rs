@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
@@ -91,6 +92,7 @@ impl OfAiter {
             toolchain: method.name.to_string(),
             // All that the tuner of the family knows.
             candidates: vec![Candidate { solver: aiter.family.clone(), params: Vec::new() }],
+            lane: Lane::First,
         };
         ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
     }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::job::{Job, JobId, group_id};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
@@ -329,5 +330,6 @@ fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Ve
         spec: loaded.digest,
         toolchain: loaded.spec.toolchain.to_string(),
         candidates,
+        lane: Lane::First,
     }
 }

@@ -3,6 +3,7 @@
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
@@ -91,6 +92,7 @@ impl<'a> OfMiopen<'a> {
             spec: Digest::of(b""),
             toolchain: toolchain(*method).to_string(),
             candidates: solvers.into_iter().map(candidate).collect(),
+            lane: Lane::First,
         }
     }
 

@@ -10,6 +10,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{CompileJob, CompileWork, Job};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::Problem;
@@ -118,6 +119,7 @@ impl Planning for OfToys {
                 spec: Digest::of(b"toy"),
                 toolchain: "toy".to_string(),
                 candidates: vec![Candidate { solver: "Toy".to_string(), params: Vec::new() }],
+                lane: Lane::First,
             };
             ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
         };

@@ -9,6 +9,7 @@ use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
@@ -86,6 +87,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         spec: Digest::of(b"a spec"),
         toolchain: "cc".to_string(),
         candidates: candidates.iter().map(|one| one.candidate.clone()).collect(),
+        lane: Lane::First,
     };
     let begun_ms = BEGAN_MS + 1000 * index;
     let work = |worker: &str, from: u64, to: u64| {

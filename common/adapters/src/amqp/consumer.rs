@@ -1,10 +1,12 @@
-//! Consumes a queue through reconnections. A task subscribes and fills a shelf; the owner takes from it.
+//! Consumes a queue through reconnections. For each of its lanes a task subscribes and fills a shelf; the owner takes from them in
+//! turns.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt, stream};
 use lapin::Channel;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
@@ -15,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::amqp::Shared;
 use crate::amqp::link::backoff;
+use crate::amqp::message::queue_name;
 use crate::amqp::said::Said;
 use crate::amqp::session::Session;
 use crate::amqp::settle::{self, Arrived};
 use crate::amqp::topology::Queue;
 use bluefin_common::broker::{BrokerError, Consumer, Delivery};
+use bluefin_common::lane::Lane;
 
 /// For the broker to confirm the end of a subscription.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
@@ -39,10 +43,10 @@ const LOOKS: u32 = 2;
 const DAMAGED: &str = "body does not match its digest: damaged on the way";
 
 /// What was prefetched and not taken: at most as much as the prefetch of the consumer.
-#[derive(Default)]
 struct Shelf {
     deliveries: Mutex<VecDeque<(Arc<Channel>, Delivery)>>,
-    arrived: Notify,
+    /// That of all lanes of the queue.
+    arrived: Arc<Notify>,
 }
 
 impl Shelf {
@@ -54,6 +58,10 @@ impl Shelf {
     fn put(&self, channel: Arc<Channel>, delivery: Delivery) {
         self.lock().push_back((channel, delivery));
         self.arrived.notify_one();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
     /// The next that the broker has not taken back.
@@ -72,40 +80,89 @@ impl Shelf {
 }
 
 pub(super) struct AmqpConsumer {
-    shelf: Arc<Shelf>,
+    lanes: Vec<Taken>,
+    arrived: Arc<Notify>,
     stop: CancellationToken,
+}
+
+/// A lane that is consumed.
+struct Taken {
+    shelf: Arc<Shelf>,
     stopped: CancellationToken,
+    /// See [`Lane::turns`].
+    turns: i64,
+    /// What it is owed of the turns of all that had something.
+    credit: i64,
 }
 
 impl AmqpConsumer {
-    /// Starts to consume `queue`, through `first` and then through whatever connection stands.
+    /// Starts to consume the lanes of `queue`, with at most `prefetch` deliveries of each, through `first` and then through whatever
+    /// connection stands.
     pub(super) async fn start(
         shared: &Arc<Shared>,
         first: Arc<Session>,
-        queue: ShortString,
+        queue: &str,
         prefetch: u16,
     ) -> Result<Self, BrokerError> {
-        let shelf = Arc::<Shelf>::default();
-        let stop = shared.closing.child_token();
-        let stopped = CancellationToken::new();
-        let subscriber = Subscriber {
-            shared: Arc::clone(shared),
-            shelf: Arc::clone(&shelf),
-            queue,
-            prefetch: prefetch.max(1),
-            stop: stop.clone(),
-        };
+        let (arrived, stop) = (Arc::<Notify>::default(), shared.closing.child_token());
+        let mut subscribers = Vec::new();
+        for name in Lane::names(queue) {
+            let shelf = Arc::new(Shelf { deliveries: Mutex::default(), arrived: Arc::clone(&arrived) });
+            let turns = Lane::split(&name).1.turns();
+            let subscriber = Subscriber {
+                shared: Arc::clone(shared),
+                shelf,
+                queue: queue_name(&name)?,
+                prefetch: prefetch.max(1),
+                stop: stop.clone(),
+            };
+            subscribers.push((subscriber, turns));
+        }
         // The first subscription tells the caller of a queue that cannot be consumed until somebody has mended something.
-        let subscription = match subscriber.subscribe(&first).await {
-            Err(error) if !error.is_transient() || is_refusal(&error) => return Err(error),
-            subscription => subscription.ok(),
-        };
-        let end = stopped.clone().drop_guard();
-        shared.consumers.spawn(async move {
-            subscriber.run(subscription).await;
-            drop(end);
-        });
-        Ok(Self { shelf, stop, stopped })
+        let subscribing = subscribers.iter().map(|(subscriber, _)| subscriber.subscribe(&first));
+        let subscriptions = join_all(subscribing).await;
+        let (mut lanes, mut refused) = (Vec::new(), None);
+        for ((subscriber, turns), subscription) in subscribers.into_iter().zip(subscriptions) {
+            let subscription = match subscription {
+                Err(error) if !is_passing(&error) => {
+                    refused = Some(error);
+                    continue;
+                }
+                subscription => subscription.ok(),
+            };
+            let (shelf, stopped) = (Arc::clone(&subscriber.shelf), CancellationToken::new());
+            let end = stopped.clone().drop_guard();
+            shared.consumers.spawn(async move {
+                subscriber.run(subscription).await;
+                drop(end);
+            });
+            lanes.push(Taken { shelf, stopped, turns, credit: 0 });
+        }
+        // Dropped, it stops what it has begun.
+        let consumer = Self { lanes, arrived, stop };
+        refused.map_or(Ok(consumer), Err)
+    }
+
+    /// The next of the lane that is owed the most turns.
+    fn take(&mut self) -> Option<Delivery> {
+        loop {
+            let mut turns = 0;
+            for lane in &mut self.lanes {
+                if lane.shelf.is_empty() {
+                    lane.credit = 0;
+                } else {
+                    lane.credit += lane.turns;
+                    turns += lane.turns;
+                }
+            }
+            let filled = self.lanes.iter_mut().filter(|lane| !lane.shelf.is_empty());
+            // Of equals the first.
+            let next = filled.reduce(|best, lane| if lane.credit > best.credit { lane } else { best })?;
+            next.credit -= turns;
+            if let Some(delivery) = next.shelf.take() {
+                return Some(delivery);
+            }
+        }
     }
 }
 
@@ -116,11 +173,11 @@ impl Consumer for AmqpConsumer {
             if self.stop.is_cancelled() {
                 return None;
             }
-            if let Some(delivery) = self.shelf.take() {
+            if let Some(delivery) = self.take() {
                 return Some(delivery);
             }
             tokio::select! {
-                () = self.shelf.arrived.notified() => {}
+                () = self.arrived.notified() => {}
                 () = self.stop.cancelled() => {}
             }
         }
@@ -128,7 +185,9 @@ impl Consumer for AmqpConsumer {
 
     async fn stop(&mut self) {
         self.stop.cancel();
-        self.stopped.cancelled().await;
+        for lane in &self.lanes {
+            lane.stopped.cancelled().await;
+        }
     }
 }
 
@@ -296,6 +355,11 @@ impl Subscriber {
             tracing::warn!(queue = self.queue.as_str(), count, "could not hand back all prefetched messages in time");
         }
     }
+}
+
+/// Whether it may be consumed later with nobody's help.
+fn is_passing(error: &BrokerError) -> bool {
+    error.is_transient() && !is_refusal(error)
 }
 
 fn is_refusal(error: &BrokerError) -> bool {

@@ -9,6 +9,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ErrorKind, ExchangeKind};
 
 use bluefin_common::broker::{DEAD_QUEUE, DELAYS, delay_queue};
+use bluefin_common::lane::Lane;
 
 /// The direct exchange that all queues are bound to under their own names.
 pub(super) const EXCHANGE: &str = "bluefin";
@@ -31,15 +32,31 @@ const DELAY_PREFIX: usize = "bluefin.delay.125s.".len();
 /// Bytes of the name of a queue, at most: AMQP's 255, less what its delays need.
 pub(crate) const MAX_QUEUE_NAME: usize = 255 - DELAY_PREFIX;
 
-/// `queue` and the queues of its delays, whether they are there or not.
+/// The lanes of `queue` and the queues of their delays, whether they are there or not.
 pub(super) fn with_delays(queue: &str) -> Vec<String> {
-    let delays = DELAYS.map(|delay| delay_queue(queue, delay));
-    std::iter::once(queue.to_owned()).chain(delays).collect()
+    let with_its = |lane: String| {
+        let delays = DELAYS.map(|delay| delay_queue(&lane, delay));
+        std::iter::once(lane).chain(delays)
+    };
+    Lane::names(queue).into_iter().flat_map(with_its).collect()
 }
 
 /// Whether `name` is that of a delay.
 pub(super) fn is_delay(name: &str) -> bool {
-    DELAYS.into_iter().any(|delay| name.starts_with(&delay_queue("", delay)))
+    delayed(name).is_some()
+}
+
+/// The delay that `name` is one of, and the queue behind it.
+fn delayed(name: &str) -> Option<(Duration, &str)> {
+    DELAYS.into_iter().find_map(|delay| Some((delay, name.strip_prefix(&delay_queue("", delay))?)))
+}
+
+/// The queues that the lanes of `name` are, which may be that of a delay.
+pub(super) fn lanes_of(name: &str) -> Vec<String> {
+    match delayed(name) {
+        Some((delay, queue)) => Lane::names(queue).iter().map(|lane| delay_queue(lane, delay)).collect(),
+        None => Lane::names(name),
+    }
 }
 
 /// Rounds up to a delay that exists, or down to the last.
@@ -105,12 +122,8 @@ impl Queue {
 
     /// The queue of that name as it is declared, one of a delay included.
     pub(super) fn of(name: ShortString) -> Self {
-        let delayed = DELAYS.into_iter().find_map(|delay| {
-            let target = name.as_str().strip_prefix(&delay_queue("", delay))?.into();
-            Some(Kind::Delay { target, delay })
-        });
-        match delayed {
-            Some(kind) => Self { name, kind },
+        match delayed(name.as_str()) {
+            Some((delay, target)) => Self { kind: Kind::Delay { target: target.into(), delay }, name },
             None => Self::named(name),
         }
     }

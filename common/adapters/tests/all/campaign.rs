@@ -14,6 +14,7 @@ use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{KernelProblem, Problem};
@@ -68,6 +69,7 @@ fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
         spec: Digest::of(b"spec"),
         toolchain: "cc".to_string(),
         candidates: candidates.iter().map(|outcome| outcome.candidate.clone()).collect(),
+        lane: Lane::First,
     };
     Outcome::undone(&job, Description::default(), candidates, 0)
 }

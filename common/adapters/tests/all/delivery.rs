@@ -13,6 +13,7 @@ use bluefin_common::delivery::{
 };
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Stage;
@@ -80,6 +81,7 @@ fn job() -> Job {
         spec: Digest::of(b""),
         toolchain: "cc".to_string(),
         candidates: Vec::new(),
+        lane: Lane::First,
     }
 }
 

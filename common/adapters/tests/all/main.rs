@@ -8,5 +8,6 @@ mod broker_faults;
 mod broker_outages;
 mod campaign;
 mod delivery;
+mod lanes;
 mod silent;
 mod store_contract;

@@ -10,6 +10,7 @@ use bluefin_common::broker::{Broker, Consumer, DEAD_QUEUE};
 use bluefin_common::campaign::{now_ms, publish};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, compile_queue, eval_queue};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Outcome;
@@ -174,6 +175,7 @@ impl Fleet {
             spec: self.bundle.digest().unwrap(),
             toolchain: self.spec.toolchain.clone(),
             candidates: self.spec.candidates(solver, &scope, candidates).unwrap().points,
+            lane: Lane::First,
         }
     }
 

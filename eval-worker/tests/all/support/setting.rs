@@ -15,6 +15,7 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::Attempt;
 use bluefin_common::job::{EvalJob, Job};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{KernelProblem, Problem};
@@ -101,6 +102,7 @@ impl Setting {
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),
             candidates: (0..candidates).map(candidate).collect(),
+            lane: Lane::First,
         }
     }
 

@@ -8,6 +8,7 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{GroupId, Job};
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{KernelProblem, Problem};
@@ -38,6 +39,7 @@ pub fn job(session: &SessionName, group: i64, number: i64) -> Job {
         candidates: (0..4)
             .map(|i| Candidate { solver: "saxpy".into(), params: vec![Value::Int(number), Value::Int(i)] })
             .collect(),
+        lane: Lane::First,
     }
 }
 

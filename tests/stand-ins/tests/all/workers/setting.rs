@@ -11,6 +11,7 @@ use bluefin_common::campaign;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
+use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Outcome;
@@ -152,6 +153,7 @@ impl Setting {
             spec: Digest::of(b""),
             toolchain: self.session.method.to_string(),
             candidates: vec![Candidate { solver: solver.to_string(), params: Vec::new() }],
+            lane: Lane::First,
         }
     }
 
