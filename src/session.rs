@@ -60,8 +60,8 @@ pub enum SessionVerb {
     Pause(Which),
     /// Go on with a session that was paused or cancelled: what was kept or dropped is published
     #[command(after_help = "Example:\n  bluefin session resume nightly\n\n\
-        If it is interrupted, the same command does the rest. To give a session that waits another priority, pause it and\n\
-        resume it: bluefin session resume nightly --priority low")]
+        If it is interrupted, the same command does the rest. To give jobs that wait another\n\
+        priority: bluefin session pause nightly, then bluefin session resume nightly --priority low")]
     Resume {
         #[command(flatten)]
         which: Which,

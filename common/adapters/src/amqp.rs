@@ -25,9 +25,9 @@
 mod address;
 mod consumer;
 mod fresh;
-mod lane;
 mod link;
 mod message;
+mod publisher;
 mod said;
 mod session;
 mod settle;
@@ -47,9 +47,9 @@ use tokio_util::task::TaskTracker;
 use self::address::Address;
 use self::consumer::AmqpConsumer;
 use self::fresh::Fresh;
-use self::lane::{Lanes, Publication};
 use self::link::Link;
 use self::message::{Label, any_queue_name, message_id as id_of, queue_name};
+use self::publisher::{Publication, Publishers};
 use self::session::Session;
 use self::topology::{Queue, Route, is_delay, lanes_of};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
@@ -69,8 +69,8 @@ pub struct AmqpBroker {
     shared: Arc<Shared>,
 }
 
-/// The lanes of a connection, opened on first use.
-type LanesOf = (Weak<Session>, Arc<OnceCell<Arc<Lanes>>>);
+/// The publishers of a connection, opened on first use.
+type PublishersOf = (Weak<Session>, Arc<OnceCell<Arc<Publishers>>>);
 
 /// What the broker, its consumers and their deliveries share.
 struct Shared {
@@ -83,8 +83,8 @@ struct Shared {
     /// Ends the connections.
     closed: CancellationToken,
     /// Those of the connection that publishes, opened on first use.
-    lanes: Mutex<Option<LanesOf>>,
-    /// Keepers of the connections, and lanes.
+    publishers: Mutex<Option<PublishersOf>>,
+    /// Keepers of the connections, and publishers.
     tasks: TaskTracker,
     consumers: TaskTracker,
     /// One token for each message on its way out.
@@ -111,7 +111,7 @@ impl AmqpBroker {
                 fresh: Arc::clone(&fresh),
                 closing: CancellationToken::new(),
                 closed: CancellationToken::new(),
-                lanes: Mutex::default(),
+                publishers: Mutex::default(),
                 tasks: TaskTracker::new(),
                 consumers: TaskTracker::new(),
                 calls: TaskTracker::new(),
@@ -153,18 +153,19 @@ impl Drop for AmqpBroker {
 }
 
 impl Shared {
-    /// The lanes of `session`.
-    async fn lanes(&self, session: &Arc<Session>) -> Result<Arc<Lanes>, BrokerError> {
+    /// The publishers of `session`.
+    async fn publishers(&self, session: &Arc<Session>) -> Result<Arc<Publishers>, BrokerError> {
         let cell = {
-            let mut known = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.publishers.lock().unwrap_or_else(PoisonError::into_inner);
             match &*known {
                 // The weak reference keeps another session from having this one's address.
                 Some((of, cell)) if of.as_ptr() == Arc::as_ptr(session) => Arc::clone(cell),
                 _ => Arc::clone(&known.insert((Arc::downgrade(session), Arc::default())).1),
             }
         };
-        let lanes = cell.get_or_try_init(|| async { Ok(Arc::new(Lanes::open(session, &self.tasks).await?)) }).await?;
-        Ok(Arc::clone(lanes))
+        let opened =
+            cell.get_or_try_init(|| async { Ok(Arc::new(Publishers::open(session, &self.tasks).await?)) }).await?;
+        Ok(Arc::clone(opened))
     }
 
     /// Publishes and waits until the message is safe. Deliveries do so too while the broker is closing.
@@ -181,12 +182,12 @@ impl Shared {
             }
             session.declare(delay).await?;
         }
-        let lanes = self.lanes(&session).await?;
+        let publishers = self.publishers(&session).await?;
         let now = Instant::now();
         let passed = [Some(queue.as_str()), delay.as_ref().map(|delay| delay.name.as_str())];
         let trusted_at = passed.into_iter().flatten().filter_map(|queue| self.fresh.trusted_at(queue, now)).max();
         let declares = own || delay.is_some();
-        let Ok(published) = timeout(CONFIRM_PATIENCE, lanes.publish(publication)).await else {
+        let Ok(published) = timeout(CONFIRM_PATIENCE, publishers.publish(publication)).await else {
             // It may arrive all the same, as after a connection that broke.
             let reason = if session.is_blocked() { "takes no messages, short of memory or disk" } else { "no confirm" };
             return Err(self.address.unavailable(format!("{reason}, waited {} s", CONFIRM_PATIENCE.as_secs())));
@@ -277,7 +278,7 @@ impl Broker for AmqpBroker {
     }
 
     async fn close(&self) {
-        let Shared { closing, closed, lanes, tasks, consumers, calls, .. } = &*self.shared;
+        let Shared { closing, closed, publishers, tasks, consumers, calls, .. } = &*self.shared;
         closing.cancel();
         for (what, tracker) in [("consumers", consumers), ("messages under way", calls)] {
             tracker.close();
@@ -287,7 +288,7 @@ impl Broker for AmqpBroker {
         }
         closed.cancel();
         // They end when nobody can send to them any more.
-        lanes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        publishers.lock().unwrap_or_else(PoisonError::into_inner).take();
         tasks.close();
         if timeout(CLOSE_PATIENCE, tasks.wait()).await.is_err() {
             tracing::warn!(count = tasks.len(), "connections to the broker did not close in time");

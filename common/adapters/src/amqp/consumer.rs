@@ -36,6 +36,9 @@ const HAND_BACKS_AT_A_TIME: usize = 16;
 const LASTING: Duration = Duration::from_secs(10);
 /// Silence after which a subscription is looked after.
 const SILENCE: Duration = Duration::from_secs(5);
+/// A message that was not taken for so long goes to whoever has time for it: those of a lane may wait for many long jobs of the
+/// others, and RabbitMQ takes back what is not settled within half an hour (`consumer_timeout`), at the cost of a delivery.
+const STALE: Duration = Duration::from_secs(300);
 /// Looks at messages that wait, with nothing in hand and nothing coming, after which a subscription counts as lost.
 const LOOKS: u32 = 2;
 
@@ -44,19 +47,25 @@ const DAMAGED: &str = "body does not match its digest: damaged on the way";
 
 /// What was prefetched and not taken: at most as much as the prefetch of the consumer.
 struct Shelf {
-    deliveries: Mutex<VecDeque<(Arc<Channel>, Delivery)>>,
+    deliveries: Mutex<VecDeque<Shelved>>,
     /// That of all lanes of the queue.
     arrived: Arc<Notify>,
 }
 
+struct Shelved {
+    channel: Arc<Channel>,
+    delivery: Delivery,
+    since: Instant,
+}
+
 impl Shelf {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<Channel>, Delivery)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Shelved>> {
         // Nothing panics under this lock.
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, channel: Arc<Channel>, delivery: Delivery) {
-        self.lock().push_back((channel, delivery));
+        self.lock().push_back(Shelved { channel, delivery, since: Instant::now() });
         self.arrived.notify_one();
     }
 
@@ -67,7 +76,7 @@ impl Shelf {
     /// The next that the broker has not taken back.
     fn take(&self) -> Option<Delivery> {
         loop {
-            let (channel, delivery) = self.lock().pop_front()?;
+            let Shelved { channel, delivery, .. } = self.lock().pop_front()?;
             if channel.status().connected() {
                 return Some(delivery);
             }
@@ -75,7 +84,15 @@ impl Shelf {
     }
 
     fn discard_lost(&self) {
-        self.lock().retain(|(channel, _)| channel.status().connected());
+        self.lock().retain(|shelved| shelved.channel.status().connected());
+    }
+
+    /// Those that have been here for longer than `limit`.
+    fn take_older(&self, limit: Duration) -> Vec<Delivery> {
+        let mut shelved = self.lock();
+        // In the order in which they came.
+        let old = shelved.partition_point(|one| one.since.elapsed() >= limit);
+        shelved.drain(..old).map(|one| one.delivery).collect()
     }
 }
 
@@ -272,7 +289,7 @@ impl Subscriber {
                 Some(Err(_)) => {}
             }
         }
-        self.hand_back().await;
+        self.hand_back(std::iter::from_fn(|| self.shelf.take()).collect()).await;
     }
 
     async fn subscribe(&self, session: &Arc<Session>) -> Result<Subscription, BrokerError> {
@@ -300,6 +317,7 @@ impl Subscriber {
                 Ok(Some(Err(error))) => break self.shared.address.clean(error),
                 // The broker ends a subscription so when the queue was deleted.
                 Ok(None) => break "the broker ended the subscription".to_owned(),
+                Err(_) if self.hand_back(self.shelf.take_older(STALE)).await > 0 => looks = 0,
                 Err(_) if self.is_deaf(subscribed).await => {
                     looks += 1;
                     if looks >= LOOKS {
@@ -343,8 +361,8 @@ impl Subscriber {
         }
     }
 
-    async fn hand_back(&self) {
-        let left: Vec<Delivery> = std::iter::from_fn(|| self.shelf.take()).collect();
+    /// Hands back what was not taken, and returns how many.
+    async fn hand_back(&self, left: Vec<Delivery>) -> usize {
         let count = left.len();
         let handing_back = stream::iter(left).for_each_concurrent(HAND_BACKS_AT_A_TIME, async |delivery| {
             if let Err(error) = delivery.hand_back(Duration::ZERO).await {
@@ -354,6 +372,7 @@ impl Subscriber {
         if timeout(HAND_BACK_PATIENCE, handing_back).await.is_err() {
             tracing::warn!(queue = self.queue.as_str(), count, "could not hand back all prefetched messages in time");
         }
+        count
     }
 }
 

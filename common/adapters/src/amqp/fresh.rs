@@ -15,13 +15,23 @@ use tokio::time::Instant;
 /// The three seconds, and some.
 const TRUSTED_AFTER: Duration = Duration::from_millis(3500);
 
+/// What was declared so shortly before a connection is known to be lost may be declared anew by whoever comes next: the broker may
+/// have come back without it. As long as a connection may be lost before that is known.
+const DOUBTED: Duration = Duration::from_secs(30);
+
 /// The queues that this process declared, and when each of them can be trusted.
 #[derive(Default)]
 pub(super) struct Fresh(Mutex<HashMap<String, Instant>>);
 
 impl Fresh {
-    pub(super) fn made(&self, queue: &str) {
+    /// The broker has answered that `queue` is there.
+    pub(super) fn declared(&self, queue: &str) {
         self.lock().entry(queue.to_owned()).or_insert_with(|| Instant::now() + TRUSTED_AFTER);
+    }
+
+    /// Queues that were young count as new when they are declared again.
+    pub(super) fn connection_lost(&self) {
+        self.lock().retain(|_, trusted| trusted.elapsed() >= DOUBTED);
     }
 
     /// `queue` was deleted and made anew. Returns when it can be trusted.
@@ -49,10 +59,25 @@ mod tests {
     #[test]
     fn a_queue_is_fresh_for_a_while() {
         let fresh = Fresh::default();
-        fresh.made("q");
+        fresh.declared("q");
         let now = Instant::now();
         let trusted = fresh.trusted_at("q", now).unwrap();
         assert!(fresh.trusted_at("other", now).is_none());
         assert!(fresh.trusted_at("q", trusted).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_young_queue_of_a_lost_connection_is_new_again() {
+        let fresh = Fresh::default();
+        fresh.declared("old");
+        tokio::time::advance(TRUSTED_AFTER + DOUBTED).await;
+        fresh.declared("young");
+        tokio::time::advance(TRUSTED_AFTER).await;
+        fresh.connection_lost();
+        for queue in ["old", "young"] {
+            fresh.declared(queue);
+        }
+        assert!(fresh.trusted_at("old", Instant::now()).is_none());
+        assert!(fresh.trusted_at("young", Instant::now()).is_some());
     }
 }

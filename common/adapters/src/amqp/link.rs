@@ -70,6 +70,7 @@ impl Link {
             let session = self.connect().await;
             self.state.send_replace(State::Up(Arc::clone(&session)));
             session.ended().await;
+            self.fresh.connection_lost();
             self.state.send_replace(State::Down { reason: "the connection broke".to_owned() });
             session.close().await;
             tracing::warn!(broker = self.address.shown(), purpose = self.name, "connection to the broker broke");

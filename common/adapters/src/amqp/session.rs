@@ -192,8 +192,8 @@ impl Session {
                 lock(&self.declared).insert(DEAD_QUEUE.to_owned());
             }
             if queue.name.as_str() != DEAD_QUEUE {
-                self.fresh.made(queue.name.as_str());
                 queue.declare(&channel).await?;
+                self.fresh.declared(queue.name.as_str());
             }
             Ok(())
         };

@@ -12,8 +12,8 @@ use lapin::options::{BasicAckOptions, BasicRejectOptions};
 use lapin::types::ShortString;
 
 use crate::amqp::Shared;
-use crate::amqp::lane::Publication;
 use crate::amqp::message::{Label, redeliveries};
+use crate::amqp::publisher::Publication;
 use crate::amqp::topology::Route;
 use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::campaign::now_ms;

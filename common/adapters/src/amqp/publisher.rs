@@ -1,4 +1,4 @@
-//! A lane: one channel in confirm mode and the task that publishes on it.
+//! A publisher: one channel in confirm mode and the task that publishes on it.
 //!
 //! Many messages are in flight at a time, and each caller waits for its own confirm only. The one subtle thing is the
 //! unroutable message. The broker returns it and then acknowledges it, and lapin hands a return to whichever confirm is
@@ -25,9 +25,9 @@ use bluefin_common::broker::BrokerError;
 
 /// Channels that messages are spread over. Two confirm 40,000 messages of 300 bytes a second on two cores that the broker
 /// shares; other numbers were not tried.
-const LANES: usize = 2;
+const PUBLISHERS: usize = 2;
 
-/// Unconfirmed messages on a lane. Beyond, publishers wait.
+/// Unconfirmed messages of a publisher. Beyond, callers wait.
 const IN_FLIGHT: usize = 2048;
 
 const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
@@ -44,33 +44,33 @@ struct Order {
     reply: oneshot::Sender<Result<(), BrokerError>>,
 }
 
-/// The lanes of a connection, taken in turns.
-pub(super) struct Lanes {
-    lanes: [mpsc::Sender<Order>; LANES],
+/// The publishers of a connection, taken in turns.
+pub(super) struct Publishers {
+    publishers: [mpsc::Sender<Order>; PUBLISHERS],
     turn: AtomicUsize,
 }
 
-impl Lanes {
-    /// Opens the lanes of `session`; their tasks are tracked by `tasks` and end with the connection.
+impl Publishers {
+    /// Opens the channels of `session`; the publishers' tasks are tracked by `tasks` and end with the connection.
     pub(super) async fn open(session: &Arc<Session>, tasks: &TaskTracker) -> Result<Self, BrokerError> {
-        let mut lanes = Vec::with_capacity(LANES);
-        for _ in 0..LANES {
+        let mut publishers = Vec::with_capacity(PUBLISHERS);
+        for _ in 0..PUBLISHERS {
             let channel = open_channel(session).await?;
             let (sender, orders) = mpsc::channel(IN_FLIGHT);
-            let lane = Lane::new(Arc::downgrade(session), channel);
-            tasks.spawn(lane.run(orders));
-            lanes.push(sender);
+            let publisher = Publisher::new(Arc::downgrade(session), channel);
+            tasks.spawn(publisher.run(orders));
+            publishers.push(sender);
         }
-        let lanes = lanes.try_into().map_err(|_| session.address.unavailable("lanes are missing"))?;
-        Ok(Self { lanes, turn: AtomicUsize::new(0) })
+        let publishers = publishers.try_into().map_err(|_| session.address.unavailable("channels are missing"))?;
+        Ok(Self { publishers, turn: AtomicUsize::new(0) })
     }
 
     /// Publishes and waits until the message is safe. `None` when the connection has ended, which leaves the fate of
     /// the message open.
     pub(super) async fn publish(&self, publication: Publication) -> Option<Result<(), BrokerError>> {
         let (reply, answer) = oneshot::channel();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % LANES;
-        self.lanes.get(turn)?.send(Order { publication, reply }).await.ok()?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % PUBLISHERS;
+        self.publishers.get(turn)?.send(Order { publication, reply }).await.ok()?;
         answer.await.ok()
     }
 }
@@ -90,7 +90,7 @@ struct Settled {
     outcome: lapin::Result<Confirmation>,
 }
 
-struct Lane {
+struct Publisher {
     session: Weak<Session>,
     channel: Channel,
     sequence: u64,
@@ -112,7 +112,7 @@ impl Returns {
     }
 }
 
-impl Lane {
+impl Publisher {
     fn new(session: Weak<Session>, channel: Channel) -> Self {
         Self { session, channel, sequence: 0, returns: Returns::default() }
     }
