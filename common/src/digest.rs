@@ -30,6 +30,8 @@ pub const NOOP: &str = "bluefin 2026 noop";
 pub const RELEASE: &str = "bluefin 2026 release manifest 1";
 /// Of the versions that shape the results of a session of `tune`.
 pub const VERSIONS: &str = "bluefin 2026 versions";
+/// Of what aiter builds for a family on a host.
+pub const AITER_MODULES: &str = "bluefin 2026 aiter modules";
 
 /// A BLAKE3-256 digest. Prints as 64 lowercase hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -16,6 +16,7 @@
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
 //! | `workers` | host, process, step and what it serves | what a worker says of itself | both workers |
+//! | `modules` | digest of a family of aiter's, and of what its kernels depend on | who builds them, or the artifacts that they are; as JSON | eval worker |
 //! | `releases` | name of a release | its manifest | exporter |
 //! | `channels` | `<channel>@<target>#<step>` | the release that the channel was moved to | exporter |
 //!
@@ -26,6 +27,9 @@ pub const TAGS: &str = "tags";
 
 /// Who works in the fleet.
 pub const WORKERS: &str = "workers";
+
+/// What aiter has built on some host.
+pub const MODULES: &str = "modules";
 
 /// All releases.
 pub const RELEASES: &str = "releases";

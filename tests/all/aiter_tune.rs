@@ -1,6 +1,7 @@
 //! `bluefin aiter tune` with a stand-in for aiter's tuners, which fails in the ways in which they fail.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -179,6 +180,74 @@ fn names_that_are_no_families_are_refused_with_the_list() {
     assert!(said.contains("--shapes: found fhmoe, expected any of ck_gemm_a8w8, "), "{said}");
     let said = text(&expect(&mut machine.tune(&[], &["--gpu", GPU, "--aiter", "nowhere"]), 1).stderr);
     assert!(said.contains("nowhere/aiter/configs"), "{said}");
+}
+
+/// Two hosts, and a third that comes later: each family is built once, and what was evicted once more.
+#[test]
+fn the_kernels_of_a_family_are_built_on_one_host() {
+    let (vhost, redis) = (Vhost::fresh(), Redis::start(RedisOptions::DURABLE));
+    let fleet = Fleet::new(vhost.url(), redis.url(), redis.url());
+    let folder = fleet.folder.path().to_path_buf();
+    std::fs::create_dir_all(folder.join("bin")).unwrap();
+    let git = write(&folder, "bin/git", "#!/bin/sh\necho 4f3c1a\n");
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", git.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let python = python(&folder, "python", &[("STAND_IN_GPU", GPU), ("STAND_IN_BUILD", "1")]).display().to_string();
+    let device = format!("aiter:{GPU}");
+    let host = |name: &str| {
+        aiter(&folder.join(name));
+        let arguments = ["eval-worker", "--device", &device, "--aiter", name, "--python", &python];
+        fleet.worker_with(&arguments, [("PATH", path.clone().into())])
+    };
+    let tune = |session: &str, families: &str| {
+        let arguments = [
+            "aiter",
+            "tune",
+            "--aiter",
+            "one",
+            "--shapes",
+            families,
+            "--gpu",
+            GPU,
+            "--session",
+            session,
+            "--all",
+            "--json",
+        ];
+        json(&expect(fleet.bluefin(&arguments).env("PATH", &path), 0))
+    };
+    let builds = || {
+        let noted = std::fs::read_to_string(folder.join("state/builds")).unwrap();
+        let mut families: Vec<String> = noted.lines().map(|line| line.split(' ').next().unwrap().to_string()).collect();
+        families.sort_unstable();
+        families
+    };
+    let families = ["gemm_a8w8_blockscale_tune.py", "gemm_a8w8_tune.py"];
+    let hosts = [host("one"), host("two")];
+    tune("first", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale");
+    assert_eq!(builds(), families, "{}", fleet.logged());
+    drop(hosts);
+    let third = host("three");
+    tune("second", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale");
+    assert_eq!(builds(), families, "{}", fleet.logged());
+    let module = "aiter/jit/module_gemm_a8w8_tune.so";
+    assert_eq!(std::fs::read(folder.join("three").join(module)).unwrap(), b"kernels of gemm_a8w8_tune.py\n");
+
+    // What the cache has lost is built again, and is there again.
+    let redis_cli = |arguments: &[&str]| {
+        text(&Command::new("redis-cli").args(["-u", &redis.url()]).args(arguments).output().unwrap().stdout)
+    };
+    let artifacts = redis_cli(&["KEYS", "bluefin:cas:*"]);
+    assert!(artifacts.lines().count() >= 2, "{artifacts}");
+    artifacts.lines().for_each(|key| assert_eq!(redis_cli(&["DEL", key]).trim(), "1"));
+    drop(third);
+    let fourth = host("four");
+    tune("third", "ck_gemm_a8w8");
+    assert_eq!(builds(), ["gemm_a8w8_blockscale_tune.py", "gemm_a8w8_tune.py", "gemm_a8w8_tune.py"]);
+    drop(fourth);
+    let _fifth = host("five");
+    tune("fourth", "ck_gemm_a8w8");
+    assert_eq!(builds().len(), 3);
 }
 
 /// A campaign over a fleet of three eval workers, some of which are killed on the way. Returns the files.

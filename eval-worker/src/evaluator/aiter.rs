@@ -2,6 +2,7 @@
 //! aiter takes seconds, so that jobs that wait for the GPU at the same time share a process.
 
 mod batch;
+mod modules;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::supervisor::DeviceError;
 use crate::timing::Limits;
 use batch::Batch;
+use modules::Modules;
 
 /// Shapes of one process: a crash costs the time of so many.
 const SHAPES: usize = 8;
@@ -54,8 +56,20 @@ pub struct AiterDevice {
     topology: PathBuf,
     /// Commit and version of ROCm.
     identity: String,
+    /// What modules that it builds depend on, but for what they are of; `None` where that can not be told.
+    basis: Option<String>,
     disk: Disk,
 }
+
+/// Prints what else modules that Python loads depend on.
+const ABI: &str = "
+import importlib.metadata, sysconfig
+try:
+    torch = importlib.metadata.version('torch')
+except importlib.metadata.PackageNotFoundError:
+    torch = 'none'
+print(sysconfig.get_config_var('SOABI'), 'torch', torch)
+";
 
 impl AiterDevice {
     /// aiter in `root`, for a GPU of `target`.
@@ -78,14 +92,16 @@ impl AiterDevice {
         let root = tokio::fs::canonicalize(root).await.map_err(|error| format!("{}: {error}", root.display()))?;
         let mut git = tokio::process::Command::new("git");
         let commit = git.arg("-C").arg(&root).args(["rev-parse", "HEAD"]).output().await;
-        let commit = commit.ok().filter(|output| output.status.success());
-        let commit = commit
-            .map_or_else(|| "unknown".to_string(), |output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+        let commit = told(commit);
         let rocm = tokio::fs::read_to_string(Path::new(detect::ROCM).join(".info/version")).await;
         let rocm = rocm.map_or_else(|_| "unknown".to_string(), |version| version.trim().to_string());
-        let identity = format!("aiter {commit}, ROCm {rocm}");
+        let mut words = launcher.iter().chain([&python]);
+        let mut asking = tokio::process::Command::new(words.next().unwrap_or(&python));
+        let abi = told(asking.args(words).args(["-c", ABI]).kill_on_drop(true).output().await);
+        let basis = commit.as_ref().zip(abi).map(|(commit, abi)| format!("{commit} {rocm} {} {abi}", target.arch()));
+        let identity = format!("aiter {}, ROCm {rocm}", commit.as_deref().unwrap_or("unknown"));
         let disk = Disk::default();
-        Ok(Self { root, python, launcher, target, gpu, topology: topology.to_path_buf(), identity, disk })
+        Ok(Self { root, python, launcher, target, gpu, topology: topology.to_path_buf(), identity, basis, disk })
     }
 
     /// What sessions are pinned to.
@@ -98,6 +114,12 @@ impl AiterDevice {
     fn gpus(&self) -> usize {
         detect::gpus(&self.topology).len()
     }
+}
+
+/// What a program printed that went well.
+fn told(output: std::io::Result<std::process::Output>) -> Option<String> {
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
 #[async_trait]
@@ -123,6 +145,7 @@ impl Evaluator for AiterDevice {
         Ok(Box::new(RunningAiter {
             identity: format!("{} through aiter", self.target),
             gpus: self.gpus(),
+            modules: Modules::new(&self.root, self.basis.clone()),
             device: self.clone(),
             metrics: metrics.clone(),
             waiting: Mutex::default(),
@@ -159,6 +182,7 @@ struct RunningAiter {
     /// When it was started.
     gpus: usize,
     device: AiterDevice,
+    modules: Modules,
     metrics: Metrics,
     /// In the order in which they came.
     waiting: Mutex<Vec<Waiting>>,
@@ -199,6 +223,28 @@ impl Running for RunningAiter {
             Err(error) => return failed(Failure::new(FailureKind::NotApplicable, error.to_string())),
         };
         let session = assignment.session().await?;
+        let answering = self.answer(assignment, &session, family, problem);
+        let Answer { verdict, busy } = match self.modules.ready(assignment, family).await? {
+            None => answering.await?,
+            Some(building) => {
+                let tuned = |answer: &Answer| matches!(answer.verdict, Verdict::Tuned(_));
+                building.during(assignment, answering, tuned).await?
+            }
+        };
+        self.metrics.busy(job.stage, busy);
+        Ok(self.evaluated(job, verdict, busy))
+    }
+}
+
+impl RunningAiter {
+    /// What comes of a shape.
+    async fn answer(
+        &self,
+        assignment: &Assignment<'_>,
+        session: &Session,
+        family: &'static Family,
+        problem: &AiterProblem,
+    ) -> Result<Answer, Stop> {
         // Once, unless whoever works for several jobs is stopped amid it.
         loop {
             let (answer, mut answered) = oneshot::channel();
@@ -207,22 +253,19 @@ impl Running for RunningAiter {
             let work = async {
                 match answered.try_recv() {
                     Err(oneshot::error::TryRecvError::Empty) => {
-                        self.serve(&session, problem).await?;
+                        self.serve(session, problem).await?;
                         Ok(answered.try_recv().ok())
                     }
                     known => Ok::<_, Stop>(known.ok()),
                 }
             };
             let (served, _) = assignment.alone(work).await?;
-            if let Some(Answer { verdict, busy }) = served? {
-                self.metrics.busy(job.stage, busy);
-                return Ok(self.evaluated(job, verdict, busy));
+            if let Some(answer) = served? {
+                return Ok(answer);
             }
         }
     }
-}
 
-impl RunningAiter {
     /// Tunes a shape, and what waits and can be served by the same process.
     async fn serve(&self, session: &Session, problem: &AiterProblem) -> Result<(), Stop> {
         let batch = self.take(session, problem);

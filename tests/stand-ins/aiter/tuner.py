@@ -7,6 +7,7 @@ STAND_IN_FAULTS     FAULT:COLUMN=VALUE,... for shapes with that value, FAULT for
 STAND_IN_STATE      a folder in which faults are remembered
 STAND_IN_SECONDS    how long a shape takes
 STAND_IN_BETTER     factor of all times
+STAND_IN_BUILD      how long it takes to build what is not in AITER_JIT_DIR; without it nothing is built
 """
 
 import argparse
@@ -142,6 +143,21 @@ def tried(name, shape, results, sizes, faults, gpu, args):
     return rows
 
 
+def build(name):
+    """What aiter builds for a family where it is not there yet. Who builds is noted."""
+    seconds = os.environ.get("STAND_IN_BUILD")
+    folder = os.environ.get("AITER_JIT_DIR", "aiter/jit")
+    module = os.path.join(folder, "module_" + name.replace(".py", ".so"))
+    if seconds is None or os.path.exists(module):
+        return
+    with open(os.path.join(os.environ["STAND_IN_STATE"], "builds"), "a") as file:
+        file.write(f"{name} in {os.path.abspath(folder)}\n")
+    time.sleep(float(seconds))
+    os.makedirs(os.path.join(folder, "build"), exist_ok=True)
+    with open(module, "w") as file:
+        file.write(f"kernels of {name}\n")
+
+
 def main():
     args = arguments()
     name = os.path.basename(sys.argv[0])
@@ -149,6 +165,7 @@ def main():
     gpu = os.environ["STAND_IN_GPU"].split("-")
     if args.run_config:
         return 0
+    build(name)
     _, shapes = read(args.untune_file)
     columns = ["gfx", "cu_num"] + shape_columns + results
     tuned = read(args.tune_file)[1] if os.path.exists(args.tune_file) else []
