@@ -15,6 +15,7 @@ use bluefin_common::method::EvaluatedBy;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::shutdown;
+use bluefin_eval_worker::timing::Limits;
 use bluefin_exporter::db::check::{CheckRequest, Located, check};
 use bluefin_exporter::{ExportReport, ExportRequest, FormatName, chosen, export};
 use bluefin_miopen::db::solvers::Solvers;
@@ -37,7 +38,7 @@ use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
 use crate::solvers::default_fin;
-use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools, cache};
+use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools};
 use crate::{applicability, failed, out, solvers};
 use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
 
@@ -307,7 +308,7 @@ impl CarriedOut {
         let (wait, target) = (&self.plan.wait, &session.target);
         if session.method.evaluated_by == EvaluatedBy::Device {
             let compilers = Compilers::probe(&asked.specs.toolchains(), wait.compile_slots).await?;
-            return Ok(Local::Device(compilers, LocalDevice::find(&target.to_string(), cache(false)).await?));
+            return Ok(Local::Device(compilers, LocalDevice::find(&target.to_string(), Limits::default()).await?));
         }
         let from = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
         let compiles = self.plan.solvers.as_ref().and_then(|step| step.fin.clone());

@@ -29,7 +29,7 @@ use crate::admin::AdminArgs;
 use crate::input::{Input, InputArgs};
 use crate::ports::StoreArgs;
 use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, OPEN_FILES, Ports, cache};
+use crate::workers::{Compilers, ConditionsArgs, LocalDevice, OPEN_FILES, Ports};
 use crate::{export as export_verb, failed, forgotten, out, table};
 pub use site::Site;
 
@@ -68,9 +68,8 @@ pub struct TuneArgs {
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     compile_slots: Option<usize>,
-    /// Time kernels on warm caches, which hold what the launch before left there [default: on cold ones]
-    #[arg(long)]
-    warm: bool,
+    #[command(flatten)]
+    conditions: ConditionsArgs,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -98,7 +97,7 @@ impl TuneArgs {
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }
-        let device = LocalDevice::chosen(self.device.as_deref(), cache(self.warm)).await?;
+        let device = LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?;
         let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");

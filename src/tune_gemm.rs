@@ -35,7 +35,7 @@ use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
 use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports, cache};
+use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
 use crate::{failed, out, table};
 use files::{Config, Entry, Size};
 use given::Given;
@@ -108,6 +108,8 @@ pub struct TuneGemmArgs {
     /// Candidates for each size: quick (8), normal (16), thorough (64), all, or a number
     #[arg(long, default_value_t = CandidateBudget::All)]
     budget: CandidateBudget,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Say of each winner that it is correct; every config is checked in any case
     #[arg(long)]
     compare: bool,
@@ -212,7 +214,7 @@ impl TuneGemmArgs {
             (None, None) if self.gpu_ids.is_empty() => "0".to_string(),
             (None, None) => self.gpu_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
         };
-        let device = LocalDevice::find(&text, cache(false)).await?;
+        let device = LocalDevice::find(&text, self.load.limits()).await?;
         Ok((Compilers::probe(&["triton"], self.num_threads).await?, device))
     }
 

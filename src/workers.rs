@@ -24,7 +24,7 @@ use bluefin_compile_worker::sandbox;
 use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
-use bluefin_eval_worker::timing::Cache;
+use bluefin_eval_worker::timing::{Cache, Limits, Load};
 use bluefin_eval_worker::{Evaluator, inventory};
 use humantime::parse_duration;
 use tokio::time::sleep;
@@ -102,9 +102,8 @@ pub struct EvalWorkerArgs {
     /// Time on the device for the samples of one candidate
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     sample_budget: Duration,
-    /// Time kernels on warm caches, which hold what the launch before left there [default: on cold ones]
-    #[arg(long)]
-    warm: bool,
+    #[command(flatten)]
+    conditions: ConditionsArgs,
     /// How long a kernel may be silent before it counts as hung; slow ones get 20 times the best time of their problem
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     deadline: Duration,
@@ -153,9 +152,35 @@ fn device_help() -> String {
     )
 }
 
-/// What `--warm` asks for.
-pub fn cache(warm: bool) -> Cache {
-    if warm { Cache::Warm } else { Cache::Cold }
+/// Under which conditions kernels are timed, where they are not the usual ones.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ConditionsArgs {
+    /// Time kernels on warm caches, which hold what the launch before left there [default: on cold ones]
+    #[arg(long)]
+    pub warm: bool,
+    #[command(flatten)]
+    pub load: LoadArgs,
+}
+
+/// What a GPU does before a sample.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct LoadArgs {
+    /// Time kernels while they keep the GPU busy, at the clock that its power limit allows then [default: at the highest]
+    #[arg(long)]
+    pub sustained: bool,
+}
+
+impl ConditionsArgs {
+    pub fn limits(self) -> Limits {
+        let cache = if self.warm { Cache::Warm } else { Cache::Cold };
+        Limits { cache, ..self.load.limits() }
+    }
+}
+
+impl LoadArgs {
+    pub fn limits(self) -> Limits {
+        Limits { load: if self.sustained { Load::Sustained } else { Load::Light }, ..Limits::default() }
+    }
 }
 
 /// Arguments of the hidden verb that becomes a compiler.
@@ -286,8 +311,8 @@ impl EvalWorkerArgs {
         let turn = Arc::default();
         let config = |evaluator| {
             let mut config = eval_worker::Config::new(name.clone(), evaluator);
-            config.limits.sample_budget_ms = self.sample_budget.as_secs_f64() * 1000.0;
-            config.limits.cache = cache(self.warm);
+            config.limits =
+                Limits { sample_budget_ms: self.sample_budget.as_secs_f64() * 1000.0, ..self.conditions.limits() };
             config.grace = self.grace;
             config.reprobe = Some(self.reprobe);
             config.leave = self.leave.leave();

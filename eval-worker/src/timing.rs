@@ -19,6 +19,7 @@
 //! | the budget is of the device's time: evictions, rests and pauses count | [`Limits`] | nvbench's `timeout`, Google Benchmark's `use_real_time` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
+//! | under sustained load: 100 ms of a candidate's own launches before its samples, unless a probe was 1.1 times the incumbent | [`Load`] | power limits: after tens of milliseconds the clock of a GPU falls, for each kernel to another one |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
@@ -51,6 +52,11 @@ pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 /// Version of everything in this module that shapes a number. Raised with every change of it.
 pub const PROTOCOL_VERSION: u16 = 4;
 
+/// Launches of a candidate before its samples under sustained load, in milliseconds. A GPU's power limit shows within half of it.
+const LOAD_MS: f64 = 100.0;
+/// Probes slower than this many times the incumbent end a candidate under sustained load: at the lower clock to come it would only be
+/// slower.
+const PRUNE_SUSTAINED: f64 = 1.1;
 /// What one sample takes at least, in milliseconds: kernels that are faster are timed in batches. A launch on its own takes a
 /// microsecond or two more than one of a batch. From here on that is less than what no two runs of one kernel agree on, so it
 /// does not matter which of two equal kernels falls on which side.
@@ -83,14 +89,25 @@ pub struct StopRule {
     pub stable: f64,
 }
 
+impl StopRule {
+    /// That of the protocol under `limits`.
+    fn under(limits: &Limits) -> Self {
+        match limits.load {
+            Load::Light => Self::default(),
+            Load::Sustained => Self { prune: PRUNE_SUSTAINED, ..Self::default() },
+        }
+    }
+}
+
 impl Default for StopRule {
     fn default() -> Self {
         Self { probes: 3, prune: 1.5, prune_short: 2.0, hopeless: 10.0, min_samples: 10, stable: 0.005 }
     }
 }
 
-/// What warming up a device and waiting for its clock may take before a candidate, at most: one second and two.
-pub const MAX_PREPARATION: Duration = Duration::from_secs(3);
+/// What warming up a device, waiting for its clock and loading it may take before a candidate, at most: one second, two, and less than
+/// one.
+pub const MAX_PREPARATION: Duration = Duration::from_secs(4);
 
 /// What a device says of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +180,16 @@ pub enum Cache {
     Rotated,
 }
 
+/// What the device does before a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Load {
+    /// What the protocol comes to: little enough for the highest clock.
+    #[default]
+    Light,
+    /// The same launches, until a power limit shows in the clock: as in a program that does little else.
+    Sustained,
+}
+
 /// When to sample, and when to stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
@@ -183,19 +210,26 @@ pub struct Limits {
     /// Memory for the copies of a problem's buffers that keep the cache cold, in bytes.
     pub rotation_bytes: u64,
     pub cache: Cache,
+    pub load: Load,
     pub rule: Rule,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sample_budget_ms: 100.0, rotation_bytes: 512 << 20, cache: Cache::Cold, rule: Rule::Protocol }
+        Self {
+            sample_budget_ms: 100.0,
+            rotation_bytes: 512 << 20,
+            cache: Cache::Cold,
+            load: Load::Light,
+            rule: Rule::Protocol,
+        }
     }
 }
 
 /// What shapes a number: `protocol 4, cold, 100 ms`, and what is not as it usually is.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sample_budget_ms, rotation_bytes, cache, rule } = self;
+        let Self { sample_budget_ms, rotation_bytes, cache, load, rule } = self;
         let cache = match cache {
             Cache::Cold => "cold",
             Cache::Warm => "warm",
@@ -204,6 +238,9 @@ impl fmt::Display for Limits {
         write!(f, "protocol {PROTOCOL_VERSION}, {cache}, {sample_budget_ms} ms")?;
         if *rotation_bytes != Self::default().rotation_bytes {
             write!(f, ", rotating {rotation_bytes} bytes")?;
+        }
+        if *load == Load::Sustained {
+            f.write_str(", sustained load")?;
         }
         match rule {
             Rule::Protocol => Ok(()),
@@ -220,7 +257,13 @@ mod tests {
     fn limits_say_what_shapes_a_number() {
         let usual = Limits::default();
         assert_eq!(usual.to_string(), format!("protocol {PROTOCOL_VERSION}, cold, 100 ms"));
-        let other = Limits { sample_budget_ms: 2.5, rotation_bytes: 7, cache: Cache::Warm, rule: Rule::DoBench };
-        assert!(other.to_string().ends_with("warm, 2.5 ms, rotating 7 bytes, do_bench"), "{other}");
+        let other = Limits {
+            sample_budget_ms: 2.5,
+            rotation_bytes: 7,
+            cache: Cache::Warm,
+            load: Load::Sustained,
+            rule: Rule::DoBench,
+        };
+        assert!(other.to_string().ends_with("warm, 2.5 ms, rotating 7 bytes, sustained load, do_bench"), "{other}");
     }
 }

@@ -40,7 +40,8 @@ impl TuneArgs {
             (!input.direction.is_empty(), "--direction"),
             (input.data_type.is_some(), "--type"),
             (self.stage.is_some(), "--stage"),
-            (self.warm, "--warm"),
+            (self.conditions.warm, "--warm"),
+            (self.conditions.load.sustained, "--sustained"),
         ];
         if let Some((_, flag)) = ours.into_iter().find(|(given, _)| *given) {
             return Err(crate::usage(format!("{flag}: has no effect on MIOpen's tools, with --tuner {tuner}")));

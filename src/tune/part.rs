@@ -17,7 +17,7 @@ use super::site::Site;
 use super::{Part, TuneArgs, can_write};
 use crate::forgotten;
 use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports, cache};
+use crate::workers::{Compilers, LocalDevice, Ports};
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -48,7 +48,7 @@ impl TuneArgs {
         // A target need not be here; whatever else names a device does.
         let target = match self.device.as_deref().map(str::parse) {
             Some(Ok(target)) => target,
-            Some(Err(_)) | None => LocalDevice::chosen(self.device.as_deref(), cache(self.warm)).await?.target,
+            Some(Err(_)) | None => LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?.target,
         };
         let input = self.input.read(&target)?;
         for reject in &input.rejects {
@@ -97,7 +97,7 @@ impl TuneArgs {
         toolchains.sort_unstable();
         toolchains.dedup();
         anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
-        let device = LocalDevice::find(&session.target.to_string(), cache(self.warm)).await?;
+        let device = LocalDevice::find(&session.target.to_string(), self.conditions.limits()).await?;
         let Ports { store, broker } = ports.clone();
         for toolchain in &toolchains {
             broker.declare(&compile_queue(toolchain, &session.target)).await?;

@@ -13,7 +13,7 @@ use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::DeviceChild;
 use bluefin_eval_worker::inventory::{self, Inventory};
-use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
+use bluefin_eval_worker::timing::{Cache, Limits, Load, PROTOCOL_VERSION};
 use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -105,17 +105,17 @@ pub struct LocalDevice {
     devices: Vec<DeviceChild>,
     /// Models and driver versions.
     identity: String,
-    cache: Cache,
+    limits: Limits,
 }
 
 impl LocalDevice {
     /// Finds the devices that `text` names, as `--device` does.
-    pub async fn find(text: &str, cache: Cache) -> anyhow::Result<Self> {
-        Self::in_inventory(&devices::inventory().await?, text, cache)
+    pub async fn find(text: &str, limits: Limits) -> anyhow::Result<Self> {
+        Self::in_inventory(&devices::inventory().await?, text, limits)
     }
 
     /// The same; where nothing is named, the GPUs of this machine, or its CPU if it has none. That it is the CPU beside a GPU is said.
-    pub async fn chosen(text: Option<&str>, cache: Cache) -> anyhow::Result<Self> {
+    pub async fn chosen(text: Option<&str>, limits: Limits) -> anyhow::Result<Self> {
         let inventory = devices::inventory().await?;
         let usual = if inventory.gpus.is_empty() { "host" } else { "gpu" };
         match (text, inventory.gpus.first()) {
@@ -128,10 +128,10 @@ impl LocalDevice {
             (None, Some(gpu)) => eprintln!("tuning for {} ({}); --device host is the CPU", gpu.name, gpu.target),
             _ => {}
         }
-        Self::in_inventory(&inventory, text.unwrap_or(usual), cache)
+        Self::in_inventory(&inventory, text.unwrap_or(usual), limits)
     }
 
-    fn in_inventory(inventory: &Inventory, text: &str, cache: Cache) -> anyhow::Result<Self> {
+    fn in_inventory(inventory: &Inventory, text: &str, limits: Limits) -> anyhow::Result<Self> {
         let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
         let devices = devices::serve(inventory, &selected, &itself::child()?)?;
         let mut targets: Vec<Target> = devices.iter().map(|device| device.target.clone()).collect();
@@ -149,7 +149,7 @@ impl LocalDevice {
         let versions = selected.iter().map(|device| format!("{} {} {}", device.name, device.driver, device.runtime));
         let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
         identities.dedup();
-        Ok(Self { target: target.clone(), devices, identity: identities.join("\n"), cache })
+        Ok(Self { target: target.clone(), devices, identity: identities.join("\n"), limits })
     }
 
     /// Whether there is but one: what it hands back no other takes.
@@ -164,8 +164,9 @@ impl LocalDevice {
 
     /// What shapes its times, as text.
     pub fn versions(&self) -> String {
-        let warm = if self.cache == Cache::Warm { ", warm" } else { "" };
-        format!("{}\nprotocol {PROTOCOL_VERSION}{warm}", self.identity)
+        let warm = if self.limits.cache == Cache::Warm { ", warm" } else { "" };
+        let sustained = if self.limits.load == Load::Sustained { ", sustained load" } else { "" };
+        format!("{}\nprotocol {PROTOCOL_VERSION}{warm}{sustained}", self.identity)
     }
 
     /// Starts an eval worker for each device in `crew`; what they do meanwhile.
@@ -174,7 +175,7 @@ impl LocalDevice {
         let utilisation = Utilisation { devices: self.devices.len(), metrics: metrics.clone() };
         let config = |device| {
             let mut config = eval_worker::Config::new("tune", Arc::new(device));
-            config.limits.cache = self.cache;
+            config.limits = self.limits;
             config
         };
         let configs = self.devices.into_iter().map(config).collect();

@@ -133,8 +133,8 @@ mod tests {
         let deadlines = Deadlines { step: Duration::from_secs(1), ..Deadlines::default() };
         let limits = Limits { sample_budget_ms: 500.0, ..Limits::default() };
         let seconds = |together, limits| deadlines.of_candidates(together, None, &limits).result.as_secs_f64();
-        assert_eq!([1, 4].map(|together| seconds(together, limits)), [12.5, 50.0]);
-        assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 12.0);
+        assert_eq!([1, 4].map(|together| seconds(together, limits)), [13.5, 54.0]);
+        assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 13.0);
         assert!(seconds(usize::MAX, limits) > 1e6);
     }
 }

@@ -4,7 +4,7 @@ use bluefin_common::outcome::Timing;
 
 use super::do_bench::do_bench;
 use super::series::Series;
-use super::{ClockWatch, Limits, Rule, Sampler, StopRule};
+use super::{ClockWatch, Limits, Load, Rule, Sampler, StopRule};
 
 /// Times the one candidate of `sampler`. `incumbent_ms` is the best median known for its problem: a candidate that is clearly slower is
 /// only probed, and its timing is marked as pruned.
@@ -18,7 +18,7 @@ pub fn measure<S: Sampler>(
     limits: &Limits,
 ) -> Result<Timing, S::Error> {
     match limits.rule {
-        Rule::Protocol => measure_by(&StopRule::default(), sampler, watch, incumbent_ms, limits),
+        Rule::Protocol => measure_by(&StopRule::under(limits), sampler, watch, incumbent_ms, limits),
         Rule::DoBench => do_bench(sampler, limits),
     }
 }
@@ -43,6 +43,13 @@ pub fn measure_by<S: Sampler>(
     }
     if incumbent_ms.is_some_and(|best| series.is_slow(best)) {
         return Ok(series.timing(true, limits));
+    }
+    // The clock of a device under load is what it is.
+    let mut any_clock = ClockWatch::default();
+    let watch = if limits.load == Load::Sustained { &mut any_clock } else { watch };
+    if limits.load == Load::Sustained {
+        series.forget();
+        series.put_under_load(sampler)?;
     }
     while !series.is_done(limits) {
         series.take(series.next_count(limits), sampler, watch)?;
@@ -229,6 +236,46 @@ mod tests {
         let timing = super::measure(&mut kernel, &mut ClockWatch::new(Some(1980.0)), None, &LIMITS).unwrap();
         assert_eq!((timing.samples_ms.len(), timing.throttled, timing.clock_mhz), (10, 3, 1980));
         assert!(timing.samples_ms.iter().all(|sample| *sample == 1.0));
+    }
+
+    /// A device that is 20 % slower once it has been busy for 50 ms, as its clock says.
+    fn limited_by_power(ms: f64) -> Simulated {
+        let busy = (50.0 / ms) as usize;
+        let factor = move |place: usize| if place < busy { 1.0 } else { 1.2 };
+        let clocks = (0..).map(move |place| if place < busy { 1980.0 } else { 1400.0 });
+        Simulated::new((0..).map(move |place| ms * factor(place))).with_clocks(clocks)
+    }
+
+    #[test]
+    fn under_sustained_load_the_limit_of_power_is_in_the_time() {
+        let sustained = Limits { load: Load::Sustained, ..LIMITS };
+        for (limits, expected) in [(LIMITS, 2.0), (sustained, 2.4)] {
+            let mut kernel = limited_by_power(2.0);
+            let watch = &mut ClockWatch::new(Some(1980.0));
+            let timing = super::measure(&mut kernel, watch, None, &limits).unwrap();
+            assert!((timing.median_ms - expected).abs() < 1e-9, "{timing:?}");
+            assert_eq!((timing.samples_ms.len(), timing.throttled, kernel.rests.len()), (10, 0, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_slower_without_load_than_the_best_with_it_is_not_loaded() {
+        let sustained = Limits { load: Load::Sustained, ..LIMITS };
+        let mut kernel = limited_by_power(2.7);
+        assert!(measure(&mut kernel, Some(2.4), &sustained).unwrap().pruned);
+        assert_eq!(kernel.launches, 3);
+        let mut kernel = limited_by_power(2.5);
+        assert!(!measure(&mut kernel, Some(2.4), &sustained).unwrap().pruned);
+    }
+
+    #[test]
+    fn load_is_made_of_batches_where_launches_are_short() {
+        let sustained = Limits { load: Load::Sustained, ..LIMITS };
+        let mut kernel = Simulated::constant(0.001);
+        let timing = measure(&mut kernel, None, &sustained).unwrap();
+        assert_eq!((timing.samples_ms.len(), timing.median_ms), (10, 0.001));
+        let load = kernel.launches - 10 * 1000;
+        assert!((90_000..120_000).contains(&load), "{load}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::series::{Series, take};
-use super::{AT_ONCE_MS, ClockWatch, Limits, Results, Sampler, StopRule};
+use super::{AT_ONCE, AT_ONCE_MS, ClockWatch, Limits, Load, Results, Sampler, StopRule};
 
 /// In which way the rounds of a play-off are made.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct Rounds {
 /// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
 /// the same number of samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its
 /// own budget lasts: what it would cost is worth nothing.
+///
+/// Under sustained load a round takes some samples of each, after the load of its own: clocks are not the same for all then.
 ///
 /// Nothing is pruned: each solver's time is wanted. A candidate that breaks the device ends it for all: the others have no
 /// result then.
@@ -59,6 +61,13 @@ pub fn play_off<S: Sampler>(
             contenders.push(place);
         }
     }
+    // The clock of a device under load is what it is.
+    let mut any_clock = ClockWatch::default();
+    let loaded = limits.load == Load::Sustained;
+    let watch = if loaded { &mut any_clock } else { watch };
+    if loaded {
+        series.iter_mut().enumerate().filter(|(place, _)| contenders.contains(place)).for_each(|(_, one)| one.forget());
+    }
     while !sampler.is_broken() {
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
         if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
@@ -66,18 +75,28 @@ pub fn play_off<S: Sampler>(
         }
         let at_once = if careful { 1 } else { at_once(&running) };
         contenders.shuffle(&mut random);
-        for order in contenders.chunks(at_once) {
+        let orders: Vec<Vec<usize>> = if loaded {
+            contenders.iter().map(|&place| vec![place; AT_ONCE]).collect()
+        } else {
+            contenders.chunks(at_once).map(<[usize]>::to_vec).collect()
+        };
+        for order in &orders {
             if sampler.is_broken() {
                 break;
             }
-            match (take(&mut series, order, sampler, watch), order) {
+            let only = order.first().copied().filter(|first| order.iter().all(|place| place == first));
+            let ready = match only.filter(|_| loaded).and_then(|place| series.get(place)) {
+                Some(one) => one.put_under_load(sampler),
+                None => Ok(()),
+            };
+            match (ready.and_then(|()| take(&mut series, order, sampler, watch)), only) {
                 (Ok(()), _) => {}
-                (Err(error), &[place]) => {
+                (Err(error), Some(place)) => {
                     if let Some(failed) = failed.get_mut(place) {
                         *failed = Some(error);
                     }
                 }
-                (Err(error), _) => return Err(error),
+                (Err(error), None) => return Err(error),
             }
         }
         contenders.retain(|&place| matches!(failed.get(place), Some(None)));
@@ -200,6 +219,21 @@ mod tests {
         let timings = play_off(&mut [Simulated::constant(1.0), disturbed], 1, &LIMITS);
         assert_eq!(counts(&timings), [10, 10]);
         assert_eq!(timings[1].as_ref().unwrap().median_ms, 1.5);
+    }
+
+    /// Of 2 ms, and of 2.1; once the device has been busy with one of them for 50 ms, the first is the slower one.
+    #[test]
+    fn under_sustained_load_each_is_timed_by_its_own_clock() {
+        let kernel = |ms: f64, under_load: f64| {
+            let busy = (50.0 / ms) as usize;
+            Simulated::new((0..).map(move |place| if place < busy { ms } else { under_load }))
+        };
+        for (load, expected) in [(Load::Light, [2.0, 2.1]), (Load::Sustained, [2.4, 2.2])] {
+            let mut finalists = [kernel(2.0, 2.4), kernel(2.1, 2.2)];
+            let timings = play_off(&mut finalists, 3, &Limits { load, ..LIMITS });
+            assert_eq!(counts(&timings), [10, 10]);
+            assert_eq!([0, 1].map(|place: usize| timings[place].as_ref().unwrap().median_ms), expected);
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use bluefin_common::outcome::Timing;
 use super::clock::{ClockWatch, Verdict};
 use super::statistics::{Estimator, median};
 use super::{
-    AT_ONCE, AT_ONCE_MS, BATCH_MS, Cache, Limits, MAX_BATCH, SHORT_BATCH_MS, SHORT_MS, Sample, Sampler, StopRule,
-    Taken, Trial,
+    AT_ONCE, AT_ONCE_MS, BATCH_MS, Cache, LOAD_MS, Limits, MAX_BATCH, SHORT_BATCH_MS, SHORT_MS, Sample, Sampler,
+    StopRule, Taken, Trial,
 };
 
 /// Below this probes are noisy, in milliseconds.
@@ -109,6 +109,27 @@ impl Series {
     /// What a sample takes of the device's time, in milliseconds.
     pub(super) fn cost_ms(&self) -> f64 {
         (median(&self.samples) * f64::from(self.batch)).max(self.last_ms).max(f64::MIN_POSITIVE)
+    }
+
+    /// Launches that nobody counts, until a device has been busy for as long as it takes to show what its clock is then.
+    pub(super) fn put_under_load<S: Sampler>(&self, sampler: &mut S) -> Result<(), S::Error> {
+        let trial = Trial { candidate: self.candidate, batch: self.batch };
+        let mut left_ms = LOAD_MS;
+        while left_ms > 0.0 {
+            // A float that is too large becomes the largest integer.
+            let count = ((left_ms / self.cost_ms()).ceil() as usize).clamp(1, self.at_once());
+            left_ms -= sampler.sample(&vec![trial; count])?.wall_ms.max(self.cost_ms() * count as f64);
+        }
+        Ok(())
+    }
+
+    /// Forgets all samples, what they cost, and how often the device was throttled; not what a sample takes.
+    pub(super) fn forget(&mut self) {
+        self.last_ms = self.cost_ms();
+        self.samples.clear();
+        self.clocks_mhz.clear();
+        self.noise.clear();
+        (self.spent_ms, self.throttled) = (0.0, 0);
     }
 
     /// Forgets all samples but the last.

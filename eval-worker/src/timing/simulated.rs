@@ -5,11 +5,11 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Cache, Limits, Rule, Sample, Sampler, Taken, Trial};
+use super::{Cache, Limits, Load, Rule, Sample, Sampler, Taken, Trial};
 
 /// The usual limits.
 pub(super) const LIMITS: Limits =
-    Limits { sample_budget_ms: 100.0, rotation_bytes: 0, cache: Cache::Cold, rule: Rule::Protocol };
+    Limits { sample_budget_ms: 100.0, rotation_bytes: 0, cache: Cache::Cold, load: Load::Light, rule: Rule::Protocol };
 
 /// A kernel whose launches take the given times.
 pub(super) struct Simulated {
