@@ -19,7 +19,7 @@
 //! | the budget is of the device's time: evictions, rests and pauses count | [`Limits`] | nvbench's `timeout`, Google Benchmark's `use_real_time` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
-//! | under sustained load: 100 ms of a candidate's own launches before its samples, unless a probe was 1.1 times the incumbent | [`Load`] | power limits: after tens of milliseconds the clock of a GPU falls, for each kernel to another one |
+//! | under sustained load: 200 ms of a candidate's own launches before its samples, unless a probe was 1.1 times the incumbent | [`Load`] | power limits: after tens of milliseconds the clock of a GPU falls, for each kernel to another one |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
@@ -52,8 +52,8 @@ pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 /// Version of everything in this module that shapes a number. Raised with every change of it.
 pub const PROTOCOL_VERSION: u16 = 4;
 
-/// Launches of a candidate before its samples under sustained load, in milliseconds. A GPU's power limit shows within half of it.
-const LOAD_MS: f64 = 100.0;
+/// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows after 40 to 80 ms, and the clock stays from 150 ms on.
+const LOAD_MS: f64 = 200.0;
 /// Probes slower than this many times the incumbent end a candidate under sustained load: at the lower clock to come it would only be
 /// slower.
 const PRUNE_SUSTAINED: f64 = 1.1;
