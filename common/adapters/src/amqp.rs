@@ -9,6 +9,9 @@
 //! | `bluefin.delay.<1, 5, 25, 125>s.<queue>` | quorum queue of what comes to that queue later, published to through the default exchange | `x-message-ttl`, then to the queue through the default exchange, at least once; `x-max-length` 1,000,000, `x-overflow` reject-publish |
 //! | `bluefin.dead` | quorum queue of what was given up | `x-max-length` 100,000, `x-overflow` drop-head |
 //!
+//! A queue of jobs is one for each of its [lanes](bluefin_common::lane), each with delays of its own; whoever consumes it, or asks for
+//! its depth, means all of them.
+//!
 //! A queue has delays of its own because what is to be moved at least once stays at the head until it can be: a queue that is
 //! deleted, or full, holds up nobody else's. The release before had one exchange and queue for each delay, `bluefin.delay.<N>s`,
 //! which are left alone.
