@@ -122,8 +122,8 @@ pub struct TuneGemmArgs {
     /// A file of configs to compare with, for --benchmark: reports, and exit code 1 if any is below 0.98 of it
     #[arg(long, value_name = "FILE", requires = "benchmark")]
     reference: Option<PathBuf>,
-    /// Have a fleet do it, instead of this machine
-    #[arg(long, requires = "device")]
+    /// Have a fleet do it, instead of this machine; its eval workers say how they time
+    #[arg(long, requires = "device", conflicts_with = "sustained")]
     fleet: bool,
     #[command(flatten)]
     unneeded: flags::Unneeded,

@@ -52,7 +52,8 @@ pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 /// Version of everything in this module that shapes a number. Raised with every change of it.
 pub const PROTOCOL_VERSION: u16 = 4;
 
-/// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows after 40 to 80 ms, and the clock stays from 150 ms on.
+/// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
+/// after 40 to 80 ms, and the clock stays from 150 ms on.
 const LOAD_MS: f64 = 200.0;
 /// Probes slower than this many times the incumbent end a candidate under sustained load: at the lower clock to come it would only be
 /// slower.
