@@ -2,35 +2,57 @@
 -- KEYS: jobs, open, unsettled, stats, then one outcome hash for each group
 -- ARGV: the groups, in the order of their hashes; then id, index of the group, stage of each job
 -- Returns for each job: 0 planned, 1 enqueued, 2 done
+-- At most a few thousand arguments, each of which may be on the stack. A call takes Redis longer than what it does, so what can
+-- be asked or written of all jobs is asked or written at once.
 local HASHES = 4
 local groups = #KEYS - HASHES
-local states, opened, planned = {}, {}, {}
+if #ARGV == groups then
+  return {}
+end
 
+local ids = {}
 for at = groups + 1, #ARGV, 3 do
-  local id, group, stage = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
+  ids[#ids + 1] = ARGV[at]
+end
+local known = redis.call('HMGET', KEYS[1], unpack(ids))
+-- A group that was never planned has no outcome.
+local open = redis.call('HMGET', KEYS[2], unpack(ARGV, 1, groups))
+
+local states, written, opened, planned = {}, {}, {}, {}
+for job, id in ipairs(ids) do
+  local at = groups + 3 * job - 2
+  local group, stage = tonumber(ARGV[at + 1]), ARGV[at + 2]
   local state = 0
-  if redis.call('HEXISTS', KEYS[HASHES + group], id) == 1 then
+  if known[job] == 'e' then
+    state = 1
+  end
+  -- The outcome first: it stands though the plan may have come back by itself.
+  if open[group] and redis.call('HEXISTS', KEYS[HASHES + group], id) == 1 then
     state = 2
-  else
-    local known = redis.call('HGET', KEYS[1], id)
-    if known == 'e' then
-      state = 1
-    elseif not known then
-      redis.call('HSET', KEYS[1], id, 'p')
-      opened[group] = (opened[group] or 0) + 1
-      planned[stage] = (planned[stage] or 0) + 1
+  elseif not known[job] and not written[id] then
+    written[id] = true
+    written[#written + 1] = id
+    written[#written + 1] = 'p'
+    opened[group] = (opened[group] or 0) + 1
+    planned[stage] = (planned[stage] or 0) + 1
+  end
+  states[job] = state
+end
+
+if #written > 0 then
+  local counts, names = {}, {}
+  for group = 1, groups do
+    if opened[group] then
+      names[#names + 1] = ARGV[group]
+      counts[#counts + 1] = ARGV[group]
+      counts[#counts + 1] = tostring((open[group] or 0) + opened[group])
     end
   end
-  states[#states + 1] = state
-end
-
-for group = 1, groups do
-  if opened[group] then
-    redis.call('HINCRBY', KEYS[2], ARGV[group], opened[group])
-    redis.call('SADD', KEYS[3], ARGV[group])
+  redis.call('HSET', KEYS[1], unpack(written))
+  redis.call('HSET', KEYS[2], unpack(counts))
+  redis.call('SADD', KEYS[3], unpack(names))
+  for stage, count in pairs(planned) do
+    redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, count)
   end
-end
-for stage, count in pairs(planned) do
-  redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, count)
 end
 return states
