@@ -83,10 +83,14 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Written in one go: it is done several times for each job.
+        let mut hex = String::with_capacity(2 * self.0.len());
         for byte in self.0 {
-            write!(f, "{byte:02x}")?;
+            for nibble in [byte >> 4, byte & 0xf] {
+                hex.push(char::from_digit(u32::from(nibble), 16).unwrap_or_default());
+            }
         }
-        Ok(())
+        f.write_str(&hex)
     }
 }
 

@@ -12,7 +12,7 @@ use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{JobState, Planned, Store};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::stream::{self, FuturesUnordered, TryStreamExt};
 
 use crate::plan::{Plan, Planning};
 use crate::session::revive;
@@ -20,10 +20,13 @@ use crate::{Metrics, PlanError};
 
 /// Problems planned at a time: what bounds the memory of a large plan.
 const PROBLEMS: usize = 64;
-/// Jobs recorded in the store by one call.
+/// Jobs enqueued at a time, and those of a few problems more.
+const JOBS: usize = 10_000;
+/// Jobs recorded in the store by one call, and published at a time.
 const CHUNK: usize = 500;
-/// Publishes under way at a time: what it takes to keep a quorum queue busy while each waits for its confirm.
-const WINDOW: usize = 1000;
+/// Chunks under way at a time: while some are published, the next is recorded. It takes more than a thousand messages to keep a
+/// quorum queue busy while each waits for its confirm.
+const CHUNKS: usize = 4;
 
 /// What [`Enqueuer`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,20 +83,61 @@ pub(crate) async fn enqueue_by(
     enqueuer.total = Enqueued::default();
     let (store, session) = (enqueuer.store, enqueuer.session.clone());
     let mut plan = Plan::new(&session.name, planning.selects());
-    for chunk in problems.chunks(PROBLEMS) {
-        let planned = planning.plan(chunk).await?;
-        let jobs =
-            chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect::<Vec<_>>();
-        note_perf_alone(store, &session, planning.is_perf_alone(), &jobs).await?;
-        enqueuer.enqueue(jobs).await?;
-        metrics.planned(chunk.len() as u64, enqueuer.total());
-        tracing::info!(problems = plan.problems, of = problems.len(), jobs = plan.jobs, "enqueued");
+    let (of, mut problems) = (problems.len(), problems.chunks(PROBLEMS));
+    let (mut enqueued, mut of_jobs) = (0, 0);
+    let mut batch = plan_batch(store, &session, planning, &mut problems, &mut plan).await?;
+    while !batch.is_empty() {
+        of_jobs += batch.jobs.len();
+        // The next ones are planned while these travel. What is under way is not left because those can not be planned.
+        let (next, sent) =
+            tokio::join!(plan_batch(store, &session, planning, &mut problems, &mut plan), enqueuer.enqueue(batch.jobs));
+        sent?;
+        enqueued += batch.problems;
+        metrics.planned(batch.problems as u64, enqueuer.total());
+        tracing::info!(problems = enqueued, of, jobs = of_jobs, "enqueued");
+        batch = next?;
     }
     if let Some(advice) = plan.advice() {
         return Err(PlanError::Unready(advice.clone()));
     }
     plan.set_enqueued(enqueuer.total());
     Ok(plan)
+}
+
+/// Planned at a time.
+#[derive(Default)]
+struct Batch {
+    problems: usize,
+    /// All of each group.
+    jobs: Vec<Job>,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.problems == 0
+    }
+}
+
+/// Plans the next problems, until they have [`JOBS`] jobs or are all.
+async fn plan_batch(
+    store: &dyn Store,
+    session: &Session,
+    planning: &dyn Planning,
+    problems: &mut std::slice::Chunks<'_, Problem>,
+    plan: &mut Plan,
+) -> Result<Batch, PlanError> {
+    let mut batch = Batch::default();
+    while batch.jobs.len() < JOBS
+        && let Some(chunk) = problems.next()
+    {
+        let planned = planning.plan(chunk).await?;
+        let jobs: Vec<Job> =
+            chunk.iter().zip(planned).flat_map(|(problem, planned)| plan.add(problem, planned)).collect();
+        note_perf_alone(store, session, planning.is_perf_alone(), &jobs).await?;
+        batch.problems += chunk.len();
+        batch.jobs.extend(jobs);
+    }
+    Ok(batch)
 }
 
 /// Notes, before the jobs are published, whether find jobs are to follow in their groups.
@@ -123,6 +167,17 @@ async fn admit(store: &dyn Store, session: &SessionName) -> Result<(), PlanError
         )));
     }
     revive(store, session).await
+}
+
+/// Groups, each with a job of it and whether all of its jobs are done.
+type Groups = HashMap<GroupId, (Job, bool)>;
+
+/// A job on its way.
+struct Placed {
+    id: JobId,
+    /// The name of its queue at the broker.
+    lane: String,
+    body: Vec<u8>,
 }
 
 /// Enqueues the jobs of one session.
@@ -184,25 +239,20 @@ impl<'a> Enqueuer<'a> {
     /// # Errors
     /// If the store or the broker fails; the same call continues where this one ended.
     pub async fn enqueue(&mut self, jobs: Vec<Job>) -> Result<(), PlanError> {
-        let mut finished: HashMap<GroupId, (Job, bool)> = HashMap::new();
-        for chunk in jobs.chunks(CHUNK) {
-            let planned: Vec<Planned> = chunk.iter().map(Planned::of).collect();
-            let states = self.store.plan(&self.session.name, &planned).await?;
-            let mut missing = Vec::new();
-            for ((job, planned), state) in chunk.iter().zip(&planned).zip(states) {
-                let done = state == JobState::Done;
-                let entry = finished.entry(planned.group).or_insert_with(|| (job.clone(), true));
-                entry.1 &= done;
-                match (state, self.publish) {
-                    (JobState::Done, _) => self.total.done += 1,
-                    (JobState::Enqueued, Publish::Missing) => self.total.waiting += 1,
-                    (_, Publish::Unfinished) if !self.again.insert(planned.id) => self.total.waiting += 1,
-                    (JobState::Planned | JobState::Enqueued, _) => missing.push((job, planned.id)),
-                }
-            }
-            self.publish_all(&missing).await?;
-            self.total.published += missing.len() as u64;
-        }
+        let mut finished = Groups::new();
+        let (store, broker, session) = (self.store, self.broker, self.session.name.clone());
+        let chunks = jobs.chunks(CHUNK);
+        let placed = stream::try_unfold((&mut *self, &mut finished, chunks), async |(of, finished, mut chunks)| {
+            let Some(chunk) = chunks.next() else { return Ok(None) };
+            let placed = of.record(chunk, finished).await?;
+            Ok::<_, PlanError>(Some((placed, (of, finished, chunks))))
+        });
+        let published = placed
+            .map_ok(|placed| publish(store, broker, &session, placed))
+            .try_buffer_unordered(CHUNKS)
+            .try_fold(0, async |all, published| Ok(all + published))
+            .await?;
+        self.total.published += published;
         for (group, (job, done)) in finished {
             if done && (self.publish == Publish::Missing || self.resumed.insert(group)) {
                 self.resume(group, &job).await?;
@@ -217,23 +267,28 @@ impl<'a> Enqueuer<'a> {
         self.total
     }
 
-    async fn publish_all(&mut self, jobs: &[(&Job, JobId)]) -> Result<(), PlanError> {
+    /// Records `jobs` as planned, notes of their groups what is in the store, and returns what is to be published.
+    async fn record(&mut self, jobs: &[Job], finished: &mut Groups) -> Result<Vec<Placed>, PlanError> {
+        let planned: Vec<Planned> = jobs.iter().map(Planned::of).collect();
+        let states = self.store.plan(&self.session.name, &planned).await?;
         let enqueued_ms = now_ms();
-        let mut placed = Vec::with_capacity(jobs.len());
-        for (job, id) in jobs {
-            let (queue, body) = campaign::first_message(job, enqueued_ms)?;
-            placed.push((self.spread.next(self.broker, &queue).await?, *id, body));
+        let mut placed = Vec::new();
+        for ((job, planned), state) in jobs.iter().zip(&planned).zip(states) {
+            let done = state == JobState::Done;
+            let entry = finished.entry(planned.group).or_insert_with(|| (job.clone(), true));
+            entry.1 &= done;
+            match (state, self.publish) {
+                (JobState::Done, _) => self.total.done += 1,
+                (JobState::Enqueued, Publish::Missing) => self.total.waiting += 1,
+                (_, Publish::Unfinished) if !self.again.insert(planned.id) => self.total.waiting += 1,
+                (JobState::Planned | JobState::Enqueued, _) => {
+                    let (queue, body) = campaign::first_message(job, enqueued_ms)?;
+                    let lane = self.spread.next(self.broker, &queue).await?;
+                    placed.push(Placed { id: planned.id, lane, body });
+                }
+            }
         }
-        let broker = self.broker;
-        let published: Vec<JobId> = stream::iter(placed.into_iter().map(|(lane, id, body)| async move {
-            broker.publish(&lane, &id.to_string(), body.into()).await?;
-            Ok::<_, PlanError>(id)
-        }))
-        .buffer_unordered(WINDOW)
-        .try_collect()
-        .await?;
-        self.store.enqueued(&self.session.name, &published).await?;
-        Ok(())
+        Ok(placed)
     }
 
     /// The perf jobs of `group` are done: whatever died in between, what follows must follow.
@@ -250,4 +305,23 @@ impl<'a> Enqueuer<'a> {
         campaign::advance(self.store, self.broker, job, open).await?;
         Ok(())
     }
+}
+
+/// Publishes all of `placed`, then notes in the store that they are. Returns how many.
+async fn publish(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    session: &SessionName,
+    placed: Vec<Placed>,
+) -> Result<u64, PlanError> {
+    let publishing: FuturesUnordered<_> = placed
+        .into_iter()
+        .map(|Placed { id, lane, body }| async move {
+            broker.publish(&lane, &id.to_string(), body.into()).await?;
+            Ok::<_, PlanError>(id)
+        })
+        .collect();
+    let published: Vec<JobId> = publishing.try_collect().await?;
+    store.enqueued(session, &published).await?;
+    Ok(published.len() as u64)
 }

@@ -5,12 +5,17 @@ use std::time::Instant;
 use anyhow::ensure;
 use bluefin_common::broker::Broker;
 use bluefin_common::job::{CompileJob, CompileWork};
+use bluefin_common::lane::Lane;
 use bluefin_common::session::Stage;
 use bluefin_common::wire;
-use bluefin_producer::enqueue::{Enqueuer, Publish};
+use bluefin_producer::Metrics;
+use bluefin_producer::enqueue::{Publish, Ways, enqueue};
+use bluefin_producer::plan::{Asked, CandidateBudget, Planners};
+use bluefin_producer::specs::Specs;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use prometheus::Registry;
 
-use super::jobs::{noop_jobs, noop_spec, session};
+use super::jobs::{noop_jobs, noop_problem, noop_spec, session};
 use super::{Figure, peak_rss_mib};
 use crate::ports::FleetArgs;
 
@@ -18,8 +23,6 @@ use crate::ports::FleetArgs;
 const WINDOW: usize = 1000;
 /// Where the jobs wait.
 const QUEUE: &str = "bluefin.compile.noop.gfx000-1";
-/// Jobs planned and enqueued at a time.
-pub const CHUNK: u64 = 5000;
 
 pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let store = fleet.store().await?;
@@ -27,20 +30,28 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let [published, consumed] = bare(&*broker, count).await?;
     let session = session(&[Stage::Perf])?;
     let spec = noop_spec()?;
-    warm_up(&*broker, QUEUE).await?;
-    let started = Instant::now();
-    store.put_blob(&spec.bundle.encode()?).await?;
-    let mut enqueuer = Enqueuer::open(&*store, &*broker, &session, Publish::Missing).await?;
-    let mut planned = 0;
-    while planned < count {
-        let jobs = noop_jobs(&session, &spec, planned, CHUNK.min(count - planned))?;
-        planned += jobs.len() as u64;
-        enqueuer.enqueue(jobs).await?;
+    let problems = (0..count).map(|n| noop_problem(&spec, n)).collect::<anyhow::Result<Vec<_>>>()?;
+    for lane in Lane::names(QUEUE) {
+        warm_up(&*broker, &lane).await?;
     }
+    let started = Instant::now();
+    let planners = Planners::shipped();
+    let asked = Asked {
+        specs: Specs::for_target(vec![spec], &session.target),
+        budget: CandidateBudget::QUICK,
+        ..Asked::default()
+    };
+    let planning = planners.begin(&*store, &session, &asked).await?;
+    let metrics = Metrics::register(&Registry::new())?;
+    let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Missing };
+    let plan = enqueue(&ways, &session, &*planning, problems).await?;
     let took = started.elapsed();
-    ensure!(enqueuer.total().published == count, "published {} of {count} jobs", enqueuer.total().published);
+    ensure!(plan.enqueued == count, "published {} of {count} jobs", plan.enqueued);
     // No worker of a session serves the queue, so what was published is what waits there.
-    drain(&*broker, QUEUE, count).await?;
+    for lane in Lane::names(QUEUE) {
+        let waiting = broker.depth(&lane).await?;
+        drain(&*broker, &lane, waiting).await?;
+    }
     let enqueued = Figure::rate("enqueue: planned, recorded, published, confirmed", count, took, "jobs/s");
     let ratio = Figure::new("of the bare publishes beside it", enqueued.value / published.value, "x");
     // Nobody asks for it again.

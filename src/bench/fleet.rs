@@ -26,8 +26,8 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use self::times::Times;
-use super::enqueue::{CHUNK, drain};
-use super::jobs::noop_jobs;
+use super::enqueue::drain;
+use super::jobs::{CHUNK, noop_jobs};
 use super::pipeline::cpu_time;
 use super::print;
 use crate::ports::FleetArgs;

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::job::Job;
+use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::plan::kernels::plan_problem;
 use bluefin_producer::specs::LoadedSpec;
 use bluefin_spec::Bundle;
+
+/// Jobs planned and enqueued at a time.
+pub const CHUNK: u64 = 5000;
 
 /// A spec whose compilation and evaluation do nothing.
 pub fn noop_spec() -> anyhow::Result<LoadedSpec> {
@@ -23,13 +27,17 @@ pub fn session(stages: &[Stage]) -> anyhow::Result<Session> {
     Ok(Session::of_kernels(name, "gfx000-1".parse()?, "bluefin bench", stages, created_ms))
 }
 
+/// A problem that no other `n` has.
+pub fn noop_problem(spec: &LoadedSpec, n: u64) -> anyhow::Result<Problem> {
+    let sizes = BTreeMap::from([("n".to_string(), i64::try_from(n)? + 1)]);
+    Ok(spec.spec.problem(&sizes)?)
+}
+
 /// `count` jobs of as many problems, the ones from `first` on.
 pub fn noop_jobs(session: &Session, spec: &LoadedSpec, first: u64, count: u64) -> anyhow::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for n in first..first + count {
-        let sizes = BTreeMap::from([("n".to_string(), i64::try_from(n)? + 1)]);
-        let problem = spec.spec.problem(&sizes)?;
-        let groups = plan_problem(session, &problem, [spec], CandidateBudget::QUICK)?;
+        let groups = plan_problem(session, &noop_problem(spec, n)?, [spec], CandidateBudget::QUICK)?;
         jobs.extend(groups.into_iter().flat_map(|group| group.jobs));
     }
     Ok(jobs)

@@ -16,8 +16,8 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::enqueue::{CHUNK, bare};
-use super::jobs::{noop_jobs, noop_spec, session};
+use super::enqueue::bare;
+use super::jobs::{CHUNK, noop_jobs, noop_spec, session};
 use super::{Figure, peak_rss_mib};
 use crate::ports::FleetArgs;
 
