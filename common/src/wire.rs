@@ -211,20 +211,16 @@ pub fn decode<T: Message>(bytes: &[u8]) -> Result<T, WireError> {
     if codec != CODEC_BINCODE {
         return Err(WireError::Codec { expected, found: codec });
     }
-    let unpacked;
-    let rest = if is_packed::<T>(version) {
-        unpacked = frame::unpack(expected, body)?;
-        unpacked.as_slice()
-    } else {
-        body
+    let read = |rest: &[u8]| {
+        let mut body = Body { rest, length: HEADER + rest.len() };
+        let value = match version {
+            current if current == T::VERSION => body.read::<T, T>()?,
+            older => T::of_previous(older, &mut body).ok_or(of_another)??,
+        };
+        if !body.rest.is_empty() {
+            return Err(WireError::Trailing { expected, extra: body.rest.len() });
+        }
+        Ok(value)
     };
-    let mut body = Body { rest, length: HEADER + rest.len() };
-    let value = match version {
-        current if current == T::VERSION => body.read::<T, T>()?,
-        older => T::of_previous(older, &mut body).ok_or(of_another)??,
-    };
-    if !body.rest.is_empty() {
-        return Err(WireError::Trailing { expected, extra: body.rest.len() });
-    }
-    Ok(value)
+    if is_packed::<T>(version) { frame::unpack(expected, body, read) } else { read(body) }
 }

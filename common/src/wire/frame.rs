@@ -1,7 +1,7 @@
 //! Bodies that are packed: one zstd frame each, with a checksum. The contexts of a thread are used again and again, as making
 //! one takes longer than what it does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
@@ -15,7 +15,11 @@ const LEVEL: i32 = 1;
 thread_local! {
     static PACKS: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNPACKS: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
+
+/// A thread keeps memory for what it unpacks next, up to so much.
+const KEPT: usize = 256 << 10;
 
 /// A frame that holds `body`.
 pub(super) fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
@@ -32,8 +36,12 @@ pub(super) fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
     })
 }
 
-/// What is in `frame`, behind which nothing may follow. It takes no more memory than a body may.
-pub(super) fn unpack(expected: &'static str, frame: &[u8]) -> Result<Vec<u8>, WireError> {
+/// Reads what is in `frame`, behind which nothing may follow. It takes no more memory than a body may.
+pub(super) fn unpack<T>(
+    expected: &'static str,
+    frame: &[u8],
+    read: impl FnOnce(&[u8]) -> Result<T, WireError>,
+) -> Result<T, WireError> {
     let broken = |reason: String| WireError::Body { expected, position: HEADER, reason };
     let length = zstd_safe::find_frame_compressed_size(frame);
     let length = length.map_err(|code| broken(zstd_safe::get_error_name(code).to_string()))?;
@@ -47,28 +55,39 @@ pub(super) fn unpack(expected: &'static str, frame: &[u8]) -> Result<Vec<u8>, Wi
     if size > MAX_BODY {
         return Err(WireError::Size { expected, found: size });
     }
-    let unpacked = UNPACKS.with_borrow_mut(|unpacks| {
+    let mut unpacked = UNPACKED.take();
+    unpacked.clear();
+    unpacked.reserve(size);
+    let unpacking = UNPACKS.with_borrow_mut(|unpacks| {
         let unpacks = match unpacks {
             Some(unpacks) => unpacks,
             None => unpacks.insert(Decompressor::new()?),
         };
-        unpacks.decompress(frame, size)
+        unpacks.decompress_to_buffer(frame, &mut unpacked)
     });
-    unpacked.map_err(|error| broken(error.to_string()))
+    let value = unpacking.map_err(|error| broken(error.to_string())).and_then(|_| read(&unpacked));
+    if unpacked.capacity() <= KEPT {
+        UNPACKED.set(unpacked);
+    }
+    value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn unpacked(frame: &[u8]) -> Result<Vec<u8>, WireError> {
+        unpack("test", frame, |body| Ok(body.to_vec()))
+    }
+
     #[test]
     fn what_is_packed_is_unpacked() {
         for size in [0, 1, 100, 1 << 20] {
             let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
             let frame = pack(&body).unwrap();
-            assert!(unpack("test", &frame).unwrap() == body, "{size}");
+            assert!(unpacked(&frame).unwrap() == body, "{size}");
             let longer = [frame.as_slice(), b"!"].concat();
-            assert!(matches!(unpack("test", &longer), Err(WireError::Trailing { extra: 1, .. })));
+            assert!(matches!(unpacked(&longer), Err(WireError::Trailing { extra: 1, .. })));
         }
     }
 
@@ -80,7 +99,7 @@ mod tests {
             let mut changed = frame.clone();
             changed[position] ^= 0x10;
             // Bits that no decoder looks at may change nothing: then the content must still be right.
-            if let Ok(read) = unpack("test", &changed) {
+            if let Ok(read) = unpacked(&changed) {
                 assert!(read == body, "{position}");
             }
         }
@@ -90,8 +109,8 @@ mod tests {
     fn a_bomb_is_not_unpacked() {
         let bomb = pack(&vec![0; MAX_BODY + 1]).unwrap();
         assert!(bomb.len() < 10_000);
-        assert!(matches!(unpack("test", &bomb), Err(WireError::Size { .. })));
+        assert!(matches!(unpacked(&bomb), Err(WireError::Size { .. })));
         let unsized_frame = zstd::stream::encode_all(b"body".as_slice(), LEVEL).unwrap();
-        assert!(matches!(unpack("test", &unsized_frame), Err(WireError::Body { .. })));
+        assert!(matches!(unpacked(&unsized_frame), Err(WireError::Body { .. })));
     }
 }

@@ -1,5 +1,6 @@
 //! The find db: for each convolution the solvers that can do it, fastest first.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -81,10 +82,15 @@ impl Fold for FindRecords {
     }
 
     fn merge(&mut self, other: Self, _: &mut Warnings) {
-        for (key, entries) in other.entries {
-            let merged = self.entries.entry(key).or_default();
-            for entry in entries {
-                merge(merged, entry);
+        for (mut key, mut entries) in other.entries {
+            // There may be hundreds of thousands.
+            key.shrink_to_fit();
+            match self.entries.entry(key) {
+                Entry::Vacant(entry) => {
+                    entries.shrink_to_fit();
+                    entry.insert(entries);
+                }
+                Entry::Occupied(mut merged) => entries.into_iter().for_each(|entry| merge(merged.get_mut(), entry)),
             }
         }
         // One copy of each name in the long run, though each part came with its own.

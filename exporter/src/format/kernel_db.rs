@@ -47,9 +47,12 @@ impl Format for KernelFormat {
 #[derive(Debug, Default)]
 pub struct KernelRecords {
     kernels: BTreeMap<KernelName, Kernel>,
-    /// Find-db keys of the convolutions that each code object was built for.
-    keys: BTreeMap<KernelName, BTreeSet<String>>,
+    /// Find-db keys of the convolutions that each code object was built for, where somebody asks.
+    keys: Option<Keys>,
 }
+
+/// Find-db keys by code object.
+pub(crate) type Keys = BTreeMap<KernelName, BTreeSet<String>>;
 
 /// A winner's code object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,9 +65,14 @@ struct Kernel {
 }
 
 impl KernelRecords {
-    /// Takes out the find-db keys of the convolutions that each code object was built for.
-    pub(crate) fn take_keys(&mut self) -> BTreeMap<KernelName, BTreeSet<String>> {
-        std::mem::take(&mut self.keys)
+    /// None yet, which will tell the find-db keys of the convolutions that each code object was built for.
+    pub(crate) fn with_keys() -> Self {
+        Self { keys: Some(Keys::new()), ..Self::default() }
+    }
+
+    /// Takes those keys out.
+    pub(crate) fn take_keys(&mut self) -> Keys {
+        self.keys.take().unwrap_or_default()
     }
 
     fn insert(&mut self, name: KernelName, kernel: Kernel, warnings: &mut Warnings) {
@@ -136,8 +144,8 @@ impl Fold for KernelRecords {
                 continue;
             }
             let name = KernelName::of(&object.file, &object.options, &group.session.target);
-            if let Problem::Conv(conv) = problem {
-                self.keys.entry(name.clone()).or_default().insert(FindDbKey::from(conv).to_string());
+            if let (Some(keys), Problem::Conv(conv)) = (&mut self.keys, problem) {
+                keys.entry(name.clone()).or_default().insert(FindDbKey::from(conv).to_string());
             }
             let (artifact, packed) = (object.artifact, object.packed.clone());
             let kernel = Kernel { artifact, packed, problem: problem.canonical() };
@@ -149,8 +157,9 @@ impl Fold for KernelRecords {
         for (name, kernel) in other.kernels {
             self.insert(name, kernel, warnings);
         }
-        for (name, keys) in other.keys {
-            self.keys.entry(name).or_default().extend(keys);
+        let Some(keys) = &mut self.keys else { return };
+        for (name, others) in other.keys.into_iter().flatten() {
+            keys.entry(name).or_default().extend(others);
         }
     }
 }

@@ -40,15 +40,19 @@ impl Format for PerfFormat {
 /// Rows of perf dbs.
 #[derive(Debug, Default)]
 pub struct PerfRecords {
-    best: BTreeMap<PerfDbKey, BTreeMap<Arc<str>, Best>>,
+    best: BTreeMap<PerfDbKey, Solvers>,
     /// Of batch norms, by the text of their keys.
-    norms: BTreeMap<String, BTreeMap<Arc<str>, Best>>,
+    norms: BTreeMap<String, Solvers>,
     names: HashSet<Arc<str>>,
 }
+
+/// Each solver once. They are few, and there may be hundreds of thousands of keys: a map for each would take thrice the memory.
+type Solvers = Vec<Best>;
 
 /// The best params of a solver so far.
 #[derive(Clone, Debug, PartialEq)]
 struct Best {
+    solver: Arc<str>,
     median_ms: f64,
     params: Box<str>,
 }
@@ -83,11 +87,14 @@ impl Fold for PerfRecords {
             let candidate = &best.outcome.candidate;
             let tunable = group.description.solver(name).is_some_and(|solver| solver.tunable);
             if tunable && !candidate.params.is_empty() {
-                let best = Best { median_ms: best.timing.median_ms, params: candidate.params_text().into() };
-                let solver = intern(&mut self.names, name);
+                let best = Best {
+                    solver: intern(&mut self.names, name),
+                    median_ms: best.timing.median_ms,
+                    params: candidate.params_text().into(),
+                };
                 match group.problem {
-                    Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), solver, best),
-                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), solver, best),
+                    Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), best),
+                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), best),
                     _ => {}
                 }
             }
@@ -119,31 +126,28 @@ impl Records for PerfRecords {
 }
 
 /// The params alone.
-fn params<K: Ord>(best: BTreeMap<K, BTreeMap<Arc<str>, Best>>) -> perf_db::Records<K> {
-    let of =
-        |solvers: BTreeMap<Arc<str>, Best>| solvers.into_iter().map(|(solver, best)| (solver, best.params)).collect();
+fn params<K: Ord>(best: BTreeMap<K, Solvers>) -> perf_db::Records<K> {
+    let of = |solvers: Solvers| solvers.into_iter().map(|best| (best.solver, best.params)).collect();
     best.into_iter().map(|(key, solvers)| (key, of(solvers))).collect()
 }
 
-fn merge_all<K: Ord>(best: &mut BTreeMap<K, BTreeMap<Arc<str>, Best>>, other: BTreeMap<K, BTreeMap<Arc<str>, Best>>) {
-    for (key, solvers) in other {
-        let merged = best.entry(key).or_default();
-        for (solver, best) in solvers {
-            merge(merged, solver, best);
+fn merge_all<K: Ord>(best: &mut BTreeMap<K, Solvers>, other: BTreeMap<K, Solvers>) {
+    for (key, mut solvers) in other {
+        match best.entry(key) {
+            Entry::Vacant(entry) => {
+                solvers.shrink_to_fit();
+                entry.insert(solvers);
+            }
+            Entry::Occupied(mut entry) => solvers.into_iter().for_each(|best| merge(entry.get_mut(), best)),
         }
     }
 }
 
-fn merge(solvers: &mut BTreeMap<Arc<str>, Best>, solver: Arc<str>, best: Best) {
-    match solvers.entry(solver) {
-        Entry::Vacant(entry) => {
-            entry.insert(best);
-        }
-        Entry::Occupied(mut entry) => {
-            let known = entry.get();
-            if best.median_ms.total_cmp(&known.median_ms).then_with(|| best.params.cmp(&known.params)).is_lt() {
-                entry.insert(best);
-            }
-        }
+fn merge(solvers: &mut Solvers, best: Best) {
+    let Some(known) = solvers.iter_mut().find(|known| known.solver == best.solver) else {
+        return solvers.push(best);
+    };
+    if best.median_ms.total_cmp(&known.median_ms).then_with(|| best.params.cmp(&known.params)).is_lt() {
+        *known = best;
     }
 }

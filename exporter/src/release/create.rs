@@ -66,7 +66,7 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
     let mut gathered = Vec::new();
     let mut target = request.target.clone();
     for name in &request.sessions {
-        let part = gather(store, name, None, Records::default).await?;
+        let part = gather(store, name, None, Records::empty).await?;
         if part.unfinished > 0 && !request.partial {
             let (unfinished, groups) = (part.unfinished, part.groups);
             return Err(ReleaseError::Unfinished { name: name.clone(), unfinished, groups });
@@ -118,11 +118,17 @@ pub async fn create(store: &dyn Store, request: &CreateRequest) -> Result<Create
 }
 
 /// What a release holds of a session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Records {
     find: FindRecords,
     perf: PerfRecords,
     kernels: KernelRecords,
+}
+
+impl Records {
+    fn empty() -> Self {
+        Self { find: FindRecords::default(), perf: PerfRecords::default(), kernels: KernelRecords::with_keys() }
+    }
 }
 
 impl Fold for Records {
