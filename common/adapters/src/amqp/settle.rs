@@ -10,10 +10,13 @@ use futures_util::FutureExt;
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicRejectOptions};
 use lapin::types::ShortString;
+use tokio::time::sleep;
 
 use crate::amqp::Shared;
+use crate::amqp::link::backoff;
 use crate::amqp::message::{Label, redeliveries};
 use crate::amqp::publisher::Publication;
+use crate::amqp::said::Said;
 use crate::amqp::topology::Route;
 use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::campaign::now_ms;
@@ -87,13 +90,28 @@ impl Settle for AmqpSettle {
 }
 
 impl AmqpSettle {
+    /// Publishes a copy, again and again while the broker can not take it, for as long as the delivery can be acknowledged. To
+    /// let go of it would bring it back at once, at the cost of one of the deliveries that it has: a minute without permissions
+    /// would use them up.
     async fn publish(&self, route: Route, label: &Label) -> Result<(), BrokerError> {
-        // A copy for a delivery that cannot be acknowledged any more would be a second message.
-        if !self.channel.status().connected() {
-            return Err(self.shared.address.unavailable("the delivery was lost with its connection"));
+        let (mut waits, mut said) = (backoff(), Said::nothing());
+        loop {
+            // A copy for a delivery that cannot be acknowledged any more would be a second message.
+            if !self.channel.status().connected() {
+                return Err(self.shared.address.unavailable("the delivery was lost with its connection"));
+            }
+            let (route, body) = (route.clone(), self.body.clone());
+            let error = match self.shared.publish(Publication { route, properties: label.properties(), body }).await {
+                Err(error) if error.is_transient() && !self.shared.closing.is_cancelled() => error,
+                result => return result,
+            };
+            if said.is_due(matches!(error, BrokerError::Refused { .. })) {
+                let (message, queue, seconds) = (self.label.message_id.as_str(), self.queue.as_str(), said.seconds());
+                tracing::warn!(message, queue, %error, seconds, "cannot pass a message on, trying again until it can");
+            }
+            let pause = sleep(waits.next().unwrap_or_default());
+            self.shared.closing.run_until_cancelled(pause).await;
         }
-        let body = self.body.clone();
-        self.shared.publish(Publication { route, properties: label.properties(), body }).await
     }
 }
 

@@ -66,6 +66,7 @@ fn existing_delay(delay: Duration) -> Duration {
 }
 
 /// How a message comes to a queue.
+#[derive(Clone)]
 pub(super) struct Route {
     pub(super) queue: ShortString,
     /// Where it waits before, if it has to.

@@ -256,6 +256,20 @@ async fn rabbit_refusals_pass_once_somebody_mended_them() {
     permit(all);
     works("permissions", &mut *consumer).await;
 
+    // What can not be handed back is held until it can be: it would come again at once, until it has used up its deliveries.
+    broker.publish(QUEUE, "held", Bytes::new()).await.unwrap();
+    let held = next(&mut *consumer).await;
+    permit(none);
+    let mended = async {
+        tokio::time::sleep(3 * A_SECOND).await;
+        permit(all);
+    };
+    let (handed_back, ()) = tokio::join!(held.hand_back(A_SECOND), mended);
+    handed_back.unwrap();
+    let found = next(&mut *consumer).await;
+    assert_eq!((found.message_id.as_str(), found.redeliveries), ("held", 0));
+    found.ack().await.unwrap();
+
     rabbit.ctl(&["delete_vhost", "bluefin"]);
     eventually(SOON, "the connections to be missed", async || broker.reconnects() >= 6).await;
     assert_refused(broker.publish(QUEUE, "x", Bytes::new()).await, &["bluefin", "not found"]);
