@@ -18,7 +18,7 @@ local known = redis.call('HMGET', KEYS[1], unpack(ids))
 -- A group that was never planned has no outcome.
 local open = redis.call('HMGET', KEYS[2], unpack(ARGV, 1, groups))
 
-local states, written, opened, planned = {}, {}, {}, {}
+local states, written, seen, opened, planned = {}, {}, {}, {}, {}
 for job, id in ipairs(ids) do
   local at = groups + 3 * job - 2
   local group, stage = tonumber(ARGV[at + 1]), ARGV[at + 2]
@@ -29,30 +29,35 @@ for job, id in ipairs(ids) do
   -- The outcome first: it stands though the plan may have come back by itself.
   if open[group] and redis.call('HEXISTS', KEYS[HASHES + group], id) == 1 then
     state = 2
-  elseif not known[job] and not written[id] then
-    written[id] = true
-    written[#written + 1] = id
-    written[#written + 1] = 'p'
+  elseif not seen[id] and not (known[job] and open[group]) then
+    -- One that is known in a group that is not was written by a call that ended there, for want of a right.
+    if not known[job] then
+      written[#written + 1] = id
+      written[#written + 1] = 'p'
+    end
     opened[group] = (opened[group] or 0) + 1
     planned[stage] = (planned[stage] or 0) + 1
   end
+  seen[id] = true
   states[job] = state
 end
 
-if #written > 0 then
-  local counts, names = {}, {}
-  for group = 1, groups do
-    if opened[group] then
-      names[#names + 1] = ARGV[group]
-      counts[#counts + 1] = ARGV[group]
-      counts[#counts + 1] = tostring((open[group] or 0) + opened[group])
-    end
+local counts, names = {}, {}
+for group = 1, groups do
+  if opened[group] then
+    names[#names + 1] = ARGV[group]
+    counts[#counts + 1] = ARGV[group]
+    counts[#counts + 1] = tostring((open[group] or 0) + opened[group])
   end
+end
+if #written > 0 then
   redis.call('HSET', KEYS[1], unpack(written))
+end
+if #names > 0 then
   redis.call('HSET', KEYS[2], unpack(counts))
   redis.call('SADD', KEYS[3], unpack(names))
-  for stage, count in pairs(planned) do
-    redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, count)
-  end
+end
+for stage, count in pairs(planned) do
+  redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, count)
 end
 return states

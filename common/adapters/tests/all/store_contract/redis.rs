@@ -155,6 +155,27 @@ async fn scripts_forgotten_by_the_server_are_loaded_again() {
 }
 
 #[tokio::test]
+async fn a_plan_that_ended_for_want_of_a_right_is_made_up_for() {
+    let OnRedis { store, server } = OnRedis::start().await;
+    let (s, mut redis) = (name("s"), raw(&server).await);
+    let jobs = [Planned::of(&job(&s, 1, 1)), Planned::of(&job(&s, 1, 2))];
+    // What the script writes first.
+    for job in jobs {
+        let () = redis.hset(format!("bluefin:session:{s}:jobs"), &job.id.0, "p").await.unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(store.plan(&s, &jobs).await.unwrap(), [JobState::Planned; 2]);
+        assert_eq!(store.open_jobs(&s, group(&s, 1)).await.unwrap(), 2);
+    }
+    let progress = store.progress(&s).await.unwrap();
+    assert_eq!((progress.planned["perf"], progress.unsettled_groups), (2, 1));
+    // Twice in one call is once.
+    let twice = Planned::of(&job(&s, 2, 3));
+    store.plan(&s, &[twice, twice]).await.unwrap();
+    assert_eq!(store.open_jobs(&s, group(&s, 2)).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn the_cache_may_be_elsewhere_and_has_a_ttl() {
     let (main, cache) = (Redis::start(RedisOptions::DURABLE), Redis::start(RedisOptions::cache(50 << 20)));
     let store = RedisStore::connect(&main.url(), Some(&cache.url()), Duration::from_secs(4)).await.unwrap();
