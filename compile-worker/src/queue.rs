@@ -110,8 +110,9 @@ impl Queue {
                 delivery = self.next(&mut intake) => {
                     let Some(delivery) = delivery else { break };
                     let Some(in_hand) = self.worker.takes() else {
-                        // Another queue had the last one.
-                        self.hand_back(delivery).await;
+                        // Another queue had the last one. Where it can not be handed back, a drain waits no longer than it does.
+                        let queue = Arc::clone(self);
+                        tasks.spawn(async move { queue.hand_back(delivery).await });
                         break;
                     };
                     // Counts as one beside its units, so that a full queue is not taken at once.

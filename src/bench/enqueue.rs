@@ -12,6 +12,8 @@ use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, CandidateBudget, Planners};
 use bluefin_producer::specs::Specs;
+use bytes::Bytes;
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use prometheus::Registry;
 
@@ -31,9 +33,9 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let session = session(&[Stage::Perf])?;
     let spec = noop_spec()?;
     let problems = (0..count).map(|n| noop_problem(&spec, n)).collect::<anyhow::Result<Vec<_>>>()?;
-    for lane in Lane::names(QUEUE) {
-        warm_up(&*broker, &lane).await?;
-    }
+    // A process waits once for each queue until it can be trusted, which is a matter of its start.
+    try_join_all(Lane::names(QUEUE).iter().map(|lane| broker.publish(lane, "first", Bytes::new()))).await?;
+    drain(&*broker, QUEUE, Lane::ALL.len() as u64).await?;
     let started = Instant::now();
     let planners = Planners::shipped();
     let asked = Asked {
@@ -48,10 +50,7 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     let took = started.elapsed();
     ensure!(plan.enqueued == count, "published {} of {count} jobs", plan.enqueued);
     // No worker of a session serves the queue, so what was published is what waits there.
-    for lane in Lane::names(QUEUE) {
-        let waiting = broker.depth(&lane).await?;
-        drain(&*broker, &lane, waiting).await?;
-    }
+    drain(&*broker, QUEUE, count).await?;
     let enqueued = Figure::rate("enqueue: planned, recorded, published, confirmed", count, took, "jobs/s");
     let ratio = Figure::new("of the bare publishes beside it", enqueued.value / published.value, "x");
     // Nobody asks for it again.
@@ -63,7 +62,9 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
 /// Confirmed publishes of the same messages, then consumes with acknowledgement, and nothing else.
 pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<[Figure; 2]> {
     let queue = "bluefin.bench.bare";
-    warm_up(broker, queue).await?;
+    // So that the queue is trusted when the clock starts.
+    broker.publish(queue, "first", Bytes::new()).await?;
+    drain(broker, queue, 1).await?;
     let session = session(&[Stage::Perf])?;
     let job = noop_jobs(&session, &noop_spec()?, 0, 1)?.remove(0);
     let body = bytes_of(&CompileJob { job, enqueued_ms: 0, recompiles: 0, work: CompileWork::Candidates })?;
@@ -78,14 +79,7 @@ pub async fn bare(broker: &dyn Broker, count: u64) -> anyhow::Result<[Figure; 2]
     Ok([published, Figure::rate("bare consumes, acknowledged one by one", count, started.elapsed(), "msgs/s")])
 }
 
-/// One message to `queue` and back. A process waits once for each queue until it can be trusted, which is a matter of its
-/// start.
-async fn warm_up(broker: &dyn Broker, queue: &str) -> anyhow::Result<()> {
-    broker.publish(queue, "first", bytes::Bytes::new()).await?;
-    drain(broker, queue, 1).await
-}
-
-fn bytes_of(job: &CompileJob) -> anyhow::Result<bytes::Bytes> {
+fn bytes_of(job: &CompileJob) -> anyhow::Result<Bytes> {
     Ok(wire::encode(job)?.into())
 }
 

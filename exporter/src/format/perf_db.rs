@@ -46,7 +46,7 @@ pub struct PerfRecords {
     names: HashSet<Arc<str>>,
 }
 
-/// Each solver once. They are few, and there may be hundreds of thousands of keys: a map for each would take thrice the memory.
+/// Each solver once. They are few, and there may be hundreds of thousands of keys: a map takes room for eleven.
 type Solvers = Vec<Best>;
 
 /// The best params of a solver so far.

@@ -1,15 +1,11 @@
 -- Records jobs as planned and says where each is.
 -- KEYS: jobs, open, unsettled, stats, then one outcome hash for each group
--- ARGV: the groups, in the order of their hashes; then id, index of the group, stage of each job
+-- ARGV: the groups, in the order of their hashes; then id, index of the group, stage of each job, of which there is one at least
 -- Returns for each job: 0 planned, 1 enqueued, 2 done
 -- At most a few thousand arguments, each of which may be on the stack. A call takes Redis longer than what it does, so what can
 -- be asked or written of all jobs is asked or written at once.
 local HASHES = 4
 local groups = #KEYS - HASHES
-if #ARGV == groups then
-  return {}
-end
-
 local ids = {}
 for at = groups + 1, #ARGV, 3 do
   ids[#ids + 1] = ARGV[at]
