@@ -38,19 +38,17 @@ for job, id in ipairs(ids) do
   states[job] = state
 end
 
-local counts, names = {}, {}
-for group = 1, groups do
-  if opened[group] then
-    names[#names + 1] = ARGV[group]
-    counts[#counts + 1] = ARGV[group]
-    counts[#counts + 1] = tostring((open[group] or 0) + opened[group])
-  end
-end
 if #written > 0 then
   redis.call('HSET', KEYS[1], unpack(written))
 end
+local names = {}
+for group = 1, groups do
+  if opened[group] then
+    redis.call('HINCRBY', KEYS[2], ARGV[group], opened[group])
+    names[#names + 1] = ARGV[group]
+  end
+end
 if #names > 0 then
-  redis.call('HSET', KEYS[2], unpack(counts))
   redis.call('SADD', KEYS[3], unpack(names))
 end
 for stage, count in pairs(planned) do
