@@ -12,6 +12,7 @@
 //! | `parked:<session>:<part>` | id of a job | its message, while the session is paused; in parts, by the first bits of the id | both workers, binary |
 //! | `priority:<session>` | `priority` | how much it matters, where that is not as usual | producer, binary |
 //! | `history:<session>` | id of a job | what came of it before it was tried again | binary |
+//! | `operators:<session>` | id of a group | what aiter's operator takes with the rows that were in force and with the new one; as JSON | eval worker |
 //! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
@@ -87,6 +88,12 @@ pub fn history(session: &SessionName) -> String {
     format!("history:{session}")
 }
 
+/// What operators took for shapes of `session`, before and after.
+#[must_use]
+pub fn operators(session: &SessionName) -> String {
+    format!("operators:{session}")
+}
+
 /// Groups of `session` that have no find stage, though the session has.
 #[must_use]
 pub fn perf_alone(session: &SessionName) -> String {
@@ -96,8 +103,9 @@ pub fn perf_alone(session: &SessionName) -> String {
 /// Every shelf that is of `session` alone.
 #[must_use]
 pub fn of_session(session: &SessionName) -> Vec<String> {
-    let named = [compiled, forgotten, begun, requests, solvers, applicability, history, perf_alone, priority]
-        .map(|shelf| shelf(session));
+    let named =
+        [compiled, forgotten, begun, requests, solvers, applicability, history, operators, perf_alone, priority]
+            .map(|shelf| shelf(session));
     named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 

@@ -1,5 +1,6 @@
 //! `bluefin aiter tune`.
 
+mod operators;
 mod report;
 mod shapes;
 
@@ -36,6 +37,7 @@ use crate::forgotten;
 use crate::ports::FleetArgs;
 use crate::tune::Site;
 use crate::workers::{AiterArgs, Ports};
+use operators::Measured;
 use report::{Failed, Report, tests};
 
 /// Tune shapes of aiter's operators, here or over a fleet, and update aiter's files where it pays
@@ -74,6 +76,9 @@ pub struct TuneArgs {
     /// Longest time for one shape
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
     limit: Duration,
+    /// Measure each operator from end to end with the rows that aiter has and with the new one, and take a row by that
+    #[arg(long)]
+    compare: bool,
     /// Run the tests of the operators before and after
     #[arg(long)]
     test: bool,
@@ -123,12 +128,18 @@ impl TuneArgs {
             let evaluators = self.evaluators(&target).await?;
             self.here(&target, asked.problems, evaluators).await?
         };
-        let Tuned { rows, failed } = match tuned {
+        let Tuned { mut rows, failed, operators } = match tuned {
             Ok(tuned) => tuned,
             Err(code) => return Ok(code),
         };
-        let terms = Terms { policy: Policy::Improved(self.min_improvement), error_limit: None };
-        let (changed, merged) = into_folder(&configs, &sheets, &rows, terms)?;
+        let mut policy = Policy::Improved(self.min_improvement);
+        let mut refused = Vec::new();
+        if self.compare {
+            policy = Policy::Newest;
+            refused = operators::refuse(&mut rows, &operators, self.min_improvement);
+        }
+        let (changed, mut merged) = into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None })?;
+        merged.extend(refused);
         for sheet in &changed {
             super::write(sheet.path(), &sheet.table)?;
         }
@@ -139,6 +150,7 @@ impl TuneArgs {
             shapes,
             failed,
             merged,
+            operators,
             diff: diff(&sheets, &now, Limits::default()),
             before,
             after,
@@ -198,7 +210,8 @@ impl TuneArgs {
             Some(name) => name.clone(),
             None => {
                 let limit = limit.to_string();
-                let parts = [versions.as_bytes(), arguments.as_bytes(), limit.as_bytes()];
+                let mut parts = vec![versions.as_bytes(), arguments.as_bytes(), limit.as_bytes()];
+                parts.extend(self.compare.then_some(b"compare".as_slice()));
                 let digest = Digest::of_parts(digest::VERSIONS, parts);
                 format!("aiter-{target}-{}", &digest.short()[..8]).parse()?
             }
@@ -208,6 +221,9 @@ impl TuneArgs {
         session.budget.solver_ms = Some(limit);
         if !arguments.is_empty() {
             session.environment.insert("AITER_ARGUMENTS".to_string(), arguments);
+        }
+        if self.compare {
+            session.environment.insert("AITER_COMPARE".to_string(), "1".to_string());
         }
         Ok(session)
     }
@@ -265,6 +281,10 @@ impl TuneArgs {
     /// What was found, as files of its own, and what was not.
     async fn found(&self, store: &dyn Store, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Tuned> {
         let failed = report::failed(store, session, &problems).await?;
+        let operators = match self.compare {
+            true => operators::measured(store, session, &problems).await?,
+            false => Vec::new(),
+        };
         let request = ExportRequest {
             formats: vec![Arc::new(AiterFormat)],
             only: Some(Arc::new(problems.into_iter().collect())),
@@ -275,7 +295,7 @@ impl TuneArgs {
             eprintln!("warning: {warning}");
         }
         let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
-        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed })
+        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed, operators })
     }
 
     /// The tests of the operators, if they are asked for.
@@ -290,6 +310,8 @@ struct Tuned {
     /// A file of each family.
     rows: Vec<Sheet>,
     failed: Vec<Failed>,
+    /// Where they are compared.
+    operators: Vec<Measured>,
 }
 
 /// Plans the session and enqueues what is missing. Returns the groups of all.

@@ -135,6 +135,52 @@ fn what_is_better_is_taken_and_nothing_is_tuned_twice() {
     }
 }
 
+/// Rows are taken by what the whole operator takes with them, whatever their kernels take; and an operator that crashes with one
+/// costs no other.
+#[test]
+fn operators_are_compared_and_decide() {
+    let machine = Machine::new();
+    machine.untuned(&[16, 32, 64, 128]);
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--compare"];
+    let faults = [("STAND_IN_FAULTS", "slower:M=32,mismatch:M=64,fault:M=128"), ("STAND_IN_BUILD", "0")];
+    let report = json(&expect(&mut machine.tune(&faults, &arguments), 0));
+    let tuned = machine.configs().join("a8w8_blockscale_tuned_gemm.csv");
+    let rows = rows(&tuned);
+    assert!(rows.len() == 1 && rows[0].starts_with("gfx942,304,16,"), "{rows:?}");
+    let reasons: Vec<&str> =
+        report["merged"].as_array().unwrap().iter().filter_map(|row| row["reason"].as_str()).collect();
+    assert_eq!(reasons.len(), 3, "{report}");
+    for (reason, expected) in reasons.iter().zip([
+        "with it the operator takes 500 us, without it 450 us",
+        "with it mismatch: err_ratio=0.5(>--errRatio=0.05)",
+        "with it aiter did not measure the operator: killed by SIGKILL",
+    ]) {
+        assert!(reason.starts_with(expected), "{reason}");
+    }
+    assert_eq!(report["operators"].as_array().unwrap().len(), 4);
+    let summary = std::fs::read_to_string(machine.folder.path().join("tuned/summary.md")).unwrap();
+    assert!(
+        summary.contains("1 rows are new, 0 stand in place of slower ones, 3 are not better by enough"),
+        "{summary}"
+    );
+    assert!(summary.contains("Whole operators, from end to end"), "{summary}");
+    assert!(summary.contains("| ck_gemm_a8w8_blockscale | M=32 N=1536 K=7168 | 450 | 500 | 0.900 |  |"), "{summary}");
+
+    // What was built for it is gone, and aiter's own folder has the tuner's module alone.
+    let jit = machine.folder.path().join("aiter/aiter/jit");
+    let modules = std::fs::read_dir(&jit).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let built: Vec<String> = modules.filter(|name| name.ends_with(".so")).collect();
+    assert_eq!(built, ["module_gemm_a8w8_blockscale_tune.so"]);
+    let noted = std::fs::read_to_string(machine.folder.path().join("state/builds")).unwrap();
+    let elsewhere = |name: &str, side: &str| {
+        noted.lines().any(|line| line.starts_with(&format!("{name}.py in ")) && line.ends_with(side))
+    };
+    assert!(
+        elsewhere("gemm_a8w8_blockscale", "/before") && elsewhere("gemm_a8w8_blockscale_tuned", "/after"),
+        "{noted}"
+    );
+}
+
 #[test]
 fn each_fault_costs_its_shape_and_says_why() {
     let machine = Machine::new();

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bluefin_common::problem::AiterProblem;
+use bluefin_common::target::Target;
+
 use crate::families::FAMILIES;
+use crate::{Key, Row, Value};
 
 /// An operator of aiter's: the columns of its files, and what their numbers mean.
 #[derive(Debug, PartialEq)]
@@ -157,6 +161,32 @@ impl Family {
     #[must_use]
     pub fn time(&self) -> Option<&'static str> {
         self.results.iter().find(|column| **column == "us").copied()
+    }
+
+    /// The columns of its key that a shape tells.
+    #[must_use]
+    pub fn key_of(&self, shape: &AiterProblem) -> Key {
+        let value =
+            |column: &str| shape.shape.iter().find(|(name, _)| name == column).map(|(_, value)| Value::of(value));
+        Key(self.key().filter_map(|column| Some((column, value(column)?))).collect())
+    }
+
+    /// The row of a shape in a tuned file, and what it is looked up by. `cells`: those of its result columns, separated by commas.
+    #[must_use]
+    pub fn row(&self, target: &Target, shape: &AiterProblem, cells: &str) -> (Key, Row) {
+        let cell = |column: &str| match column {
+            "gfx" => target.arch().to_string(),
+            "cu_num" => target.cus().to_string(),
+            column => {
+                let found = shape.shape.iter().find(|(name, _)| name == column);
+                found.map_or_else(|| self.default(column).to_string(), |(_, value)| value.clone())
+            }
+        };
+        let known: Vec<(&'static str, String)> =
+            self.gpu.iter().chain(self.shape).map(|column| (*column, cell(column))).collect();
+        let key = Key(known.iter().map(|(column, cell)| (*column, Value::of(cell))).collect());
+        let all = known.iter().map(|(_, cell)| cell.as_str()).chain(cells.split(','));
+        (key, Row::of(all))
     }
 
     /// The name of its untuned file.

@@ -14,6 +14,7 @@ pub mod harvest;
 mod key;
 pub mod log;
 pub mod merge;
+pub mod operator;
 mod padding;
 mod sheet;
 mod sources;

@@ -3,6 +3,7 @@
 
 mod batch;
 mod modules;
+mod operators;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_aiter::harvest::{Found, Verdict};
+use bluefin_aiter::operator::Comparison;
 use bluefin_aiter::{Family, FamilyName};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
@@ -20,6 +22,7 @@ use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Timing};
 use bluefin_common::problem::{AiterProblem, Problem};
 use bluefin_common::session::{Session, SessionName};
+use bluefin_common::shelf;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_miopen::detect;
@@ -34,6 +37,7 @@ use crate::supervisor::DeviceError;
 use crate::timing::Limits;
 use batch::Batch;
 use modules::Modules;
+use operators::Operators;
 
 /// Shapes of one process: a crash costs the time of so many.
 const SHAPES: usize = 8;
@@ -142,10 +146,12 @@ impl Evaluator for AiterDevice {
     }
 
     async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {
+        let modules = Modules::new(&self.root, self.basis.clone());
         Ok(Box::new(RunningAiter {
             identity: format!("{} through aiter", self.target),
             gpus: self.gpus(),
-            modules: Modules::new(&self.root, self.basis.clone()),
+            operators: Operators::new(modules.folder()),
+            modules,
             device: self.clone(),
             metrics: metrics.clone(),
             waiting: Mutex::default(),
@@ -174,6 +180,8 @@ impl Waiting {
 /// What came of the shape of a job, and its share of the time.
 struct Answer {
     verdict: Verdict,
+    /// Where operators are compared.
+    compared: Option<Comparison>,
     busy: Duration,
 }
 
@@ -183,6 +191,7 @@ struct RunningAiter {
     gpus: usize,
     device: AiterDevice,
     modules: Modules,
+    operators: Operators,
     metrics: Metrics,
     /// In the order in which they came.
     waiting: Mutex<Vec<Waiting>>,
@@ -224,13 +233,21 @@ impl Running for RunningAiter {
         };
         let session = assignment.session().await?;
         let answering = self.answer(assignment, &session, family, problem);
-        let Answer { verdict, busy } = match self.modules.ready(assignment, family).await? {
+        let Answer { verdict, compared, busy } = match self.modules.ready(assignment, family).await? {
             None => answering.await?,
             Some(building) => {
                 let tuned = |answer: &Answer| matches!(answer.verdict, Verdict::Tuned(_));
                 building.during(assignment, answering, tuned).await?
             }
         };
+        if let Some(compared) = compared {
+            // It has no map whose keys are not text, which is what could fail.
+            let record = serde_json::to_vec(&compared).unwrap_or_default();
+            let records = [(job.group().to_string(), record)];
+            let shelf = shelf::operators(&session.name);
+            let put = || assignment.store.put_records(&shelf, &records);
+            assignment.patience.with("say what the operator takes", put).await?;
+        }
         self.metrics.busy(job.stage, busy);
         Ok(self.evaluated(job, verdict, busy))
     }
@@ -274,13 +291,17 @@ impl RunningAiter {
         let tuning = Batch { device: &self.device, session, family: first.family, metrics: &self.metrics };
         let began = Instant::now();
         let verdicts = tuning.tune(&shapes).await?;
+        let compared = match operators::is_asked(session) {
+            true => tuning.compare(&shapes, &verdicts, &self.operators).await?,
+            false => shapes.iter().map(|_| None).collect(),
+        };
         if verdicts.iter().any(|verdict| !matches!(verdict, Verdict::Tuned(_))) && self.device.gpus() < self.gpus {
             return Err(DeviceError::Lost { reason: "a GPU is gone from the kernel driver's list".to_string() }.into());
         }
         let busy = began.elapsed() / u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        for (waiting, verdict) in batch.into_iter().zip(verdicts) {
+        for ((waiting, verdict), compared) in batch.into_iter().zip(verdicts).zip(compared) {
             // Whoever waited for it may be gone.
-            let _ = waiting.answer.send(Answer { verdict, busy });
+            let _ = waiting.answer.send(Answer { verdict, compared, busy });
         }
         Ok(())
     }

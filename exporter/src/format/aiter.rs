@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use bluefin_aiter::{Family, FamilyName, Key, Row, Value};
-use bluefin_common::problem::{AiterProblem, Problem};
-use bluefin_common::target::Target;
+use bluefin_aiter::{FamilyName, Key, Row, Value};
+use bluefin_common::problem::Problem;
 use bluefin_common::value;
 
 use super::{AnyRecords, Format, Records};
@@ -52,7 +51,7 @@ impl Fold for AiterRecords {
             warnings.insert(format!("{}: not in {}: its outcome has no cells", group.problem, family.tuned_file()));
             return;
         };
-        let (key, row) = row(family, &group.session.target, problem, cells);
+        let (key, row) = family.row(&group.session.target, problem, cells);
         let order = family.sort.iter().filter_map(|column| key.get(column).cloned()).collect();
         self.rows.entry(family.name).or_default().insert((order, key), row);
     }
@@ -62,23 +61,6 @@ impl Fold for AiterRecords {
             self.rows.entry(family).or_default().extend(rows);
         }
     }
-}
-
-/// The row of a shape, and what it is looked up by.
-fn row(family: &'static Family, target: &Target, problem: &AiterProblem, cells: &str) -> (Key, Row) {
-    let cell = |column: &str| match column {
-        "gfx" => target.arch().to_string(),
-        "cu_num" => target.cus().to_string(),
-        column => {
-            let found = problem.shape.iter().find(|(name, _)| name == column);
-            found.map_or_else(|| family.default(column).to_string(), |(_, value)| value.clone())
-        }
-    };
-    let known: Vec<(&'static str, String)> =
-        family.gpu.iter().chain(family.shape).map(|column| (*column, cell(column))).collect();
-    let key = Key(known.iter().map(|(column, cell)| (*column, Value::of(cell))).collect());
-    let all = known.iter().map(|(_, cell)| cell.as_str()).chain(cells.split(','));
-    (key, Row::of(all))
 }
 
 impl Records for AiterRecords {

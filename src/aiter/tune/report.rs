@@ -19,6 +19,7 @@ use bluefin_common::store::Store;
 use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 use serde::Serialize;
 
+use super::operators::Measured;
 use crate::workers::AiterArgs;
 
 /// Changes of each status that the summary lists.
@@ -38,6 +39,8 @@ pub struct Report {
     pub failed: Vec<Failed>,
     /// What became of each row.
     pub merged: Vec<Merged>,
+    /// What operators take, where they are compared.
+    pub operators: Vec<Measured>,
     pub diff: Diff,
     /// The tests, before and after.
     pub before: Vec<Test>,
@@ -113,6 +116,7 @@ impl Report {
             self.failed.len()
         );
         text += &self.diff.markdown(TOP);
+        text += &self.operators();
         for failed in &self.failed {
             let Failed { shape, kind, reason } = failed;
             let _ = writeln!(text, "\n- not tuned: {shape}: {}: {}", kind.name(), reason.replace('\n', " "));
@@ -121,6 +125,35 @@ impl Report {
             for test in tests {
                 let _ = writeln!(text, "\n- {} {when}: {}", test.script, test.end);
             }
+        }
+        text
+    }
+
+    /// What whole operators take, those that lose the most first.
+    fn operators(&self) -> String {
+        let mut measured: Vec<(f64, &Measured)> =
+            self.operators.iter().map(|one| (one.comparison.ratio().unwrap_or(0.0), one)).collect();
+        if measured.is_empty() {
+            return String::new();
+        }
+        measured.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let mut text = "\nWhole operators, from end to end, with the rows that aiter had and with the new one:\n\n\
+            | family | shape | before us | after us | ratio | |\n| --- | --- | ---: | ---: | ---: | --- |\n"
+            .to_string();
+        for (_, Measured { family, shape, comparison }) in measured.iter().take(TOP) {
+            let us = |us: Option<f64>| us.map_or_else(|| "-".to_string(), |us| format!("{us}"));
+            let ratio = comparison.ratio().map_or_else(|| "-".to_string(), |ratio| format!("{ratio:.3}"));
+            let reasons = [("before", &comparison.before), ("after", &comparison.after)];
+            let reasons: Vec<String> = reasons
+                .iter()
+                .filter_map(|(when, side)| Some(format!("{when}: {}", cell(side.reason.as_ref()?))))
+                .collect();
+            let (before, after) = (us(comparison.before.us), us(comparison.after.us));
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "| {family} | {shape} | {before} | {after} | {ratio} | {} |", reasons.join("; "));
+        }
+        if measured.len() > TOP {
+            let _ = writeln!(text, "\n{} more are in what --json prints.", measured.len() - TOP);
         }
         text
     }
@@ -143,6 +176,11 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// A text that fits into a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }
 
 /// Runs the tests of these families, each once; with kernels that are built anew if rows are `rebuilt` into them.

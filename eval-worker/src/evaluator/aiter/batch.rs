@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bluefin_aiter::harvest::{Remains, Verdict};
-use bluefin_aiter::{Family, Key, Row, Sheet, Table, Value};
+use bluefin_aiter::{Family, Row, Sheet, Table};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
@@ -19,7 +19,7 @@ use crate::evaluator::stop::Stop;
 use crate::metrics::Metrics;
 
 /// What the names of their folders begin with.
-const PREFIX: &str = "bluefin-aiter-";
+pub(super) const PREFIX: &str = "bluefin-aiter-";
 /// Processes that a shape may crash by itself.
 const TRIES: u32 = 2;
 /// The variable of a session that holds further arguments of the tuner.
@@ -66,26 +66,13 @@ impl Batch<'_> {
         let path = |name: &str| folder.path().join(name);
         let (input, tuned, profile) = (path("in.csv"), path("out.csv"), path("all.csv"));
         std::fs::write(&input, untuned(&input, shapes)).map_err(|error| machine("in.csv", error))?;
-        let limit = self.session.budget.solver_ms.map_or(TIME, Duration::from_millis);
-        // The first shape of a host builds the kernels of its family: that counts as one more.
-        let time = limit * (shapes.len() as u32 + 1);
-        let watch = Watch { time, silence: time, ..Watch::default() };
-        let run = Run {
-            command: self.command(&input, &tuned, &profile, limit),
-            environment: self.environment(folder.path()),
-            folder: self.device.root.clone(),
-            output: Some(profile.clone()),
-        };
-        let ran = process::run(&run, &watch).await.map_err(|error| machine("aiter's tuner does not start", error))?;
-        let (kind, how) = match ran.ended {
-            Ended::Exited(status) => (FailureKind::ToolCrash, describe(status)),
-            Ended::OutOfTime | Ended::Silent => (FailureKind::Hang, format!("killed after {} s", time.as_secs())),
-            Ended::TooLarge => (FailureKind::MalformedOutput, "killed: its profile grew too large".to_string()),
-            Ended::Killed(reason) => {
-                self.metrics.child_lost("outside");
-                return Err(Stop::Suspect(reason));
-            }
-        };
+        let mut arguments: Vec<OsString> = vec!["-o2".into(), (&profile).into()];
+        // One GPU; and written after each shape, so that a crash takes no other with it.
+        arguments.extend(["--mp", "1", "--batch", "1", "--timeout"].map(OsString::from));
+        arguments.push(self.limit().as_secs().max(1).to_string().into());
+        arguments.extend(self.arguments().map(OsString::from));
+        let ran = self.process(folder.path(), arguments, &[], shapes.len()).await?;
+        let (kind, how) = end(&ran);
         let read = |path: &Path| match Table::read(path) {
             Ok(table) => Sheet::of(table, Some(self.family)).ok(),
             Err(_) => None,
@@ -98,7 +85,7 @@ impl Batch<'_> {
             profile: profile.as_ref(),
             error_limit: self.error_limit(),
         };
-        let verdicts: Vec<Verdict> = shapes.iter().map(|shape| remains.of(&key(self.family, shape))).collect();
+        let verdicts: Vec<Verdict> = shapes.iter().map(|shape| remains.of(&self.family.key_of(shape))).collect();
         if verdicts.contains(&Verdict::Missing) {
             self.metrics.child_lost(if kind == FailureKind::Hang { "hang" } else { "exit" });
         }
@@ -106,28 +93,48 @@ impl Batch<'_> {
         Ok(Ran { verdicts, end })
     }
 
-    fn command(&self, input: &Path, tuned: &Path, profile: &Path, limit: Duration) -> Vec<OsString> {
-        let AiterDevice { launcher, python, .. } = self.device;
+    /// A process of the family's tuner for `in.csv` in `folder`, with more `arguments` and other `variables`, for as long as so many
+    /// `shapes` may take.
+    pub(super) async fn process(
+        &self,
+        folder: &Path,
+        arguments: Vec<OsString>,
+        variables: &[(&str, &Path)],
+        shapes: usize,
+    ) -> Result<process::Ran, Stop> {
+        let AiterDevice { launcher, python, root, .. } = self.device;
         let mut command: Vec<OsString> = launcher.clone();
         command.push(python.clone());
         if let Some(tuner) = &self.family.tuner {
             command.push(tuner.script.into());
             command.extend(tuner.arguments.iter().map(OsString::from));
         }
-        for (flag, path) in [("-i", input), ("-o", tuned), ("-o2", profile)] {
-            command.extend([flag.into(), path.into()]);
+        for (flag, file) in [("-i", "in.csv"), ("-o", "out.csv")] {
+            command.extend([flag.into(), folder.join(file).into()]);
         }
-        // One GPU; and written after each shape, so that a crash takes no other with it.
-        for argument in ["--mp", "1", "--batch", "1", "--timeout"] {
-            command.push(argument.into());
+        command.extend(arguments);
+        // The first shape of a host builds the kernels of its family: that counts as one more.
+        let time = self.limit() * (shapes as u32 + 1);
+        let watch = Watch { time, silence: time, ..Watch::default() };
+        let environment = self.environment(folder, variables);
+        let output = Some(folder.join("all.csv"));
+        let run = Run { command, environment, folder: root.clone(), output };
+        let ran = process::run(&run, &watch).await;
+        let ran = ran.map_err(|error| Stop::Machine(format!("aiter's tuner does not start: {error}")))?;
+        if let Ended::Killed(reason) = ran.ended {
+            self.metrics.child_lost("outside");
+            return Err(Stop::Suspect(reason));
         }
-        command.push(limit.as_secs().max(1).to_string().into());
-        command.extend(self.arguments().map(OsString::from));
-        command
+        Ok(ran)
+    }
+
+    /// Longest time for a shape.
+    fn limit(&self) -> Duration {
+        self.session.budget.solver_ms.map_or(TIME, Duration::from_millis)
     }
 
     /// What the session adds.
-    fn arguments(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.session.environment.get(ARGUMENTS).map_or("", String::as_str).split_ascii_whitespace()
     }
 
@@ -140,13 +147,14 @@ impl Batch<'_> {
 
     /// That of the worker, without what is bluefin's, and with one GPU. aiter sees what it is for by `rocminfo`, which heeds no
     /// other variable.
-    fn environment(&self, folder: &Path) -> Vec<(OsString, OsString)> {
+    fn environment(&self, folder: &Path, others: &[(&str, &Path)]) -> Vec<(OsString, OsString)> {
         let own = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"BLUEFIN_"));
         let mut variables: BTreeMap<OsString, OsString> = own.collect();
         if let Some(gpu) = &self.device.gpu {
             variables.insert("ROCR_VISIBLE_DEVICES".into(), gpu.into());
         }
         variables.insert("TMPDIR".into(), folder.into());
+        variables.extend(others.iter().map(|(name, path)| (name.into(), path.into())));
         variables.into_iter().collect()
     }
 }
@@ -168,21 +176,25 @@ struct Ran {
 }
 
 /// The shapes as the tuner reads them. All have the same columns.
-fn untuned(path: &Path, shapes: &[&AiterProblem]) -> Vec<u8> {
+pub(super) fn untuned(path: &Path, shapes: &[&AiterProblem]) -> Vec<u8> {
     let columns = shapes.first().map_or(&[][..], |shape| &shape.shape);
     let mut table = Table::new(path, columns.iter().map(|(column, _)| column.as_str()));
     table.rows.extend(shapes.iter().map(|shape| Row::of(shape.shape.iter().map(|(_, value)| value.as_str()))));
     table.to_bytes()
 }
 
-/// The columns of the family's key that a shape tells.
-fn key(family: &'static Family, problem: &AiterProblem) -> Key {
-    let value = |column: &str| problem.shape.iter().find(|(name, _)| name == column).map(|(_, value)| Value::of(value));
-    Key(family.key().filter_map(|column| Some((column, value(column)?))).collect())
+/// How a process ended, and what that says of a shape without a row.
+pub(super) fn end(ran: &process::Ran) -> (FailureKind, String) {
+    match &ran.ended {
+        Ended::Exited(status) => (FailureKind::ToolCrash, describe(*status)),
+        Ended::OutOfTime | Ended::Silent => (FailureKind::Hang, format!("killed after {} s", ran.took.as_secs())),
+        Ended::TooLarge => (FailureKind::MalformedOutput, "killed: its profile grew too large".to_string()),
+        Ended::Killed(reason) => (FailureKind::ToolCrash, reason.clone()),
+    }
 }
 
 /// The end of what it printed.
-fn last_words(tail: &str) -> String {
+pub(super) fn last_words(tail: &str) -> String {
     let lines: Vec<&str> = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(8).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }

@@ -21,6 +21,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::evaluator::assignment::Assignment;
 use crate::evaluator::stop::Stop;
 
+/// The variable that says where aiter looks for its modules, and puts what it builds.
+pub(super) const MODULE_FOLDER: &str = "AITER_JIT_DIR";
 /// Between two looks at whether another host has come to its end, and what a job is kept for it at most before it is handed back.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(600);
@@ -77,10 +79,15 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// Of the aiter in `root`: in `AITER_JIT_DIR`, where that is set.
+    /// Of the aiter in `root`: in [`MODULE_FOLDER`], where that is set.
     pub(super) fn new(root: &Path, basis: Option<String>) -> Self {
-        let folder = std::env::var_os("AITER_JIT_DIR").map_or_else(|| root.join("aiter/jit"), PathBuf::from);
+        let folder = std::env::var_os(MODULE_FOLDER).map_or_else(|| root.join("aiter/jit"), PathBuf::from);
         Self { folder, basis, ready: Mutex::default() }
+    }
+
+    /// Where aiter has them.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Waits until the modules of `family` are here, as far as another host has built them, or until it is this one's turn to build
@@ -244,7 +251,7 @@ impl Building<'_> {
 }
 
 /// Whether a file of this name is a module of aiter's, and in no other folder.
-fn is_module(name: &str) -> bool {
+pub(super) fn is_module(name: &str) -> bool {
     name.ends_with(".so") && !name.starts_with('.') && !name.contains('/')
 }
 
