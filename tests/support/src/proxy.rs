@@ -1,5 +1,6 @@
 //! A TCP proxy whose connections can be cut or frozen on demand.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -23,7 +24,9 @@ struct Link {
 #[derive(Debug, Default)]
 struct State {
     mode: Mode,
-    connections: Vec<TcpStream>,
+    /// Both ends of each that is open, by the number that it had when it came.
+    connections: HashMap<u64, [TcpStream; 2]>,
+    admitted: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,7 @@ impl Link {
         let mut state = self.lock();
         state.mode = mode;
         if matches!(mode, Mode::Cut | Mode::Ended) {
-            for connection in state.connections.drain(..) {
+            for connection in state.connections.drain().flat_map(|(_, ends)| ends) {
                 // Closed by its peer already: then it is as cut as it can be.
                 let _ = connection.shutdown(Shutdown::Both);
             }
@@ -93,14 +96,23 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Keeps `streams` to be cut, unless the link is cut now.
-    fn admit(&self, streams: [&TcpStream; 2]) -> bool {
+    /// Keeps both ends of a connection to be cut, until it is [forgotten](Self::forget) by the number that this returns; unless
+    /// the link is cut now.
+    fn admit(&self, ends: [&TcpStream; 2]) -> Option<u64> {
         let mut state = self.lock();
         if matches!(state.mode, Mode::Cut | Mode::Ended) {
-            return false;
+            return None;
         }
-        state.connections.extend(streams.into_iter().filter_map(|s| s.try_clone().ok()));
-        true
+        let [client, server] = ends.map(TcpStream::try_clone);
+        let kept = [client.ok()?, server.ok()?];
+        state.admitted += 1;
+        let number = state.admitted;
+        state.connections.insert(number, kept);
+        Some(number)
+    }
+
+    fn forget(&self, number: u64) {
+        self.lock().connections.remove(&number);
     }
 
     /// Returns when bytes may pass, or must not any more (`false`).
@@ -121,13 +133,14 @@ fn accept(listener: &TcpListener, target: SocketAddr, link: &Arc<Link>) {
         }
         let Ok(client) = client else { continue };
         let Ok(server) = TcpStream::connect(target) else { continue };
-        if !link.admit([&client, &server]) {
-            continue;
-        }
+        let Some(number) = link.admit([&client, &server]) else { continue };
         let (Ok(client2), Ok(server2)) = (client.try_clone(), server.try_clone()) else { continue };
         for (from, to) in [(client, server), (server2, client2)] {
             let link = Arc::clone(link);
-            thread::spawn(move || forward(from, to, &link));
+            thread::spawn(move || {
+                forward(from, to, &link);
+                link.forget(number);
+            });
         }
     }
 }
