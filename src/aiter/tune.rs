@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
-use bluefin_aiter::{Family, FamilyName, Sheet, read_all};
+use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
 use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
@@ -47,8 +47,8 @@ use report::{Failed, Report, tests};
     Shapes that have a row for the GPU are left out, unless --all. A row is taken if it takes less time than the one in force by \
     --min-improvement, or if there is none. With a fleet (--amqp and --redis) its eval workers do the work (eval-worker --device \
     aiter), without one this process does on all GPUs of this machine. --out gets summary.md, diff.txt, rows/ and the files that \
-    are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned or a test fails \
-    that did not before.")]
+    are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned, an \
+    operator fails with a new row, or a test fails that did not before.")]
 pub struct TuneArgs {
     /// Families by their names in aiter's CI [default: those that it tunes itself]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -136,7 +136,7 @@ impl TuneArgs {
         let mut refused = Vec::new();
         if self.compare {
             policy = Policy::Newest;
-            refused = operators::refuse(&mut rows, &operators, self.min_improvement);
+            refused = operators::refuse(&mut rows, &sheets, &operators, self.min_improvement);
         }
         let (changed, mut merged) = into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None })?;
         merged.extend(refused);
@@ -220,10 +220,10 @@ impl TuneArgs {
         let mut session = Session { method: Method::AITER, ..plain };
         session.budget.solver_ms = Some(limit);
         if !arguments.is_empty() {
-            session.environment.insert("AITER_ARGUMENTS".to_string(), arguments);
+            session.environment.insert(ARGUMENTS.to_string(), arguments);
         }
         if self.compare {
-            session.environment.insert("AITER_COMPARE".to_string(), "1".to_string());
+            session.environment.insert(COMPARE.to_string(), "1".to_string());
         }
         Ok(session)
     }

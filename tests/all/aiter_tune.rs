@@ -143,7 +143,7 @@ fn operators_are_compared_and_decide() {
     machine.untuned(&[16, 32, 64, 128]);
     let arguments = ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--compare"];
     let faults = [("STAND_IN_FAULTS", "slower:M=32,mismatch:M=64,fault:M=128"), ("STAND_IN_BUILD", "0")];
-    let report = json(&expect(&mut machine.tune(&faults, &arguments), 0));
+    let report = json(&expect(&mut machine.tune(&faults, &arguments), 1));
     let tuned = machine.configs().join("a8w8_blockscale_tuned_gemm.csv");
     let rows = rows(&tuned);
     assert!(rows.len() == 1 && rows[0].starts_with("gfx942,304,16,"), "{rows:?}");
@@ -245,22 +245,10 @@ fn the_kernels_of_a_family_are_built_on_one_host() {
         let arguments = ["eval-worker", "--device", &device, "--aiter", name, "--python", &python];
         fleet.worker_with(&arguments, [("PATH", path.clone().into())])
     };
-    let tune = |session: &str, families: &str| {
-        let arguments = [
-            "aiter",
-            "tune",
-            "--aiter",
-            "one",
-            "--shapes",
-            families,
-            "--gpu",
-            GPU,
-            "--session",
-            session,
-            "--all",
-            "--json",
-        ];
-        json(&expect(fleet.bluefin(&arguments).env("PATH", &path), 0))
+    let tune = |session: &str, families: &str, more: &[&str]| {
+        let mut command = fleet.bluefin(&["aiter", "tune", "--aiter", "one", "--gpu", GPU, "--all", "--json"]);
+        command.args(["--shapes", families, "--session", session]).args(more).env("PATH", &path);
+        json(&expect(&mut command, 0))
     };
     let builds = || {
         let noted = std::fs::read_to_string(folder.join("state/builds")).unwrap();
@@ -270,11 +258,11 @@ fn the_kernels_of_a_family_are_built_on_one_host() {
     };
     let families = ["gemm_a8w8_blockscale_tune.py", "gemm_a8w8_tune.py"];
     let hosts = [host("one"), host("two")];
-    tune("first", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale");
+    tune("first", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale", &[]);
     assert_eq!(builds(), families, "{}", fleet.logged());
     drop(hosts);
     let third = host("three");
-    tune("second", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale");
+    tune("second", "ck_gemm_a8w8,ck_gemm_a8w8_blockscale", &[]);
     assert_eq!(builds(), families, "{}", fleet.logged());
     let module = "aiter/jit/module_gemm_a8w8_tune.so";
     assert_eq!(std::fs::read(folder.join("three").join(module)).unwrap(), b"kernels of gemm_a8w8_tune.py\n");
@@ -288,12 +276,18 @@ fn the_kernels_of_a_family_are_built_on_one_host() {
     artifacts.lines().for_each(|key| assert_eq!(redis_cli(&["DEL", key]).trim(), "1"));
     drop(third);
     let fourth = host("four");
-    tune("third", "ck_gemm_a8w8");
+    tune("third", "ck_gemm_a8w8", &[]);
     assert_eq!(builds(), ["gemm_a8w8_blockscale_tune.py", "gemm_a8w8_tune.py", "gemm_a8w8_tune.py"]);
     drop(fourth);
     let _fifth = host("five");
-    tune("fourth", "ck_gemm_a8w8");
+    tune("fourth", "ck_gemm_a8w8", &[]);
     assert_eq!(builds().len(), 3);
+
+    // Over a fleet, too, each operator is measured before and after, in the job of its shape.
+    let report = tune("compared", "ck_gemm_a8w8", &["--compare"]);
+    let operators = report["operators"].as_array().unwrap();
+    assert_eq!(Value::from(operators.len()), report["shapes"], "{report}");
+    assert!(operators.iter().all(|one| one["before"]["us"] == 450.0 && one["after"]["us"].is_f64()), "{report}");
 }
 
 /// A campaign over a fleet of three eval workers, some of which are killed on the way. Returns the files.

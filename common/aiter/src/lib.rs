@@ -28,6 +28,11 @@ pub use sheet::{Kind, Sheet};
 pub use sources::{read_all, sheets_of};
 pub use table::{Row, Table};
 
+/// The variable of a session that holds further arguments of aiter's tuners.
+pub const ARGUMENTS: &str = "AITER_ARGUMENTS";
+/// The variable of a session whose operators are to be compared, before and after.
+pub const COMPARE: &str = "AITER_COMPARE";
+
 /// Whether a number is more than it may be; what is no number is.
 fn exceeds(number: f64, limit: f64) -> bool {
     number.is_nan() || number > limit

@@ -291,11 +291,13 @@ impl RunningAiter {
         let tuning = Batch { device: &self.device, session, family: first.family, metrics: &self.metrics };
         let began = Instant::now();
         let verdicts = tuning.tune(&shapes).await?;
-        let compared = match operators::is_asked(session) {
+        let compared: Vec<Option<Comparison>> = match operators::is_asked(session) {
             true => tuning.compare(&shapes, &verdicts, &self.operators).await?,
             false => shapes.iter().map(|_| None).collect(),
         };
-        if verdicts.iter().any(|verdict| !matches!(verdict, Verdict::Tuned(_))) && self.device.gpus() < self.gpus {
+        let in_vain = verdicts.iter().any(|verdict| !matches!(verdict, Verdict::Tuned(_)))
+            || compared.iter().flatten().any(|compared| compared.before.us.is_none() || compared.after.us.is_none());
+        if in_vain && self.device.gpus() < self.gpus {
             return Err(DeviceError::Lost { reason: "a GPU is gone from the kernel driver's list".to_string() }.into());
         }
         let busy = began.elapsed() / u32::try_from(batch.len()).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::Context as _;
 use bluefin_aiter::merge::{Fate, Merged};
 use bluefin_aiter::operator::Comparison;
-use bluefin_aiter::{FamilyName, Key, Sheet};
+use bluefin_aiter::{FamilyName, Key, Sheet, sheets_of};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::group_id;
 use bluefin_common::problem::Problem;
@@ -39,12 +39,14 @@ pub async fn measured(store: &dyn Store, session: &Session, problems: &[Problem]
     Ok(measured)
 }
 
-/// Takes out of `rows` those that operators do not gain enough by. Returns what became of them.
-pub fn refuse(rows: &mut [Sheet], measured: &[Measured], percent: f64) -> Vec<Merged> {
+/// Takes out of `rows` those that operators do not gain enough by, so that those `standing` stay. Returns what became of them.
+pub fn refuse(rows: &mut [Sheet], standing: &[Sheet], measured: &[Measured], percent: f64) -> Vec<Merged> {
     let known: HashMap<(&str, &Key), &Comparison> =
         measured.iter().map(|one| ((one.family, &one.shape), &one.comparison)).collect();
     let mut refused = Vec::new();
     for sheet in rows {
+        let times: HashMap<Key, Option<f64>> =
+            sheets_of(standing, sheet.family).flat_map(Sheet::views).map(|view| (view.key(), view.us())).collect();
         let mut taken = std::mem::take(&mut sheet.table.rows);
         taken.retain(|row| {
             let view = sheet.view(row);
@@ -56,7 +58,8 @@ pub fn refuse(rows: &mut [Sheet], measured: &[Measured], percent: f64) -> Vec<Me
                 None => "the operator was not measured with it".to_string(),
             };
             let (key, file, line, after) = (view.key(), view.path(), row.line, view.us());
-            refused.push(Merged { key, file, line, fate: Fate::Kept, before: None, after, reason: Some(reason) });
+            let before = times.get(&key).copied().flatten();
+            refused.push(Merged { key, file, line, fate: Fate::Kept, before, after, reason: Some(reason) });
             false
         });
         sheet.table.rows = taken;

@@ -98,16 +98,14 @@ impl Link {
 
     /// Keeps both ends of a connection to be cut, until it is [forgotten](Self::forget) by the number that this returns; unless
     /// the link is cut now.
-    fn admit(&self, ends: [&TcpStream; 2]) -> Option<u64> {
+    fn admit(&self, ends: [TcpStream; 2]) -> Option<u64> {
         let mut state = self.lock();
         if matches!(state.mode, Mode::Cut | Mode::Ended) {
             return None;
         }
-        let [client, server] = ends.map(TcpStream::try_clone);
-        let kept = [client.ok()?, server.ok()?];
         state.admitted += 1;
         let number = state.admitted;
-        state.connections.insert(number, kept);
+        state.connections.insert(number, ends);
         Some(number)
     }
 
@@ -133,8 +131,9 @@ fn accept(listener: &TcpListener, target: SocketAddr, link: &Arc<Link>) {
         }
         let Ok(client) = client else { continue };
         let Ok(server) = TcpStream::connect(target) else { continue };
-        let Some(number) = link.admit([&client, &server]) else { continue };
-        let (Ok(client2), Ok(server2)) = (client.try_clone(), server.try_clone()) else { continue };
+        let copy = || Ok::<_, std::io::Error>([client.try_clone()?, server.try_clone()?]);
+        let (Ok([client2, server2]), Ok(kept)) = (copy(), copy()) else { continue };
+        let Some(number) = link.admit(kept) else { continue };
         for (from, to) in [(client, server), (server2, client2)] {
             let link = Arc::clone(link);
             thread::spawn(move || {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bluefin_aiter::harvest::{Remains, Verdict};
-use bluefin_aiter::{Family, Row, Sheet, Table};
+use bluefin_aiter::{ARGUMENTS, Family, Row, Sheet, Table};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
@@ -22,8 +22,6 @@ use crate::metrics::Metrics;
 pub(super) const PREFIX: &str = "bluefin-aiter-";
 /// Processes that a shape may crash by itself.
 const TRIES: u32 = 2;
-/// The variable of a session that holds further arguments of the tuner.
-const ARGUMENTS: &str = "AITER_ARGUMENTS";
 
 /// What shapes of one session and family are tuned with.
 pub(super) struct Batch<'a> {

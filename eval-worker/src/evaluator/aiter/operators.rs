@@ -1,6 +1,7 @@
 //! aiter's operators as users call them, before and after: with the rows that this aiter has, and with those that were just found.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 
 use bluefin_aiter::harvest::Verdict;
 use bluefin_aiter::operator::{self, Comparison, Operator};
-use bluefin_aiter::{Key, Table};
+use bluefin_aiter::{COMPARE, Key, Table};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
 use bluefin_common::session::Session;
@@ -16,9 +17,6 @@ use bluefin_common::session::Session;
 use super::batch::{Batch, PREFIX, end, last_words, untuned};
 use super::modules::{MODULE_FOLDER, is_module};
 use crate::evaluator::stop::Stop;
-
-/// The variable of a session whose operators are to be compared.
-const COMPARE: &str = "AITER_COMPARE";
 
 /// Whether operators are to be compared.
 pub(super) fn is_asked(session: &Session) -> bool {
@@ -83,50 +81,38 @@ impl Batch<'_> {
         }
         let before = self.measure(&tuned, Side::Before, operators).await?;
         let after = self.measure(&tuned, Side::After, operators).await?;
-        let compared = |shape: &&AiterProblem| {
+        let compared = |(shape, verdict): (&&AiterProblem, &Verdict)| {
             let key = self.family.key_of(shape);
-            tuned.iter().any(|(tuned, _)| tuned == shape).then(|| {
-                let of =
-                    |measured: &Measured| measured.get(&key).cloned().unwrap_or_else(|| Operator::failed("not told"));
-                Comparison { before: of(&before), after: of(&after) }
-            })
+            let of = |measured: &Measured| measured.get(&key).cloned().unwrap_or_default();
+            matches!(verdict, Verdict::Tuned(_)).then(|| Comparison { before: of(&before), after: of(&after) })
         };
-        Ok(shapes.iter().map(compared).collect())
+        Ok(shapes.iter().zip(verdicts).map(compared).collect())
     }
 
-    /// What the operator takes for each shape: all in one process, and one by one where that does not come to its end.
+    /// What the operator takes for each shape: all in one process, and alone where that says nothing of a shape.
     async fn measure(
         &self,
         tuned: &[(&AiterProblem, &str)],
         side: Side,
         operators: &Operators,
     ) -> Result<Measured, Stop> {
-        let (mut measured, whole) = self.run_operators(tuned, side, operators).await?;
-        if let Err(reason) = whole {
-            for one in tuned {
-                let key = self.family.key_of(one.0);
-                if measured.contains_key(&key) {
-                    continue;
-                }
-                let (alone, whole) = match tuned {
-                    [_] => (Measured::new(), Err(reason.clone())),
-                    _ => self.run_operators(std::slice::from_ref(one), side, operators).await?,
-                };
-                let told = alone.into_iter().find(|(told, _)| *told == key).map(|(_, operator)| operator);
-                let reason = whole.err().unwrap_or_else(|| reason.clone());
-                measured.insert(key, told.unwrap_or_else(|| Operator::failed(reason)));
-            }
+        let (mut measured, _) = self.run_operators(tuned, side, operators).await?;
+        for one in tuned {
+            let Entry::Vacant(entry) = measured.entry(self.family.key_of(one.0)) else { continue };
+            let (mut alone, reason) = self.run_operators(std::slice::from_ref(one), side, operators).await?;
+            let operator = alone.remove(entry.key()).unwrap_or_else(|| Operator::failed(reason));
+            entry.insert(operator);
         }
         Ok(measured)
     }
 
-    /// One process. Why it did not come to its end, if it did not.
+    /// One process, and what is to be said of shapes that it says nothing of.
     async fn run_operators(
         &self,
         tuned: &[(&AiterProblem, &str)],
         side: Side,
         operators: &Operators,
-    ) -> Result<(Measured, Result<(), String>), Stop> {
+    ) -> Result<(Measured, String), Stop> {
         let machine = |what: &str, error: io::Error| Stop::Machine(format!("{what}: {error}"));
         let folder = Scratch::new(PREFIX).map_err(|error| machine("folder of temporary files", error))?;
         let modules = operators.folder(side.name()).map_err(|error| machine("folder of aiter's modules", error))?;
@@ -146,15 +132,13 @@ impl Batch<'_> {
         let variables = [(MODULE_FOLDER, modules.as_path())];
         let ran = self.process(folder.path(), arguments, &variables, tuned.len()).await?;
         let mut measured: Measured = operator::read(self.family, &ran.tail).into_iter().collect();
-        let not = |how: &str| format!("aiter did not measure the operator: {how}{}", last_words(&ran.tail));
-        if !ran.is_success() {
-            return Ok((measured, Err(not(&format!("{}: ", end(&ran).1)))));
+        let (_, how) = end(&ran);
+        let reason = format!("aiter did not measure the operator: {how}: {}", last_words(&ran.tail));
+        // It ends well too where it has nothing to measure an operator by, which no other run changes.
+        if ran.is_success() && measured.is_empty() {
+            measured.extend(shapes.iter().map(|shape| (self.family.key_of(shape), Operator::failed(reason.as_str()))));
         }
-        // It exits so as well where it has nothing to measure an operator by, which no other run changes.
-        if measured.is_empty() {
-            measured.extend(shapes.iter().map(|shape| (self.family.key_of(shape), Operator::failed(not("")))));
-        }
-        Ok((measured, Ok(())))
+        Ok((measured, reason))
     }
 }
 
