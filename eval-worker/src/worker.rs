@@ -117,6 +117,7 @@ impl Worker {
     async fn consume(self: &Arc<Self>, intake: &mut Intake, jobs: &mut Jobs) -> Result<(), Error> {
         let Post { waiting, leaving, .. } = &*self.post;
         let mut leaves = false;
+        leaving.ready();
         loop {
             if leaves && jobs.is_empty() {
                 return Ok(());
@@ -136,11 +137,10 @@ impl Worker {
                 Some(done) = jobs.join_next() => if ended(done)? {
                     self.draining.run_until_cancelled(proven(intake)).await.unwrap_or(Ok(()))?;
                 },
-                () = leaving.time(), if !leaves => leaves = true,
                 () = self.mended(), if self.unfit().is_some() => {}
                 () = waiting.over(), if stands_still => {}
                 () = waiting.begins(), if !stands_still => {}
-                delivery = intake.next(), if jobs.len() < intake.room() => match delivery {
+                delivery = intake.next(), if jobs.len() < intake.room() && !leaving.has_enough() => match delivery {
                     Some(delivery) => {
                         let (worker, in_hand) = (Arc::clone(self), leaving.took());
                         let span = tracing::info_span!("job", message = delivery.message_id);
@@ -152,6 +152,8 @@ impl Worker {
                     }
                     None => return Ok(()),
                 },
+                // Last: who is slow to look has not waited in vain.
+                () = leaving.time(), if !leaves => leaves = true,
             }
         }
     }

@@ -114,6 +114,12 @@ impl Leaving {
         Self { leave, counts: Arc::new(std::sync::Mutex::new(counts)), changed: Arc::default() }
     }
 
+    /// It can take jobs from now on: what it needed to come so far is not idleness.
+    pub fn ready(&self) {
+        self.counts().idle_since = Instant::now();
+        self.changed.notify_waiters();
+    }
+
     /// A job is taken, and in hand until the guard is dropped.
     #[must_use]
     pub fn took(&self) -> InHand {
@@ -218,5 +224,14 @@ mod tests {
         drop(job);
         assert!(leaves(&leaving).await);
         assert!(!leaves(&Leaving::new(Leave::default())).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_ready_yet_was_not_idle() {
+        let leaving = Leaving::new(Leave { when_idle: Some(MOMENT), after_jobs: None });
+        tokio::time::advance(MOMENT).await;
+        leaving.ready();
+        assert!(timeout(MOMENT / 2, leaving.time()).await.is_err());
+        assert!(leaves(&leaving).await);
     }
 }

@@ -367,10 +367,10 @@ fn a_play_off_survives_its_crashes() {
 }
 
 fn the_same_kernel_twice_ties() {
-    let body = format!("for (int j = 0; j < 300; ++j) {{ {RIGHT} __asm__ volatile(\"\" ::: \"memory\"); }}");
+    // Who sleeps is not slower beside others that work, only late, and by less than this.
+    let body = format!("usleep(8000); {RIGHT}");
     let results = results(Stage::Find, &[kernel(&body), kernel(&body)]);
     let [a, b] = [0, 1].map(|index| results[index].as_ref().unwrap());
-    // Wide, since the machine that runs the tests does other things too.
     assert!((a.median_ms / b.median_ms - 1.0).abs() < 0.25, "{a:?} {b:?}");
 }
 

@@ -43,8 +43,8 @@ fn a_worker_leaves_when_idle() {
         let mut setting = Setting::new(&[Stage::Perf]).await;
         // Longer at work than it may be idle.
         let job = setting.job(1, Stage::Perf, 1);
-        setting.publish(&setting.compiled(job.clone(), &[Ok(kernel(&format!("usleep(150000); {RIGHT}")))]).await).await;
-        let idle = Duration::from_millis(200);
+        setting.publish(&setting.compiled(job.clone(), &[Ok(kernel(&format!("usleep(400000); {RIGHT}")))]).await).await;
+        let idle = Duration::from_secs(1);
         let worker = setting.work(|config| config.leave = Leave { after_jobs: None, when_idle: Some(idle) });
         worker.await.unwrap().unwrap();
         assert_eq!(setting.count_outcomes(std::slice::from_ref(&job)).await, 1);
