@@ -1,5 +1,6 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
+mod configs;
 mod files;
 pub mod flags;
 mod given;
@@ -37,6 +38,7 @@ use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
 use crate::{failed, out, table};
+use configs::Configs;
 use files::{Config, Entry, Size};
 use given::Given;
 use space::{Dtype, Space, candidate};
@@ -390,7 +392,9 @@ impl TuneGemmArgs {
             let asked = Asked { specs, budget: self.budget, ..Asked::default() };
             let planners = Planners::shipped();
             let planning = planners.begin(ways.store, session, &asked).await?;
-            return Ok(enqueue(ways, session, &*planning, problems).await?);
+            let reference = work.loaded.spec.reference().solver;
+            let planning = Configs { all: &*planning, reference: &reference };
+            return Ok(enqueue(ways, session, &planning, problems).await?);
         }
         ways.store.put_blob(&work.loaded.bundle.encode()?).await?;
         let mut candidates = HashMap::new();
@@ -448,12 +452,13 @@ impl TuneGemmArgs {
     }
 }
 
-/// Microseconds and config of the winner.
+/// Microseconds and config of the winner. State files of earlier releases may have the reference for one, which is no config.
 fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
     let winner = summary.as_ref()?.winner.as_ref()?;
     let config = winner.params.iter().filter_map(|(name, value)| match value {
         Value::Int(value) => Some((name.clone(), *value)),
         Value::Text(_) | Value::Bool(_) => None,
     });
-    Some((winner.median_ms * 1000.0, config.collect()))
+    let config: Config = config.collect();
+    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
 }

@@ -98,6 +98,10 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
         tuned.contains("'instruction_sched_variant': 'none'} # TFLOPS: ") && tuned.contains(" time(us): "),
         "{tuned}"
     );
+    // The reference is no config, so that it can not win.
+    let tried = expect(&mut run(&["results", "--state", "tune-gemm.db", "--csv"]), 0);
+    let tried = text(&tried.stdout);
+    assert!(tried.contains("TritonGemm") && !tried.contains("TritonGemmReference"), "{tried}");
     // Nothing is tuned again.
     let again = expect(&mut run(&tune), 0);
     assert!(!text(&again.stderr).contains("tuned in"), "{again:?}");
