@@ -1,15 +1,21 @@
 //! Points of a solver's tuning space: the default, then the others in an order that is random but always the same.
 
+use std::collections::HashSet;
+
 use crate::error::SpecError;
 use crate::expression::{Values, push};
 use crate::permutation::Permutation;
-use crate::{KernelSpec, Scope, Solver};
+use crate::search::BATCH;
+use crate::{KernelSpec, Param, Scope, Solver};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{CANDIDATE_ORDER, Digest};
 use bluefin_common::value::Value;
 
 /// Points that are looked at to count the valid ones, whatever the limit: spaces up to this size are counted exactly.
 const COUNTED: u64 = 1024;
+/// Points of a solver whose launches pass params that are in random order, whatever of them is compiled alike: small budgets are to see
+/// all of a space. A multiple of what a job holds.
+pub const SCATTERED: usize = 8 * BATCH;
 /// Points that are looked at at most, so that a space with hardly a valid point ends.
 const MAX_WALK: u64 = 1 << 22;
 
@@ -28,36 +34,25 @@ pub struct Candidates {
 
 impl KernelSpec {
     /// Up to `limit` valid points: the default first if it is valid, then a pseudo-random order that depends on the
-    /// solver alone. Nothing is enumerated beyond what `limit` asks for and the count needs.
+    /// solver alone. Behind the first [`SCATTERED`] points those that share a compile follow each other, since they differ in params that
+    /// launches pass. Nothing is enumerated beyond what `limit` asks for and the count needs.
     ///
     /// # Errors
     /// A constraint that has no value for a point.
     pub fn candidates(&self, solver: &Solver, scope: &Scope, limit: usize) -> Result<Candidates, SpecError> {
         let space = solver.space();
         // Not by problem: the layers of a network then try the same points, and share their artifacts.
-        let seed = Digest::of_parts(CANDIDATE_ORDER, [solver.name.as_bytes()]);
-        let order = Permutation::new(space, &seed.0);
-        let mut values = scope.values.clone();
-        let outer = values.len();
-        let mut points = Vec::new();
-
-        let default = solver.default_candidate();
-        if limit > 0 && solver.accepts(&default.params, &mut values)? {
-            points.push(default.clone());
+        let seed = Digest::of_parts(CANDIDATE_ORDER, [solver.name.as_bytes()]).0;
+        let scattered = if solver.params.iter().any(|param| param.at_launch) { limit.min(SCATTERED) } else { limit };
+        let order = Permutation::new(space, &seed);
+        let mut walk = Walk::begin(solver, scope, limit)?;
+        walk.go(scattered, |at| solver.point(order.at(at)))?;
+        if limit > scattered && walk.points.len() == scattered {
+            let variants = space / solver.compiles();
+            let order = Permutation::new(solver.compiles(), &seed);
+            walk.go(limit, |at| solver.variant(order.at(at / variants), at % variants))?;
         }
-        let (mut walked, mut valid) = (0, 0_u64);
-        while walked < space.min(MAX_WALK) && (points.len() < limit || walked < COUNTED) {
-            let params = solver.point(order.at(walked));
-            walked += 1;
-            values.rewind(outer);
-            if !solver.accepts(&params, &mut values)? {
-                continue;
-            }
-            valid += 1;
-            if points.len() < limit && params != default.params {
-                points.push(Candidate { solver: solver.name.clone(), params });
-            }
-        }
+        let Walk { points, walked, mut valid, .. } = walk;
         let exact = walked == space;
         if !exact {
             // The sample is random, so its share is the share of the space.
@@ -68,16 +63,68 @@ impl KernelSpec {
     }
 }
 
+/// A way through a space, on which valid points are found.
+struct Walk<'a> {
+    solver: &'a Solver,
+    values: Values,
+    /// How many values stand before those of params.
+    outer: usize,
+    points: Vec<Candidate>,
+    /// Points that were looked at by the last order, and how many of them are valid.
+    walked: u64,
+    valid: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// At the default, unless it is not valid.
+    fn begin(solver: &'a Solver, scope: &Scope, limit: usize) -> Result<Self, SpecError> {
+        let mut values = scope.values.clone();
+        let outer = values.len();
+        let default = solver.default_candidate();
+        let is_first = limit > 0 && solver.accepts(&default.params, &mut values)?;
+        let points = is_first.then_some(default).into_iter().collect();
+        Ok(Self { solver, values, outer, points, walked: 0, valid: 0 })
+    }
+
+    /// Adds valid points by an order of all, up to `limit` with those that are there.
+    fn go(&mut self, limit: usize, at: impl Fn(u64) -> Vec<Value>) -> Result<(), SpecError> {
+        let known: HashSet<Vec<Value>> = self.points.iter().map(|point| point.params.clone()).collect();
+        let end = self.solver.space().min(MAX_WALK);
+        (self.walked, self.valid) = (0, 0);
+        while self.walked < end && (self.points.len() < limit || self.walked < COUNTED) {
+            let params = at(self.walked);
+            self.walked += 1;
+            self.values.rewind(self.outer);
+            if !self.solver.accepts(&params, &mut self.values)? {
+                continue;
+            }
+            self.valid += 1;
+            if self.points.len() < limit && !known.contains(&params) {
+                self.points.push(Candidate { solver: self.solver.name.clone(), params });
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Solver {
+    /// How many ways there are to compile it: points that differ in params that launches pass are one.
+    fn compiles(&self) -> u64 {
+        let compiled = self.params.iter().filter(|param| !param.at_launch);
+        compiled.map(|param| param.values.len() as u64).product()
+    }
+
     /// The point of that index: params as digits, the last one running fastest.
     fn point(&self, mut index: u64) -> Vec<Value> {
-        let mut params = Vec::with_capacity(self.params.len());
-        for param in self.params.iter().rev() {
-            let count = param.values.len() as u64;
-            let at = usize::try_from(index % count).unwrap_or_default();
-            params.extend(param.values.get(at).cloned());
-            index /= count;
-        }
+        let mut params: Vec<Value> = self.params.iter().rev().filter_map(|param| digit(param, &mut index)).collect();
+        params.reverse();
+        params
+    }
+
+    /// The point that is compiled as `compile` says and launched as `launch` says.
+    fn variant(&self, mut compile: u64, mut launch: u64) -> Vec<Value> {
+        let digit = |param: &Param| digit(param, if param.at_launch { &mut launch } else { &mut compile });
+        let mut params: Vec<Value> = self.params.iter().rev().filter_map(digit).collect();
         params.reverse();
         params
     }
@@ -94,4 +141,12 @@ impl Solver {
         }
         Ok(true)
     }
+}
+
+/// Takes the last digit off `index`: which value a param has.
+fn digit(param: &Param, index: &mut u64) -> Option<Value> {
+    let count = param.values.len() as u64;
+    let at = usize::try_from(*index % count).ok()?;
+    *index /= count;
+    param.values.get(at).cloned()
 }

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use build::{Build, Kind as ArgumentKind, Typed};
-pub use candidates::Candidates;
+pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
 pub use error::SpecError;
 pub use misfit::Misfit;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::bundle::SHIPPED_NAMES;
-use crate::{Bundle, KernelSpec, Kind};
+use crate::{Bundle, KernelSpec, Kind, SCATTERED};
+use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
@@ -196,4 +197,27 @@ fn spaces_of_matrix_products_in_triton_are_those_of_tune_gemm() {
     assert_eq!(count([1024, 1024, 1024], 3, "gfx942-304", false), 1288);
     assert_eq!(count([17, 5120, 5120], 3, "gfx942-304", false), 704);
     assert_eq!(count([8192, 8192, 8192], 1, "sm_90-132", true), 393);
+}
+
+/// Behind those that small budgets try, so that few compiles give a device much to do.
+#[test]
+fn what_shares_a_compile_follows_each_other() {
+    let spec = KernelSpec::load(&Bundle::gemm_in_triton()).unwrap();
+    let sizes = ["m", "n", "k"].map(|name| (name.to_string(), 512)).into();
+    let scope = spec.scope(&spec.problem(&sizes).unwrap(), &"gfx942-304".parse().unwrap()).unwrap().unwrap();
+    let solver = spec.solver("TritonGemm").unwrap();
+    let all = spec.candidates(solver, &scope, usize::MAX).unwrap().points;
+    assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (5112, 5112));
+    for limit in [1, SCATTERED, SCATTERED + 1, 200] {
+        assert_eq!(spec.candidates(solver, &scope, limit).unwrap().points, all[..limit]);
+    }
+    let compiled = |candidate: &Candidate| -> Vec<Value> {
+        let params = solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch);
+        params.map(|(_, value)| value.clone()).collect()
+    };
+    let (scattered, grouped) = all.split_at(SCATTERED);
+    let of = |points: &[Candidate]| points.iter().map(compiled).collect::<BTreeSet<_>>().len();
+    let runs = 1 + grouped.windows(2).filter(|pair| compiled(&pair[0]) != compiled(&pair[1])).count();
+    assert_eq!(runs, of(grouped));
+    assert!(of(scattered) > SCATTERED * 9 / 10, "{}", of(scattered));
 }

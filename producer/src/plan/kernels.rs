@@ -12,7 +12,7 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
 use bluefin_spec::search::{BATCH, Search, Strategies, next_round};
-use bluefin_spec::{Misfit, Scope, SpecError};
+use bluefin_spec::{Misfit, SCATTERED, Scope, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
 use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, is_perf_alone};
@@ -315,7 +315,13 @@ fn plan_group(
         let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
         group.valid += candidates.valid;
         group.chosen += candidates.points.len() as u64;
-        group.jobs.extend(candidates.points.chunks(BATCH).map(|batch| job(session, problem, loaded, batch.to_vec())));
+        let jobs = candidates.points.chunks(BATCH).map(|batch| job(session, problem, loaded, batch.to_vec()));
+        let mut jobs: Vec<Job> = jobs.collect();
+        if solver.params.iter().any(|param| param.at_launch) && candidates.points.len() > SCATTERED {
+            // What shares compiles goes first, so that devices have much to do after few of them; what is scattered finds its compiles then.
+            jobs.rotate_left(SCATTERED / BATCH);
+        }
+        group.jobs.extend(jobs);
     }
     Ok(Some(group))
 }
