@@ -27,6 +27,7 @@ use comfy_table::CellAlignment;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use prometheus::Registry;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -117,7 +118,13 @@ impl CheckArgs {
         let workshop = workshop(store.clone(), slots)?;
         workshop.confine(compilers.toolchains()).await;
         let bench = Arc::new(Bench { executor, store, workshop, compilers, free: Semaphore::new(slots) });
+        let own = clock_gettime(ClockId::ProcessCPUTime);
         let checked = self.check(&bench, jobs, slots).await?;
+        say_speed(
+            clock_gettime(ClockId::ProcessCPUTime) - own,
+            checked.iter().filter(|one| one.result == RIGHT).count(),
+            slots,
+        );
         let right = checked.iter().filter(|one| one.result == RIGHT).count();
         if self.json {
             out::json(&serde_json::json!({
@@ -191,6 +198,15 @@ impl CheckArgs {
         }
         Ok(())
     }
+}
+
+/// How fast candidates are executed, apart from the compilers and disassemblers, which are processes of their own.
+fn say_speed(own: Timespec, right: usize, slots: usize) {
+    let seconds = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
+    let rate = right as f64 * slots as f64 / seconds.max(1e-9);
+    eprintln!(
+        "executed in {seconds:.1} s of CPU time, references included: {rate:.0} right candidates a second on {slots} CPUs"
+    );
 }
 
 /// What the result of a candidate is called that is right.

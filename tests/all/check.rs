@@ -13,6 +13,7 @@ conv -n 1 -c 6 -H 11 -W 8 -k 9 -y 3 -x 2 -p 1 -q 0 -u 2 -v 1 -g 3 -F 0
 convfp16 -n 2 -c 13 -H 7 -W 9 -k 17 -y 3 -x 3 -p 1 -q 1 -F 0
 convfp16 -n 2 -c 12 -H 11 -W 9 -k 20 -y 1 -x 1 -g 2 -F 0
 gemm -m 37 -n 29 -k 23
+gemm -m 130 -n 67 -k 45
 gemmfp16 -m 67 -n 45 -k 51
 gemmfp16 -m 130 -n 72 -k 264
 ";
@@ -26,7 +27,7 @@ fn wrong(report: &Value) -> Vec<&Value> {
     report["candidates"].as_array().unwrap().iter().filter(|one| one["result"] != "right").collect()
 }
 
-/// Of each solver and problem. Compilers take nine tenths of the time.
+/// Of each solver and problem, so that each solver has twelve. Compilers take nine tenths of the time.
 const BUDGET: &str = "6";
 
 fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
@@ -38,7 +39,7 @@ fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
     assert!(candidates.iter().all(|one| one["instructions"].as_u64().is_some_and(|count| count > 10)));
     for solver in solvers {
         let tried = candidates.iter().filter(|one| one["solver"].as_str().unwrap() == format!("Bluefin{solver}"));
-        assert!(tried.count() >= 6, "{solver}");
+        assert!(tried.count() >= 12, "{solver}");
     }
 }
 
