@@ -238,13 +238,14 @@ impl TuneGemmArgs {
 
     /// Types of A, B and C, as the spec calls them.
     fn types(&self) -> anyhow::Result<[i64; 3]> {
-        let code = |dtype: Dtype| {
-            dtype.code().ok_or_else(|| crate::usage("fp8 and bf8 are not tuned yet: their results can not be checked"))
-        };
-        let types = [code(self.dtype_a)?, code(self.dtype_b)?, code(self.dtype_c)?];
-        match types {
-            [0, 0, _] | [1, 1, _] | [2, 2, _] | [3, 3, _] => Ok(types),
-            _ => Err(crate::usage("-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8")),
+        use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
+        match (self.dtype_a, self.dtype_b) {
+            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {
+                Ok([self.dtype_a, self.dtype_b, self.dtype_c].map(Dtype::code))
+            }
+            _ => Err(crate::usage(
+                "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
+            )),
         }
     }
 

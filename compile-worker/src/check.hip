@@ -126,7 +126,32 @@ BLUEFIN_INLINE float bluefin_half(bluefin_u32 bits) {
     return bluefin_float_of(sign | (exponent == 31 ? 255u : exponent + (127 - 15)) << 23 | mantissa << 13);
 }
 
-// An element's number. Types: 0 FP64, 1 FP32, 2 FP16, 3 BF16, 4 INT8, 5 INT32, 6 INT64.
+// Floats of 8 bits: those of the OCP, and those without infinities and without -0 (FNUZ), which gfx942 has.
+struct bluefin_eight {
+    int mantissa, bias;
+    bool ieee, fnuz;
+};
+BLUEFIN_INLINE bluefin_eight bluefin_eight_of(int type) {
+    switch (type) {
+    case 7: return {3, 7, false, false};
+    case 8: return {2, 15, true, false};
+    case 9: return {3, 8, false, true};
+    default: return {2, 16, false, true};
+    }
+}
+BLUEFIN_INLINE float bluefin_from_eight(bluefin_u32 code, bluefin_eight of) {
+    const bluefin_u32 sign = code >> 7 << 31, magnitude = code & 127;
+    const bluefin_u32 exponent = magnitude >> of.mantissa, mantissa = magnitude & ((1u << of.mantissa) - 1);
+    const bool top = exponent == (1u << (7 - of.mantissa)) - 1;
+    if (of.fnuz ? code == 128 : of.ieee ? top && mantissa : magnitude == 127) return bluefin_float_of(0x7FC00000);
+    if (of.ieee && top) return bluefin_float_of(sign | 255u << 23);
+    // A subnormal is a small multiple of the smallest.
+    if (exponent == 0)
+        return (sign ? -1.0f : 1.0f) * (float)mantissa * bluefin_float_of((bluefin_u32)(128 - of.bias - of.mantissa) << 23);
+    return bluefin_float_of(sign | (exponent + (bluefin_u32)(127 - of.bias)) << 23 | mantissa << (23 - of.mantissa));
+}
+
+// An element's number. Types: 0 FP64, 1 FP32, 2 FP16, 3 BF16, 4 INT8, 5 INT32, 6 INT64, 7 FP8, 8 BF8, 9 FP8FNUZ, 10 BF8FNUZ.
 BLUEFIN_INLINE double bluefin_number(const unsigned char* data, bluefin_i64 i, int type) {
     switch (type) {
     case 0: return ((const double*)data)[i];
@@ -135,7 +160,8 @@ BLUEFIN_INLINE double bluefin_number(const unsigned char* data, bluefin_i64 i, i
     case 3: return bluefin_float_of((bluefin_u32)((const bluefin_u16*)data)[i] << 16);
     case 4: return ((const signed char*)data)[i];
     case 5: return ((const int*)data)[i];
-    default: return (double)((const bluefin_i64*)data)[i];
+    case 6: return (double)((const bluefin_i64*)data)[i];
+    default: return bluefin_from_eight(data[i], bluefin_eight_of(type));
     }
 }
 
@@ -191,7 +217,14 @@ BLUEFIN_ENTRY bluefin_random(unsigned char* data, bluefin_i64 elements, int type
         case 3: ((bluefin_u16*)data)[i] = (bluefin_u16)(bluefin_bits_of((float)bluefin_uniform(bits, 7)) >> 16); break;
         case 4: ((signed char*)data)[i] = (signed char)integer; break;
         case 5: ((int*)data)[i] = integer; break;
-        default: ((bluefin_i64*)data)[i] = integer;
+        case 6: ((bluefin_i64*)data)[i] = integer; break;
+        default: {
+            // Neither rounding nor subnormals here either.
+            const bluefin_eight of = bluefin_eight_of(type);
+            const bluefin_u32 whole = bluefin_bits_of((float)bluefin_uniform(bits, of.mantissa + 1));
+            const bluefin_u32 exponent = (whole >> 23 & 255) + (bluefin_u32)(of.bias - 127);
+            data[i] = (unsigned char)(whole >> 31 << 7 | exponent << of.mantissa | (whole & 0x7FFFFF) >> (23 - of.mantissa));
+        }
         }
     }
 }

@@ -8,7 +8,7 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::task::{Buffer, Role, Task};
 
 use crate::check::Difference;
-use crate::elements::{Random, fill_poison, fill_random, is_poison, is_supported};
+use crate::elements::{Random, fill_poison, fill_random, is_poison};
 use crate::layout::seed_of;
 
 /// Bytes of the buffers and the workspace of a task, of which several are executed at a time, each with a note for every byte.
@@ -195,18 +195,14 @@ fn fits(bytes: u64) -> Attempt<()> {
 fn contents(buffers: &[Buffer], seed: u64) -> Attempt<Vec<Vec<u8>>> {
     fits(buffers.iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
     let content = |(index, buffer): (u64, &Buffer)| {
-        if !is_supported(buffer.data_type) {
-            let detail = format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
-            return Err(Failure::new(FailureKind::InvalidLaunch, detail));
-        }
         let mut bytes = vec![0; usize::try_from(buffer.bytes()).unwrap_or(usize::MAX)];
         match buffer.role {
             Role::Input => fill_random(buffer.data_type, &mut Random::new(seed_of(seed, index)), &mut bytes),
             Role::Output => fill_poison(buffer.data_type, &mut bytes),
         }
-        Ok(bytes)
+        bytes
     };
-    (0..).zip(buffers).map(content).collect()
+    Ok((0..).zip(buffers).map(content).collect())
 }
 
 /// The bytes of each argument of a launch.

@@ -3,7 +3,7 @@
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::task::{Buffer, Role};
 
-use crate::elements::{Random, fill_poison, fill_random, is_supported};
+use crate::elements::{Random, fill_poison, fill_random};
 
 /// Every buffer starts at a multiple of this, as allocators of GPUs have it.
 const ALIGNMENT: u64 = 256;
@@ -29,16 +29,10 @@ impl Layout {
     /// Lays out `buffers`.
     ///
     /// # Errors
-    /// [`FailureKind::OutOfMemory`] if no machine has that much memory, [`FailureKind::InvalidLaunch`] for an element type
-    /// that can not be checked.
+    /// [`FailureKind::OutOfMemory`] if no machine has that much memory.
     pub fn of(buffers: &[Buffer]) -> Result<Self, Failure> {
         let mut layout = Self { offsets: Vec::new(), lengths: Vec::new(), bytes: GUARD };
         for buffer in buffers {
-            if !is_supported(buffer.data_type) {
-                let detail =
-                    format!("buffer {}: elements of type {} can not be checked", buffer.name, buffer.data_type);
-                return Err(Failure::new(FailureKind::InvalidLaunch, detail));
-            }
             let length = buffer.bytes();
             let end = layout.bytes.checked_add(length).and_then(|end| end.checked_add(GUARD));
             let end = end.and_then(|end| end.checked_next_multiple_of(ALIGNMENT)).ok_or_else(|| {
@@ -178,7 +172,5 @@ mod tests {
     fn absurd_sizes_are_out_of_memory() {
         let failure = Layout::of(&[buffer(Role::Input, DataType::Fp64, u64::MAX)]).unwrap_err();
         assert_eq!(failure.kind, FailureKind::OutOfMemory);
-        let failure = Layout::of(&[buffer(Role::Input, DataType::Fp8, 4)]).unwrap_err();
-        assert_eq!(failure.kind, FailureKind::InvalidLaunch);
     }
 }

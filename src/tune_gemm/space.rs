@@ -57,15 +57,16 @@ impl Space {
 }
 
 impl Dtype {
-    /// As the spec calls it; nothing for one that the checks do not know.
-    pub fn code(self) -> Option<i64> {
+    /// As the spec calls it.
+    pub fn code(self) -> i64 {
         match self {
-            Self::Fp16 => Some(0),
-            Self::Bf16 => Some(1),
-            Self::Fp32 => Some(2),
-            Self::Int8 => Some(3),
-            Self::Int32 => Some(4),
-            Self::Fp8 | Self::Bf8 => None,
+            Self::Fp16 => 0,
+            Self::Bf16 => 1,
+            Self::Fp32 => 2,
+            Self::Int8 => 3,
+            Self::Int32 => 4,
+            Self::Fp8 => 5,
+            Self::Bf8 => 6,
         }
     }
 }

@@ -59,6 +59,10 @@ fn matrix_products_are_right_on_amd_gpus() {
         ("gfx942", typed(2, 2), 1, 2),
         ("gfx942", typed(2, 2) + ",ieee=1", 1, 2),
         ("gfx942", typed(3, 4), 1, 2),
+        // FP8 and BF8, which gfx942 encodes in its own way, also one by the other.
+        ("gfx942", typed(5, 0), 1, 2),
+        ("gfx942", typed(6, 6), 1, 2),
+        ("gfx942", "m=37,n=45,k=53,type_a=5,type_b=6,type_c=5,bias=1".to_string(), 1, 2),
         ("gfx942", "m=33,n=45,k=1088,bias=1".to_string(), 1, 3),
         ("gfx942", "m=67,n=45,k=128,space=2".to_string(), 1, 2),
     ] {
@@ -117,6 +121,11 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
     let again = expect(run(&benchmark).args(["--o", "times.csv"]), 0);
     assert!(text(&again.stderr).contains("tuned; "), "{again:?}");
     assert!(read("times.csv").starts_with("trans,M,N,K,TFLOPS,us\nTN,17,24,32,"), "{}", read("times.csv"));
+
+    // Floats of 8 bits are made and compared where they are, as the architecture has them.
+    let eight = ["-m", "17", "-n", "24", "-k", "32", "-col_b", "-dtype_a", "fp8", "-dtype_b", "bf8", "-dtype_c", "fp8"];
+    expect(run(&["tune-gemm", "--budget", "1", "--o", "eight.yaml"]).args(eight), 0);
+    assert_eq!(read("eight.yaml").lines().count(), 1);
 
     // One that was killed amid other sizes keeps nobody waiting.
     let mut killed = run(&["tune-gemm", "-m", "40", "-n", "24", "-k", "32", "-col_b"]).spawn().unwrap();

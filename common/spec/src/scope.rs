@@ -175,7 +175,8 @@ impl KernelSpec {
         for spec in &self.buffers {
             let data_type = spec.data_type.evaluate(&mut values)?;
             let length = spec.length.bounded(&mut values, 1, MAX_BYTES)?;
-            let buffer = Buffer { name: spec.name.clone(), data_type, length, role: spec.role };
+            let own = data_type.on(scope.target.arch());
+            let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role };
             total = total.saturating_add(buffer.bytes());
             if total > MAX_BYTES {
                 return Err(spec

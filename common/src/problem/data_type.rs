@@ -26,6 +26,10 @@ pub enum DataType {
     Bf8,
     /// `miopenInt64`: signed.
     Int64,
+    /// FP8 as gfx940 to gfx942 have it: a bias of 8, no infinities, no -0. MIOpen calls it FP8 as well.
+    Fp8Fnuz,
+    /// BF8 as gfx940 to gfx942 have it: a bias of 16, no infinities, no -0.
+    Bf8Fnuz,
 }
 
 /// A text that names no element type.
@@ -36,11 +40,11 @@ pub struct UnknownDataType {
 }
 
 impl DataType {
-    /// Every type.
+    /// Every type that has a name of MIOpen's.
     pub const ALL: [Self; 9] =
         [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Int32, Self::Fp64, Self::Fp8, Self::Bf8, Self::Int64];
 
-    /// MIOpen's name, as keys spell it.
+    /// MIOpen's name, as keys spell it; bluefin's for those that have none.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,6 +57,8 @@ impl DataType {
             Self::Fp8 => "FP8",
             Self::Bf8 => "BF8",
             Self::Int64 => "INT64",
+            Self::Fp8Fnuz => "FP8FNUZ",
+            Self::Bf8Fnuz => "BF8FNUZ",
         }
     }
 
@@ -70,6 +76,8 @@ impl DataType {
             Self::Fp8 => "fp8",
             Self::Bf8 => "bfp8",
             Self::Int64 => "int64",
+            Self::Fp8Fnuz => "fp8fnuz",
+            Self::Bf8Fnuz => "bfp8fnuz",
         }
     }
 
@@ -83,10 +91,20 @@ impl DataType {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::Fp8 | Self::Bf8 | Self::Int8 => 1,
+            Self::Fp8 | Self::Bf8 | Self::Fp8Fnuz | Self::Bf8Fnuz | Self::Int8 => 1,
             Self::Fp16 | Self::Bf16 => 2,
             Self::Fp32 | Self::Int32 => 4,
             Self::Fp64 | Self::Int64 => 8,
+        }
+    }
+
+    /// The type as an architecture's matrix instructions have it: what FP8 and BF8 are encoded as is a matter of the architecture.
+    #[must_use]
+    pub fn on(self, arch: &str) -> Self {
+        match self {
+            Self::Fp8 if arch.starts_with("gfx94") => Self::Fp8Fnuz,
+            Self::Bf8 if arch.starts_with("gfx94") => Self::Bf8Fnuz,
+            other => other,
         }
     }
 
@@ -154,6 +172,16 @@ mod tests {
         }
         assert_eq!("bf16".parse(), Ok(DataType::Bf16));
         assert!("FP31".parse::<DataType>().is_err());
+    }
+
+    #[test]
+    fn eight_bits_are_what_the_architecture_has() {
+        let on = |arch| [DataType::Fp8.on(arch), DataType::Bf8.on(arch), DataType::Fp16.on(arch)];
+        assert_eq!(on("gfx942"), [DataType::Fp8Fnuz, DataType::Bf8Fnuz, DataType::Fp16]);
+        for arch in ["gfx950", "sm_90"] {
+            assert_eq!(on(arch), [DataType::Fp8, DataType::Bf8, DataType::Fp16]);
+        }
+        assert!("FP8FNUZ".parse::<DataType>().is_err());
     }
 
     #[test]

@@ -279,8 +279,7 @@ fn shared_memory(arch: &str) -> u32 {
 
 /// What Triton calls elements of a type. FP8 and BF8 are the ones that the architecture multiplies.
 fn element(data_type: DataType, arch: &str) -> &'static str {
-    let fnuz = arch.starts_with("gfx94");
-    match data_type {
+    match data_type.on(arch) {
         DataType::Fp64 => "fp64",
         DataType::Fp32 => "fp32",
         DataType::Fp16 => "fp16",
@@ -288,10 +287,10 @@ fn element(data_type: DataType, arch: &str) -> &'static str {
         DataType::Int8 => "i8",
         DataType::Int32 => "i32",
         DataType::Int64 => "i64",
-        DataType::Fp8 if fnuz => "fp8e4b8",
         DataType::Fp8 => "fp8e4nv",
-        DataType::Bf8 if fnuz => "fp8e5b16",
+        DataType::Fp8Fnuz => "fp8e4b8",
         DataType::Bf8 => "fp8e5",
+        DataType::Bf8Fnuz => "fp8e5b16",
     }
 }
 

@@ -16,11 +16,11 @@ def gemm_reference(a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, BIA
         at = start + along
         mask_a = (row[:, None] < m) & (at[None, :] < k)
         mask_b = (at[:, None] < k) & (column[None, :] < n)
-        x = tl.load(a + row[:, None] * a_row + at[None, :] * a_column, mask=mask_a, other=0).to(tl.float32)
-        y = tl.load(b + at[:, None] * b_row + column[None, :] * b_column, mask=mask_b, other=0).to(tl.float32)
+        x = tl.load(a + row[:, None] * a_row + at[None, :] * a_column, mask=mask_a, other=0.0).to(tl.float32)
+        y = tl.load(b + at[:, None] * b_row + column[None, :] * b_column, mask=mask_b, other=0.0).to(tl.float32)
         sums = tl.dot(x, y, sums, input_precision="ieee")
     if BIAS:
-        sums += tl.load(bias + row, mask=row < m, other=0).to(tl.float32)[:, None]
+        sums += tl.load(bias + row, mask=row < m, other=0.0).to(tl.float32)[:, None]
     if INTEGER:
         sums = sums.to(tl.int32)
     mask = (row[:, None] < m) & (column[None, :] < n)
@@ -59,8 +59,8 @@ def product(
             x = tl.load(x_at)
             y = tl.load(y_at)
         else:
-            x = tl.load(x_at, mask=along[None, :] < k - done, other=0)
-            y = tl.load(y_at, mask=along[:, None] < k - done, other=0)
+            x = tl.load(x_at, mask=along[None, :] < k - done, other=0.0)
+            y = tl.load(y_at, mask=along[:, None] < k - done, other=0.0)
         sums = tl.dot(x, y, sums, input_precision=PRECISION, out_dtype=SUM)
         x_at += BLOCK_K * a_column
         y_at += BLOCK_K * b_row
@@ -82,7 +82,7 @@ def gemm(
         BLOCK_SIZE_N,
     )
     if BIAS:
-        sums += tl.load(bias + row, mask=row < m, other=0).to(SUM)[:, None]
+        sums += tl.load(bias + row, mask=row < m, other=0.0).to(SUM)[:, None]
     mask = (row[:, None] < m) & (column[None, :] < n)
     tl.store(c + row[:, None] * n + column[None, :], sums.to(c.dtype.element_ty), mask=mask)
 
@@ -116,7 +116,7 @@ def gemm_sum(parts, c, bias, m, n, count, BIAS: tl.constexpr, INTEGER: tl.conste
     sums = tl.zeros([1024], SUM)
     start = parts.to(tl.pointer_type(SUM))
     for part in range(0, count):
-        sums += tl.load(start + part.to(tl.int64) * m * n + at, mask=mask, other=0)
+        sums += tl.load(start + part.to(tl.int64) * m * n + at, mask=mask, other=0.0)
     if BIAS:
-        sums += tl.load(bias + at // n, mask=mask, other=0).to(SUM)
+        sums += tl.load(bias + at // n, mask=mask, other=0.0).to(SUM)
     tl.store(c + at, sums.to(c.dtype.element_ty), mask=mask)

@@ -72,7 +72,44 @@ def is_wrong(got, want, absolute, relative):
 
 
 @triton.jit
-def count_wrong(got, want, element: tl.constexpr, i, elements, absolute, relative, report, threads):
+def from_eight(code, MANTISSA: tl.constexpr, BIAS: tl.constexpr, IEEE: tl.constexpr, FNUZ: tl.constexpr):
+    """The number of a float of 8 bits. FNUZ: those without infinities and without -0, whose code is no number."""
+    code = code.to(tl.int32) & 255
+    sign = (code >> 7) << 31
+    magnitude = code & 127
+    exponent = magnitude >> MANTISSA
+    mantissa = magnitude & ((1 << MANTISSA) - 1)
+    normal = (sign | ((exponent + (127 - BIAS)) << 23) | (mantissa << (23 - MANTISSA))).to(tl.float32, bitcast=True)
+    # A subnormal is a small multiple of the smallest.
+    small = mantissa.to(tl.float32) * (2.0 ** (1 - BIAS - MANTISSA))
+    number = tl.where(exponent == 0, tl.where(sign == 0, small, -small), normal)
+    if IEEE:
+        top = exponent == (1 << (7 - MANTISSA)) - 1
+        number = tl.where(top, tl.where(sign == 0, float("inf"), float("-inf")), number)
+        none = top & (mantissa != 0)
+    elif FNUZ:
+        none = code == 128
+    else:
+        none = magnitude == 127
+    return tl.where(none, float("nan"), number)
+
+
+@triton.jit
+def number_of(data, type: tl.constexpr):
+    """As FP64. Floats of 8 bits are read as integers."""
+    if type == 7:
+        data = from_eight(data, 3, 7, False, False)
+    elif type == 8:
+        data = from_eight(data, 2, 15, True, False)
+    elif type == 9:
+        data = from_eight(data, 3, 8, False, True)
+    elif type == 10:
+        data = from_eight(data, 2, 16, False, True)
+    return data.to(tl.float64)
+
+
+@triton.jit
+def count_wrong(got, want, element: tl.constexpr, type: tl.constexpr, i, elements, absolute, relative, report, threads):
     a = got.to(tl.pointer_type(element))
     b = want.to(tl.pointer_type(element))
     compared = tl.zeros([BLOCK], tl.int64)
@@ -80,8 +117,8 @@ def count_wrong(got, want, element: tl.constexpr, i, elements, absolute, relativ
     for start in range(0, elements, threads):
         at = start + i
         mask = at < elements
-        x = tl.load(a + at, mask=mask, other=0).to(tl.float64)
-        y = tl.load(b + at, mask=mask, other=0).to(tl.float64)
+        x = number_of(tl.load(a + at, mask=mask, other=0), type)
+        y = number_of(tl.load(b + at, mask=mask, other=0), type)
         compared += mask.to(tl.int64)
         wrong += tl.where(mask, is_wrong(x, y, absolute, relative), 0)
     tl.atomic_add(report, tl.sum(compared, 0))
@@ -93,19 +130,27 @@ def bluefin_close(got, want, elements, type, absolute, relative, report, threads
     """Counts elements that are further from what is wanted than the tolerance. Types as in check.hip."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if type == 0:
-        count_wrong(got, want, tl.float64, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.float64, 0, i, elements, absolute, relative, report, threads)
     elif type == 1:
-        count_wrong(got, want, tl.float32, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.float32, 1, i, elements, absolute, relative, report, threads)
     elif type == 2:
-        count_wrong(got, want, tl.float16, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.float16, 2, i, elements, absolute, relative, report, threads)
     elif type == 3:
-        count_wrong(got, want, tl.bfloat16, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.bfloat16, 3, i, elements, absolute, relative, report, threads)
     elif type == 4:
-        count_wrong(got, want, tl.int8, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.int8, 4, i, elements, absolute, relative, report, threads)
     elif type == 5:
-        count_wrong(got, want, tl.int32, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.int32, 5, i, elements, absolute, relative, report, threads)
+    elif type == 6:
+        count_wrong(got, want, tl.int64, 6, i, elements, absolute, relative, report, threads)
+    elif type == 7:
+        count_wrong(got, want, tl.int8, 7, i, elements, absolute, relative, report, threads)
+    elif type == 8:
+        count_wrong(got, want, tl.int8, 8, i, elements, absolute, relative, report, threads)
+    elif type == 9:
+        count_wrong(got, want, tl.int8, 9, i, elements, absolute, relative, report, threads)
     else:
-        count_wrong(got, want, tl.int64, i, elements, absolute, relative, report, threads)
+        count_wrong(got, want, tl.int8, 10, i, elements, absolute, relative, report, threads)
 
 
 @triton.jit
@@ -146,6 +191,17 @@ def make(data, element: tl.constexpr, mantissa: tl.constexpr, i, elements, seed,
 
 
 @triton.jit
+def make_eight(data, MANTISSA: tl.constexpr, BIAS: tl.constexpr, i, elements, seed, threads):
+    for start in range(0, elements, threads):
+        at = start + i
+        # Neither rounded nor subnormal.
+        whole = uniform(bits_of(seed, at), MANTISSA + 1).to(tl.float32).to(tl.int32, bitcast=True)
+        exponent = ((whole >> 23) & 255) + (BIAS - 127)
+        code = (((whole >> 31) & 1) << 7) | (exponent << MANTISSA) | ((whole & 0x7FFFFF) >> (23 - MANTISSA))
+        tl.store(data + at, code.to(tl.int8), mask=at < elements)
+
+
+@triton.jit
 def bluefin_random(data, elements, type, seed, threads):
     """Floats uniform in [-1, 1] whose magnitudes their type holds exactly, integers from -4 to 4, none of them zero."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -161,5 +217,13 @@ def bluefin_random(data, elements, type, seed, threads):
         make(data, tl.int8, 0, i, elements, seed, threads)
     elif type == 5:
         make(data, tl.int32, 0, i, elements, seed, threads)
-    else:
+    elif type == 6:
         make(data, tl.int64, 0, i, elements, seed, threads)
+    elif type == 7:
+        make_eight(data, 3, 7, i, elements, seed, threads)
+    elif type == 8:
+        make_eight(data, 2, 15, i, elements, seed, threads)
+    elif type == 9:
+        make_eight(data, 3, 8, i, elements, seed, threads)
+    else:
+        make_eight(data, 2, 16, i, elements, seed, threads)

@@ -63,6 +63,10 @@ fn inputs_made_on_the_device_are_those_made_on_the_host() {
         DataType::Int8,
         DataType::Int32,
         DataType::Int64,
+        DataType::Fp8,
+        DataType::Bf8,
+        DataType::Fp8Fnuz,
+        DataType::Bf8Fnuz,
     ];
     for (number, data_type) in types.into_iter().enumerate() {
         for (seed, length) in [(0_u64, 1_u64), (7, 1001), (u64::MAX, 40_000)] {
