@@ -280,6 +280,80 @@ fn buffer_loads_out_of_range_give_0_and_stores_do_nothing() {
 }
 
 #[test]
+fn buffer_accesses_of_every_width() {
+    let Some(tools) = Tools::find() else { return };
+    let all = [0x1312_1110, 0x1716_1514, 0x1b1a_1918, 0x1f1e_1d1c];
+    for target in &TARGETS {
+        let word3 = if target.name == "gfx1100" { "0x31027000" } else { "0x27000" };
+        // `out` behind s[16:19].
+        let start = format!(
+            "{}s_mov_b64 s[16:17], s[2:3]\ns_mov_b32 s18, 0x400\ns_mov_b32 s19, {word3}\n\
+             buffer_load_dwordx4 v[4:7], v1, s[8:11], 0 offen\ns_waitcnt vmcnt(0)\n",
+            descriptor(target, "0x400")
+        );
+        for stores in [
+            "buffer_store_dwordx4 v[4:7], v1, s[16:19], 0 offen\n",
+            "buffer_store_dwordx2 v[4:5], v1, s[16:19], 0 offen\nbuffer_store_dword v6, v1, s[16:19], 0 offen offset:8\n\
+             buffer_store_short v7, v1, s[16:19], 0 offen offset:12\nv_lshrrev_b32_e32 v8, 16, v7\n\
+             buffer_store_byte v8, v1, s[16:19], 0 offen offset:14\nv_lshrrev_b32_e32 v8, 24, v7\n\
+             buffer_store_byte v8, v1, s[16:19], 0 offen offset:15\n",
+            // The offset of a scalar register counts as well.
+            "s_mov_b32 s20, 4\nv_mov_b32_e32 v8, v5\nv_mov_b32_e32 v9, v6\nv_mov_b32_e32 v10, v7\n\
+             buffer_store_dwordx3 v[8:10], v1, s[16:19], s20 offen\nbuffer_store_dword v4, v1, s[16:19], 0 offen\n",
+        ] {
+            let found = words(&tools, target, &format!("{start}{stores}"));
+            assert_eq!(found[4..8], all, "{}:\n{stores}", target.name);
+        }
+    }
+}
+
+#[test]
+fn scratch_accesses_of_two_dwords() {
+    let Some(tools) = Tools::find() else { return };
+    for target in &TARGETS {
+        let body = match target.name {
+            "gfx90a" => {
+                "buffer_store_dwordx2 v[8:9], off, s[8:11], 0 offset:4\nbuffer_store_dword v10, off, s[8:11], 0 offset:12\n\
+                 buffer_load_dwordx2 v[4:5], off, s[8:11], 0 offset:8\nbuffer_load_dword v6, off, s[8:11], 0 offset:4\n"
+            }
+            _ => {
+                "scratch_store_dwordx2 off, v[8:9], off offset:4\nscratch_store_dword off, v10, off offset:12\n\
+                 scratch_load_dwordx2 v[4:5], off, off offset:8\nscratch_load_dword v6, off, off offset:4\n"
+            }
+        };
+        let fill = "global_load_dwordx4 v[8:11], v1, s[4:5]\ns_waitcnt vmcnt(0)\n";
+        let found = words(&tools, target, &format!("{fill}{body}v_mov_b32_e32 v7, 0\n{STORE}"));
+        assert_eq!(found[4..8], [0x1716_1514, 0x1b1a_1918, 0x1312_1110, 0], "{}", target.name);
+    }
+}
+
+#[test]
+fn scalar_loads_of_every_width() {
+    let Some(tools) = Tools::find() else { return };
+    for target in &TARGETS {
+        let names = if target.name == "gfx1100" {
+            ["s_load_b64", "s_load_b128", "s_load_b256", "s_load_b512"]
+        } else {
+            ["s_load_dwordx2", "s_load_dwordx4", "s_load_dwordx8", "s_load_dwordx16"]
+        };
+        for (name, dwords) in names.into_iter().zip([2_u32, 4, 8, 16]) {
+            let last = 8 + dwords - 1;
+            let body = format!(
+                "{name} s[8:{last}], s[4:5], 0x4\ns_waitcnt lgkmcnt(0)\nv_mov_b32_e32 v4, s8\nv_mov_b32_e32 v5, s9\n\
+                 v_mov_b32_e32 v6, s{last}\nv_mov_b32_e32 v7, 0\n{STORE}"
+            );
+            let end = 0x0302_0100 + 0x0404_0404 * dwords;
+            assert_eq!(
+                words(&tools, target, &body)[..4],
+                [0x0706_0504, 0x0b0a_0908, end, 0],
+                "{}: {name}",
+                target.name
+            );
+        }
+    }
+}
+
+#[test]
 fn scalar_loads_are_of_dwords() {
     let Some(tools) = Tools::find() else { return };
     for target in &TARGETS {
