@@ -216,8 +216,10 @@ impl TuneGemmArgs {
             (None, None) if self.gpu_ids.is_empty() => "0".to_string(),
             (None, None) => self.gpu_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
         };
-        let device = LocalDevice::find(&text, self.load.limits()).await?;
-        Ok((Compilers::probe(&["triton"], self.num_threads).await?, device))
+        // Both take seconds.
+        let device = LocalDevice::find(&text, self.load.limits());
+        let (device, compilers) = tokio::try_join!(device, Compilers::probe(&["triton"], self.num_threads))?;
+        Ok((compilers, device))
     }
 
     fn entries(&self) -> anyhow::Result<Vec<Entry>> {

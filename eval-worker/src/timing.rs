@@ -4,7 +4,7 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 4 of the protocol is, and whom each rule is from:
+//! What version 5 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
@@ -15,10 +15,12 @@
 //! | cold caches: buffers rotate, or their copies are evicted outside of the timed span | [`Cooling`] | hipBLASLt's rotating buffers, Triton's `do_bench`, nvbench |
 //! | samples are queued on the device before the first is waited for, as many as take 50 ms | [`measure`], [`play_off`] | Triton's `do_bench`: the host's launch is no part of a time, and no pause lets the clock fall |
 //! | kernels below 20 µs in batches of 1 ms, others in batches of at least 0.3 ms | [`measure`] | rocMLIR issue 2119 |
+//! | five samples of a kernel of 50 µs or more whose fastest is 1.15 times the incumbent: who is so far behind is not in the play-off | [`measure`] | Hyperband: no more is spent on what can not win |
 //! | ten samples or more, until their deviation is below 0.5 %, or does not change any more, or the budget is spent | [`measure`] | nvbench's criterion `stdrel` |
 //! | the budget is of the device's time: evictions, rests and pauses count | [`Limits`] | nvbench's `timeout`, Google Benchmark's `use_real_time` |
 //! | median and MAD of the samples whose modified z-score is at most 3.5; all samples are kept | [`Estimator`] | Iglewicz and Hoaglin; MIOpen pull request 3515 |
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
+//! | no pause for a clock of 60 % or more that is a candidate's usual one, nor a third where the second changed nothing: it is that of a power limit | [`ClockWatch`] | an H200's clock under matrix products is 1,400 to 1,800 of 1,980 MHz |
 //! | under sustained load: 200 ms of a candidate's own launches before its samples, unless a probe was 1.1 times the incumbent | [`Load`] | power limits: after tens of milliseconds the clock of a GPU falls, for each kernel to another one |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
@@ -50,7 +52,7 @@ pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
 /// after 40 to 80 ms, and the clock stays from 150 ms on.
@@ -86,6 +88,10 @@ pub struct StopRule {
     pub hopeless: f64,
     /// Samples below which a median is trusted only because the budget is spent.
     pub min_samples: usize,
+    /// A candidate whose fastest sample is this many times the incumbent needs only [`Self::samples_behind`]; not below 0.05 ms.
+    pub behind: f64,
+    /// Samples that are enough of one that is far behind.
+    pub samples_behind: usize,
     /// Sampling stops when the standard deviation is below this share of the median.
     pub stable: f64,
 }
@@ -102,7 +108,16 @@ impl StopRule {
 
 impl Default for StopRule {
     fn default() -> Self {
-        Self { probes: 3, prune: 1.5, prune_short: 2.0, hopeless: 10.0, min_samples: 10, stable: 0.005 }
+        Self {
+            probes: 3,
+            prune: 1.5,
+            prune_short: 2.0,
+            hopeless: 10.0,
+            min_samples: 10,
+            behind: 1.15,
+            samples_behind: 5,
+            stable: 0.005,
+        }
     }
 }
 
@@ -227,7 +242,7 @@ impl Default for Limits {
     }
 }
 
-/// What shapes a number: `protocol 4, cold, 100 ms`, and what is not as it usually is.
+/// What shapes a number: `protocol 5, cold, 100 ms`, and what is not as it usually is.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sample_budget_ms, rotation_bytes, cache, load, rule } = self;

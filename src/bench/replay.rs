@@ -43,13 +43,15 @@ struct Way {
 
 fn ways() -> Vec<Way> {
     let rule = StopRule::default();
-    let never = StopRule { prune: f64::INFINITY, prune_short: f64::INFINITY, hopeless: f64::INFINITY, ..rule };
+    let endless = f64::INFINITY;
+    let never = StopRule { prune: endless, prune_short: endless, hopeless: endless, behind: endless, ..rule };
     let way = |name, rule| Way { name, rule, tried: 1.0 };
     vec![
         way("the protocol", rule),
         way("no early stop", never),
         way("early stop at 1.25 times the incumbent", StopRule { prune: 1.25, prune_short: 1.5, ..rule }),
         way("early stop at 1.1 times, by one probe", StopRule { probes: 1, prune: 1.1, prune_short: 1.1, ..rule }),
+        way("ten samples of who is behind, too", StopRule { behind: endless, ..rule }),
         way("3 samples are enough", StopRule { min_samples: 3, ..rule }),
         way("30 samples at least", StopRule { min_samples: 30, ..rule }),
         Way { tried: 0.5, ..way("half of the candidates", rule) },

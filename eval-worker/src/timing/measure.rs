@@ -34,7 +34,7 @@ pub fn measure_by<S: Sampler>(
     incumbent_ms: Option<f64>,
     limits: &Limits,
 ) -> Result<Timing, S::Error> {
-    let mut series = Series::new(0, *rule);
+    let mut series = Series::new(0, *rule).against(incumbent_ms);
     series.start(sampler, watch)?;
     if !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
         while let missing @ 1.. = rule.probes.saturating_sub(series.samples.len()) {
@@ -109,6 +109,34 @@ mod tests {
             let timing = measure(&mut Simulated::constant(kernel_ms), Some(best_ms), &LIMITS).unwrap();
             assert_eq!(timing.pruned, pruned, "{kernel_ms} against {best_ms}");
         }
+    }
+
+    #[test]
+    fn who_is_behind_needs_five_samples() {
+        for (kernel_ms, best_ms, samples) in [(1.2, 1.0, 5), (1.1, 1.0, 10), (0.9, 1.0, 10), (0.048, 0.04, 10)] {
+            let timing = measure(&mut Simulated::constant(kernel_ms), Some(best_ms), &LIMITS).unwrap();
+            assert_eq!((timing.samples_ms.len(), timing.pruned), (samples, false), "{kernel_ms} against {best_ms}");
+        }
+        // Its fastest sample counts.
+        let times = [1.3, 1.3, 1.3, 1.3, 1.1].into_iter().chain(std::iter::repeat(1.1));
+        let timing = measure(&mut Simulated::new(times), Some(1.0), &LIMITS).unwrap();
+        assert!(timing.samples_ms.len() >= 10, "{}", timing.samples_ms.len());
+    }
+
+    #[test]
+    fn a_power_limit_is_waited_for_twice_and_not_at_all_where_it_is_usual() {
+        // A clock of 70 %, whatever is done about it.
+        let limited = || Simulated::constant(2.0).with_clocks(std::iter::repeat(1400.0));
+        let watch = &mut ClockWatch::new(Some(1980.0));
+        let mut kernel = limited();
+        let generous = Limits { sample_budget_ms: 1000.0, ..LIMITS };
+        let timing = super::measure(&mut kernel, watch, None, &generous).unwrap();
+        assert_eq!((timing.samples_ms.len(), kernel.rests.len()), (10, 2));
+        // It sinks below three quarters amid the samples.
+        let clocks = (0..).map(|place| if place < 3 { 1600.0 } else { 1450.0 });
+        let mut kernel = Simulated::constant(2.0).with_clocks(clocks);
+        let timing = super::measure(&mut kernel, watch, None, &LIMITS).unwrap();
+        assert_eq!((timing.samples_ms.len(), timing.throttled, kernel.rests.len()), (10, 7, 0));
     }
 
     #[test]

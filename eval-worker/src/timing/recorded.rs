@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn another_rule_makes_something_else_of_the_same_samples() {
         let protocol = StopRule::default();
-        assert_eq!(measure(&[1.25], 1.0, protocol), (10, false, 12.5));
+        assert_eq!(measure(&[1.25], 1.0, protocol), (5, false, 6.25));
+        assert_eq!(measure(&[1.25], 1.0, StopRule { behind: 2.0, ..protocol }), (10, false, 12.5));
         assert_eq!(measure(&[1.25], 1.0, StopRule { prune: 1.2, ..protocol }), (3, true, 3.75));
         assert_eq!(measure(&[1.25], 1.0, StopRule { prune: 1.2, probes: 1, ..protocol }), (1, true, 1.25));
         assert_eq!(measure(&[1.25], 1.0, StopRule { min_samples: 4, ..protocol }), (4, false, 5.0));

@@ -21,6 +21,8 @@ pub(super) struct Series {
     /// The candidate's place among those that are measured together.
     candidate: usize,
     rule: StopRule,
+    /// The best median known, in milliseconds.
+    best_ms: Option<f64>,
     /// Launches in one sample.
     batch: u32,
     /// Milliseconds of one launch.
@@ -42,6 +44,7 @@ impl Series {
         Self {
             candidate,
             rule,
+            best_ms: None,
             batch: 1,
             samples: Vec::new(),
             clocks_mhz: Vec::new(),
@@ -50,6 +53,11 @@ impl Series {
             last_ms: 0.0,
             noise: Vec::new(),
         }
+    }
+
+    /// The same for a candidate of which it is known how fast the best is.
+    pub(super) fn against(self, best_ms: Option<f64>) -> Self {
+        Self { best_ms, ..self }
     }
 
     /// Takes the first sample, and finds out how many launches a sample needs.
@@ -93,7 +101,7 @@ impl Series {
     /// Samples to take at once: as many as are needed to decide, or a few more than there are.
     pub(super) fn next_count(&self, limits: &Limits) -> usize {
         let count = self.samples.len();
-        let wanted = self.rule.min_samples.checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
+        let wanted = self.enough().checked_sub(count).filter(|missing| *missing > 0).unwrap_or(AT_ONCE);
         // A float that is too large becomes the largest integer.
         let affordable = ((limits.sample_budget_ms - self.spent_ms) / self.cost_ms()).ceil() as usize;
         let affordable = affordable.max(self.rule.probes.saturating_sub(count));
@@ -139,6 +147,11 @@ impl Series {
         self.noise.clear();
     }
 
+    /// The clock of its samples, where there are enough to tell.
+    fn usual_mhz(&self) -> Option<f32> {
+        (self.clocks_mhz.len() >= self.rule.probes).then(|| median(&self.clocks_mhz) as f32)
+    }
+
     pub(super) fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
@@ -158,11 +171,23 @@ impl Series {
         self.min() > factor * best_ms
     }
 
+    /// So much slower than the best that it matters little by how much.
+    fn is_behind(&self) -> bool {
+        self.best_ms.is_some_and(|best_ms| best_ms >= NOISY_MS && self.min() > self.rule.behind * best_ms)
+    }
+
+    /// Samples that are needed at least.
+    fn enough(&self) -> usize {
+        let StopRule { min_samples, samples_behind, .. } = self.rule;
+        if self.is_behind() { min_samples.min(samples_behind) } else { min_samples }
+    }
+
     /// Enough samples, or no more budget for them.
     pub(super) fn is_done(&self, limits: &Limits) -> bool {
         let count = self.samples.len();
         count >= Timing::MAX_SAMPLES
             || count >= self.rule.probes && self.is_spent(limits)
+            || count >= self.enough() && self.is_behind()
             || count >= self.rule.min_samples && (self.is_quiet() || self.is_noise_stable())
     }
 
@@ -220,7 +245,7 @@ pub(super) fn take<S: Sampler>(
         let mut again = Vec::new();
         for (&place, &reading) in open.iter().zip(&readings) {
             let Some(one) = series.get_mut(place) else { continue };
-            let verdict = watch.judge(reading);
+            let verdict = watch.judge(reading, one.usual_mhz());
             one.last_ms = share(reading.ms * f64::from(one.batch));
             one.spent_ms += one.last_ms;
             one.throttled = one.throttled.saturating_add(u32::from(verdict != Verdict::Good));
