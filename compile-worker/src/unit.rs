@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bluefin_common::artifact::{Argument, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
+use bluefin_common::problem::DataType;
 use bluefin_spec::{Build, Bundle, KernelSpec};
 
 use crate::shim;
@@ -29,9 +30,9 @@ pub trait Shapes: Send + Sync + 'static {
         None
     }
 
-    /// The unit that also has the entries by which an eval worker checks on the device, in place of the one that was `generated`;
-    /// nothing for a compiler that can not have them.
-    fn with_checks(&self, _source: &str, _generated: Option<&str>) -> Option<String> {
+    /// The unit that also has the entries by which an eval worker checks elements of `types` on the device, in place of the one that was
+    /// `generated`; nothing for a compiler that can not have them.
+    fn with_checks(&self, _source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
         None
     }
 }
@@ -76,10 +77,10 @@ impl Unit {
         Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
     }
 
-    /// The same with the entries by which an eval worker checks on the device, where the compiler takes them.
+    /// The same with the entries by which an eval worker checks elements of `types` on the device, where the compiler takes them.
     #[must_use]
-    pub fn with_checks(self, compiler: &dyn Shapes) -> Self {
-        match compiler.with_checks(&self.source, self.shim.as_deref()) {
+    pub fn with_checks(self, compiler: &dyn Shapes, types: &[DataType]) -> Self {
+        match compiler.with_checks(&self.source, self.shim.as_deref(), types) {
             Some(checked) => Self { shim: Some(checked), ..self },
             None => self,
         }
@@ -190,7 +191,7 @@ defines = { AB = 2, A = 1 }
             unit(&noop::Noop).key(&noop::Noop).to_string(),
             "80ff56bfb0e287e58c0a827d755d4c985366ac42312907f3a1472b02e9d390e3"
         );
-        let checked = plain.clone().with_checks(&clang);
+        let checked = plain.clone().with_checks(&clang, &[]);
         assert_ne!(checked.key(&clang), plain.key(&clang));
         assert!(checked.input("x").source != "copy.hip" && plain.input("x").source == "copy.hip");
     }

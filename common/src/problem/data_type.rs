@@ -62,6 +62,24 @@ impl DataType {
         }
     }
 
+    /// The number by which the entries that check on a device know it.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Fp64 => 0,
+            Self::Fp32 => 1,
+            Self::Fp16 => 2,
+            Self::Bf16 => 3,
+            Self::Int8 => 4,
+            Self::Int32 => 5,
+            Self::Int64 => 6,
+            Self::Fp8 => 7,
+            Self::Bf8 => 8,
+            Self::Fp8Fnuz => 9,
+            Self::Bf8Fnuz => 10,
+        }
+    }
+
     /// What follows `conv` or `gemm` in the driver's base word. MIOpenDriver knows fewer of them; the rest are
     /// bluefin's, so that every problem has a canonical command.
     #[must_use]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bluefin_common::failure::Attempt;
+use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
 
 use super::nvcc::{self, Nvcc};
@@ -108,7 +109,7 @@ impl Shapes for Clang {
         &self.identity
     }
 
-    fn with_checks(&self, source: &str, _generated: Option<&str>) -> Option<String> {
+    fn with_checks(&self, source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
         Some(checked_source(source))
     }
 }

@@ -8,6 +8,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
+use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_spec::search::current_round;
@@ -121,11 +122,21 @@ impl Bench<'_> {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(invalid(error.to_string()))),
         };
+        let types: Vec<DataType> = buffers.iter().map(|buffer| buffer.data_type).collect();
         // A source may not go together with the entries that check on the device; then the host checks.
-        let reference = match self.build(spec.reference(), true).await? {
-            Err(failure) if failure.kind == FailureKind::CompileError => self.build(spec.reference(), false).await?,
-            built => built,
+        let reference = async {
+            match self.build(spec.reference(), Some(&types)).await? {
+                Err(failure) if failure.kind == FailureKind::CompileError => self.build(spec.reference(), None).await,
+                built => Ok(built),
+            }
         };
+        // They do not wait for it: all jobs of a problem share it, and slots would stand idle until it is there.
+        let candidates = async {
+            let all = stream::iter(job.candidates.iter().cloned()).map(|candidate| self.build(candidate, None));
+            let all: Vec<_> = all.buffered(LOOKED_UP).collect().await;
+            all.into_iter().collect::<Result<Vec<_>, _>>()
+        };
+        let (reference, built) = tokio::try_join!(reference, candidates)?;
         let reference = match reference {
             Ok(reference) => reference,
             Err(failure) => {
@@ -133,9 +144,6 @@ impl Bench<'_> {
                 return Ok(Err(Failure::new(failure.kind, detail)));
             }
         };
-        let all = stream::iter(job.candidates.iter().cloned()).map(|candidate| self.build(candidate, false));
-        let all: Vec<_> = all.buffered(LOOKED_UP).collect().await;
-        let built = all.into_iter().collect::<Result<Vec<_>, _>>()?;
         let task = if built.iter().any(Result::is_ok) {
             self.workshop.put_task(job, Task { buffers, reference, tolerance }).await?
         } else {
@@ -144,14 +152,18 @@ impl Bench<'_> {
         Ok(Ok((task, built)))
     }
 
-    async fn build(&self, candidate: Candidate, with_checks: bool) -> Result<Attempt<Built>, Error> {
+    /// `checked`: with the entries by which elements of these types are checked on the device.
+    async fn build(&self, candidate: Candidate, checked: Option<&[DataType]>) -> Result<Attempt<Built>, Error> {
         let build = match self.loaded.spec.build(&candidate, self.scope) {
             Ok(build) => build,
             Err(error) => return Ok(Err(invalid(error.to_string()))),
         };
         let (bundle, arch) = (Arc::clone(&self.loaded.bundle), self.scope.target().arch());
         let unit = Unit::new(self.compiler, arch, bundle, &self.loaded.spec, build);
-        let unit = if with_checks { unit.with_checks(self.compiler) } else { unit };
+        let unit = match checked {
+            Some(types) => unit.with_checks(self.compiler, types),
+            None => unit,
+        };
         self.workshop.compile(self.compiler, &unit).await
     }
 }

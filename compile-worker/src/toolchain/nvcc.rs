@@ -5,6 +5,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use bluefin_common::failure::Attempt;
+use bluefin_common::problem::DataType;
 
 use super::Compiler;
 use super::program::{Program, Wanted, first_line, with_own_instructions};
@@ -66,7 +67,7 @@ impl Shapes for Nvcc {
         &self.identity
     }
 
-    fn with_checks(&self, source: &str, _generated: Option<&str>) -> Option<String> {
+    fn with_checks(&self, source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
         Some(checked_source(source))
     }
 }

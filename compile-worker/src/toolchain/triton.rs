@@ -3,7 +3,7 @@
 
 mod children;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -64,7 +64,8 @@ struct Request {
     defines: BTreeMap<String, String>,
     shared: u32,
     launches: Vec<RequestedLaunch>,
-    checks: bool,
+    /// The entries that check on a device are wanted for elements of these types, by [`DataType::code`].
+    checks: BTreeSet<u8>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -248,7 +249,7 @@ fn trial_request() -> Request {
         defines: BTreeMap::new(),
         shared: 0,
         launches: vec![launch],
-        checks: false,
+        checks: BTreeSet::new(),
     }
 }
 
@@ -326,14 +327,14 @@ impl Shapes for Triton {
             defines: build.defines.iter().cloned().collect(),
             shared: shared_memory(arch),
             launches: build.launches.iter().zip(&build.typed).map(launch).collect(),
-            checks: false,
+            checks: BTreeSet::new(),
         };
         Some(request.to_string())
     }
 
-    fn with_checks(&self, _source: &str, generated: Option<&str>) -> Option<String> {
+    fn with_checks(&self, _source: &str, generated: Option<&str>, types: &[DataType]) -> Option<String> {
         let request: Request = serde_json::from_str(generated?).ok()?;
-        Some(Request { checks: true, ..request }.to_string())
+        Some(Request { checks: types.iter().map(|data_type| data_type.code()).collect(), ..request }.to_string())
     }
 }
 

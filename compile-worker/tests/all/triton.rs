@@ -11,6 +11,7 @@ use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::{Attempt, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::problem::DataType;
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
@@ -158,7 +159,7 @@ async fn what_is_bound_at_launch_shares_what_is_compiled_and_bytes_repeat() {
 #[tokio::test]
 async fn a_reference_brings_the_entries_of_the_checks() {
     let Some(bench) = bench(Limits::default()) else { return };
-    let unit = bench.unit(SOURCE, "gfx942-304", [128, 2, 1], 1).with_checks(&bench.triton);
+    let unit = bench.unit(SOURCE, "gfx942-304", [128, 2, 1], 1).with_checks(&bench.triton, &[DataType::Fp32]);
     let built = bench.build(&unit).await.unwrap();
     let code = bench.store.artifact(built.artifact().unwrap()).await.unwrap().unwrap();
     let objects = archive::unpack(&code).unwrap();

@@ -238,19 +238,7 @@ fn poison(data_type: DataType) -> [u32; 2] {
 
 /// How the entries know the type of a buffer.
 fn type_of(buffer: &Buffer) -> Argument {
-    Argument::I32(match buffer.data_type {
-        DataType::Fp64 => 0,
-        DataType::Fp32 => 1,
-        DataType::Fp16 => 2,
-        DataType::Bf16 => 3,
-        DataType::Int8 => 4,
-        DataType::Int32 => 5,
-        DataType::Int64 => 6,
-        DataType::Fp8 => 7,
-        DataType::Bf8 => 8,
-        DataType::Fp8Fnuz => 9,
-        DataType::Bf8Fnuz => 10,
-    })
+    Argument::I32(i32::from(buffer.data_type.code()))
 }
 
 #[cfg(test)]

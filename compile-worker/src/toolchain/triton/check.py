@@ -126,31 +126,43 @@ def count_wrong(got, want, element: tl.constexpr, type: tl.constexpr, i, element
 
 
 @triton.jit
-def bluefin_close(got, want, elements, type, absolute, relative, report, threads):
-    """Counts elements that are further from what is wanted than the tolerance. Types as in check.hip."""
+def bluefin_close(got, want, elements, type, absolute, relative, report, threads, TYPES: tl.constexpr):
+    """Counts elements that are further from what is wanted than the tolerance. Types as in check.hip; bits of TYPES are those that there
+    are."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    if type == 0:
-        count_wrong(got, want, tl.float64, 0, i, elements, absolute, relative, report, threads)
-    elif type == 1:
-        count_wrong(got, want, tl.float32, 1, i, elements, absolute, relative, report, threads)
-    elif type == 2:
-        count_wrong(got, want, tl.float16, 2, i, elements, absolute, relative, report, threads)
-    elif type == 3:
-        count_wrong(got, want, tl.bfloat16, 3, i, elements, absolute, relative, report, threads)
-    elif type == 4:
-        count_wrong(got, want, tl.int8, 4, i, elements, absolute, relative, report, threads)
-    elif type == 5:
-        count_wrong(got, want, tl.int32, 5, i, elements, absolute, relative, report, threads)
-    elif type == 6:
-        count_wrong(got, want, tl.int64, 6, i, elements, absolute, relative, report, threads)
-    elif type == 7:
-        count_wrong(got, want, tl.int8, 7, i, elements, absolute, relative, report, threads)
-    elif type == 8:
-        count_wrong(got, want, tl.int8, 8, i, elements, absolute, relative, report, threads)
-    elif type == 9:
-        count_wrong(got, want, tl.int8, 9, i, elements, absolute, relative, report, threads)
-    else:
-        count_wrong(got, want, tl.int8, 10, i, elements, absolute, relative, report, threads)
+    if TYPES & 1:
+        if type == 0:
+            count_wrong(got, want, tl.float64, 0, i, elements, absolute, relative, report, threads)
+    if TYPES & 2:
+        if type == 1:
+            count_wrong(got, want, tl.float32, 1, i, elements, absolute, relative, report, threads)
+    if TYPES & 4:
+        if type == 2:
+            count_wrong(got, want, tl.float16, 2, i, elements, absolute, relative, report, threads)
+    if TYPES & 8:
+        if type == 3:
+            count_wrong(got, want, tl.bfloat16, 3, i, elements, absolute, relative, report, threads)
+    if TYPES & 16:
+        if type == 4:
+            count_wrong(got, want, tl.int8, 4, i, elements, absolute, relative, report, threads)
+    if TYPES & 32:
+        if type == 5:
+            count_wrong(got, want, tl.int32, 5, i, elements, absolute, relative, report, threads)
+    if TYPES & 64:
+        if type == 6:
+            count_wrong(got, want, tl.int64, 6, i, elements, absolute, relative, report, threads)
+    if TYPES & 128:
+        if type == 7:
+            count_wrong(got, want, tl.int8, 7, i, elements, absolute, relative, report, threads)
+    if TYPES & 256:
+        if type == 8:
+            count_wrong(got, want, tl.int8, 8, i, elements, absolute, relative, report, threads)
+    if TYPES & 512:
+        if type == 9:
+            count_wrong(got, want, tl.int8, 9, i, elements, absolute, relative, report, threads)
+    if TYPES & 1024:
+        if type == 10:
+            count_wrong(got, want, tl.int8, 10, i, elements, absolute, relative, report, threads)
 
 
 @triton.jit
@@ -202,28 +214,39 @@ def make_eight(data, MANTISSA: tl.constexpr, BIAS: tl.constexpr, i, elements, se
 
 
 @triton.jit
-def bluefin_random(data, elements, type, seed, threads):
+def bluefin_random(data, elements, type, seed, threads, TYPES: tl.constexpr):
     """Floats uniform in [-1, 1] whose magnitudes their type holds exactly, integers from -4 to 4, none of them zero."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    if type == 0:
-        make(data, tl.float64, 40, i, elements, seed, threads)
-    elif type == 1:
-        make(data, tl.float32, 20, i, elements, seed, threads)
-    elif type == 2:
-        make(data, tl.float16, 10, i, elements, seed, threads)
-    elif type == 3:
-        make(data, tl.bfloat16, 7, i, elements, seed, threads)
-    elif type == 4:
-        make(data, tl.int8, 0, i, elements, seed, threads)
-    elif type == 5:
-        make(data, tl.int32, 0, i, elements, seed, threads)
-    elif type == 6:
-        make(data, tl.int64, 0, i, elements, seed, threads)
-    elif type == 7:
-        make_eight(data, 3, 7, i, elements, seed, threads)
-    elif type == 8:
-        make_eight(data, 2, 15, i, elements, seed, threads)
-    elif type == 9:
-        make_eight(data, 3, 8, i, elements, seed, threads)
-    else:
-        make_eight(data, 2, 16, i, elements, seed, threads)
+    if TYPES & 1:
+        if type == 0:
+            make(data, tl.float64, 40, i, elements, seed, threads)
+    if TYPES & 2:
+        if type == 1:
+            make(data, tl.float32, 20, i, elements, seed, threads)
+    if TYPES & 4:
+        if type == 2:
+            make(data, tl.float16, 10, i, elements, seed, threads)
+    if TYPES & 8:
+        if type == 3:
+            make(data, tl.bfloat16, 7, i, elements, seed, threads)
+    if TYPES & 16:
+        if type == 4:
+            make(data, tl.int8, 0, i, elements, seed, threads)
+    if TYPES & 32:
+        if type == 5:
+            make(data, tl.int32, 0, i, elements, seed, threads)
+    if TYPES & 64:
+        if type == 6:
+            make(data, tl.int64, 0, i, elements, seed, threads)
+    if TYPES & 128:
+        if type == 7:
+            make_eight(data, 3, 7, i, elements, seed, threads)
+    if TYPES & 256:
+        if type == 8:
+            make_eight(data, 2, 15, i, elements, seed, threads)
+    if TYPES & 512:
+        if type == 9:
+            make_eight(data, 3, 8, i, elements, seed, threads)
+    if TYPES & 1024:
+        if type == 10:
+            make_eight(data, 2, 16, i, elements, seed, threads)

@@ -5,7 +5,7 @@ kernel's file prints goes to standard error. Sources lie in the folder `src`, al
 
 Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: text}, "shared": bytes,
           "launches": [{"function": name, "arguments": [{"type": "*fp16", "unit": bool, "divisible": bool, "near": bool}]}],
-          "checks": bool}
+          "checks": [number of a type of elements that are checked]}
 Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "arguments": [index], "hidden": n}]}
      or  {"error": text}
 """
@@ -111,7 +111,7 @@ class Compiler:
             if kernel["shared"] > limit:
                 raise Refused(f"{kernel['entry']}: needs {kernel['shared']} bytes of shared memory, {arch} has {limit}")
         if request["checks"]:
-            kernels += self.checks(target)
+            kernels += self.checks(target, request["checks"])
         return {"kernels": kernels}
 
     def chosen(self, backend, defines, functions):
@@ -188,8 +188,8 @@ class Compiler:
             "hidden": 2,
         }
 
-    def checks(self, target):
-        """The entries by which an eval worker checks on the device."""
+    def checks(self, target, types):
+        """The entries by which an eval worker checks elements of these types on the device."""
         module = self.module("bluefin_check.py")
         pointer, i32, i64, f64 = "*i8", "i32", "i64", "fp64"
         report = "*i64"
@@ -202,10 +202,11 @@ class Compiler:
         }
         options = {"num_warps": 256 // target.warp_size}
         kernels = []
-        for name, types in entries.items():
-            arguments = [{"type": t, "unit": False, "divisible": False, "near": False} for t in types]
+        defines = {"TYPES": sum(1 << number for number in types)}
+        for name, signature in entries.items():
+            arguments = [{"type": t, "unit": False, "divisible": False, "near": False} for t in signature]
             fn = function(module, "bluefin_check.py", name)
-            kernels.append(self.kernel(target, fn, arguments, {}, options, name))
+            kernels.append(self.kernel(target, fn, arguments, defines, options, name))
         return kernels
 
 
