@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use aiter::AiterProblem;
 pub use batch_norm::{BatchNormProblem, NormDirection, NormMode};
-pub use conv::{ConvProblem, ConvShape, Direction};
+pub use conv::{ConvProblem, ConvShape, Direction, Transposed};
 pub use data_type::{DataType, UnknownDataType};
 pub use find_db_key::{FindDbKey, KeyError};
 pub use gemm::GemmProblem;

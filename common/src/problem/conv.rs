@@ -1,6 +1,7 @@
 //! Convolutions.
 
 mod check;
+mod transposed;
 mod view;
 
 use std::fmt;
@@ -10,7 +11,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{DataType, Layout, ProblemError};
-use check::{check_layouts, check_sizes, output_size, transposed_size};
+use check::{check_layouts, check_sizes, output_size};
+pub use transposed::Transposed;
 
 /// MIOpen keeps lengths in C ints.
 const MAX_SIZE: u32 = i32::MAX as u32;
@@ -123,7 +125,7 @@ pub struct ConvShape {
     /// As `x_cast`, for y and dy.
     pub y_cast: Option<DataType>,
     /// Asked for as a transposed convolution. Sizes and direction are those of the plain one that computes it.
-    pub transposed: bool,
+    pub transposed: Transposed,
 }
 
 impl ConvShape {
@@ -151,27 +153,7 @@ impl ConvShape {
             x_cast: None,
             w_cast: None,
             y_cast: None,
-            transposed: false,
-        }
-    }
-
-    /// Turns the shape of a transposed convolution, x and y as its user sees them, into the plain convolution that
-    /// computes it, and back: the sides change places, forward and backward data too, and the weights stay (their
-    /// transposed order c,k/g is the plain order k,c/g of the result). `input` must become the spatial sizes of the
-    /// other side.
-    fn sides_swapped(self, input: [u32; 3]) -> Self {
-        Self {
-            direction: self.direction.of_transposed(),
-            c: self.k,
-            k: self.c,
-            input,
-            x_layout: self.y_layout,
-            y_layout: self.x_layout,
-            x_type: self.y_type,
-            y_type: self.x_type,
-            x_cast: self.y_cast,
-            y_cast: self.x_cast,
-            ..self
+            transposed: Transposed::No,
         }
     }
 }
@@ -207,39 +189,11 @@ impl ConvProblem {
         for (axis, size) in output.iter_mut().enumerate() {
             *size = output_size(&shape, axis)?;
         }
+        let output = shape.asked_output(output)?;
         let problem = Self { shape, output };
         problem.check_elements()?;
-        if problem.transposed {
-            problem.check_transposed()?;
-        }
+        problem.check_transposed()?;
         Ok(problem)
-    }
-
-    /// The plain convolution that computes a transposed one. `user` is the shape as its user sees it: x is its input,
-    /// and its weights lie as c,k/g. `output_pad` is what it adds at the far end of each axis of its output.
-    ///
-    /// # Errors
-    /// As for [`ConvProblem::new`], and an output pad that is not less than the stride.
-    #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
-    pub fn from_transposed(mut user: ConvShape, output_pad: [u32; 3]) -> Result<Self, ProblemError> {
-        const FIELDS: [&str; 3] = ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"];
-        check_sizes(&user)?;
-        let axes = if user.spatial == 3 { 0..3 } else { 1..3 };
-        let mut output = [1; 3];
-        for axis in axes {
-            let (pad, stride) = (output_pad[axis], user.stride[axis]);
-            if pad >= stride {
-                return Err(ProblemError::new(FIELDS[axis], pad, format!("less than the stride {stride}")));
-            }
-            // Less than 1 is 1, as MIOpen has it.
-            let size = transposed_size(&user, user.input[axis], axis, pad).max(1);
-            output[axis] = u32::try_from(size)
-                .ok()
-                .filter(|size| (1..=MAX_SIZE).contains(size))
-                .ok_or_else(|| ProblemError::new("transposed output size", size, format!("1 to {MAX_SIZE}")))?;
-        }
-        user.transposed = true;
-        Self::new(user.sides_swapped(output))
     }
 
     /// Spatial sizes of y.
@@ -251,7 +205,7 @@ impl ConvProblem {
     /// The same problem in another direction. The direction of a transposed convolution is meant as its user sees it.
     #[must_use]
     pub fn with_direction(mut self, direction: Direction) -> Self {
-        self.shape.direction = if self.transposed { direction.of_transposed() } else { direction };
+        self.shape.direction = if self.transposed.is_so() { direction.of_transposed() } else { direction };
         self
     }
 
@@ -267,7 +221,7 @@ impl ConvProblem {
     /// type that MIOpen gives it.
     #[must_use]
     pub fn with_type(mut self, data_type: DataType) -> Self {
-        (self.shape.x_type, self.shape.w_type, self.shape.y_type) = if self.transposed {
+        (self.shape.x_type, self.shape.w_type, self.shape.y_type) = if self.transposed.is_so() {
             (data_type.conv_output(), data_type, data_type)
         } else {
             (data_type, data_type, data_type.conv_output())
@@ -301,24 +255,6 @@ impl ConvProblem {
                 sizes.into_iter().fold(u128::from(a) * u128::from(b), |all, size| all.saturating_mul(size.into()));
             if elements > MAX_ELEMENTS {
                 return Err(ProblemError::new(field, elements, format!("at most {MAX_ELEMENTS}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// What a transposed convolution adds to its output at the far end of each axis, on top of the size that its
-    /// strides and filter give.
-    #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
-    fn transposed_output_pad(&self, axis: usize) -> i64 {
-        i64::from(self.input[axis]) - transposed_size(&self.shape, self.output[axis], axis, 0)
-    }
-
-    fn check_transposed(&self) -> Result<(), ProblemError> {
-        const FIELDS: [&str; 3] = ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"];
-        for (axis, (field, stride)) in FIELDS.into_iter().zip(self.stride).enumerate() {
-            let found = self.transposed_output_pad(axis);
-            if found < 0 || found >= i64::from(stride) {
-                return Err(ProblemError::new(field, found, format!("0 or more, and less than the stride {stride}")));
             }
         }
         Ok(())

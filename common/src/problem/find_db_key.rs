@@ -8,7 +8,7 @@ mod parse;
 use std::fmt;
 
 use super::data_type::write_types;
-use super::{ConvProblem, ConvShape, DataType, Direction, Layout, LayoutLabel, ProblemError, strides};
+use super::{ConvProblem, ConvShape, DataType, Direction, Layout, LayoutLabel, ProblemError, Transposed, strides};
 
 pub use parse::KeyError;
 pub(super) use parse::parse_size;
@@ -100,8 +100,14 @@ impl ConvProblem {
         }
         let wanted = ordered(key.direction, key.layouts);
         let named = wanted.map(|label| label.layout().unwrap_or(Layout::default_for(key.spatial)));
-        let problem = Self::with_layouts(key, named)?;
+        let mut problem = Self::with_layouts(key, named, Transposed::No)?;
         let [_, _, expected] = ordered(key.direction, [key.input, key.filter, key.output]);
+        // One that does not follow may be the input of a transposed convolution whose output is clamped.
+        let mut transposed = Transposed::No;
+        if problem.output() != expected {
+            transposed = Transposed::Clamped(expected);
+            problem = Self::with_layouts(key, named, transposed).unwrap_or(problem);
+        }
         if problem.output() != expected {
             let sizes = |[d, h, w]: [u32; 3]| format!("{d},{h},{w}");
             return Err(KeyError::malformed(
@@ -118,12 +124,16 @@ impl ConvProblem {
         candidates()
             .flat_map(|x| candidates().flat_map(move |w| candidates().map(move |y| [x, w, y])))
             .filter(|layouts| layouts.iter().all(|layout| layout.vector_length() == 1))
-            .filter_map(|layouts| Self::with_layouts(key, layouts).ok())
+            .filter_map(|layouts| Self::with_layouts(key, layouts, transposed).ok())
             .find(|problem| strides::labels(problem) == wanted)
             .ok_or_else(|| KeyError::malformed("layouts", format!("{:?}", key.layouts), "what a problem can have"))
     }
 
-    fn with_layouts(key: &FindDbKey, [x_layout, w_layout, y_layout]: [Layout; 3]) -> Result<Self, ProblemError> {
+    fn with_layouts(
+        key: &FindDbKey,
+        [x_layout, w_layout, y_layout]: [Layout; 3],
+        transposed: Transposed,
+    ) -> Result<Self, ProblemError> {
         let [input, filter, _] = ordered(key.direction, [key.input, key.filter, key.output]);
         let [c, _, k] = ordered(key.direction, [key.in_channels, 0, key.out_channels]);
         let [x_type, w_type, y_type] = ordered(key.direction, key.types);
@@ -154,7 +164,7 @@ impl ConvProblem {
             x_cast,
             w_cast,
             y_cast,
-            transposed: false,
+            transposed,
         })
     }
 }

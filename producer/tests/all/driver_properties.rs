@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::{
     BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, FindDbKey, GemmProblem, KernelProblem, Layout,
-    NormDirection, NormMode, PerfDbKey, Problem,
+    NormDirection, NormMode, PerfDbKey, Problem, Transposed,
 };
 use bluefin_producer::driver::parse;
 use bluefin_producer::input::{Overrides, read_problems};
@@ -67,7 +67,7 @@ fn shape() -> impl Strategy<Value = (ConvShape, [u32; 3])> {
                 x_cast,
                 w_cast,
                 y_cast,
-                transposed: false,
+                transposed: Transposed::No,
             };
             (shape, output_pad)
         },
@@ -146,6 +146,32 @@ proptest! {
         prop_assert_eq!(again.map(|again| FindDbKey::from(&again).to_string()), Ok(printed));
         let perf = PerfDbKey::from(&problem);
         prop_assert_eq!(perf.to_string().parse(), Ok(perf));
+    }
+
+    /// An output that is not positive is 1, as MIOpen has it.
+    #[test]
+    fn every_transposed_convolution_is_one(
+        (mut shape, output_pad) in shape(),
+        input in sizes(1..=3),
+        pad in sizes(0..=9),
+    ) {
+        (shape.input, shape.pad) = (input, pad);
+        if shape.spatial == 2 {
+            (shape.input[0], shape.pad[0]) = (1, 0);
+        }
+        let output_pad = [0, 1, 2].map(|axis| output_pad[axis] % shape.stride[axis]);
+        let problem = ConvProblem::from_transposed(shape.clone(), output_pad).unwrap();
+        for axis in 3 - shape.spatial as usize..3 {
+            let [input, filter, pad, stride, dilation] =
+                [&shape.input, &shape.filter, &shape.pad, &shape.stride, &shape.dilation].map(|sizes| i64::from(sizes[axis]));
+            let size = stride * (input - 1) + 1 + dilation * (filter - 1) - 2 * pad + i64::from(output_pad[axis]);
+            prop_assert_eq!(i64::from(problem.input[axis]), size.max(1));
+        }
+        prop_assert_eq!((problem.output(), problem.as_asked().input), (shape.input, shape.input));
+        prop_assert_eq!(parse(&problem.canonical(), None), Ok(vec![Problem::Conv(problem.clone())]));
+        let key = FindDbKey::from(&problem);
+        let again = ConvProblem::from_find_db_key(&key);
+        prop_assert_eq!(again.map(|again| FindDbKey::from(&again)), Ok(key));
     }
 
     #[test]

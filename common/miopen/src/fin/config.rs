@@ -98,7 +98,7 @@ impl ConvConfig {
             dilation_h: user.dilation[1],
             dilation_w: user.dilation[2],
             group_count: user.group,
-            mode: if user.transposed { "trans" } else { "conv" },
+            mode: if user.transposed.is_so() { "trans" } else { "conv" },
             pad_mode: "default",
             trans_output_pad_d: depth(pads),
             trans_output_pad_h: pads[1],

@@ -12,13 +12,13 @@ impl ConvProblem {
     /// The shape as its user asked for it: of a transposed convolution the other side, which is what MIOpen's tools read.
     #[must_use]
     pub fn as_asked(&self) -> ConvShape {
-        if self.transposed { (**self).clone().sides_swapped(self.output()) } else { (**self).clone() }
+        if self.transposed.is_so() { (**self).clone().sides_swapped(self.output()) } else { (**self).clone() }
     }
 
     /// What a transposed convolution adds at the far end of each axis of its output; 0 for a plain one.
     #[must_use]
     pub fn asked_output_pads(&self) -> [u32; 3] {
-        let pad = |axis| if self.transposed { u32::try_from(self.transposed_output_pad(axis)).unwrap_or(0) } else { 0 };
+        let pad = |axis| self.transposed_output_pad(axis).filter(|_| self.transposed.is_so()).unwrap_or(0);
         [0, 1, 2].map(pad)
     }
 
@@ -57,8 +57,8 @@ impl ConvProblem {
                 command.flag(name, data_type.name().to_lowercase());
             }
         }
-        command.flag("-m", if user.transposed { "trans" } else { "conv" });
-        if user.transposed {
+        command.flag("-m", if user.transposed.is_so() { "trans" } else { "conv" });
+        if user.transposed.is_so() {
             command.sizes("--trans_output_pad_d", "-Y", "-X", self.asked_output_pads());
         }
         command.flag("-g", user.group);
@@ -83,7 +83,7 @@ impl ConvProblem {
             ("in_type", self.x_type.name().into()),
             ("wei_type", self.w_type.name().into()),
             ("out_type", self.y_type.name().into()),
-            ("transposed", self.transposed.into()),
+            ("transposed", self.transposed.is_so().into()),
         ]);
         let sizes = [
             ("spatial", self.spatial),
@@ -146,7 +146,7 @@ impl ConvProblem {
         let layouts = [self.x_layout, self.w_layout, self.y_layout];
         part(layouts != [Layout::default_for(self.spatial); 3], layout_text(layouts));
         part(true, Types([self.x_type, self.w_type, self.y_type]).to_string());
-        part(self.transposed, "trans".to_string());
+        part(self.transposed.is_so(), "trans".to_string());
         label
     }
 }
