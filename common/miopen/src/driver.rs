@@ -31,20 +31,32 @@ pub struct Found {
     pub info: SolverInfo,
 }
 
+/// A code object and its bzip2 stream.
+pub type Kernel = (CodeObject, Vec<u8>);
+
 /// What one run left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Harvest {
     /// Fastest first.
     pub found: Vec<Found>,
-    /// All that were compiled, each with its bzip2 stream: the kernel db does not say whose they are.
-    pub kernels: Vec<(CodeObject, Vec<u8>)>,
+    /// All that were compiled: the kernel db does not say whose they are.
+    pub kernels: Vec<Kernel>,
+}
+
+/// What MIOpen does about params that its perf dbs lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Params {
+    /// Searches for them.
+    Search,
+    /// Takes the solver's own.
+    Take,
 }
 
 /// The arguments that ask for `problem`.
 ///
 /// # Errors
 /// A problem that MIOpenDriver has no words for.
-pub fn arguments(problem: &Problem) -> Result<Vec<OsString>, Inexpressible> {
+pub fn arguments(problem: &Problem, params: Params) -> Result<Vec<OsString>, Inexpressible> {
     let Problem::Conv(conv) = problem else {
         return Err(Inexpressible::new(format!("{}, which is no convolution", problem.label())));
     };
@@ -57,8 +69,8 @@ pub fn arguments(problem: &Problem) -> Result<Vec<OsString>, Inexpressible> {
         return Err(Inexpressible::new(what));
     }
     let command = problem.canonical();
-    // Searched for where the perf db lacks it, timed, not verified: MIOpen's own tests do that.
-    let more = ["-s", "1", "-t", "1", "-V", "0", "-i", "1"];
+    // Timed, not verified: MIOpen's own tests do that.
+    let more = ["-s", if params == Params::Search { "1" } else { "0" }, "-t", "1", "-V", "0", "-i", "1"];
     Ok(command.split_whitespace().chain(more).map(OsString::from).collect())
 }
 
@@ -68,6 +80,10 @@ pub const FIND_ENFORCE: &str = "MIOPEN_FIND_ENFORCE";
 pub const MISSING: &str = "3";
 /// Its value for everything.
 pub const EVERYTHING: &str = "4";
+/// Its value for nothing.
+const NOTHING: &str = "1";
+/// The variable that names the solvers that MIOpen looks at.
+const ONLY_SOLVERS: &str = "MIOPEN_DEBUG_FIND_ONLY_SOLVER";
 
 /// Tells MIOpen how to tune, as the session's `environment` has it, and which solvers, if not all.
 pub fn instruct(place: &mut Place, environment: &BTreeMap<String, String>, solvers: &[&str]) {
@@ -75,8 +91,23 @@ pub fn instruct(place: &mut Place, environment: &BTreeMap<String, String>, solve
     // Any other mode would take what the system's find db holds.
     place.set("MIOPEN_FIND_MODE", "1");
     if !solvers.is_empty() {
-        place.set("MIOPEN_DEBUG_FIND_ONLY_SOLVER", solvers.join(";"));
+        place.set(ONLY_SOLVERS, solvers.join(";"));
     }
+}
+
+/// Tells MIOpen to run `solver` alone, with the params that a run before left in `place`, and to keep what that compiles apart. Returns
+/// the folder of it: MIOpen's log and its kernel db name source files and options, not whose they are, and a search leaves those of
+/// every point that it tried.
+///
+/// # Errors
+/// If the folder can not be made.
+pub fn instruct_alone(place: &mut Place, solver: &str) -> std::io::Result<PathBuf> {
+    let cache = place.path().join("cache-alone");
+    std::fs::create_dir(&cache)?;
+    place.set(FIND_ENFORCE, NOTHING);
+    place.set(ONLY_SOLVERS, solver);
+    place.set("MIOPEN_CUSTOM_CACHE_DIR", &cache);
+    Ok(cache)
 }
 
 /// Reads what a run for `problem` on an `arch` left in `place`.
@@ -143,8 +174,11 @@ fn tuned(user: &Path, key: &PerfDbKey) -> Result<BTreeMap<String, String>, Failu
     Ok(tuned)
 }
 
-/// The kernels of a kernel cache, by name.
-fn kernels(cache: &Path, arch: &str) -> Result<Vec<(CodeObject, Vec<u8>)>, Failure> {
+/// The kernels of a kernel cache, by name, each with its bzip2 stream.
+///
+/// # Errors
+/// If it or one of them is damaged.
+pub fn kernels(cache: &Path, arch: &str) -> Result<Vec<Kernel>, Failure> {
     let mut rows: Vec<KernelRow> = Vec::new();
     for path in files(cache, ".ukdb") {
         KernelDb::scan(&path, |_, row| rows.push(row)).map_err(|error| malformed(error.to_string()))?;
@@ -208,14 +242,14 @@ mod tests {
 
     #[test]
     fn what_the_driver_has_words_for() {
-        let words: Vec<String> = arguments(&problem(DataType::Fp16))
+        let words: Vec<String> = arguments(&problem(DataType::Fp16), Params::Search)
             .unwrap()
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         assert_eq!((words[0].as_str(), &words[1..3]), ("convfp16", ["-n".to_string(), "3".to_string()].as_slice()));
         assert!(words.join(" ").ends_with("-F 1 -s 1 -t 1 -V 0 -i 1"));
-        assert!(arguments(&problem(DataType::Fp64)).is_err());
+        assert!(arguments(&problem(DataType::Fp64), Params::Take).is_err());
     }
 
     #[test]

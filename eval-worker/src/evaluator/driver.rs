@@ -3,16 +3,18 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use bluefin_common::artifact::Built;
+use bluefin_common::artifact::{Built, CodeObject};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Timing};
 use bluefin_common::target::Target;
 use bluefin_miopen::db::sources::may_use;
-use bluefin_miopen::driver::{Found, Harvest, arguments, harvest, instruct};
+use bluefin_miopen::driver::{Found, Harvest, Kernel, Params, arguments, harvest, instruct, instruct_alone, kernels};
 use bluefin_miopen::fin::Trouble;
+use bluefin_miopen::place::Place;
 use bluefin_miopen::process;
 use bluefin_miopen::process::{Run, Watch};
 use bluefin_miopen::{ANY_SOLVER, solver};
@@ -42,7 +44,7 @@ impl MiopenTool for Driver {
     async fn evaluate(&self, tool_job: &ToolJob<'_>) -> Result<Evaluated, Stop> {
         let job = tool_job.job();
         let mut evaluated = Evaluated::default();
-        let arguments = match arguments(&job.problem) {
+        let arguments = match arguments(&job.problem, Params::Search) {
             Ok(arguments) => arguments,
             Err(error) => {
                 let failure = Failure::new(FailureKind::NotApplicable, error.to_string());
@@ -54,12 +56,7 @@ impl MiopenTool for Driver {
         let named: Vec<&str> =
             job.candidates.iter().map(|asked| asked.solver.as_str()).filter(|name| *name != ANY_SOLVER).collect();
         instruct(&mut place, &tool_job.session.environment, &named);
-        let run = Run {
-            command: self.launcher.iter().cloned().chain([self.program.clone().into()]).chain(arguments).collect(),
-            environment: place.environment(),
-            folder: place.path().to_path_buf(),
-            output: None,
-        };
+        let run = self.command(&place, arguments);
         let (ran, busy) = tool_job.alone(self.run(&run, &tool_job.watch)).await?;
         evaluated.busy = busy;
         if let Err(trouble) = ran {
@@ -68,8 +65,9 @@ impl MiopenTool for Driver {
             return Ok(evaluated);
         }
         let (problem, arch) = (job.problem.clone(), job.target.arch().to_string());
-        let harvested = tokio::task::spawn_blocking(move || harvest(&place, &problem, &arch)).await;
-        let Harvest { found, kernels } = match harvested? {
+        let harvested = tokio::task::spawn_blocking(move || (harvest(&place, &problem, &arch), place)).await;
+        let (harvested, place) = harvested?;
+        let Harvest { found, kernels } = match harvested {
             Ok(harvest) => harvest,
             Err(failure) => {
                 let failure = tool_job.refusal(failure).await?;
@@ -79,11 +77,10 @@ impl MiopenTool for Driver {
         };
         evaluated.solvers = found.iter().map(|found| found.info.clone()).collect();
         let mut candidates: Vec<CandidateOutcome> = found.into_iter().map(outcome).collect();
-        // The kernel cache names source files and options, and of many source files it is known whose they are. What the winner
-        // may use goes with it; what others alone use was compiled for the search.
         let winner = candidates.iter_mut().find(|candidate| candidate.result.is_ok());
         if let Some(CandidateOutcome { candidate, built: Some(built), .. }) = winner {
-            let kernels = kernels.into_iter().filter(|(object, _)| may_use(&candidate.solver, &object.file));
+            let (kernels, busy) = self.kernels_of(tool_job, place, &candidate.solver, kernels).await?;
+            evaluated.busy += busy;
             for (object, stream) in kernels {
                 tool_job.assignment.keep(&stream).await?;
                 built.objects.push(object);
@@ -112,6 +109,59 @@ impl MiopenTool for Driver {
 }
 
 impl Driver {
+    fn command(&self, place: &Place, arguments: Vec<OsString>) -> Run {
+        Run {
+            command: self.launcher.iter().cloned().chain([self.program.clone().into()]).chain(arguments).collect(),
+            environment: place.environment(),
+            folder: place.path().to_path_buf(),
+            output: None,
+        }
+    }
+
+    /// Those of `compiled` that `solver` uses with the params that were found, and how long it took to find out: what it compiles when
+    /// it runs alone. Where that fails it is those of its source files, as far as they are known.
+    async fn kernels_of(
+        &self,
+        tool_job: &ToolJob<'_>,
+        mut place: Place,
+        solver: &str,
+        mut compiled: Vec<Kernel>,
+    ) -> Result<(Vec<Kernel>, Duration), Stop> {
+        let job = tool_job.job();
+        compiled.retain(|(object, _)| may_use(solver, &object.file));
+        let arguments = match arguments(&job.problem, Params::Take) {
+            Ok(arguments) if !compiled.is_empty() => arguments,
+            _ => return Ok((compiled, Duration::ZERO)),
+        };
+        let cache = instruct_alone(&mut place, solver)
+            .map_err(|error| Stop::Machine(format!("folder of temporary files: {error}")))?;
+        let run = self.command(&place, arguments);
+        let (ran, busy) = tool_job.alone(self.run(&run, &tool_job.watch)).await?;
+        let known = match ran {
+            Ok(()) => {
+                let arch = job.target.arch().to_string();
+                tokio::task::spawn_blocking(move || kernels(&cache, &arch)).await?
+            }
+            Err(trouble) => Err(tool_job.failure(trouble).await?),
+        };
+        match known {
+            Ok(known) => {
+                let is_its = |object: &CodeObject| {
+                    known.iter().any(|(known, _)| (&known.file, &known.options) == (&object.file, &object.options))
+                };
+                compiled.retain(|(object, _)| is_its(object));
+            }
+            Err(failure) => {
+                tracing::warn!(
+                    solver,
+                    reason = failure.detail,
+                    "which kernels it uses is known by their source files alone"
+                );
+            }
+        }
+        Ok((compiled, busy))
+    }
+
     /// Runs it; again if it was killed, and nobody knows by whom.
     async fn run(&self, run: &Run, watch: &Watch) -> Result<(), Trouble> {
         let mut tries = 1;

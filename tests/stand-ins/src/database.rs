@@ -17,8 +17,10 @@ pub fn base_name(arch: &str, cus: u64) -> String {
 /// The params of `solver` for `problem` in the user's and the system's perf db, in this order; nothing if they have none.
 pub fn tuned(base: &str, problem: &ConvProblem, solver: &Registered) -> Option<String> {
     let key = PerfDbKey::from(problem);
-    let places =
-        [("MIOPEN_USER_DB_PATH", ".HIP.3_3_0.udb.txt", "_1.1.0.udb"), ("MIOPEN_SYSTEM_DB_PATH", ".db.txt", ".db")];
+    let places = [
+        ("MIOPEN_USER_DB_PATH", ".HIP.3_3_0_stand-in.udb.txt", "_1.1.0.udb"),
+        ("MIOPEN_SYSTEM_DB_PATH", ".db.txt", ".db"),
+    ];
     places.into_iter().find_map(|(folder, text, sqlite)| {
         let folder = PathBuf::from(variable(folder)?);
         let db = read(&folder.join(format!("{base}{text}")), &folder.join(format!("{base}{sqlite}")))?;

@@ -33,8 +33,9 @@ pub fn main() -> ExitCode {
         std::process::abort();
     }
     let key = FindDbKey::from(problem).to_string();
-    note_call("driver", &variable("MIOPEN_DEBUG_FIND_ONLY_SOLVER").unwrap_or_default(), &key);
-    match Faults::from_environment().of_call("driver", "", &key) {
+    let step = if variable("MIOPEN_FIND_ENFORCE").as_deref() == Some("1") { "driver-alone" } else { "driver" };
+    note_call(step, &variable("MIOPEN_DEBUG_FIND_ONLY_SOLVER").unwrap_or_default(), &key);
+    match Faults::from_environment().of_call(step, "", &key) {
         Some(Fault::Crash | Fault::WrongArch) => std::process::abort(),
         Some(Fault::ExitCode) => return ExitCode::from(3),
         Some(Fault::Hang) => loop {
@@ -78,9 +79,10 @@ fn find(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
             continue;
         }
         let known = database::tuned(&base, problem, &solver).filter(|_| !exhaustive);
+        let searched = known.is_none() && search && solver.tunable;
         let params = match known {
             Some(known) => known,
-            None if search && solver.tunable => {
+            None if searched => {
                 let best = solver.best_params(key);
                 let solvers = perf.records.entry(PerfDbKey::from(problem)).or_default();
                 solvers.insert(Arc::from(solver.name), best.as_str().into());
@@ -104,7 +106,9 @@ fn find(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
             solver.workspace(key),
             solver.algorithm_for(problem.direction).into(),
         ));
-        for kernel in solver.kernels(key, &params, &arch) {
+        // A search leaves the kernels of every point that it tries.
+        let tried = if searched { solver.space(key) } else { vec![params] };
+        for kernel in tried.iter().flat_map(|params| solver.kernels(key, params, &arch)) {
             let (md5, stream) = kernel.packed();
             let name =
                 KernelName { name: format!("{}.o", kernel.file), args: format!("{} -mcpu={arch}", kernel.options) };
@@ -122,7 +126,9 @@ fn find(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
     let mut text = Vec::new();
     find.write(&mut text).expect("a find db");
     std::fs::write(user.join(format!("{base}.{USER}.ufdb.txt")), text).expect("the find db is written");
-    write_perf(&perf, &user, &base);
+    if !perf.records.is_empty() {
+        write_perf(&perf, &user, &base);
+    }
     let path = cache.join(format!("{base}.ukdb"));
     std::fs::File::create(&path).expect("the kernel db");
     let mut writer = KernelDbWriter::create(&path).expect("the kernel db");

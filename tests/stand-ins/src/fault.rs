@@ -91,7 +91,7 @@ impl Fault {
 
     /// Whether it can happen in `step`.
     fn fits(self, step: &str) -> bool {
-        let (compiles, evaluates) = (step.ends_with("_compile"), step.ends_with("_eval") || step == "driver");
+        let (compiles, evaluates) = (step.ends_with("_compile"), step.ends_with("_eval") || step.starts_with("driver"));
         match self {
             Self::Crash
             | Self::ExitCode
@@ -125,6 +125,7 @@ impl Fault {
 ///
 /// `crash` fails every call; `crash/miopen_perf_eval` those of one step; `hang:ConvAsm1x1U` those of one solver;
 /// `reson=0.1` a tenth of all. `any=0.1` fails a tenth of all calls, each in one of the ways that its step has. Which calls
+/// MIOpenDriver's steps are `driver`, and `driver-alone` where it is told to tune nothing. Which calls
 /// these are follows from seed, step, solver and problem, and from nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {

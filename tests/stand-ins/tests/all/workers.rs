@@ -20,7 +20,6 @@ use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::Fin;
 use bluefin_eval_worker::{MiopenDevice, Probe};
-use bluefin_miopen::db::sources::may_use;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
 use bluefin_miopen::kernel::check;
 use bluefin_miopen::{ANY_SOLVER, Tool};
@@ -309,34 +308,54 @@ async fn miopendriver_finds_tunes_and_is_harvested() {
     }
 }
 
-/// The kernels of solvers that lost were compiled for the search; they do not go along with the winner.
+/// The kernels of solvers that lost, and of params that did, were compiled for the search; they do not go along with the winner. Where
+/// it can not be run alone, it is what its source files were compiled into.
 #[tokio::test(flavor = "multi_thread")]
-async fn miopendrivers_kernels_are_those_that_the_winner_may_use() {
-    let mut setting = Setting::new(Method::MIOPENDRIVER, find_only).await;
-    setting.eval_worker(Tool::MiopenDriver, &[]).await;
-    let three = |n| {
-        let shape = ConvShape {
-            n,
-            c: 64,
-            k: 64,
-            input: [1, 8, 8],
-            filter: [1, 3, 3],
-            ..ConvShape::plain(Direction::Forward, DataType::Fp32)
+async fn miopendrivers_kernels_are_those_that_the_winner_uses() {
+    for faults in ["", "crash/driver-alone"] {
+        let mut setting = Setting::new(Method::MIOPENDRIVER, find_only).await;
+        setting.eval_worker(Tool::MiopenDriver, &[("STAND_IN_FAULTS", faults)]).await;
+        let three = |n| {
+            let shape = ConvShape {
+                n,
+                c: 64,
+                k: 64,
+                input: [1, 8, 8],
+                filter: [1, 3, 3],
+                ..ConvShape::plain(Direction::Forward, DataType::Fp32)
+            };
+            Problem::Conv(ConvProblem::new(shape).unwrap())
         };
-        Problem::Conv(ConvProblem::new(shape).unwrap())
-    };
-    setting.enqueue(&[1, 2, 3, 4].map(|n| setting.job(&three(n), Stage::Find, ANY_SOLVER))).await;
-    let outcomes = setting.finish().await;
-    assert_eq!(outcomes.len(), 4);
-    for outcome in &outcomes {
-        assert!(outcome.candidates.iter().any(|found| found.candidate.solver == "ConvAsm3x3U"));
-        let winner = &outcome.candidates[0];
-        let solver = &winner.candidate.solver;
-        for kernel in &winner.built.as_ref().unwrap().objects {
-            assert!(may_use(solver, &kernel.file), "{solver}: {}", kernel.file);
+        setting.enqueue(&[1, 2, 3, 4].map(|n| setting.job(&three(n), Stage::Find, ANY_SOLVER))).await;
+        let outcomes = setting.finish().await;
+        assert_eq!(outcomes.len(), 4);
+        let mut tuned = 0;
+        for outcome in &outcomes {
+            assert!(outcome.candidates.iter().any(|found| found.candidate.solver == "ConvAsm3x3U"));
+            let winner = &outcome.candidates[0];
+            let solver = bluefin_stand_ins::solvers().find(|known| known.name == winner.candidate.solver).unwrap();
+            let Problem::Conv(conv) = &outcome.job.problem else { panic!("{}", outcome.job.problem) };
+            let key = FindDbKey::from(conv).to_string();
+            let names = |params: &str| {
+                let kernels = solver.kernels(&key, params, "gfx90a").into_iter();
+                kernels.map(|kernel| (kernel.file, kernel.options)).collect::<Vec<_>>()
+            };
+            let objects = &winner.built.as_ref().unwrap().objects;
+            let found: Vec<_> = objects.iter().map(|kernel| (kernel.file.clone(), kernel.options.clone())).collect();
+            let own = names(&winner.candidate.params_text());
+            let tried = solver.space(&key);
+            if faults.is_empty() {
+                assert_eq!(found, own, "{}", solver.name);
+            }
+            let compiled = tried.iter().flat_map(|params| names(params));
+            let left_behind = compiled.filter(|kernel| !found.contains(kernel)).count();
+            let lost = if faults.is_empty() { tried.len().saturating_sub(1) } else { 0 };
+            assert_eq!(left_behind, lost, "{}", solver.name);
+            tuned += u32::from(tried.len() > 1);
         }
+        assert!(tuned > 0, "no winner has params that lost");
+        setting.stop().await;
     }
-    setting.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
