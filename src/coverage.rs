@@ -18,7 +18,7 @@ use crate::{out, width};
     bluefin coverage -t resnet50 --redis redis://store --db db/gfx90a68.HIP.fdb.txt db/gfx90a68.db.txt --threshold 95%\n\n\
     A problem is covered if it has a find record, if the perf db holds the params of its fastest solver\n\
     where that is tunable, and if the kernel db holds a kernel of that solver's source files where those\n\
-    are known. Records of solvers that MIOpen does not have, bluefin's own among them, do not count.\n\
+    are known; a batch norm, if its perf db holds params of it. Records of solvers that MIOpen does not have, bluefin's own among them, do not count.\n\
     Files of a kind that is not given are not asked for.")]
 pub struct CoverageArgs {
     /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input
@@ -80,8 +80,9 @@ impl CoverageArgs {
         for path in &self.db {
             databases.add(path)?;
         }
-        if !databases.has_find_db() {
-            return Err(crate::usage("--db: found no find db, expected one such as gfx90a68.HIP.fdb.txt"));
+        if !databases.tell_problems() {
+            let expected = "expected one such as gfx90a68.HIP.fdb.txt, or batchnorm_gfx90a68.db.txt for batch norms";
+            return Err(crate::usage(format!("--db: found no find db of convolutions, {expected}")));
         }
         let mut coverage = databases.coverage(&problems);
         if self.missing {
@@ -133,7 +134,7 @@ fn print(coverage: &Coverage) -> std::io::Result<()> {
         coverage.without_find, coverage.without_params, coverage.without_kernel
     ))?;
     if coverage.not_convolutions > 0 {
-        out::line(format_args!("left out: {} problems that no find db can hold", coverage.not_convolutions))?;
+        out::line(format_args!("left out: {} problems that these databases can not hold", coverage.not_convolutions))?;
     }
     Ok(())
 }

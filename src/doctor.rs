@@ -120,7 +120,12 @@ fn print(report: &Report) -> std::io::Result<()> {
             let whose = if expected.user { "user's" } else { "system" };
             let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
             let bytes = expected.bytes.map_or_else(|| "not there".to_string(), |bytes| bytes.to_string());
-            table.add_row([name, format!("{whose} {}", expected.kind), number(expected.records), bytes]);
+            table.add_row([
+                name,
+                format!("{whose} {}{}", expected.kind, expected.keys.suffix()),
+                number(expected.records),
+                bytes,
+            ]);
         }
         out::line(table)?;
     }

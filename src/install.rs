@@ -31,7 +31,7 @@ use crate::ports::StoreArgs;
     or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
     docs/releases.md tells which MIOpen reads what.")]
 pub struct InstallArgs {
-    /// Databases to install: find db, perf db of either form, kernel db
+    /// Databases to install: find db, perf db of either form, kernel db; those of batch norms and fusions too
     #[arg(value_name = "FILE", required_unless_present_any = ["release", "undo"], conflicts_with_all = ["release", "undo"])]
     files: Vec<PathBuf>,
     /// Install this release of the store

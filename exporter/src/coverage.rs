@@ -6,12 +6,12 @@ use std::path::Path;
 use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::KernelReader;
-use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::perf_db::{NormDb, PerfDb};
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::db::sources::sources;
 use serde::Serialize;
 
-use crate::db::name::DbKind;
+use crate::db::name::{DbKind, Keys};
 use crate::db::winner::winner;
 use crate::db::{DbError, Source};
 
@@ -20,6 +20,7 @@ use crate::db::{DbError, Source};
 pub struct Databases {
     find: Vec<FindDb>,
     perf: Vec<PerfDb>,
+    norms: Vec<NormDb>,
     /// Their source files.
     kernels: Option<HashSet<String>>,
 }
@@ -84,7 +85,8 @@ pub struct Coverage {
     pub without_find: u64,
     pub without_params: u64,
     pub without_kernel: u64,
-    /// Problems that no find db can hold, and that are left out: GEMMs, users' own kernels.
+    /// Problems that none of the databases can hold, and that are left out: GEMMs, users' own kernels, and batch norms where no perf
+    /// db of theirs is given.
     pub not_convolutions: u64,
     pub rows: Vec<Row>,
 }
@@ -97,7 +99,10 @@ impl Databases {
     pub fn add(&mut self, path: &Path) -> Result<(), DbError> {
         let source = Source::open(path, &|_| {})?;
         match source.content.kind {
+            // No driver command asks for a plan.
+            DbKind::Find if source.keys() == Keys::Fusions => {}
             DbKind::Find => self.find.push(source.find_db()?),
+            DbKind::Perf if source.keys() == Keys::BatchNorms => self.norms.push(source.norm_db(|_, _, _, _| {})?),
             DbKind::Perf => self.perf.push(source.perf_db(|_| {})?),
             DbKind::Kernel => {
                 let names = self.kernels.get_or_insert_default();
@@ -113,8 +118,8 @@ impl Databases {
 
     /// Whether one of them tells which problems there are.
     #[must_use]
-    pub fn has_find_db(&self) -> bool {
-        !self.find.is_empty()
+    pub fn tell_problems(&self) -> bool {
+        !self.find.is_empty() || !self.norms.is_empty()
     }
 
     /// Says what they have of `problems`, each with how often it is asked for. Records of solvers that MIOpen does not have do not
@@ -143,7 +148,13 @@ impl Databases {
     }
 
     fn row(&self, problem: &Problem, count: u64) -> Option<Row> {
-        let Problem::Conv(conv) = problem else { return None };
+        let conv = match problem {
+            Problem::Conv(conv) => conv,
+            Problem::BatchNorm(norm) if !self.norms.is_empty() => {
+                return Some(self.norm_row(problem, &norm.perf_db_key(), count));
+            }
+            _ => return None,
+        };
         let key = FindDbKey::from(conv);
         let text = key.to_string();
         let solvers = Solvers::shipped();
@@ -173,6 +184,23 @@ impl Databases {
             kernel,
             covered: !missing,
         })
+    }
+
+    /// Of a batch norm there are params or nothing: it has no find record.
+    fn norm_row(&self, problem: &Problem, key: &str, count: u64) -> Row {
+        let has = self.norms.iter().any(|db| db.records.get(key).is_some_and(|solvers| !solvers.is_empty()));
+        Row {
+            problem: problem.canonical(),
+            label: problem.label(),
+            count,
+            key: None,
+            find: Presence::NotNeeded,
+            solver: None,
+            time_ms: None,
+            params: if has { Presence::Present } else { Presence::Missing },
+            kernel: Presence::Unknown,
+            covered: has,
+        }
     }
 
     fn has_params(&self, key: &PerfDbKey, solver: &str) -> bool {

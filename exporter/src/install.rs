@@ -2,10 +2,12 @@
 
 pub(crate) mod combine;
 mod known;
+mod names;
 mod place;
 mod version;
 
 pub use combine::{Combine, Merged};
+pub use names::{Wanted, names};
 pub use place::{
     Action, Installed, InstalledFile, PlaceError, Unfinished, install, plan, recover, replaced, undo, unfinished,
 };
@@ -21,15 +23,13 @@ use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::{ReadError, WriteError};
 use tempfile::TempDir;
 
-use crate::db::name::{DbKind, Device, Form};
+use crate::db::name::{DbKind, Device, Form, Keys};
 use crate::db::{DbError, Source};
 use combine::{Combiner, Given};
 use known::Known;
 
 /// MIOpen refuses a system database in SQLite that is smaller.
 pub const MIN_SQLITE: u64 = 512;
-/// MIOpen's backend on AMD GPUs.
-const BACKEND: &str = "HIP";
 
 /// Why nothing was installed.
 #[derive(Debug, thiserror::Error)]
@@ -111,36 +111,6 @@ pub struct Prepared {
     _sources: Vec<Source>,
 }
 
-/// The databases that MIOpen looks for on `device`, by kind and form.
-#[must_use]
-pub fn names(device: &Device, place: &Place, form: PerfForm) -> Vec<(DbKind, Form, PathBuf)> {
-    let base = device.base_name();
-    match place {
-        Place::System { folder } => {
-            let find = (DbKind::Find, Form::Text, folder.join(format!("{base}.{BACKEND}.fdb.txt")));
-            let sqlite = (DbKind::Perf, Form::Sqlite, folder.join(format!("{base}.db")));
-            let text = (DbKind::Perf, Form::Text, folder.join(format!("{base}.db.txt")));
-            let kernel = (DbKind::Kernel, Form::Sqlite, folder.join(format!("{base}.kdb")));
-            match form {
-                PerfForm::Text => vec![find, text, sqlite, kernel],
-                PerfForm::Sqlite => vec![find, sqlite, kernel],
-            }
-        }
-        Place::User { folder, cache, version } => {
-            let suffix = version.user_suffix(BACKEND);
-            let perf = match form {
-                PerfForm::Text => (DbKind::Perf, Form::Text, folder.join(format!("{base}.{suffix}.udb.txt"))),
-                PerfForm::Sqlite => (DbKind::Perf, Form::Sqlite, folder.join(format!("{base}_1.1.0.udb"))),
-            };
-            vec![
-                (DbKind::Find, Form::Text, folder.join(format!("{base}.{suffix}.ufdb.txt"))),
-                perf,
-                (DbKind::Kernel, Form::Sqlite, cache.join(format!("{base}.ukdb"))),
-            ]
-        }
-    }
-}
-
 /// Reads what is asked for, refuses what is not for its device or tunes nothing, and makes of it and of what is there what MIOpen
 /// looks for.
 ///
@@ -152,6 +122,7 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
     let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
     let mut sources: Vec<Source> = Vec::new();
     let mut warnings = Vec::new();
+    let wanted = names(device, place, form);
     for path in files {
         let refused = |reason| InstallError::Refused { path: path.clone(), reason };
         let source = Source::open(path, &|_| {})?;
@@ -165,31 +136,33 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
             }
             None => warnings.push(format!("{}: its name tells no device; taken for {device}", path.display())),
         }
-        if source.name.as_ref().is_some_and(|name| name.fusion || name.batch_norm) {
-            return Err(refused("is of fusions or batch norms, expected convolutions".to_string()));
+        if !wanted.iter().any(|wanted| wanted.kind == source.content.kind && wanted.keys == source.keys()) {
+            let reason =
+                "is of batch norms: MIOpen before 3.2 (ROCm 6.2) reads perf dbs in SQLite, where it has none of them";
+            return Err(refused(reason.to_string()));
         }
         check(&source, device, own_sources, &mut warnings)?;
-        if sources.iter().any(|known| known.content == source.content) {
-            return Err(refused(format!("is the second {} given", source.content.kind)));
+        if sources.iter().any(|known| (known.content, known.keys()) == (source.content, source.keys())) {
+            return Err(refused(format!("is the second {}{} given", source.content.kind, source.keys().suffix())));
         }
         sources.push(source);
     }
     let mut items = Vec::new();
     let combiner = Combiner { combine, device, place, system, form, copies: copies.path() };
-    let find = sources.iter().find(|source| source.content.kind == DbKind::Find).map(Source::local);
-    for (kind, form, path) in names(device, place, form) {
-        let Some(name) = path.file_name() else { continue };
-        let of_kind = |form: Option<Form>| {
-            sources
-                .iter()
-                .find(|source| source.content.kind == kind && form.is_none_or(|form| source.content.form == form))
-        };
-        let source = match (of_kind(Some(form)), of_kind(None)) {
-            (Some(exact), _) => exact.local().to_path_buf(),
-            (None, Some(other)) => convert(other, form, &copies.path().join(name))?,
+    let of = |kind, keys| sources.iter().filter(move |source| source.content.kind == kind && source.keys() == keys);
+    let times = of(DbKind::Find, Keys::Convolutions).next().map(Source::local);
+    for wanted in wanted {
+        let Some(name) = wanted.path.file_name() else { continue };
+        let copy = copies.path().join(name);
+        let mut given = of(wanted.kind, wanted.keys);
+        let source = match (given.clone().find(|source| source.content.form == wanted.form), given.next()) {
+            (Some(exact), _) => named(exact, &copy)?,
+            (None, Some(other)) => convert(other, wanted.form, &copy)?,
             (None, None) => continue,
         };
-        items.push(combiner.item(Given { kind, form, path, source, find }, &mut warnings)?);
+        let of_convolutions = wanted.kind == DbKind::Perf && wanted.keys == Keys::Convolutions;
+        let find = times.filter(|_| of_convolutions);
+        items.push(combiner.item(Given { wanted, source, find }, &mut warnings)?);
     }
     Ok(Prepared { items, warnings, _copies: copies, _sources: sources })
 }
@@ -215,6 +188,10 @@ fn check(
             let db = source.find_db()?;
             db.records.values().flatten().for_each(|entry| known.solver(&entry.solver));
             (db.records.len() as u64, db.findings)
+        }
+        DbKind::Perf if source.keys() == Keys::BatchNorms => {
+            let db = source.norm_db(|_, _, solver, _| known.solver(solver))?;
+            (db.rows(), db.findings)
         }
         DbKind::Perf => {
             let db = source.perf_db(|row| known.solver(row.solver))?;
@@ -253,6 +230,15 @@ fn check(
         warnings.push(format!("{path}: {total} findings, such as {first}; bluefin db check tells all"));
     }
     Ok(())
+}
+
+/// Where the content is, under a name that says of what its keys are.
+fn named(source: &Source, copy: &Path) -> Result<PathBuf, InstallError> {
+    if !source.packed || source.keys() == Keys::Convolutions {
+        return Ok(source.local().to_path_buf());
+    }
+    std::fs::copy(source.local(), copy).map_err(FileError::at(copy))?;
+    Ok(copy.to_path_buf())
 }
 
 /// The perf db in its other form.

@@ -242,9 +242,22 @@ fn batch_norms_and_fusions_are_kept_as_convolutions_are() {
         .file("gfx90a68.db.txt", "2x64x56x56x1x1x1x1x64x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:1,2,3\n");
     ends(1, &["convert", &perf, &out]);
 
-    let fusion = "some-plan=ConvBiasActivAsm1x1U:0.5,0,miopenConvolutionFwdAlgoDirect\n";
+    let command = "MIOpenDriver bnormfp16 -n 256 -c 1024 -H 14 -W 14 -m 1 --forw 0 -b 1 -s 1 -L NHWC";
+    for asked in [command, key] {
+        let found = ends(0, &["query", asked, "--db", &norms]);
+        assert!(found.contains(key) && found.contains(":1: BnCKBwdBackward Kernel<1>"), "{found}");
+    }
+
+    // Whatever the algorithm: MIOpen does not look at it.
+    let fusion =
+        "some-plan=BnFwdInferActivationFused:0.7,0,fusion;ConvBiasActivAsm1x1U:0.9,0,miopenConvolutionFwdAlgoDirect\n";
     let finds = folder.file("gfx90a68.HIP.fusion.fdb.txt", fusion);
-    assert!(ends(0, &["check", &finds]).ends_with(" 1 records, 1 findings\n"));
+    let found = ends(0, &["check", &finds]);
+    assert!(found.contains("note unchecked") && found.ends_with(" 1 records, 1 findings\n"), "{found}");
+    let found = ends(0, &["query", "some-plan", "--db", &finds]);
+    assert!(found.contains(":1: BnFwdInferActivationFused 0.7 ms"), "{found}");
+    ends(2, &["query", "some-plan", "--db", &norms]);
+    ends(1, &["convert", &finds, &folder.path("gfx90a68.HIP.fdb.txt")]);
     for arguments in [vec!["convert", &finds], vec!["merge", &finds, &finds, "--policy", "fastest"]] {
         let out = folder.path("gfx942130.HIP.fusion.fdb.txt");
         ends(0, &[arguments, vec!["-o", &out]].concat());

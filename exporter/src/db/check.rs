@@ -120,21 +120,17 @@ impl Report<'_> {
         self.file.findings.push(CheckFinding { line, severity, rule, message });
     }
 
-    /// Takes over what a reader found, less what it says of keys that are `unchecked`.
-    fn take(&mut self, findings: Findings, unchecked: bool) {
-        let passed = |rule: Rule| unchecked && matches!(rule, Rule::Key | Rule::LegacyKey);
+    /// Takes over what a reader found.
+    fn take(&mut self, findings: Findings) {
         for finding in findings.kept {
             let rule = Rule::from(finding.kind);
-            if !passed(rule) && !self.request.allow.contains(&rule) {
+            if !self.request.allow.contains(&rule) {
                 let severity = if self.request.deny.contains(&rule) { Severity::Error } else { rule.severity() };
                 self.file.findings.push(CheckFinding { line: finding.line, severity, rule, message: finding.detail });
             }
         }
         for (kind, count) in findings.counts {
-            let rule = Rule::from(kind);
-            if !passed(rule) {
-                self.count(rule, count);
-            }
+            self.count(Rule::from(kind), count);
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::merge;
-use super::name::DbKind;
+use super::name::{DbKind, Keys};
 use super::policy::Policy;
 use super::write::{Destination, LeftOut, Written};
 use super::{DbError, Progress, Source};
@@ -27,11 +27,11 @@ pub fn convert(input: &Path, out: &Path, progress: Progress<'_>) -> Result<Conve
     let destination = Destination::parse(out)?;
     let source = Source::open(input, progress)?;
     destination.expect(source.content.kind)?;
-    destination.expect_norms(source.is_of_norms())?;
+    destination.expect_keys(source.keys())?;
     let mut left_out = LeftOut::default();
     let written = match source.content.kind {
         DbKind::Find => destination.find_db(&left_out.find_db(&source)?)?,
-        DbKind::Perf if source.is_of_norms() => destination.norm_db(&left_out.norm_db(&source)?)?,
+        DbKind::Perf if source.keys() == Keys::BatchNorms => destination.norm_db(&left_out.norm_db(&source)?)?,
         DbKind::Perf => destination.perf_db(&left_out.perf_db(&source)?)?,
         DbKind::Kernel => merge::kernels(&[source], Policy::Newest, &destination, &mut left_out, progress)?,
     };

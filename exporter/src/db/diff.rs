@@ -11,7 +11,7 @@ use serde::Serialize;
 pub use find::{Best, Change, FindDiff, KeyChange};
 pub use rows::{RowChange, RowsDiff};
 
-use super::name::DbKind;
+use super::name::{DbKind, Keys};
 use super::{DbError, Progress, Source};
 
 /// What to compare, and how closely.
@@ -64,7 +64,7 @@ pub fn diff(request: &DiffRequest, progress: Progress<'_>) -> Result<Diff, DbErr
     after.expect(before.content.kind)?;
     Ok(match before.content.kind {
         DbKind::Find => Diff::Find(find::diff(&before.find_db()?, &after.find_db()?, request.noise, request.threshold)),
-        DbKind::Perf if before.is_of_norms() && after.is_of_norms() => {
+        DbKind::Perf if before.keys() == Keys::BatchNorms && after.keys() == Keys::BatchNorms => {
             let read = |source: &Source| Ok::<_, DbError>(source.norm_db(|_, _, _, _| {})?.records);
             Diff::Perf(rows::perf(&read(&before)?, &read(&after)?))
         }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelHead, KernelName, KernelReader};
 use serde::Serialize;
 
-use super::name::DbKind;
+use super::name::{DbKind, Keys};
 use super::policy::Policy;
 use super::write::{Destination, LeftOut, Written};
 use super::{DbError, Progress, Source, Step};
@@ -47,7 +47,7 @@ pub fn merge(request: &MergeRequest, progress: Progress<'_>) -> Result<MergeRepo
         request.files.iter().map(|path| Source::open(path, progress)).collect::<Result<_, _>>()?;
     for source in &sources {
         source.expect(destination.ending.kind)?;
-        destination.expect_norms(source.is_of_norms())?;
+        destination.expect_keys(source.keys())?;
     }
     let mut left_out = LeftOut::default();
     let written = match destination.ending.kind {
@@ -58,7 +58,7 @@ pub fn merge(request: &MergeRequest, progress: Progress<'_>) -> Result<MergeRepo
             }
             destination.find_db(&fold.finish())?
         }
-        DbKind::Perf if sources.iter().any(Source::is_of_norms) => {
+        DbKind::Perf if sources.iter().any(|source| source.keys() == Keys::BatchNorms) => {
             if request.policy == Policy::Fastest {
                 return Err(DbError::Fastest("batch norms have no find db, expected newest, replace or keep-keys"));
             }

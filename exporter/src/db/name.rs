@@ -25,6 +25,31 @@ impl fmt::Display for DbKind {
     }
 }
 
+/// Of what its keys are. Kernel dbs hold those of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keys {
+    Convolutions,
+    /// In perf dbs of their own.
+    BatchNorms,
+    /// Plans, in find dbs of their own; their params are in the perf db of convolutions.
+    Fusions,
+}
+
+impl Keys {
+    pub const ALL: [Self; 3] = [Self::Convolutions, Self::BatchNorms, Self::Fusions];
+
+    /// What stands behind the kind of a database; nothing for convolutions.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Convolutions => "",
+            Self::BatchNorms => " of batch norms",
+            Self::Fusions => " of fusions",
+        }
+    }
+}
+
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -169,10 +194,7 @@ fn split_id(base: &str) -> Option<(&str, &str)> {
 pub struct DbName {
     pub ending: Ending,
     pub device: Option<Device>,
-    /// Keys are those of fusion plans.
-    pub fusion: bool,
-    /// Keys are those of batch norms.
-    pub batch_norm: bool,
+    pub keys: Keys,
     /// Why MIOpen does not look for it.
     pub wrong: Option<String>,
 }
@@ -183,13 +205,10 @@ impl DbName {
     pub fn parse(name: &str) -> Option<Self> {
         let ending = Ending::of(name)?;
         let stem = unpacked(name).strip_suffix(ending.text)?;
-        let (batch_norm, stem) = match stem.strip_prefix("batchnorm_") {
-            Some(rest) if ending.kind == DbKind::Perf => (true, rest),
-            _ => (false, stem),
-        };
-        let (fusion, stem) = match stem.strip_suffix(".fusion") {
-            Some(rest) if ending.kind == DbKind::Find => (true, rest),
-            _ => (false, stem),
+        let (keys, stem) = match (ending.kind, stem.strip_prefix("batchnorm_"), stem.strip_suffix(".fusion")) {
+            (DbKind::Perf, Some(rest), _) => (Keys::BatchNorms, rest),
+            (DbKind::Find, _, Some(rest)) => (Keys::Fusions, rest),
+            _ => (Keys::Convolutions, stem),
         };
         let (base, suffix) = match ending.form {
             Form::Text => stem.split_once('.').map_or((stem, ""), |(base, suffix)| (base, suffix)),
@@ -206,7 +225,7 @@ impl DbName {
             Err(reason) => (None, Some(reason)),
         };
         let wrong = if ending.old { Some(format!("{}, which MIOpen after 4.3 has not", ending.text)) } else { wrong };
-        Some(Self { ending, device, fusion, batch_norm, wrong })
+        Some(Self { ending, device, keys, wrong })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What databases hold for a convolution.
+//! What databases hold for a convolution, a batch norm or a fusion.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,18 +9,41 @@ use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::sources::sources;
 use serde::Serialize;
 
-use super::name::DbKind;
+use super::name::{DbKind, Keys};
 use super::{DbError, Progress, Source};
 
 /// Kernels of a solver that are named; beyond that they are only counted.
 const NAMED: usize = 20;
 
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Convolution(Box<FindDbKey>),
+    /// By the key that its perf db has of it.
+    BatchNorm(String),
+    /// By the key that its find db has of it.
+    Fusion(String),
+}
+
+impl Asked {
+    fn keys(&self) -> Keys {
+        match self {
+            Self::Convolution(_) => Keys::Convolutions,
+            Self::BatchNorm(_) => Keys::BatchNorms,
+            Self::Fusion(_) => Keys::Fusions,
+        }
+    }
+}
+
 /// What is there for a key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    pub find_db_key: String,
-    /// In the text form.
-    pub perf_db_key: String,
+    /// `None` for a batch norm, which no find db holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find_db_key: Option<String>,
+    /// In the text form; `None` for a fusion, whose params are those of its convolution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perf_db_key: Option<String>,
     pub finds: Vec<FoundEntry>,
     pub params: Vec<FoundParams>,
     pub kernels: Vec<FoundKernels>,
@@ -59,25 +82,36 @@ pub struct FoundKernels {
     pub kernels: Vec<String>,
 }
 
+/// One question on its way to an answer.
+struct Wanted {
+    keys: Keys,
+    /// Of a convolution, as perf dbs are read.
+    perf: Option<PerfDbKey>,
+    answer: Answer,
+}
+
+impl Wanted {
+    fn new(asked: &Asked) -> Self {
+        let perf = match asked {
+            Asked::Convolution(key) => Some(PerfDbKey::from(&**key)),
+            Asked::BatchNorm(_) | Asked::Fusion(_) => None,
+        };
+        let (find_db_key, perf_db_key) = match asked {
+            Asked::Convolution(key) => (Some(key.to_string()), perf.as_ref().map(ToString::to_string)),
+            Asked::BatchNorm(key) => (None, Some(key.clone())),
+            Asked::Fusion(key) => (Some(key.clone()), None),
+        };
+        let answer = Answer { find_db_key, perf_db_key, finds: Vec::new(), params: Vec::new(), kernels: Vec::new() };
+        Self { keys: asked.keys(), perf, answer }
+    }
+}
+
 /// Looks the keys up in the files, each of whatever kind.
 ///
 /// # Errors
 /// If one of the files is no database, or can not be read.
-pub fn query(keys: &[FindDbKey], files: &[PathBuf], progress: Progress<'_>) -> Result<Vec<Answer>, DbError> {
-    let mut wanted: Vec<(PerfDbKey, Answer)> = keys
-        .iter()
-        .map(|key| {
-            let perf = PerfDbKey::from(key);
-            let answer = Answer {
-                find_db_key: key.to_string(),
-                perf_db_key: perf.to_string(),
-                finds: Vec::new(),
-                params: Vec::new(),
-                kernels: Vec::new(),
-            };
-            (perf, answer)
-        })
-        .collect();
+pub fn query(asked: &[Asked], files: &[PathBuf], progress: Progress<'_>) -> Result<Vec<Answer>, DbError> {
+    let mut wanted: Vec<Wanted> = asked.iter().map(Wanted::new).collect();
     let mut sources: Vec<Source> = files.iter().map(|path| Source::open(path, progress)).collect::<Result<_, _>>()?;
     // Kernels are those of the solvers that the other files name.
     sources.sort_by_key(|source| source.content.kind == DbKind::Kernel);
@@ -88,13 +122,15 @@ pub fn query(keys: &[FindDbKey], files: &[PathBuf], progress: Progress<'_>) -> R
             DbKind::Kernel => kernels(&mut wanted, source)?,
         }
     }
-    Ok(wanted.into_iter().map(|(_, answer)| answer).collect())
+    Ok(wanted.into_iter().map(|wanted| wanted.answer).collect())
 }
 
-fn finds(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), DbError> {
-    let text = source.text()?;
+fn finds(wanted: &mut [Wanted], source: &Source) -> Result<(), DbError> {
+    let (text, keys) = (source.text()?, source.keys());
     find_db::scan(&source.display(), &text, |record| {
-        for (_, answer) in wanted.iter_mut().filter(|(_, answer)| answer.find_db_key == record.text) {
+        let is_its =
+            |wanted: &&mut Wanted| wanted.keys == keys && wanted.answer.find_db_key.as_deref() == Some(record.text);
+        for Wanted { answer, .. } in wanted.iter_mut().filter(is_its) {
             answer.finds.extend(record.entries.iter().map(|entry| FoundEntry {
                 path: source.path.clone(),
                 line: record.line,
@@ -105,27 +141,39 @@ fn finds(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), DbEr
             }));
         }
     })?;
-    for (_, answer) in wanted {
+    for Wanted { answer, .. } in wanted {
         answer.finds.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
     }
     Ok(())
 }
 
-fn params(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), DbError> {
-    source.perf_db(|row| {
-        for (_, answer) in wanted.iter_mut().filter(|(key, _)| key == row.key) {
-            answer.params.push(FoundParams {
-                path: source.path.clone(),
-                line: row.line,
-                solver: row.solver.to_string(),
-                params: row.params.to_string(),
-            });
+fn params(wanted: &mut [Wanted], source: &Source) -> Result<(), DbError> {
+    let row = |line, solver: &str, params: &str| FoundParams {
+        path: source.path.clone(),
+        line,
+        solver: solver.to_string(),
+        params: params.to_string(),
+    };
+    if source.keys() == Keys::BatchNorms {
+        source.norm_db(|line, key, solver, params| {
+            let is_its = |wanted: &&mut Wanted| {
+                wanted.keys == Keys::BatchNorms && wanted.answer.perf_db_key.as_ref() == Some(key)
+            };
+            for Wanted { answer, .. } in wanted.iter_mut().filter(is_its) {
+                answer.params.push(row(line, solver, params));
+            }
+        })?;
+        return Ok(());
+    }
+    source.perf_db(|found| {
+        for Wanted { answer, .. } in wanted.iter_mut().filter(|wanted| wanted.perf.as_ref() == Some(found.key)) {
+            answer.params.push(row(found.line, found.solver, found.params));
         }
     })?;
     Ok(())
 }
 
-fn kernels(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), DbError> {
+fn kernels(wanted: &mut [Wanted], source: &Source) -> Result<(), DbError> {
     let start = |solver: &str| FoundKernels {
         path: source.path.clone(),
         solver: solver.to_string(),
@@ -133,7 +181,7 @@ fn kernels(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), Db
         kernels: Vec::new(),
     };
     let mut places = Vec::new();
-    for (_, answer) in wanted.iter_mut() {
+    for Wanted { answer, .. } in wanted.iter_mut() {
         let solvers: BTreeSet<String> = answer
             .finds
             .iter()
@@ -146,7 +194,7 @@ fn kernels(wanted: &mut [(PerfDbKey, Answer)], source: &Source) -> Result<(), Db
     }
     let reader = KernelReader::open(source.local()).map_err(|error| source.named(error))?;
     let findings = reader.heads(|head| {
-        for ((_, answer), place) in wanted.iter_mut().zip(&places) {
+        for (Wanted { answer, .. }, place) in wanted.iter_mut().zip(&places) {
             for found in answer.kernels.iter_mut().skip(*place) {
                 let is_its = |prefix: &&str| head.kernel.name.starts_with(*prefix);
                 if sources(&found.solver).is_some_and(|prefixes| prefixes.iter().any(is_its)) {

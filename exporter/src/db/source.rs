@@ -8,11 +8,11 @@ use bluefin_common::files::FileError;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::perf_db::{NormDb, PerfDb, PerfRow};
-use bluefin_miopen::db::{ReadError, is_sqlite, tables};
+use bluefin_miopen::db::{FindingKind, Findings, ReadError, is_sqlite, tables};
 use bzip2::bufread::MultiBzDecoder;
 use tempfile::TempPath;
 
-use super::name::{DbKind, DbName, Ending, Form};
+use super::name::{DbKind, DbName, Ending, Form, Keys};
 use super::{DbError, Progress, Step};
 
 /// Largest text: what the readers take.
@@ -114,7 +114,18 @@ impl Source {
     /// If it is none, or can not be read.
     pub fn find_db(&self) -> Result<FindDb, DbError> {
         self.expect(DbKind::Find)?;
-        Ok(FindDb::parse(&self.display(), &self.text()?)?)
+        let mut db = FindDb::parse(&self.display(), &self.text()?)?;
+        db.findings = self.of_its_keys(db.findings);
+        Ok(db)
+    }
+
+    /// Less what a reader of convolutions says of plans: their keys are others, and MIOpen does not look at the algorithms of their
+    /// entries (MIOpen 3.3, src/fusion.cpp).
+    pub(crate) fn of_its_keys(&self, findings: Findings) -> Findings {
+        match self.keys() {
+            Keys::Fusions => findings.without(&[FindingKind::Key, FindingKind::LegacyKey, FindingKind::Algorithm]),
+            Keys::Convolutions | Keys::BatchNorms => findings,
+        }
     }
 
     /// Reads a perf db of either form.
@@ -129,10 +140,14 @@ impl Source {
         })
     }
 
-    /// Whether it is a perf db of batch norms, by its name.
+    /// Of what its keys are, by its name.
     #[must_use]
-    pub fn is_of_norms(&self) -> bool {
-        self.content.kind == DbKind::Perf && self.name.as_ref().is_some_and(|name| name.batch_norm)
+    pub fn keys(&self) -> Keys {
+        match (self.content.kind, self.name.as_ref().map(|name| name.keys)) {
+            (DbKind::Perf, Some(Keys::BatchNorms)) => Keys::BatchNorms,
+            (DbKind::Find, Some(Keys::Fusions)) => Keys::Fusions,
+            _ => Keys::Convolutions,
+        }
     }
 
     /// Reads a perf db of batch norms.

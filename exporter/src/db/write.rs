@@ -12,7 +12,7 @@ use bluefin_miopen::db::perf_db::{NormDb, PerfDb, Records};
 use bluefin_miopen::db::{FindingKind, Findings, WriteError};
 use serde::Serialize;
 
-use super::name::{DbKind, DbName, Ending, Form};
+use super::name::{DbKind, DbName, Ending, Form, Keys};
 use super::{DbError, Source};
 
 /// What is told of what was left out; beyond that it is only counted.
@@ -23,8 +23,8 @@ const TOLD: usize = 100;
 pub struct Destination {
     pub path: PathBuf,
     pub ending: Ending,
-    /// For batch norms, by its name.
-    of_norms: bool,
+    /// By its name.
+    keys: Keys,
     file_name: String,
 }
 
@@ -38,7 +38,7 @@ impl Destination {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = DbName::parse(&file_name).filter(|_| !file_name.ends_with(".bz2"));
         let name = name.ok_or_else(|| DbError::kind(path, file_name.clone(), EXPECTED))?;
-        Ok(Self { path: path.to_path_buf(), ending: name.ending, of_norms: name.batch_norm, file_name })
+        Ok(Self { path: path.to_path_buf(), ending: name.ending, keys: name.keys, file_name })
     }
 
     /// Refuses to write what a file of this name does not hold.
@@ -81,24 +81,23 @@ impl Destination {
         })
     }
 
-    /// Refuses to write of batch norms what a file of this name holds of convolutions, and the reverse.
+    /// Refuses to write what a file of this name does not hold.
     ///
     /// # Errors
-    /// If `of_norms` is not what the name says, or MIOpen does not read it in this form.
-    pub(crate) fn expect_norms(&self, of_norms: bool) -> Result<(), DbError> {
-        match (of_norms, self.of_norms) {
-            (true, true) if self.ending.form == Form::Text => Ok(()),
-            (false, false) => Ok(()),
-            (true, _) => {
-                let expected = "a name such as batchnorm_gfx90a68.db.txt, since it would hold batch norms, which MIOpen reads \
-                                from a text alone";
-                Err(DbError::kind(&self.path, self.file_name.clone(), expected))
+    /// If `keys` are of something else than the name says, or MIOpen does not read them in this form.
+    pub(crate) fn expect_keys(&self, keys: Keys) -> Result<(), DbError> {
+        let expected = match keys {
+            Keys::BatchNorms if self.keys != keys || self.ending.form != Form::Text => {
+                "a name such as batchnorm_gfx90a68.db.txt, since it would hold batch norms, which MIOpen reads from a text alone"
             }
-            (false, true) => {
-                let expected = "a name without batchnorm_, since it would hold convolutions";
-                Err(DbError::kind(&self.path, self.file_name.clone(), expected))
+            _ if self.keys == keys => return Ok(()),
+            Keys::Fusions => "a name such as gfx90a68.HIP.fusion.fdb.txt, since it would hold fusions",
+            Keys::Convolutions if self.keys == Keys::BatchNorms => {
+                "a name without batchnorm_, since it would hold convolutions"
             }
-        }
+            _ => "a name without .fusion, since it would hold convolutions",
+        };
+        Err(DbError::kind(&self.path, self.file_name.clone(), expected))
     }
 
     /// Writes a perf db of batch norms.
@@ -106,7 +105,7 @@ impl Destination {
     /// # Errors
     /// If it is to be something else, holds what the format can not, or can not be written.
     pub(crate) fn norm_db(&self, db: &NormDb) -> Result<Written, DbError> {
-        self.expect_norms(true)?;
+        self.expect_keys(Keys::BatchNorms)?;
         self.whole(|path| text(path, |out| db.write(out)).map_err(DbError::writing(&self.path)))
     }
 

@@ -8,12 +8,13 @@ use bluefin_miopen::db::kernel_db::KernelReader;
 
 use super::{Expected, Places, Report};
 use crate::db::Source;
-use crate::db::name::{DbKind, DbName, Device, Form};
-use crate::install::{MIN_SQLITE, PerfForm};
+use crate::db::name::{DbKind, DbName, Device, Form, Keys};
+use crate::install::{MIN_SQLITE, PerfForm, Wanted};
 
 /// Looks at a file that MIOpen will look for.
-pub(super) fn check_expected(device: &Device, kind: DbKind, user: bool, path: PathBuf, report: &mut Report) {
-    let mut expected = Expected { device: device.to_string(), kind, user, path, bytes: None, records: None };
+pub(super) fn check_expected(device: &Device, wanted: Wanted, user: bool, report: &mut Report) {
+    let Wanted { kind, keys, path, .. } = wanted;
+    let mut expected = Expected { device: device.to_string(), kind, keys, user, path, bytes: None, records: None };
     let path = expected.path.clone();
     match File::open(&path).and_then(|file| file.metadata()) {
         Ok(data) => {
@@ -79,6 +80,9 @@ fn check_content(path: &Path, user: bool, bytes: u64, report: &mut Report) -> Op
     }
     let read = match source.content.kind {
         DbKind::Find => source.find_db().map(|db| (db.records.len() as u64, db.findings)),
+        DbKind::Perf if source.keys() == Keys::BatchNorms => {
+            source.norm_db(|_, _, _, _| {}).map(|db| (db.rows(), db.findings))
+        }
         DbKind::Perf => source.perf_db(|_| {}).map(|db| (db.rows(), db.findings)),
         // Its rows are many and large; what is wrong with them bluefin db check tells.
         DbKind::Kernel => KernelReader::open(source.local())
@@ -160,8 +164,12 @@ fn unused(
     if !ending.user && path.parent() != Some(places.system.as_path()) {
         return Some("a system database in a folder of the user's".to_string());
     }
+    if parsed.keys == Keys::BatchNorms && (ending.form == Form::Sqlite || places.form == PerfForm::Sqlite) {
+        return Some("batch norms, of which MIOpen reads perf dbs as text alone, from 3.2 (ROCm 6.2) on".to_string());
+    }
     let exact = |kind: DbKind| {
-        report.expected.iter().any(|one| one.kind == kind && one.user == ending.user && one.bytes.is_some())
+        let is_it = |one: &&Expected| (one.kind, one.keys, one.user) == (kind, parsed.keys, ending.user);
+        report.expected.iter().filter(is_it).any(|one| one.bytes.is_some())
     };
     if found.id != device.id {
         return (!exact(ending.kind)).then(|| format!("is for {found}, and this is {device}"));
@@ -169,10 +177,8 @@ fn unused(
     if found.cus.is_some() && found.cus != device.cus {
         return other_cus(device, found, places.form, ending.form, exact(ending.kind));
     }
-    if parsed.fusion || parsed.batch_norm || found.cus.is_none() {
-        return None;
-    }
-    if ending.kind == DbKind::Perf {
+    found.cus?;
+    if ending.kind == DbKind::Perf && parsed.keys == Keys::Convolutions {
         let reads = match places.form {
             PerfForm::Text => Form::Text,
             PerfForm::Sqlite => Form::Sqlite,

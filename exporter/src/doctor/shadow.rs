@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 
-use super::{Places, Report};
-use crate::db::name::{DbKind, Device, Form};
+use super::{Expected, Places, Report};
+use crate::db::name::{DbKind, Device, Form, Keys};
 use crate::install::combine::{contents, nearest};
 use crate::install::{PerfForm, replaced};
 
@@ -15,10 +15,11 @@ use crate::install::{PerfForm, replaced};
 pub(super) fn check(device: &Device, places: &Places, report: &mut Report) {
     check_arch(device, places, report);
     check_near(device, places, report);
-    check_finds(device, report);
-    for kind in [DbKind::Perf, DbKind::Kernel] {
-        check_rows(device, kind, report);
+    for keys in Keys::ALL {
+        check_finds(device, keys, report);
+        check_rows(device, DbKind::Perf, keys, report);
     }
+    check_rows(device, DbKind::Kernel, Keys::Convolutions, report);
 }
 
 /// A kernel db of a device hides that of its architecture.
@@ -39,7 +40,8 @@ fn check_near(device: &Device, places: &Places, report: &mut Report) {
         return;
     }
     for (kind, form) in [(DbKind::Find, Form::Text), (DbKind::Perf, Form::Sqlite)] {
-        let own = report.expected.iter().find(|one| one.kind == kind && !one.user && one.records.is_some());
+        let is_it = |one: &&Expected| one.kind == kind && one.keys == Keys::Convolutions && !one.user;
+        let own = report.expected.iter().filter(is_it).find(|one| one.records.is_some());
         let (Some(own), Some(near)) = (own.map(|one| one.path.clone()), nearest(&places.system, device, kind, form))
         else {
             continue;
@@ -72,18 +74,19 @@ fn lost(before: &Path, after: &Path) -> Option<(usize, usize)> {
 }
 
 /// The user's and the system's database of a kind, if both can be read.
-fn pair(device: &Device, kind: DbKind, report: &Report) -> Option<(PathBuf, PathBuf)> {
+fn pair(device: &Device, kind: DbKind, keys: Keys, report: &Report) -> Option<(PathBuf, PathBuf)> {
     let of = device.to_string();
     let path = |user: bool| {
-        let found = report.expected.iter().find(|one| one.kind == kind && one.user == user && one.device == of);
+        let is_it = |one: &&Expected| (one.kind, one.keys, one.user) == (kind, keys, user) && one.device == of;
+        let found = report.expected.iter().find(is_it);
         found.filter(|one| one.records.is_some()).map(|one| one.path.clone())
     };
     Some((path(true)?, path(false)?))
 }
 
 /// Params and kernels of a user stand for the system's of the same key and solver, name and options.
-fn check_rows(device: &Device, kind: DbKind, report: &mut Report) {
-    let Some((user_path, system_path)) = pair(device, kind, report) else { return };
+fn check_rows(device: &Device, kind: DbKind, keys: Keys, report: &mut Report) {
+    let Some((user_path, system_path)) = pair(device, kind, keys, report) else { return };
     let (Ok(user), Ok(system)) = (contents(&user_path), contents(&system_path)) else { return };
     let hidden = user.iter().filter(|(key, said)| system.get(*key).is_some_and(|other| other != *said)).count();
     if hidden > 0 {
@@ -93,8 +96,8 @@ fn check_rows(device: &Device, kind: DbKind, report: &mut Report) {
 }
 
 /// A find record of a user hides the system's, better or worse.
-fn check_finds(device: &Device, report: &mut Report) {
-    let Some((user_path, system_path)) = pair(device, DbKind::Find, report) else { return };
+fn check_finds(device: &Device, keys: Keys, report: &mut Report) {
+    let Some((user_path, system_path)) = pair(device, DbKind::Find, keys, report) else { return };
     let read = |path: PathBuf| {
         let mut text = Vec::new();
         File::open(&path).and_then(|mut file| file.read_to_end(&mut text)).ok()?;

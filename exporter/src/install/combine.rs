@@ -1,16 +1,18 @@
 //! What is installed beside what MIOpen opens already: record by record, so that nothing that was found is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::KernelReader;
+use bluefin_miopen::db::perf_db::Records;
 use serde::Serialize;
 
-use super::{InstallError, Item, PerfForm, Place};
-use crate::db::name::{DbKind, DbName, Device, Form};
+use super::{InstallError, Item, PerfForm, Place, Wanted};
+use crate::db::name::{DbKind, DbName, Device, Form, Keys};
 use crate::db::{DbError, Destination, MergeRequest, Policy, Source, merge};
 
 /// What becomes of the records that are there.
@@ -52,12 +54,10 @@ pub struct Merged {
 
 /// Where a given database goes, before it is known what is there.
 pub(super) struct Given<'a> {
-    pub kind: DbKind,
-    pub form: Form,
-    pub path: PathBuf,
+    pub wanted: Wanted,
     /// Its content in that form.
     pub source: PathBuf,
-    /// The find db that is installed with it.
+    /// Of a perf db of convolutions: the find db that is installed with it.
     pub find: Option<&'a Path>,
 }
 
@@ -79,13 +79,13 @@ impl Combiner<'_> {
     pub(super) fn item(&self, given: Given<'_>, warnings: &mut Vec<String>) -> Result<Item, InstallError> {
         if self.combine == Combine::Replace {
             self.tell_replaced(&given, warnings)?;
-            return item(&given.path, given.source, None, None);
+            return item(&given.wanted.path, given.source, None, None);
         }
         let path = match self.shadowed(&given) {
             // Kernels are found by name and options, whatever the number of compute units.
-            Some(arch) if given.kind == DbKind::Kernel => arch,
+            Some(arch) if given.wanted.kind == DbKind::Kernel => arch,
             Some(near) => return Err(self.refuse_shadow(&given, &near)),
-            None => given.path.clone(),
+            None => given.wanted.path.clone(),
         };
         let present = path.try_exists().map_err(FileError::at(&path))?;
         let hidden = self.hidden(&given)?;
@@ -107,11 +107,9 @@ impl Combiner<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<Item, InstallError> {
         let digest = if present { Some(Digest::of_file(path).map_err(FileError::at(path))?) } else { None };
-        let policy = self.combine.policy(given.kind, given.find.is_some());
+        let policy = self.combine.policy(given.wanted.kind, given.find.is_some());
         let times = match given.find {
-            Some(find) if given.kind == DbKind::Perf && policy == Policy::Fastest => {
-                vec![self.times_of_present()?, find.to_path_buf()]
-            }
+            Some(find) if policy == Policy::Fastest => vec![self.times_of_present()?, find.to_path_buf()],
             _ => Vec::new(),
         };
         let folder = tempfile::tempdir_in(self.copies).map_err(FileError::at(self.copies))?.keep();
@@ -128,9 +126,7 @@ impl Combiner<'_> {
 
     /// The find db with the times of the perf db that is there; an empty one if there is none.
     fn times_of_present(&self) -> Result<PathBuf, InstallError> {
-        let names = super::names(self.device, self.place, self.form);
-        let find = names.into_iter().find(|(kind, ..)| *kind == DbKind::Find).map(|(.., path)| path);
-        if let Some(find) = find.filter(|find| find.is_file()) {
+        if let Some(find) = self.find_db(self.place, Keys::Convolutions) {
             return Ok(find);
         }
         let none = self.copies.join("none.HIP.fdb.txt");
@@ -138,23 +134,29 @@ impl Combiner<'_> {
         Ok(none)
     }
 
+    /// The find db that is there.
+    fn find_db(&self, place: &Place, keys: Keys) -> Option<PathBuf> {
+        let mut names = super::names(self.device, place, self.form).into_iter();
+        let is_it = |wanted: &Wanted| wanted.kind == DbKind::Find && wanted.keys == keys && wanted.path.is_file();
+        names.find(is_it).map(|wanted| wanted.path)
+    }
+
     /// The system's records of the keys that a user's find db is given: a user's record hides the whole of the system's.
     fn hidden(&self, given: &Given<'_>) -> Result<Option<PathBuf>, InstallError> {
-        let (Place::User { .. }, DbKind::Find, Some(system)) = (self.place, given.kind, self.system) else {
+        let Wanted { kind, keys: of, .. } = given.wanted;
+        let (Place::User { .. }, DbKind::Find, Some(system)) = (self.place, kind, self.system) else {
             return Ok(None);
         };
         let place = Place::System { folder: system.to_path_buf() };
-        let names = super::names(self.device, &place, self.form);
-        let Some((.., path)) = names.into_iter().find(|(kind, _, path)| *kind == DbKind::Find && path.is_file()) else {
-            return Ok(None);
-        };
+        let Some(path) = self.find_db(&place, of) else { return Ok(None) };
         let keys = Source::open(&given.source, &|_| {})?.find_db()?.records;
         let mut db: FindDb = Source::open(&path, &|_| {})?.find_db()?;
         db.records.retain(|key, _| keys.contains_key(key));
         if db.records.is_empty() {
             return Ok(None);
         }
-        let out = self.copies.join("hidden.HIP.fdb.txt");
+        let name = if of == Keys::Fusions { "hidden.HIP.fusion.fdb.txt" } else { "hidden.HIP.fdb.txt" };
+        let out = self.copies.join(name);
         Destination::parse(&out)?.find_db(&db)?;
         Ok(Some(out))
     }
@@ -162,21 +164,23 @@ impl Combiner<'_> {
     /// The file that MIOpen opens now and would not open any more if a new one came to be at `given`'s path.
     fn shadowed(&self, given: &Given<'_>) -> Option<PathBuf> {
         let Place::System { folder } = self.place else { return None };
-        if given.path.exists() {
+        let Wanted { kind, keys, form, path } = &given.wanted;
+        if path.exists() {
             return None;
         }
-        if given.kind == DbKind::Kernel {
+        if *kind == DbKind::Kernel {
             return Some(folder.join(format!("{}.kdb", self.device.id))).filter(|path| path.is_file());
         }
         // A MIOpen that reads its perf db from a text never finds another number of compute units.
-        if self.form == PerfForm::Text { None } else { nearest(folder, self.device, given.kind, given.form) }
+        let looks = self.form != PerfForm::Text && *keys == Keys::Convolutions;
+        if looks { nearest(folder, self.device, *kind, *form) } else { None }
     }
 
     fn refuse_shadow(&self, given: &Given<'_>, near: &Path) -> InstallError {
         let lost = contents(near).map_or_else(|_| "its".to_string(), |records| format!("its {}", records.len()));
-        let (kind, device) = (given.kind, self.device);
+        let (kind, device) = (given.wanted.kind, self.device);
         InstallError::Refused {
-            path: given.path.clone(),
+            path: given.wanted.path.clone(),
             reason: format!(
                 "MIOpen takes {} for {device}, as the nearest number of compute units, and would lose {lost} records to this \
                  {kind}; name that one too, as for {device}, or say --replace",
@@ -188,7 +192,8 @@ impl Combiner<'_> {
     /// What is no longer found.
     fn tell_replaced(&self, given: &Given<'_>, warnings: &mut Vec<String>) -> Result<(), InstallError> {
         let shadowed = self.shadowed(given);
-        let Some(path) = shadowed.or_else(|| given.path.is_file().then(|| given.path.clone())) else { return Ok(()) };
+        let path = &given.wanted.path;
+        let Some(path) = shadowed.or_else(|| path.is_file().then(|| path.clone())) else { return Ok(()) };
         match contents(&path) {
             Ok(before) => {
                 let lost = compare(&before, &contents(&given.source)?).gone;
@@ -222,7 +227,7 @@ pub(crate) fn nearest(folder: &Path, device: &Device, kind: DbKind, form: Form) 
     let near = entries.filter_map(|path| {
         let name = DbName::parse(path.file_name()?.to_str()?)?;
         let of_kind = name.ending.kind == kind && name.ending.form == form && !name.ending.user;
-        let plain = name.wrong.is_none() && !name.fusion && !name.batch_norm && path.extension()? != "bz2";
+        let plain = name.wrong.is_none() && name.keys == Keys::Convolutions && path.extension()? != "bz2";
         let found = name.device.filter(|found| found.id == device.id)?;
         (of_kind && plain && found.cus != device.cus).then_some((found.cus?.abs_diff(own), path))
     });
@@ -243,13 +248,10 @@ pub(crate) fn contents(path: &Path) -> Result<BTreeMap<String, Digest>, DbError>
                 found.insert(key, Digest::of(said.into_iter().collect::<Vec<_>>().join("\n").as_bytes()));
             }
         }
-        DbKind::Perf => {
-            for (key, solvers) in source.perf_db(|_| {})?.records {
-                for (solver, params) in solvers {
-                    found.insert(format!("{key} {solver}"), Digest::of(params.as_bytes()));
-                }
-            }
+        DbKind::Perf if source.keys() == Keys::BatchNorms => {
+            add_rows(&mut found, source.norm_db(|_, _, _, _| {})?.records)
         }
+        DbKind::Perf => add_rows(&mut found, source.perf_db(|_| {})?.records),
         DbKind::Kernel => {
             let reader = KernelReader::open(source.local()).map_err(|error| source.named(error))?;
             let heads = reader.heads(|head| {
@@ -259,6 +261,14 @@ pub(crate) fn contents(path: &Path) -> Result<BTreeMap<String, Digest>, DbError>
         }
     }
     Ok(found)
+}
+
+fn add_rows<K: Display>(found: &mut BTreeMap<String, Digest>, records: Records<K>) {
+    for (key, solvers) in records {
+        for (solver, params) in solvers {
+            found.insert(format!("{key} {solver}"), Digest::of(params.as_bytes()));
+        }
+    }
 }
 
 fn compare(before: &BTreeMap<String, Digest>, after: &BTreeMap<String, Digest>) -> Merged {

@@ -16,7 +16,7 @@ use bluefin_miopen::db::perf_db::PerfDb;
 use super::ReleaseError;
 use super::merge::by_time;
 use crate::db::Source;
-use crate::db::name::{DbKind, DbName};
+use crate::db::name::{DbKind, DbName, Keys};
 
 /// What a release is of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +46,7 @@ pub(crate) fn find_files(folder: &Path, target: &Target) -> Result<Vec<Found>, R
         let ours = device.id == target.arch() && device.cus.is_none_or(|cus| cus == target.cus());
         let kind = parsed.ending.kind;
         let foreign = kind == DbKind::Find && !name.contains(&format!(".{}.", target.backend()));
-        if !ours || foreign || parsed.ending.user || parsed.fusion || parsed.batch_norm {
+        if !ours || foreign || parsed.ending.user || parsed.keys != Keys::Convolutions {
             continue;
         }
         // Exact names first; then SQLite before text, which `.db` sorts before `.db.txt`.

@@ -34,6 +34,21 @@ fn what_is_missing_is_told_with_its_weight() {
     assert!(here.ends(2, &["coverage", "shapes.txt", "--db", "db/gfx90a68.db.txt"]).contains("no find db"));
 }
 
+/// Batch norms have no find db: their perf db tells.
+#[test]
+fn batch_norms_are_covered_by_their_params() {
+    let here = Here::new();
+    let norm = |n: u32| format!("bnormfp16 -n {n} -c 64 -H 56 -W 56 -m 1 --forw 1 -b 0 -L NHWC\n");
+    here.write("shapes.txt", format!("{}{}", norm(16), norm(32)));
+    here.write("batchnorm_gfx90a68.db.txt", "2x16x64x56x56x1x0x0x0xNHWCxTrnxFP16x1=BnCKFwdTraining:K<1>\n");
+    let report = here.json(0, &["coverage", "shapes.txt", "--db", "batchnorm_gfx90a68.db.txt", "--json"]);
+    assert_eq!((&report["problems"]["covered"], &report["without_params"]), (&1.into(), &1.into()));
+    // Without it they are left out.
+    here.write("gfx90a68.HIP.fdb.txt", FIND);
+    let report = here.json(0, &["coverage", "shapes.txt", "--db", "gfx90a68.HIP.fdb.txt", "--json"]);
+    assert_eq!((&report["problems"]["of"], &report["not_convolutions"]), (&0.into(), &2.into()));
+}
+
 #[test]
 fn shipped_databases_cover_what_they_cover() {
     let here = Here::new();

@@ -1,5 +1,8 @@
 //! What is there stays: records come to records, and nothing that MIOpen finds is hidden without a word.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
 use bluefin_miopen::db::perf_db::PerfDb;
@@ -18,6 +21,12 @@ fn kernels(here: &Here, path: &str, source: &str, codes: &[u8]) -> String {
     }
     writer.finish().unwrap();
     path.display().to_string()
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn rows(here: &Here, path: &str) -> usize {
@@ -137,6 +146,59 @@ fn a_users_record_takes_the_systems_along() {
     let user = finds(&here, "home/.config/miopen/gfx90a68.HIP.3_2_0_2d1fd997.ufdb.txt");
     let entries: Vec<&str> = user.records.values().flatten().map(|entry| &*entry.solver).collect();
     assert_eq!((user.records.len(), entries), (1, vec!["ConvBinWinogradRxSf2x3", "ConvAsm1x1U"]));
+}
+
+/// Under their own names, record by record, packed or not; of batch norms to no MIOpen that reads SQLite.
+#[test]
+fn batch_norms_and_fusions_are_installed() {
+    const NORMS: &str = "batchnorm_gfx90a68.db.txt";
+    const FUSIONS: &str = "gfx90a68.HIP.fusion.fdb.txt";
+    let here = Here::new();
+    here.rocm("6.3.0", [3, 3, 0]);
+    let norm = |n: u32, params: u32| format!("2x{n}x64x56x56x1x0x0x0xNHWCxTrnxFP16x1=BnCKFwdTraining:K<{params}>\n");
+    let plan = |name: &str, time: f32| format!("{name}=BnFwdInferActivationFused:{time},0,fusion\n");
+    let old = [
+        here.write(NORMS, [norm(16, 1), norm(32, 1)].concat()),
+        here.write(FUSIONS, [plan("a", 0.5), plan("b", 0.5)].concat()),
+    ];
+    let new = [("db/", NORMS, norm(32, 2)), ("db/", FUSIONS, [plan("a", 0.75), plan("b", 0.25)].concat())]
+        .map(|(folder, name, text)| here.write(&format!("{folder}{name}.bz2"), packed(&text)));
+    let install = |code, files: &[PathBuf], more: &[&str]| {
+        let files = files.iter().map(|file| file.to_str().unwrap());
+        let arguments: Vec<&str> =
+            ["install", "--prefix", "rocm"].into_iter().chain(more.iter().copied()).chain(files).collect();
+        here.ends(code, &arguments)
+    };
+    install(0, &old, &[]);
+    let told = install(0, &new, &[]);
+    for name in [NORMS, FUSIONS] {
+        assert!(told.contains(name), "{told}");
+    }
+    assert_eq!(told.matches(": 2 records were there, 0 new, 1 changed, 0 gone").count(), 2, "{told}");
+    let read = |name: &str| std::fs::read_to_string(here.path(&format!("{SYSTEM}/{name}"))).unwrap();
+    assert_eq!(
+        (read(NORMS), read(FUSIONS)),
+        ([norm(16, 1), norm(32, 2)].concat(), [plan("a", 0.5), plan("b", 0.25)].concat())
+    );
+    let doctor = ["doctor", "--prefix", "rocm", "--target", "gfx90a-104"];
+    let found = here.ends(1, &doctor);
+    assert!(found.contains("system perf db of batch norms") && found.contains("system find db of fusions"), "{found}");
+
+    // A user's record of a plan hides the system's, so that one comes along.
+    let own = here.write("own/gfx90a68.HIP.fusion.fdb.txt", plan("a", 0.75));
+    install(0, &[own], &["--user"]);
+    let user = std::fs::read_to_string(here.path("home/.config/miopen/gfx90a68.HIP.3_3_0_2d1fd997.fusion.ufdb.txt"));
+    assert_eq!(user.unwrap(), plan("a", 0.5));
+
+    install(0, &[], &["--undo"]);
+    assert_eq!(
+        (read(NORMS), read(FUSIONS)),
+        ([norm(16, 1), norm(32, 1)].concat(), [plan("a", 0.5), plan("b", 0.5)].concat())
+    );
+    here.rocm("6.1.0", [3, 1, 0]);
+    let told = install(1, &old, &[]);
+    assert!(told.contains("is of batch norms: MIOpen before 3.2"), "{told}");
+    assert!(here.ends(1, &doctor).contains("batchnorm_gfx90a68.db.txt: not used: batch norms"));
 }
 
 /// Records that MIOpen ignores tune nothing.

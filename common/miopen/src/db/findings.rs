@@ -84,6 +84,15 @@ impl Findings {
         }
     }
 
+    /// All but those of `kinds`.
+    #[must_use]
+    pub fn without(mut self, kinds: &[FindingKind]) -> Self {
+        self.kept.retain(|finding| !kinds.contains(&finding.kind));
+        self.counts.retain(|kind, _| !kinds.contains(kind));
+        self.total = self.counts.values().sum();
+        self
+    }
+
     /// Whether there is one of `kind`.
     #[must_use]
     pub fn has(&self, kind: FindingKind) -> bool {

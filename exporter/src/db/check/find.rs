@@ -5,12 +5,13 @@ use bluefin_miopen::db::find_db::{FindRecord, scan};
 
 use super::across::Winner;
 use super::{Report, Rule};
+use crate::db::name::Keys;
 use crate::db::winner::winner;
 use crate::db::{DbError, Source};
 
 /// Checks a find db. Returns the fastest solver of each key that a convolution has.
 pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winner>, DbError> {
-    let fusion = source.name.as_ref().is_some_and(|name| name.fusion);
+    let fusion = source.keys() == Keys::Fusions;
     if fusion {
         report.add(0, Rule::Unchecked, || "found keys of fusion plans, expected those of convolutions".to_string());
     }
@@ -20,7 +21,7 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
     let findings = scan(&source.display(), &text, |record| {
         report.file.records += 1;
         old += u64::from(record.legacy);
-        check_record(report, &record);
+        check_record(report, &record, fusion);
         let Some(key) = record.key.filter(|_| !fusion) else { return };
         if let Some(wrong) = wrong_problem(&key) {
             report.add(record.line, Rule::Problem, || wrong);
@@ -32,7 +33,7 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
     if old > 0 {
         report.add(0, Rule::VersionOne, || format!("found {old} lines of version 1, expected version 2"));
     }
-    report.take(findings, fusion);
+    report.take(source.of_its_keys(findings));
     Ok(winners)
 }
 
@@ -60,13 +61,14 @@ fn wrong_problem(key: &FindDbKey) -> Option<String> {
     ConvProblem::from_find_db_key(&plain).err().map(|error| error.to_string())
 }
 
-fn check_record(report: &mut Report<'_>, record: &FindRecord<'_>) {
+fn check_record(report: &mut Report<'_>, record: &FindRecord<'_>, fusion: bool) {
     let solvers = &report.request.solvers;
     for entry in &record.entries {
         match solvers.get(&entry.solver) {
             None => report.unknown_solver(record.line, &entry.solver),
             Some(solver) => {
-                let fits = solver.algorithm.is_none_or(|algorithm| entry.algorithm.ends_with(algorithm.name()));
+                let fits =
+                    fusion || solver.algorithm.is_none_or(|algorithm| entry.algorithm.ends_with(algorithm.name()));
                 // Another direction's algorithm is a finding of the reader.
                 if !fits && entry.algorithm.starts_with("miopen") {
                     let expected = solver.algorithm.map_or("", |algorithm| algorithm.name());

@@ -55,7 +55,7 @@ pub(super) fn check(
         }
         Event::Wrong((id, rule, message)) => report.add(id, rule, || message),
     });
-    report.take(findings.map_err(|error| source.named(error))?, false);
+    report.take(findings.map_err(|error| source.named(error))?);
     Ok(source_files)
 }
 

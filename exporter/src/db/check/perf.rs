@@ -5,16 +5,17 @@ use bluefin_miopen::db::params::{self, Wrong};
 use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::{Report, Rule};
+use crate::db::name::Keys;
 use crate::db::{DbError, Source};
 
 /// Checks a perf db. `None` for one of batch norms, whose keys are others.
 pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Option<PerfDb>, DbError> {
-    if source.is_of_norms() {
+    if source.keys() == Keys::BatchNorms {
         let mut db = source.norm_db(|line, _, solver, params| {
             report.file.records += 1;
             check_params(report, line, solver, params);
         })?;
-        report.take(std::mem::take(&mut db.findings), false);
+        report.take(std::mem::take(&mut db.findings));
         return Ok(None);
     }
     let mut db = source.perf_db(|row| {
@@ -24,7 +25,7 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Option<P
             report.add(row.line, Rule::PerfKey, || format!("key {}: {wrong}", row.key));
         }
     })?;
-    report.take(std::mem::take(&mut db.findings), false);
+    report.take(std::mem::take(&mut db.findings));
     Ok(Some(db))
 }
 

@@ -31,6 +31,12 @@ impl NormDb {
         Ok(Self { records, findings })
     }
 
+    /// Number of (key, solver) with params.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.records.values().map(|solvers| solvers.len() as u64).sum()
+    }
+
     /// Writes keys in byte order, solvers by name. Returns the number of (key, solver) written.
     ///
     /// # Errors
