@@ -282,7 +282,23 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn out_and_output_are_one_flag() {
+        let mut verbs = vec![Cli::command()];
+        while let Some(verb) = verbs.pop() {
+            for argument in verb.get_arguments() {
+                let names = argument.get_long_and_visible_aliases().unwrap_or_default();
+                let has = ["out", "output"].map(|name| names.contains(&name));
+                assert_eq!(has[0], has[1], "{}: {names:?}", verb.get_name());
+            }
+            let shown = verb.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "aiter");
+            verbs.extend(shown.cloned());
+        }
+    }
 
     #[test]
     fn a_cause_is_named_once() {

@@ -42,7 +42,7 @@ pub struct ReportArgs {
     #[arg(long, default_value_t = Scope::default().details, value_name = "N")]
     details: usize,
     /// File to write [default: report.html; standard output with --json]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write the same as JSON
     #[arg(long)]

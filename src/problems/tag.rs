@@ -132,7 +132,7 @@ pub struct ExportArgs {
     #[arg(short, long, value_name = "TAG")]
     tag: TagName,
     /// File to write [default: standard output]
-    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
+    #[arg(short, long, visible_aliases = ["out", "output"], value_name = "FILE")]
     filename: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
