@@ -190,7 +190,7 @@ fn kernels(change: impl Fn(&mut KernelRow)) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = KernelDbWriter::create(file.path()).unwrap();
     for code in 0..8_u8 {
-        let name = KernelName { name: "conv.s.o".to_string(), args: format!(" -DX={code} -mcpu=gfx90a") };
+        let name = KernelName { name: "conv1x1u.s.o".to_string(), args: format!(" -DX={code} -mcpu=gfx90a") };
         let mut row = KernelRow::new(name, &vec![code; 5000]).unwrap();
         if code == 6 {
             change(&mut row);
@@ -225,6 +225,9 @@ fn rules_of_kernel_dbs() {
         assert_eq!(joined(file, " -Wa,-defsym,x=1 -mcpu=gfx90a"), [(7, "kernel-args")], "{file}");
     }
     assert_eq!(joined("conv3x3wrw.s.o", " -Wa,-defsym,x=1 -mcpu=gfx90a"), []);
+    for args in ["-DMIO_BN_C=1 -mcpu=gfx90a", " -DMIO_BN_C=1 -mcpu=gfx90a"] {
+        assert_eq!(joined("MIOpenBatchNormFwdTrainSpatial.cl.o", args), [], "{args}");
+    }
     assert_eq!(change(|row| row.kernel.name = "conv.s".to_string()), [(7, "kernel-name")]);
     assert_eq!(change(|row| row.kernel.name = "conv.mlir.o".to_string()), [(7, "mcpu")]);
 
