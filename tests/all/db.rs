@@ -241,6 +241,7 @@ fn batch_norms_and_fusions_are_kept_as_convolutions_are() {
     let perf = folder
         .file("gfx90a68.db.txt", "2x64x56x56x1x1x1x1x64x16x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:1,2,3\n");
     ends(1, &["convert", &perf, &out]);
+    assert!(ends(1, &["diff", &perf, &norms]).is_empty());
 
     let command = "MIOpenDriver bnormfp16 -n 256 -c 1024 -H 14 -W 14 -m 1 --forw 0 -b 1 -s 1 -L NHWC";
     for asked in [command, key] {

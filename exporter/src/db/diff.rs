@@ -62,9 +62,13 @@ pub fn diff(request: &DiffRequest, progress: Progress<'_>) -> Result<Diff, DbErr
     let open = |path: &Path| Source::open(path, progress);
     let (before, after) = (open(&request.before)?, open(&request.after)?);
     after.expect(before.content.kind)?;
+    if after.keys() != before.keys() {
+        let found = format!("a {}{}", after.content.kind, after.keys().suffix());
+        return Err(DbError::kind(&after.path, found, "one with keys of what the other is of"));
+    }
     Ok(match before.content.kind {
         DbKind::Find => Diff::Find(find::diff(&before.find_db()?, &after.find_db()?, request.noise, request.threshold)),
-        DbKind::Perf if before.keys() == Keys::BatchNorms && after.keys() == Keys::BatchNorms => {
+        DbKind::Perf if before.keys() == Keys::BatchNorms => {
             let read = |source: &Source| Ok::<_, DbError>(source.norm_db(|_, _, _, _| {})?.records);
             Diff::Perf(rows::perf(&read(&before)?, &read(&after)?))
         }
