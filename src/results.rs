@@ -36,6 +36,9 @@ pub struct ResultsArgs {
     /// Only what failed, or failed in this way, such as compile_error
     #[arg(long, value_name = "KIND", num_args = 0..=1, value_parser = parse_kind)]
     failed: Option<Option<FailureKind>>,
+    /// Only what failed before and was tried again, with what came of it then
+    #[arg(long)]
+    retried: bool,
     /// Only this solver
     #[arg(long, value_name = "NAME")]
     solver: Option<String>,
@@ -213,6 +216,7 @@ impl ResultsArgs {
             solver: self.solver.clone(),
             problem: self.problem.as_deref().map(problem),
             winner: self.winner,
+            retried: self.retried,
             stage: self.stage,
         })
     }

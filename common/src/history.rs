@@ -68,11 +68,23 @@ impl Tried {
 /// # Errors
 /// If the store fails, or holds what is of another version.
 pub async fn of(store: &dyn Store, session: &SessionName, job: JobId) -> Result<Vec<Tried>, StoreError> {
+    Ok(of_jobs(store, session, &[job]).await?.pop().unwrap_or_default())
+}
+
+/// The same for each of `jobs`, in their order.
+///
+/// # Errors
+/// If the store fails, or holds what is of another version.
+pub async fn of_jobs(store: &dyn Store, session: &SessionName, jobs: &[JobId]) -> Result<Vec<Vec<Tried>>, StoreError> {
     let shelf = shelf::history(session);
-    let found = store.records_of(&shelf, &[job.to_string()]).await?;
-    let Some(bytes) = found.into_iter().flatten().next() else { return Ok(Vec::new()) };
-    let corrupt = |source| StoreError::Corrupt { key: format!("{shelf} {job}"), source };
-    Ok(wire::decode::<History>(&bytes).map_err(corrupt)?.0)
+    let keys: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let found = store.records_of(&shelf, &keys).await?;
+    let decode = |(key, bytes): (&String, Option<Vec<u8>>)| {
+        let Some(bytes) = bytes else { return Ok(Vec::new()) };
+        let corrupt = |source| StoreError::Corrupt { key: format!("{shelf} {key}"), source };
+        Ok(wire::decode::<History>(&bytes).map_err(corrupt)?.0)
+    };
+    keys.iter().zip(found).map(decode).collect()
 }
 
 /// Remembers what `outcome` was, once however often this is called.

@@ -1,6 +1,7 @@
 //! What came of every candidate, one row each: streamed out of a store, so that memory stays bounded however large a session
 //! is. A [`Row`] is what is told, a [`Write`] one format to tell it in.
 
+mod before;
 mod csv;
 mod filter;
 mod json;
@@ -16,7 +17,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bluefin_common::session::Session;
+use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use tokio::sync::mpsc;
 
@@ -24,6 +25,7 @@ use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::stream::{self, Take};
 
+pub use before::Before;
 pub use csv::CsvRows;
 pub use filter::{Filter, ProblemFilter};
 pub use json::JsonLines;
@@ -103,8 +105,10 @@ pub async fn results<W: Write>(
         writer.end()?;
         Ok(writer)
     });
-    let mut pump = Pump { send, left: limit.unwrap_or(u64::MAX), totals: Totals::default() };
+    let left = limit.unwrap_or(u64::MAX);
+    let mut pump = Pump { store, session: None, retried: filter.retried, send, left, totals: Totals::default() };
     for session in sessions {
+        pump.session = Some(session.name.clone());
         if pump.left == 0 {
             break;
         }
@@ -142,14 +146,23 @@ impl Fold for Rows {
 }
 
 /// Hands rows to the writer's thread.
-struct Pump {
+struct Pump<'a> {
+    store: &'a dyn Store,
+    /// The one whose rows come.
+    session: Option<SessionName>,
+    /// Whether only those are wanted that failed before.
+    retried: bool,
     send: mpsc::Sender<Vec<Row>>,
     left: u64,
     totals: Totals,
 }
 
-impl Take<Rows> for Pump {
+impl Take<Rows> for Pump<'_> {
     async fn take(&mut self, Rows { mut rows, .. }: Rows, _: Warnings) -> Result<ControlFlow<()>, ExportError> {
+        if let Some(session) = &self.session {
+            before::add(self.store, session, &mut rows).await?;
+        }
+        rows.retain(|row| !self.retried || !row.before.is_empty());
         rows.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= rows.len() as u64;
         self.totals.rows += rows.len() as u64;

@@ -83,10 +83,15 @@ impl<O: io::Write + Send + 'static> Table<O> {
             Came::Timed | Came::Pruned => None,
         };
         self.line(&cells, tone.filter(|_| self.colour))?;
-        match &row.detail {
-            Some(detail) if self.shape != Shape::Wide => self.say(detail),
-            _ => Ok(()),
+        if self.shape == Shape::Wide {
+            return Ok(());
         }
+        if let Some(detail) = &row.detail {
+            self.say(detail)?;
+        }
+        row.before.iter().try_for_each(|before| {
+            self.say(&format!("before, {}: {}: {}", at(before.finished_ms), before.failure.name(), before.detail))
+        })
     }
 
     /// The words of a failure below its row, whole; the same words are not said twice in a row.
@@ -205,14 +210,19 @@ fn wide() -> Vec<Column> {
         text("compiled by", false, |row| row.compiled_by.as_deref().unwrap_or("-").to_string()),
         text("evaluated by", false, |row| row.evaluated_by.as_deref().unwrap_or("-").to_string()),
         text("device", false, |row| row.device.as_deref().unwrap_or("-").to_string()),
-        text("finished", false, finished),
+        text("finished", false, |row| at(row.finished_ms)),
         number("recompiles", |row| row.recompiles.to_string()),
+        number("attempts", |row| row.attempts.to_string()),
         number("busy_ms", |row| row.busy_ms.to_string()),
         text("artifacts", false, |row| {
             row.artifacts.iter().map(|id| id.get(..12).unwrap_or(id)).collect::<Vec<_>>().join(" ")
         }),
         text("command", false, |row| row.problem.to_string()),
         text("detail", false, |row| row.detail.clone().unwrap_or_default()),
+        text("before", false, |row| {
+            let before = row.before.iter().map(|before| format!("{}: {}", before.failure.name(), before.detail));
+            before.collect::<Vec<_>>().join("; ")
+        }),
     ]
 }
 
@@ -252,7 +262,7 @@ fn note(row: &Row) -> String {
     }
 }
 
-fn finished(row: &Row) -> String {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(row.finished_ms);
+fn at(ms: u64) -> String {
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms);
     humantime::format_rfc3339_seconds(at).to_string()
 }

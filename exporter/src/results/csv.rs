@@ -1,11 +1,12 @@
-//! CSV with a header. Params are a JSON object, samples and artifacts have blanks between them.
+//! CSV with a header. Params are a JSON object, and what failed before an array of such; samples and artifacts have blanks between
+//! them.
 
 use std::io;
 
 use super::{Row, Write};
 
 /// The columns, which are the fields of a row.
-const COLUMNS: [&str; 39] = [
+const COLUMNS: [&str; 41] = [
     "session",
     "target",
     "problem",
@@ -43,6 +44,8 @@ const COLUMNS: [&str; 39] = [
     "enqueued_ms",
     "finished_ms",
     "recompiles",
+    "attempts",
+    "before",
     "busy_ms",
     "job_candidates",
 ];
@@ -89,6 +92,7 @@ fn cells(row: &Row) -> io::Result<Vec<String>> {
     Ok(COLUMNS
         .iter()
         .map(|name| match json.get(*name) {
+            Some(before) if *name == "before" => before.to_string(),
             Some(serde_json::Value::Array(items)) => list(items),
             Some(value) => plain(value),
             None => String::new(),

@@ -17,6 +17,8 @@ pub struct Filter {
     pub solver: Option<String>,
     pub problem: Option<ProblemFilter>,
     pub winner: bool,
+    /// It failed, and was tried again.
+    pub retried: bool,
     pub stage: Option<Stage>,
 }
 

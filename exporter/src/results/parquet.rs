@@ -1,4 +1,4 @@
-//! Parquet, packed with zstd. Params are a JSON text, samples and artifacts lists, times of day UTC timestamps.
+//! Parquet, packed with zstd. Params and what failed before are JSON texts, samples and artifacts lists, times of day UTC timestamps.
 
 use std::fs::File;
 use std::io;
@@ -56,6 +56,8 @@ const SCHEMA: &str = "message results {
     optional int64 enqueued (TIMESTAMP(MILLIS, true));
     required int64 finished (TIMESTAMP(MILLIS, true));
     required int32 recompiles (INTEGER(32, false));
+    required int32 attempts (INTEGER(32, false));
+    required binary before (STRING);
     required int64 busy_ms (INTEGER(64, false));
     required int32 job_candidates (INTEGER(32, false));
 }";
@@ -125,6 +127,8 @@ impl ParquetRows {
         columns.optional::<Int64Type>(|row| row.enqueued_ms.map(wide))?;
         columns.required::<Int64Type>(|row| wide(row.finished_ms))?;
         columns.required::<Int32Type>(|row| narrow(row.recompiles))?;
+        columns.required::<Int32Type>(|row| narrow(row.attempts))?;
+        columns.text(|row| text(&row.before_json()))?;
         columns.required::<Int64Type>(|row| wide(row.busy_ms))?;
         columns.required::<Int32Type>(|row| narrow(row.job_candidates))?;
         columns.group.close()?;

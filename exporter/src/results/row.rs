@@ -13,6 +13,7 @@ use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::Before;
 use crate::fold::Group;
 
 /// A candidate in one stage, with what came of it. The names of the fields are those of all formats.
@@ -76,6 +77,10 @@ pub struct Row {
     pub finished_ms: u64,
     /// How often in a row the job was compiled again because its artifacts were gone.
     pub recompiles: u32,
+    /// Times that the job was tried: again after it failed, or because its artifacts were gone.
+    pub attempts: u32,
+    /// What came of the candidate where its job was tried again, oldest first.
+    pub before: Vec<Before>,
     /// Milliseconds of the eval worker's time that the whole job took.
     pub busy_ms: u64,
     /// Candidates of the job.
@@ -118,6 +123,17 @@ impl Row {
             text.push_str(&value.to_string());
         }
         text
+    }
+
+    /// The candidate, as its history names it.
+    pub(super) fn candidate(&self) -> String {
+        let params = self.params.iter().map(|(_, value)| value.clone()).collect();
+        Candidate { solver: self.solver.clone(), params }.to_string()
+    }
+
+    /// What failed before, as a JSON array.
+    pub(super) fn before_json(&self) -> String {
+        serde_json::to_string(&self.before).unwrap_or_default()
     }
 
     /// Params as a JSON object.
@@ -257,6 +273,8 @@ impl Known {
             enqueued_ms: Some(outcome.course.enqueued_ms).filter(|at| *at > 0),
             finished_ms: outcome.finished_ms,
             recompiles: outcome.course.recompiles,
+            attempts: outcome.course.recompiles.saturating_add(1),
+            before: Vec::new(),
             busy_ms: outcome.busy_ms,
             job_candidates: u32::try_from(outcome.candidates.len()).unwrap_or(u32::MAX),
         }
@@ -335,6 +353,8 @@ pub(super) mod tests {
             enqueued_ms: None,
             finished_ms: 1_700_000_000_123,
             recompiles: 0,
+            attempts: 1,
+            before: Vec::new(),
             busy_ms: 7,
             job_candidates: 8,
         }

@@ -51,6 +51,7 @@ CREATE TABLE candidates (
     enqueued_ms INTEGER,         -- since 1970, UTC
     finished_ms INTEGER NOT NULL,
     recompiles INTEGER NOT NULL, -- times that it was compiled again, its artifacts being gone
+    attempts INTEGER NOT NULL,   -- times that the job was tried
     busy_ms INTEGER NOT NULL     -- of the whole job
 );
 CREATE TABLE samples (
@@ -64,12 +65,21 @@ CREATE TABLE failures (
     kind TEXT NOT NULL,
     detail TEXT NOT NULL         -- the compiler's or the tool's words
 );
+-- What came of candidates whose jobs were tried again; candidates and failures have what came of them last.
+CREATE TABLE failures_before (
+    candidate INTEGER NOT NULL REFERENCES candidates (id),
+    kind TEXT NOT NULL,
+    detail TEXT NOT NULL,        -- the first of the compiler's or the tool's words
+    worker TEXT,
+    finished_ms INTEGER NOT NULL -- since 1970, UTC
+);
 -- Everything but samples, one row a candidate.
 CREATE VIEW results AS
     SELECT candidates.id, session, target, problems.driver AS problem, problems.label, solvers.spec, solvers.name AS solver,
         params, is_default, stage, result, median_ms, spread_ms, samples, gflops, gbytes_per_s, clock_mhz, throttled, pruned, tied,
         winner, kind AS failure, detail, artifacts, workspace, job, compiled_by, compile_ms, evaluated_by, device, device_uuid,
-        driver_version, datetime(finished_ms / 1000, 'unixepoch') AS finished, recompiles, busy_ms, spec_digest
+        driver_version, datetime(finished_ms / 1000, 'unixepoch') AS finished, recompiles, attempts, busy_ms,
+        spec_digest
     FROM candidates
     JOIN sessions ON sessions.name = candidates.session
     JOIN problems ON problems.id = candidates.problem

@@ -95,7 +95,7 @@ impl SqliteRows {
         let artifacts: Vec<&str> = row.artifacts.iter().map(String::as_str).collect();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut insert = self.connection.prepare_cached(
-            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         insert.execute(params![
             id,
@@ -129,6 +129,7 @@ impl SqliteRows {
             row.enqueued_ms.map(number),
             number(row.finished_ms),
             row.recompiles,
+            row.attempts,
             number(row.busy_ms),
         ])?;
         let mut insert = self.connection.prepare_cached("INSERT INTO samples VALUES (?, ?, ?)")?;
@@ -141,6 +142,15 @@ impl SqliteRows {
                 id,
                 kind.name(),
                 detail
+            ])?;
+        }
+        for before in &row.before {
+            self.connection.prepare_cached("INSERT INTO failures_before VALUES (?, ?, ?, ?, ?)")?.execute(params![
+                id,
+                before.failure.name(),
+                before.detail,
+                before.worker,
+                number(before.finished_ms)
             ])?;
         }
         Ok(())
@@ -174,6 +184,7 @@ mod tests {
     use bluefin_common::session::Stage;
     use bluefin_common::target::Target;
 
+    use super::super::Before;
     use super::super::row::tests::{failed, row};
     use super::*;
 
@@ -183,7 +194,13 @@ mod tests {
         let path = folder.path().join("results.db");
         let session = Session::of_kernels("s".parse().unwrap(), Target::Host, "label", &Stage::ALL, 0);
         let mut out = SqliteRows::new(&path, &[session]).unwrap();
-        let won = Row { stage: Stage::Find, ..row(3) };
+        let once = |worker: &str| Before {
+            finished_ms: 5,
+            worker: Some(worker.to_string()),
+            failure: FailureKind::Hang,
+            detail: "too late".to_string(),
+        };
+        let won = Row { stage: Stage::Find, attempts: 3, before: vec![once("a"), once("b")], ..row(3) };
         let default = Row { is_default: Some(true), median_ms: Some(194.0), ..row(1) };
         out.rows(&[row(0), default, Row { winner: false, ..row(3) }]).unwrap();
         out.rows(&[won, failed(2, FailureKind::CompileError, "error: x")]).unwrap();
@@ -202,6 +219,12 @@ mod tests {
         assert_eq!(one("SELECT count(*) || ' ' || sum(timed) FROM best_of_solver"), "2 4");
         assert_eq!(one("SELECT finished FROM results LIMIT 1"), "2023-11-14 22:13:20");
         assert_eq!(one("SELECT created FROM sessions"), "1970-01-01T00:00:00Z");
+        assert_eq!(
+            one(
+                "SELECT attempts || group_concat(b.kind || b.worker) FROM results r JOIN failures_before b ON b.candidate = r.id"
+            ),
+            "3hanga,hangb"
+        );
         assert_eq!(one("PRAGMA integrity_check"), "ok");
     }
 }
