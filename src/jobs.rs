@@ -3,6 +3,7 @@
 pub mod found;
 pub mod list;
 pub mod one;
+pub mod open;
 pub mod retry;
 
 use std::process::ExitCode;

@@ -291,11 +291,9 @@ impl CarriedOut {
         let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
         let planning = planners.begin(&*store, session, &asked).await?;
-        if self.fleet {
-            request::keep(&*store, session, &asked, &problems).await?;
-            if let Some(priority) = self.plan.enqueue.priority {
-                lane::prioritize(&*store, &session.name, priority).await?;
-            }
+        request::keep(&*store, session, &asked, &problems).await?;
+        if let Some(priority) = self.plan.enqueue.priority.filter(|_| self.fleet) {
+            lane::prioritize(&*store, &session.name, priority).await?;
         }
         let planned = enqueue(&ways, session, &*planning, problems).await?;
         complain(&planned);

@@ -23,6 +23,7 @@ use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Planners, Space};
+use bluefin_producer::request;
 use clap::ValueEnum;
 
 use crate::admin::AdminArgs;
@@ -167,6 +168,7 @@ impl TuneArgs {
         let planners = Planners::shipped();
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let planning = planners.begin(&**store, session, &asked).await?;
+        request::keep(&**store, session, &asked, &problems).await?;
         let ways = Ways { store: &**store, broker: &**broker, metrics: &metrics, publish: Publish::Unfinished };
         let plan = Plan { rejects, ..enqueue(&ways, session, &*planning, problems).await? };
         self.say(&skipped(&plan, &self.input));

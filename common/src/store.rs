@@ -296,6 +296,8 @@ pub trait Store: Send + Sync + 'static {
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError>;
     /// All planned jobs of the session that have no outcome, and whether each is known to be in a queue; in no particular order.
     async fn planned_jobs(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError>;
+    /// The groups that have a planned job without an outcome, in no particular order.
+    async fn open_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError>;
     /// All groups that ever had a job, in no particular order.
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError>;
     /// All outcomes of `groups`, in the order of the groups, ordered by job id within each.

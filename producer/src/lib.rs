@@ -8,6 +8,7 @@ pub mod enqueue;
 pub mod input;
 pub mod library;
 pub mod plan;
+pub mod recall;
 pub mod request;
 pub mod session;
 pub mod solvers;

@@ -38,6 +38,18 @@ impl Message for Request {
     const NAME: &'static str = "request";
 }
 
+impl Request {
+    /// What to plan again in `session`, and the problems.
+    ///
+    /// # Errors
+    /// If the store fails, or a kernel spec is not in it any more.
+    pub(crate) async fn load(self, store: &dyn Store, session: &Session) -> Result<(Asked, Vec<Problem>), PlanError> {
+        let Self { stages, specs, budget, choice, problems } = self;
+        let specs = Specs::for_target(load(store, specs).await?, &session.target);
+        Ok((Asked { target: None, stages, specs, budget, choice, hint: String::new() }, problems))
+    }
+}
+
 /// Keeps what is `asked` of `session`, before it is planned. The same request is kept once.
 ///
 /// # Errors
@@ -91,9 +103,7 @@ pub async fn reconcile(ways: &Ways<'_>, planners: &Planners, session: &Session) 
     let mut enqueuer = Enqueuer::open(ways.store, ways.broker, session, ways.publish).await?;
     let mut plans = Vec::new();
     for request in requests {
-        let Request { stages, specs, budget, choice, problems } = request;
-        let specs = Specs::for_target(load(ways.store, specs).await?, &session.target);
-        let asked = Asked { target: None, stages, specs, budget, choice, hint: String::new() };
+        let (asked, problems) = request.load(ways.store, session).await?;
         let planning = planners.begin(ways.store, session, &asked).await?;
         plans.push(enqueue_by(&mut enqueuer, ways.metrics, &*planning, problems).await?);
     }
@@ -105,7 +115,7 @@ async fn load(store: &dyn Store, specs: Vec<Digest>) -> Result<Vec<LoadedSpec>, 
     for digest in BTreeSet::from_iter(specs) {
         let bytes = store.blob(digest).await?;
         let bytes = bytes.ok_or_else(|| PlanError::Unready(format!("kernel spec {digest}: not in the store")))?;
-        loaded.push(LoadedSpec::load(wire::decode::<Bundle>(&bytes)?)?);
+        loaded.push(LoadedSpec { stored: true, ..LoadedSpec::load(wire::decode::<Bundle>(&bytes)?)? });
     }
     Ok(loaded)
 }

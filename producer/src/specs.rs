@@ -12,6 +12,8 @@ pub struct LoadedSpec {
     pub bundle: Bundle,
     pub digest: Digest,
     pub spec: KernelSpec,
+    /// Whether it was read from the store that is planned in, and is there.
+    pub stored: bool,
 }
 
 impl LoadedSpec {
@@ -21,7 +23,7 @@ impl LoadedSpec {
     /// What is wrong with the spec, and where.
     pub fn load(bundle: Bundle) -> Result<Self, PlanError> {
         let spec = KernelSpec::load(&bundle)?;
-        Ok(Self { digest: bundle.digest()?, spec, bundle })
+        Ok(Self { digest: bundle.digest()?, spec, bundle, stored: false })
     }
 
     /// The specs that bluefin ships.

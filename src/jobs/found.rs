@@ -1,17 +1,20 @@
 //! Jobs, wherever they are: planned, in somebody's hands, or done.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
-use bluefin_common::job::JobId;
+use bluefin_common::history::{self, Tried};
+use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::roster::{self, Doing, Entry};
 use bluefin_common::session::{Session, SessionName};
-use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use clap::ValueEnum;
 use serde::Serialize;
+
+use super::open::OpenJobs;
 
 /// Groups whose outcomes are read at a time.
 const GROUPS: usize = 200;
@@ -52,13 +55,9 @@ impl Place {
             Self::Dead => "dead",
         }
     }
-
-    fn is_open(self) -> bool {
-        self < Self::Done
-    }
 }
 
-/// A job, as far as it is known where it is. What waits in a queue is known by its id alone.
+/// A job, as far as it is known where it is and what it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     pub job: String,
@@ -68,22 +67,23 @@ pub struct Found {
     /// In short.
     pub problem: Option<String>,
     pub solvers: Vec<String>,
-    /// Candidates by result: `timed`, `pruned`, or the kind of their failure.
+    /// Candidates by result: `open`, `timed`, `pruned`, or the kind of their failure.
     pub candidates: BTreeMap<&'static str, u64>,
-    /// How often it was compiled.
-    pub attempts: Option<u32>,
+    /// Which time it is that it is tried: it was tried again, or compiled again since its artifacts were gone.
+    pub attempts: u64,
     /// Who has it, or had it last.
     pub worker: Option<String>,
     /// Since when, in milliseconds since the Unix epoch.
     pub since_ms: Option<u64>,
     /// From its enqueueing to its outcome, in milliseconds.
     pub took_ms: Option<u64>,
-    /// What went wrong first.
+    /// What went wrong first; of one that is open, last time.
     pub error: Option<String>,
 }
 
 impl Found {
-    fn open(session: &Session, id: &JobId, place: Place) -> Self {
+    /// One that is open.
+    pub fn open(session: &Session, id: &JobId, place: Place) -> Self {
         Self {
             job: id.to_string(),
             session: session.name.clone(),
@@ -92,7 +92,7 @@ impl Found {
             problem: None,
             solvers: Vec::new(),
             candidates: BTreeMap::new(),
-            attempts: None,
+            attempts: 1,
             worker: None,
             since_ms: None,
             took_ms: None,
@@ -100,10 +100,28 @@ impl Found {
         }
     }
 
+    /// The same where it is known what it is.
+    pub fn known(self, job: Option<&Job>) -> Self {
+        let Some(job) = job else { return self };
+        Self {
+            stage: Some(job.stage.name()),
+            problem: Some(job.problem.label()),
+            solvers: solvers(&job.candidates),
+            candidates: BTreeMap::from([("open", job.candidates.len() as u64)]),
+            ..self
+        }
+    }
+
+    /// The same where it was tried `before`. What went wrong then is of interest as long as nothing has come of it since.
+    pub fn after(self, before: &[Tried]) -> Self {
+        let last = before.last().and_then(|tried| tried.failed.first()).filter(|_| self.place < Place::Done);
+        let error = last.map(|failed| format!("{}: {}", failed.kind.name(), failed.words.trim()));
+        Self { attempts: self.attempts + before.len() as u64, error: self.error.or(error), ..self }
+    }
+
     /// One that is done.
     pub fn done(outcome: &Outcome) -> Self {
         let mut candidates: BTreeMap<&'static str, u64> = BTreeMap::new();
-        let mut solvers: Vec<String> = Vec::new();
         for candidate in &outcome.candidates {
             let name = match &candidate.result {
                 Ok(timing) if timing.pruned => "pruned",
@@ -111,9 +129,6 @@ impl Found {
                 Err(failure) => failure.kind.name(),
             };
             *candidates.entry(name).or_default() += 1;
-            if !solvers.contains(&candidate.candidate.solver) {
-                solvers.push(candidate.candidate.solver.clone());
-            }
         }
         let failure = outcome.candidates.iter().find_map(|candidate| candidate.result.as_ref().err());
         let place = match failure {
@@ -130,9 +145,9 @@ impl Found {
             place,
             stage: Some(outcome.job.stage.name()),
             problem: Some(outcome.job.problem.label()),
-            solvers,
+            solvers: solvers(&outcome.job.candidates),
             candidates,
-            attempts: Some(course.recompiles + 1),
+            attempts: u64::from(course.recompiles) + 1,
             worker: last.map(|worked| worked.worker.clone()),
             since_ms: Some(outcome.finished_ms),
             took_ms: enqueued_ms.map(|enqueued_ms| outcome.finished_ms.saturating_sub(enqueued_ms)),
@@ -140,18 +155,28 @@ impl Found {
         }
     }
 
-    fn in_hand(self, entry: &Entry, doing: &Doing) -> Self {
-        let place = if entry.step == "compile" { Place::Compiling } else { Place::Evaluating };
+    /// The same in the hands of a worker.
+    pub fn in_hand(self, entry: &Entry, doing: &Doing) -> Self {
         let remark = entry.remarks.iter().rev().find(|remark| remark.job == doing.job);
         Self {
-            place,
             problem: Some(doing.problem.clone()),
             worker: Some(entry.worker.clone()),
             since_ms: Some(doing.since_ms),
-            error: remark.map(|remark| remark.words.clone()),
+            error: remark.map(|remark| remark.words.clone()).or(self.error),
             ..self
         }
     }
+}
+
+/// Each solver of `candidates` once.
+fn solvers(candidates: &[Candidate]) -> Vec<String> {
+    let mut solvers: Vec<String> = Vec::new();
+    for candidate in candidates {
+        if !solvers.contains(&candidate.solver) {
+            solvers.push(candidate.solver.clone());
+        }
+    }
+    solvers
 }
 
 /// Where the jobs of a fleet's sessions are.
@@ -170,50 +195,34 @@ impl<'a> Jobs<'a> {
         Ok(Self { store, roster: roster::read(store).await?, now_ms: now_ms() })
     }
 
-    /// Those of `session` that have no outcome, in the order of their places, then ids.
+    /// Those of `session` that have no outcome.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn open(&self, session: &Session) -> anyhow::Result<Vec<Found>> {
+    pub async fn open<'b>(&'b self, session: &'b Session) -> anyhow::Result<OpenJobs<'b>> {
         let here = self.roster.iter().filter(|entry| entry.whereabouts(self.now_ms).is_here());
-        let doing = here.flat_map(|entry| entry.doing.iter().map(move |doing| (doing.job.as_str(), (entry, doing))));
-        let in_hand: HashMap<&str, (&Entry, &Doing)> = doing.collect();
-        let paused = standing::of(self.store, &session.name).await? == Standing::Paused;
-        let planned = self.store.planned_jobs(&session.name).await?;
-        let mut found: Vec<Found> = planned
-            .iter()
-            .map(|(id, enqueued)| {
-                let place = match (enqueued, paused) {
-                    (true, false) => Place::Waiting,
-                    (_, true) => Place::Paused,
-                    (false, false) => Place::Planned,
-                };
-                let found = Found::open(session, id, place);
-                match in_hand.get(found.job.as_str()) {
-                    Some((entry, doing)) => found.in_hand(entry, doing),
-                    None => found,
-                }
-            })
-            .collect();
-        found.sort_by(|a, b| b.place.cmp(&a.place).then_with(|| a.job.cmp(&b.job)));
-        debug_assert!(found.iter().all(|one| one.place.is_open()));
-        Ok(found)
+        OpenJobs::of(self.store, session, here).await
     }
 
-    /// Tells `told` of each outcome of `session` until it wants no more.
+    /// Tells `told` of the jobs of `session` that have an outcome, if they are `wanted`, until it wants no more.
     ///
     /// # Errors
     /// If the store fails, or as `told` says.
     pub async fn done(
         &self,
         session: &Session,
-        mut told: impl FnMut(&Outcome) -> anyhow::Result<bool>,
+        wanted: impl Fn(&JobId) -> bool,
+        mut told: impl FnMut(Found, Outcome) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         let mut groups = self.store.groups(&session.name).await?;
         groups.sort_unstable();
         for some in groups.chunks(GROUPS) {
-            for outcome in self.store.outcomes(&session.name, some).await? {
-                if !told(&outcome)? {
+            let outcomes = self.store.outcomes(&session.name, some).await?.into_iter();
+            let known = outcomes.map(|outcome| (outcome.job_id(), outcome)).filter(|(id, _)| wanted(id));
+            let (ids, outcomes): (Vec<JobId>, Vec<Outcome>) = known.unzip();
+            let before = history::of_jobs(self.store, &session.name, &ids).await?;
+            for (outcome, before) in outcomes.into_iter().zip(before) {
+                if !told(Found::done(&outcome).after(&before), outcome)? {
                     return Ok(());
                 }
             }

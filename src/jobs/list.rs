@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::session::SessionName;
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
 use super::found::{Found, Jobs, Place};
 use crate::colour::{self, Tone};
@@ -16,13 +16,16 @@ use crate::{out, width};
 
 /// Rows of a table where nobody says how many.
 const ROWS: usize = 50;
+/// Columns of a terminal from which on there is room for all.
+const ROOMY: usize = 120;
 
 /// Show where jobs are: planned, waiting, in whose hands, done, failed, dead
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin jobs list --session nightly\n  bluefin jobs list --place compiling,evaluating\n  \
     bluefin jobs list --place failed,dead --json\n\n\
-    Without --place those that have no outcome. What waits in a queue is known by its id alone. With --json one object a line, and all of them."
+    Without --place those that have no outcome: what is in somebody's hands first, then what waits, in the order in which it was \
+    asked for. With --json one object a line, and all of them."
 )]
 pub struct ListArgs {
     /// Only those of this session [default: of all sessions]
@@ -51,16 +54,19 @@ impl ListArgs {
         let ended = self.place.iter().any(|place| matches!(place, Place::Done | Place::Failed | Place::Dead));
         let open = self.place.is_empty() || self.place.iter().any(|place| *place < Place::Done);
         for session in &sessions {
+            if rows.is_full() {
+                break;
+            }
             if open {
-                for found in jobs.open(session).await? {
-                    self.take(&mut rows, found)?;
-                }
+                let open = jobs.open(session).await?;
+                open.tell(|_, place| self.wants(place), |open| rows.take(open.found)).await?;
             }
             if ended && !rows.is_full() {
-                jobs.done(session, |outcome| {
-                    self.take(&mut rows, Found::done(outcome))?;
-                    Ok(!rows.is_full())
-                })
+                jobs.done(
+                    session,
+                    |_| true,
+                    |found, _| if self.wants(found.place) { rows.take(found) } else { Ok(true) },
+                )
                 .await?;
             }
         }
@@ -68,8 +74,8 @@ impl ListArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn take(&self, rows: &mut Rows, found: Found) -> anyhow::Result<()> {
-        if self.place.is_empty() || self.place.contains(&found.place) { rows.take(found) } else { Ok(()) }
+    fn wants(&self, place: Place) -> bool {
+        self.place.is_empty() || self.place.contains(&place)
     }
 }
 
@@ -92,17 +98,18 @@ impl Rows {
         self.count > self.limit
     }
 
-    fn take(&mut self, found: Found) -> anyhow::Result<()> {
+    /// Whether more are wanted.
+    fn take(&mut self, found: Found) -> anyhow::Result<bool> {
         self.count += 1;
         if self.count > self.limit {
-            return Ok(());
+            return Ok(false);
         }
         if self.json {
             out::line(serde_json::to_string(&found)?)?;
         } else {
             self.kept.push(found);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn print(self) -> anyhow::Result<()> {
@@ -120,32 +127,69 @@ impl Rows {
     }
 }
 
-fn table(jobs: &[Found], now_ms: u64) -> Table {
-    let mut table = width::table();
-    table.set_header(["job", "session", "place", "stage", "problem", "results", "worker", "since", "took", "error"]);
-    for job in jobs {
-        let age = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));
-        let results: Vec<String> = job.candidates.iter().map(|(name, count)| format!("{count} {name}")).collect();
+/// A column: its name, whether it is of numbers, whether it stays where there is little room, and what is in it.
+type Column = (&'static str, bool, bool, fn(&Found, u64) -> String);
+
+const COLUMNS: [Column; 12] = [
+    ("job", false, true, |job, _| job.job.get(..12).unwrap_or(&job.job).to_string()),
+    ("session", false, false, |job, _| job.session.to_string()),
+    ("place", false, true, |job, _| job.place.name().to_string()),
+    ("stage", false, true, |job, _| job.stage.unwrap_or_default().to_string()),
+    ("problem", false, true, |job, _| job.problem.clone().unwrap_or_default()),
+    ("solver", false, true, |job, _| solver(job)),
+    ("results", false, false, |job, _| {
+        let results = job.candidates.iter().map(|(name, count)| format!("{count} {name}"));
+        results.collect::<Vec<_>>().join(", ")
+    }),
+    ("attempt", true, true, |job, _| if job.attempts > 1 { job.attempts.to_string() } else { String::new() }),
+    ("worker", false, true, |job, _| job.worker.clone().unwrap_or_default()),
+    ("since", true, true, |job, now_ms| job.since_ms.map(|then| age(now_ms.saturating_sub(then))).unwrap_or_default()),
+    ("took", true, false, |job, _| job.took_ms.map(age).unwrap_or_default()),
+    ("error", false, true, |job, _| {
         let error = job.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default();
-        table.add_row([
-            Cell::new(job.job.get(..12).unwrap_or(&job.job)),
-            Cell::new(&job.session),
-            colour::cell(job.place.name(), tone(job.place)),
-            Cell::new(job.stage.unwrap_or_default()),
-            Cell::new(job.problem.as_deref().unwrap_or_default()),
-            Cell::new(results.join(", ")),
-            Cell::new(job.worker.as_deref().unwrap_or_default()),
-            Cell::new(job.since_ms.map(age).unwrap_or_default()),
-            Cell::new(job.took_ms.map(|took| human(Duration::from_millis(took))).unwrap_or_default()),
-            Cell::new(error.chars().take(120).collect::<String>()),
-        ]);
+        error.chars().take(120).collect()
+    }),
+];
+
+/// Columns in which there is something; where there is little room, those that matter most.
+fn table(jobs: &[Found], now_ms: u64) -> Table {
+    let roomy = width::of_stdout().is_none_or(|width| width >= ROOMY);
+    let columns: Vec<(Column, Vec<String>)> = COLUMNS
+        .into_iter()
+        .filter(|(_, _, stays, _)| roomy || *stays)
+        .map(|column| (column, jobs.iter().map(|job| (column.3)(job, now_ms)).collect()))
+        .filter(|(_, cells): &(Column, Vec<String>)| cells.iter().any(|cell| !cell.is_empty()))
+        .collect();
+    let mut table = width::table();
+    table.set_header(columns.iter().map(|((name, ..), _)| *name));
+    for (row, job) in jobs.iter().enumerate() {
+        table.add_row(columns.iter().map(|((name, ..), cells)| {
+            let cell = cells.get(row).cloned().unwrap_or_default();
+            if *name == "place" { colour::cell(cell, tone(job.place)) } else { Cell::new(cell) }
+        }));
     }
-    for column in 7..9 {
-        if let Some(column) = table.column_mut(column) {
+    for (index, ((name, is_number, ..), _)) in columns.iter().enumerate() {
+        let Some(column) = table.column_mut(index) else { continue };
+        if *is_number {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+        if matches!(*name, "job" | "place" | "stage") {
+            column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     table
+}
+
+fn age(millis: u64) -> String {
+    human(Duration::from_millis(millis))
+}
+
+fn solver(job: &Found) -> String {
+    match job.solvers.as_slice() {
+        [one] => one.trim_start_matches("Bluefin").to_string(),
+        [] => String::new(),
+        several => format!("{} solvers", several.len()),
+    }
 }
 
 fn tone(place: Place) -> Option<Tone> {

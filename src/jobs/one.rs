@@ -4,13 +4,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::course::Worked;
 use bluefin_common::history::{self, Tried};
+use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::SessionName;
 use serde::Serialize;
 
 use super::found::{Found, Jobs};
+use super::open::OpenJob;
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::human;
@@ -47,6 +50,8 @@ fn digits(text: &str) -> Result<String, String> {
 struct Shown {
     #[serde(flatten)]
     found: Found,
+    /// What it is, while it is open.
+    planned: Option<Job>,
     /// What came of it; absent while it is open.
     outcome: Option<Outcome>,
     /// What came of it before it was tried again, oldest first.
@@ -59,28 +64,31 @@ impl JobArgs {
         let store = &*opened.store;
         let sessions = named_or_all(store, self.session.as_ref()).await?;
         let jobs = Jobs::look(store).await?;
-        let mut matches: Vec<(Found, Option<Outcome>)> = Vec::new();
+        let is_it = |id: &JobId| id.to_string().starts_with(&self.id);
+        let mut matches: Vec<(Found, Option<Job>, Option<Outcome>)> = Vec::new();
         for session in &sessions {
             let open = jobs.open(session).await?;
-            matches.extend(open.into_iter().filter(|found| found.job.starts_with(&self.id)).map(|found| (found, None)));
-            jobs.done(session, |outcome| {
-                if outcome.job_id().to_string().starts_with(&self.id) {
-                    matches.push((Found::done(outcome), Some(outcome.clone())));
-                }
+            let mut take = |OpenJob { found, job }| {
+                matches.push((found, job, None));
                 Ok(true)
-            })
-            .await?;
+            };
+            open.tell(|id, _| is_it(id), &mut take).await?;
+            let mut take = |found, outcome| {
+                matches.push((found, None, Some(outcome)));
+                Ok(true)
+            };
+            jobs.done(session, is_it, &mut take).await?;
         }
-        let (found, outcome) = match matches.len() {
+        let (found, planned, outcome) = match matches.len() {
             0 => anyhow::bail!("job {}: there is none whose id begins so", self.id),
             1 => matches.remove(0),
             count => {
-                let names: Vec<&str> = matches.iter().take(8).map(|(found, _)| found.job.as_str()).collect();
+                let names: Vec<&str> = matches.iter().take(8).map(|(found, ..)| found.job.as_str()).collect();
                 anyhow::bail!("job {}: {count} ids begin so: {}", self.id, names.join(", "));
             }
         };
         let before = history::of(store, &found.session, found.job.parse()?).await?;
-        let shown = Shown { found, outcome, before };
+        let shown = Shown { found, planned, outcome, before };
         if self.json {
             out::json(&shown)?
         } else {
@@ -92,16 +100,24 @@ impl JobArgs {
 
 impl Shown {
     fn print(&self) -> std::io::Result<()> {
-        let Self { found, outcome, before } = self;
+        let Self { found, planned, outcome, before } = self;
         let now = now_ms();
         let age = |then_ms: u64| human(Duration::from_millis(now.saturating_sub(then_ms)));
         out::line(format_args!("job {}: {}", found.job, found.place.name()))?;
         out::line(format_args!("  session   {}", found.session))?;
         match outcome {
-            Some(outcome) => of_outcome(outcome)?,
+            Some(outcome) => of_outcome(outcome, found.attempts)?,
             None => {
-                if let Some(problem) = &found.problem {
-                    out::line(format_args!("  problem   {problem}"))?;
+                match (planned, &found.problem) {
+                    (Some(job), _) => {
+                        out::line(format_args!("  problem   {}", job.problem))?;
+                        out::line(format_args!("  stage     {}", job.stage.name()))?;
+                    }
+                    (None, Some(problem)) => out::line(format_args!("  problem   {problem}"))?,
+                    (None, None) => {}
+                }
+                if found.attempts > 1 {
+                    out::line(format_args!("  attempts  {}", found.attempts))?;
                 }
                 if let (Some(worker), Some(since_ms)) = (&found.worker, found.since_ms) {
                     out::line(format_args!("  worker    {worker}, for {}", age(since_ms)))?;
@@ -109,13 +125,17 @@ impl Shown {
                 if let Some(error) = &found.error {
                     out::line(format_args!("  last      {error}"))?;
                 }
+                for candidate in planned.iter().flat_map(|job| &job.candidates) {
+                    out::line(format_args!("    {}: open", named(candidate)))?;
+                }
             }
         }
         for tried in before {
             let who = tried.worker.as_deref().unwrap_or("nobody known");
             out::line(format_args!("  before    {} ago, {who}:", age(tried.finished_ms)))?;
             for failed in &tried.failed {
-                out::line(format_args!("    {}: {}", failed.candidate, failed.kind.name()))?;
+                let candidate = failed.candidate.trim_end_matches(':');
+                out::line(format_args!("    {candidate}: {}", failed.kind.name()))?;
                 indented(&failed.words)?;
             }
         }
@@ -123,7 +143,7 @@ impl Shown {
     }
 }
 
-fn of_outcome(outcome: &Outcome) -> std::io::Result<()> {
+fn of_outcome(outcome: &Outcome, attempts: u64) -> std::io::Result<()> {
     let Outcome { job, course, device, busy_ms, .. } = outcome;
     out::line(format_args!("  problem   {}", job.problem))?;
     out::line(format_args!("  stage     {}, of {}", job.stage.name(), outcome.description.library))?;
@@ -137,8 +157,8 @@ fn of_outcome(outcome: &Outcome) -> std::io::Result<()> {
     };
     part("compiled", &course.compiled)?;
     part("evaluated", &course.evaluated)?;
-    if course.recompiles > 0 {
-        out::line(format_args!("  attempts  {}", course.recompiles + 1))?;
+    if attempts > 1 {
+        out::line(format_args!("  attempts  {attempts}"))?;
     }
     if !device.is_empty() {
         out::line(format_args!("  device    {device}, {busy_ms} ms"))?;
@@ -147,7 +167,7 @@ fn of_outcome(outcome: &Outcome) -> std::io::Result<()> {
 }
 
 fn of_candidate(one: &CandidateOutcome) -> std::io::Result<()> {
-    let candidate = &one.candidate;
+    let candidate = named(&one.candidate);
     match &one.result {
         Ok(timing) => {
             let pruned = if timing.pruned { ", pruned" } else { "" };
@@ -159,6 +179,11 @@ fn of_candidate(one: &CandidateOutcome) -> std::io::Result<()> {
             indented(&failure.detail)
         }
     }
+}
+
+/// The solver, and its params where it has some.
+fn named(candidate: &Candidate) -> String {
+    candidate.to_string().trim_end_matches(':').to_string()
 }
 
 fn indented(words: &str) -> std::io::Result<()> {

@@ -189,6 +189,7 @@ patient_store! {
     rewrite_outcomes(outcomes: &[Outcome]) -> ();
     has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
     open_jobs(session: &SessionName, group: GroupId) -> u64;
+    open_groups(session: &SessionName) -> Vec<GroupId>;
     planned_jobs(session: &SessionName) -> Vec<(JobId, bool)>;
     groups(session: &SessionName) -> Vec<GroupId>;
     outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<Outcome>;

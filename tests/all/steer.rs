@@ -13,6 +13,7 @@ use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_test_support::{Redis, wait_until};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
 use crate::common::{Running, bluefin, expect, json, text, write};
@@ -156,7 +157,7 @@ fn a_deleted_session_leaves_nothing_and_its_jobs_are_acknowledged() {
     assert!(text(&refused.stderr).contains("--dry-run"));
     let dry = json(&expect(&mut fleet.bluefin(&["session", "delete", "gone", "--dry-run", "--json"]), 0));
     assert!(dry["belongings"]["size"]["outcomes"].as_u64().unwrap() > 0, "{dry}");
-    assert_eq!(fleet.status("gone").unwrap()["session"], serde_json::Value::Null, "still there, by its fields");
+    assert_eq!(fleet.status("gone").unwrap()["session"], Value::Null, "still there, by its fields");
 
     killed_amid(&fleet, &["session", "delete", "gone", "--yes"]);
     let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
@@ -211,6 +212,36 @@ async fn what_was_given_up_is_tried_again_and_remembered() {
     killed_amid(&fleet, &["jobs", "retry", "--dead", "--session", "dead"]);
     say(&fleet, &["dead", "drop", "--all"]);
     assert_eq!(listed(&fleet).as_array().unwrap().len(), 0);
+    // What waits says what it is, and what came of it before.
+    let listed = expect(&mut fleet.bluefin(&["jobs", "list", "--session", "dead", "--json"]), 0);
+    let open: Vec<Value> = text(&listed.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(open.len() as u64, jobs);
+    for one in &open {
+        assert_eq!((&one["place"], &one["stage"]), (&"waiting".into(), &"perf".into()), "{one}");
+        assert!(one["problem"].as_str().unwrap().contains(" 8x14x14 k"), "{one}");
+        assert!(one["solvers"][0].as_str().unwrap().starts_with("Noop") && one["candidates"]["open"].is_u64(), "{one}");
+        assert_eq!(one["attempts"], 2, "{one}");
+        assert!(one["error"].as_str().unwrap().starts_with("dead: 20 workers"), "{one}");
+    }
+    let shown = say(&fleet, &["job", &given_up[1].short()]);
+    assert!(
+        shown.contains(
+            ": waiting
+"
+        ) && shown.contains("  problem   conv -n 1 -c 8 "),
+        "{shown}"
+    );
+    assert!(
+        shown.contains(
+            "  attempts  2
+"
+        ) && shown.contains(
+            ": open
+"
+        ) && shown.contains("20 workers"),
+        "{shown}"
+    );
+
     let (_compile, _eval) = workers(&fleet);
     fleet.wait_complete("dead", PATIENCE);
     let progress = fleet.status("dead").unwrap();
@@ -220,6 +251,13 @@ async fn what_was_given_up_is_tried_again_and_remembered() {
         let history = history::of(&store, &name, *job).await.unwrap();
         assert_eq!(history.len(), 1, "{history:?}");
         assert!(history[0].failed.iter().all(|failed| failed.words.starts_with("20 workers")));
+    }
+    let retried = expect(&mut fleet.bluefin(&["results", "--session", "dead", "--retried", "--json"]), 0);
+    let rows: Vec<Value> = text(&retried.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() as u64 >= jobs, "{rows:?}");
+    for row in &rows {
+        assert_eq!((&row["attempts"], &row["before"][0]["failure"]), (&2.into(), &"dead".into()), "{row}");
+        assert!(row["before"][0]["detail"].as_str().unwrap().starts_with("20 workers") && row["failure"].is_null());
     }
     broker.close().await;
 }
@@ -242,6 +280,15 @@ fn a_state_file_is_steered_too() {
     assert!(text(&run(&tune, 1).stderr).contains("bluefin session resume s"));
     run(&["session", "resume", "s"], 0);
     run(&tune, 0);
+    // The list of jobs fits a terminal, with ids that can be copied.
+    let mut narrow = bluefin();
+    narrow.current_dir(folder.path()).env("COLUMNS", "80").args(["jobs", "list", "--place", "done"]);
+    let (listed, ids) = (text(&expect(&mut narrow, 0).stdout), run(&["jobs", "list", "--place", "done", "--json"], 0));
+    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
+    for line in text(&ids.stdout).lines() {
+        let job: Value = serde_json::from_str(line).unwrap();
+        assert!(listed.contains(&format!("│ {} ┆ done", &job["job"].as_str().unwrap()[..12])), "{listed}");
+    }
     let unpinned = text(&run(&["session", "unpin", "s"], 0).stdout);
     assert!(unpinned.contains("unpinned toolchain."), "{unpinned}");
     assert_eq!(text(&run(&["jobs", "retry", "--failed"], 0).stdout), "no job failed so\n");

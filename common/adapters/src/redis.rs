@@ -406,8 +406,12 @@ impl Store for RedisStore {
         Ok(has)
     }
 
+    async fn open_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        self.groups_with(session, |open| open > 0).await
+    }
+
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
-        self.all_groups(session).await
+        self.groups_with(session, |_| true).await
     }
 
     async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {

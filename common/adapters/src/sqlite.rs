@@ -354,6 +354,11 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| work::planned_jobs(connection, &session)).await
     }
 
+    async fn open_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::open_groups(connection, &session)).await
+    }
+
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
         let session = session.clone();
         self.engine.call(move |connection| work::groups(connection, &session)).await

@@ -197,6 +197,9 @@ impl Store for Repeated {
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
         self.sample.open_jobs(session, group).await
     }
+    async fn open_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        self.sample.open_groups(session).await
+    }
     async fn planned_jobs(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
         self.sample.planned_jobs(session).await
     }

@@ -289,6 +289,9 @@ impl Store for Sample {
     async fn open_jobs(&self, _: &SessionName, _: GroupId) -> Result<u64, StoreError> {
         no()
     }
+    async fn open_groups(&self, _: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        no()
+    }
     async fn planned_jobs(&self, _: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
         no()
     }

@@ -116,7 +116,7 @@ impl Planner for Kernels {
             Some(plan) => Some((self.strategy(plan)?, plan.clone())),
             None => None,
         };
-        for loaded in specs.of(self.method) {
+        for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
             store.put_blob(&loaded.bundle.encode()?).await?;
         }
         Ok(Box::new(OfSpecs { store, session: session.clone(), method: self.method, asked, search }))

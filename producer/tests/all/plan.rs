@@ -1,15 +1,18 @@
 //! Planning and enqueueing from the outside: planners of one's own, and sessions that search.
 
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
+use bluefin_common::campaign;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{CompileJob, CompileWork, Job};
+use bluefin_common::job::{CompileJob, CompileWork, Job, JobId};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
@@ -20,6 +23,8 @@ use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects};
+use bluefin_producer::recall::Recall;
+use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_producer::{Metrics, PlanError, driver};
 use bluefin_spec::search::BATCH;
@@ -243,4 +248,50 @@ async fn a_strategy_that_is_not_known_is_named() {
     let asked = Asked { specs: specs(), ..Asked::default() };
     let error = Planners::shipped().begin(&ground.store, &searching, &asked).await.err().unwrap();
     assert_eq!(error.to_string(), "search: found strategy \"luck\", expected one of fixed");
+}
+
+/// All that waits is found again by what was asked, though the store knows ids alone: rounds of a search and play-offs included.
+#[tokio::test]
+async fn what_an_open_job_is_follows_from_what_was_asked() {
+    let (ground, planners) = (Ground::new(), Planners::shipped());
+    let search = SearchPlan { strategy: "fixed".to_string(), candidates: 2 * BATCH as u64 };
+    for (session, asked) in [
+        (session("plain", Target::Host), Asked { specs: specs(), ..Asked::default() }),
+        (
+            Session { search: Some(search), ..session("rounds", Target::Host) },
+            Asked { specs: specs(), ..Asked::default() },
+        ),
+    ] {
+        request::keep(&ground.store, &session, &asked, &problems()).await.unwrap();
+        let mut seen = BTreeSet::new();
+        loop {
+            ground.enqueue(&planners, &session, &asked, Publish::Missing).await;
+            let open = open_ids(&ground, &session).await;
+            if open.is_empty() {
+                break;
+            }
+            let mut wanted = open.clone();
+            // Nobody asked for this one.
+            wanted.insert(Digest::of(b"other"));
+            let recall = Recall::open(&ground.store, &planners, &session).await.unwrap();
+            let mut found = Vec::new();
+            let told = async |jobs: Vec<Job>| {
+                found.extend(jobs);
+                ControlFlow::Continue(())
+            };
+            recall.find(&mut wanted, |_| true, told).await.unwrap();
+            assert_eq!(wanted, HashSet::from([Digest::of(b"other")]));
+            assert_eq!(found.iter().map(Job::id).collect::<HashSet<_>>(), open);
+            for job in &found {
+                seen.insert(job.stage.name());
+                let stored = ground.store.put_outcome(&done(job)).await.unwrap();
+                campaign::advance(&ground.store, &ground.broker, job, stored.open).await.unwrap();
+            }
+        }
+        assert_eq!(Vec::from_iter(seen), if session.search.is_some() { vec!["perf"] } else { vec!["find", "perf"] });
+    }
+}
+
+async fn open_ids(ground: &Ground, session: &Session) -> HashSet<JobId> {
+    ground.store.planned_jobs(&session.name).await.unwrap().into_iter().map(|(id, _)| id).collect()
 }

@@ -51,7 +51,7 @@ impl RedisStore {
     /// Groups are known by the hash of open jobs, which therefore goes after their outcomes, and the session last.
     pub(super) async fn remove_all_of(&self, session: &SessionName) -> Result<(), StoreError> {
         let keys = SessionKeys(session);
-        let groups: Vec<GroupId> = self.all_groups(session).await?;
+        let groups: Vec<GroupId> = self.groups_with(session, |_| true).await?;
         for chunk in groups.chunks(REMOVED) {
             self.unlink(chunk.iter().map(|group| keys.group(*group)).collect()).await?;
         }

@@ -125,15 +125,20 @@ impl RedisStore {
         Ok(())
     }
 
-    pub(super) async fn all_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+    /// Those of the groups of `session` whose count of open jobs is `wanted`.
+    pub(super) async fn groups_with(
+        &self,
+        session: &SessionName,
+        wanted: impl Fn(i64) -> bool,
+    ) -> Result<Vec<GroupId>, StoreError> {
         let open = SessionKeys(session).open();
         // A scan may name a group twice when the hash grows meanwhile.
         let mut groups = HashSet::new();
         let mut cursor: u64 = 0;
         loop {
-            let (next, found): (u64, Vec<(Vec<u8>, u64)>) =
+            let (next, found): (u64, Vec<(Vec<u8>, i64)>) =
                 query(&self.main, cmd("HSCAN").arg(&open).arg(cursor).arg("COUNT").arg(SCAN)).await?;
-            for (group, _) in found {
+            for (group, _) in found.into_iter().filter(|(_, count)| wanted(*count)) {
                 groups.insert(digest_of(&open, &group)?);
             }
             if next == 0 {

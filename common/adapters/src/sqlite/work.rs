@@ -145,7 +145,15 @@ pub(super) fn planned_jobs(connection: &Connection, session: &SessionName) -> An
 }
 
 pub(super) fn groups(connection: &Connection, session: &SessionName) -> Answer<Vec<GroupId>> {
-    let mut statement = connection.prepare_cached("SELECT id FROM groups WHERE session = ?1")?;
+    group_ids(connection, session, "SELECT id FROM groups WHERE session = ?1")
+}
+
+pub(super) fn open_groups(connection: &Connection, session: &SessionName) -> Answer<Vec<GroupId>> {
+    group_ids(connection, session, "SELECT id FROM groups WHERE session = ?1 AND open > 0")
+}
+
+fn group_ids(connection: &Connection, session: &SessionName, query: &str) -> Answer<Vec<GroupId>> {
+    let mut statement = connection.prepare_cached(query)?;
     let groups = statement.query_map([session.as_str()], |row| row.get(0).map(Digest))?;
     Ok(groups.collect::<Result<_, _>>()?)
 }

@@ -189,6 +189,11 @@ impl Store for Blinking {
         self.store.open_jobs(session, group).await
     }
 
+    async fn open_groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError> {
+        self.blink("open_groups")?;
+        self.store.open_groups(session).await
+    }
+
     async fn planned_jobs(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
         self.blink("planned_jobs")?;
         self.store.planned_jobs(session).await
