@@ -8,7 +8,7 @@ use plotters::element::Text;
 
 use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
 use crate::report::failures;
-use crate::words::{maybe_times, ms, short, times};
+use crate::words::{self, maybe_times, ms, range, short, times};
 
 /// Params whose values are drawn; the table has all.
 const DRAWN: usize = 4;
@@ -36,6 +36,8 @@ pub fn problem(detail: &Detail) -> Markup {
                 } @else {
                     dt { "winner" } dd.bad { "none" }
                 }
+                @if detail.clock_mhz.is_some() { dt { "clock" } dd { (range(detail.clock_mhz, "MHz")) } }
+                @if let Some(drift) = detail.drift { dt { "drift" } dd { (words::drift(drift)) " in the play-off" } }
             }
             @if !detail.solvers.is_empty() { (spread(detail)) }
             @if detail.best_so_far.len() > 1 { (best_so_far(detail)) }

@@ -6,7 +6,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
 use crate::chart::{Colour, Mark, Shape, chart, ink, plain};
-use crate::words::{count, long, short, when};
+use crate::words::{self, count, long, range, short, when};
 
 /// Timeline, sums, devices and drift.
 pub fn time(time: &Time) -> Markup {
@@ -80,36 +80,46 @@ fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
 }
 
 fn devices(time: &Time) -> Markup {
-    let range = |range: Option<(String, String)>, unit: &str| match range {
-        None => "–".to_string(),
-        Some((low, high)) if low == high => format!("{low} {unit}"),
-        Some((low, high)) => format!("{low} to {high} {unit}"),
-    };
     html! {
         h3 { "Devices and clocks" }
         div.scroll tabindex="0" role="group" aria-label="devices" { table {
             thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
             tbody { @for (name, device) in &time.devices { tr {
                 th scope="row" { (name) } td.n { (count(device.jobs)) }
-                td { (range(device.clock_mhz.map(|(a, b)| (a.to_string(), b.to_string())), "MHz")) }
-                td { (device.reference_clock_mhz.map_or_else(|| "–".to_string(), |mhz| format!("{mhz} MHz"))) }
-                td { (range(device.celsius.map(|(a, b)| (a.to_string(), b.to_string())), "°C")) }
-                td { (range(device.watts.map(|(a, b)| (a.to_string(), b.to_string())), "W")) }
+                td { (range(device.clock_mhz, "MHz")) }
+                td { (range(device.reference_clock_mhz, "MHz")) }
+                td { (range(device.celsius, "°C")) }
+                td { (range(device.watts, "W")) }
                 td.n { (count(device.throttled)) } td { (device.driver) }
             } } }
         } }
     }
 }
 
+/// The drift that `share` of the candidates are not above.
+fn drift_of(time: &Time, share: f64) -> i64 {
+    let total: u64 = time.drift.values().sum();
+    let wanted = ((share * total as f64).ceil() as u64).max(1);
+    let mut below = 0;
+    let found = time.drift.iter().find(|(_, amount)| {
+        below += **amount;
+        below >= wanted
+    });
+    found.map_or(0, |(percent, _)| *percent)
+}
+
 fn drift(time: &Time) -> Markup {
     let total: u64 = time.drift.values().sum();
-    let mut below = 0;
-    let median = time.drift.iter().find(|(_, amount)| {
-        below += **amount;
-        2 * below >= total
-    });
-    let median = median.map_or(0, |(percent, _)| *percent);
-    let says = format!("{} candidates were timed in both stages; the median is {median:+} %", count(total));
+    let [least, low, median, high, most] = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| drift_of(time, share));
+    let mut says = format!(
+        "{} candidates were timed in both stages: the play-off's times are {} off, those of half of them {}, the median {median:+} %",
+        count(total),
+        words::drift((least, most)),
+        words::drift((low, high))
+    );
+    for (stage, clock) in &time.clock_mhz {
+        says.push_str(&format!("; clock in {stage} {}", range(Some(*clock), "MHz")));
+    }
     let table = html! {
         table {
             thead { tr { th.n scope="col" { "drift" } th.n scope="col" { "candidates" } } }
@@ -139,4 +149,34 @@ fn drift(time: &Time) -> Markup {
         }))?;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_exporter::report::Device;
+
+    use super::*;
+
+    #[test]
+    fn drift_and_clocks_are_ranges() {
+        let device = |clock_mhz| Device { jobs: 3, clock_mhz, reference_clock_mhz: clock_mhz, ..Device::default() };
+        let told = Time {
+            devices: [("a", Some((1700, 1980))), ("b", Some((1410, 1410))), ("c", None)]
+                .map(|(name, clock)| (name.to_string(), device(clock)))
+                .into(),
+            drift: [(-3, 1), (-1, 4), (0, 8), (2, 5), (7, 1)].into(),
+            clock_mhz: [("perf", (1410, 1980)), ("find", (1700, 1700))].into(),
+            ..Time::default()
+        };
+        let page = time(&told).into_string();
+        for text in [
+            "<td>1700 to 1980 MHz</td><td>1700 to 1980 MHz</td>",
+            "<td>1410 MHz</td><td>1410 MHz</td>",
+            "<td>–</td><td>–</td>",
+            "19 candidates were timed in both stages: the play-off's times are -3 % to +7 % off, those of half of them -1 % to +2 %, \
+             the median +0 %; clock in find 1700 MHz; clock in perf 1410 to 1980 MHz",
+        ] {
+            assert!(page.contains(text) || page.contains(&text.replace('\'', "&#39;")), "{text}\n{page}");
+        }
+    }
 }

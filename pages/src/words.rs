@@ -44,6 +44,20 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `1700 to 1750 MHz`, or one number where that is all.
+pub fn range<T: PartialEq + ToString>(range: Option<(T, T)>, unit: &str) -> String {
+    match range {
+        None => "–".to_string(),
+        Some((low, high)) if low == high => format!("{} {unit}", low.to_string()),
+        Some((low, high)) => format!("{} to {} {unit}", low.to_string(), high.to_string()),
+    }
+}
+
+/// `-3 % to +5 %`
+pub fn drift((low, high): (i64, i64)) -> String {
+    if low == high { format!("{low:+} %") } else { format!("{low:+} % to {high:+} %") }
+}
+
 /// `text`, cut to `most` characters.
 pub fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {

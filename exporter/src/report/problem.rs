@@ -10,6 +10,7 @@ use bluefin_common::session::Stage;
 use serde::Serialize;
 
 use super::Failures;
+use super::time::{drifts, widened};
 use crate::fold::Group;
 use crate::summary::Summary;
 
@@ -56,6 +57,10 @@ pub struct Detail {
     pub best_so_far: Vec<Step>,
     /// Candidates with a time, among which those steps are.
     pub timed: usize,
+    /// Lowest and highest clock of candidates, where devices tell.
+    pub clock_mhz: Option<(u32, u32)>,
+    /// How much longer candidates took in the play-off than in the perf stage, in percent: least and most.
+    pub drift: Option<(i64, i64)>,
     /// Of the winner's solver, those that matter most first.
     pub params: Vec<ParamEffect>,
     pub failures: Failures,
@@ -143,10 +148,19 @@ impl Detail {
             finalists: finalists(group),
             best_so_far: steps(group, &timed),
             timed: timed.len(),
+            clock_mhz: clocks(group.outcomes).fold(None, |range, mhz| widened(range, Some(mhz))),
+            drift: drifts(group.outcomes).fold(None, |range, percent| widened(range, Some(percent))),
             params: effects(group, row, &timed),
             failures: Failures::of(group),
         }
     }
+}
+
+/// Of candidates with a time, medians of their samples.
+fn clocks(outcomes: &[Outcome]) -> impl Iterator<Item = u32> {
+    let candidates = outcomes.iter().flat_map(|outcome| &outcome.candidates);
+    let timings = candidates.filter_map(|candidate| candidate.result.as_ref().ok());
+    timings.map(|timing| timing.clock_mhz).filter(|mhz| *mhz > 0)
 }
 
 /// In the order in which they were evaluated; of a session without a perf stage those of the other.

@@ -30,6 +30,8 @@ pub struct Time {
     pub known: u64,
     /// How many times as long a candidate took in the play-off as in the perf stage, in percent less than or above.
     pub drift: BTreeMap<i64, u64>,
+    /// Lowest and highest clock of candidates, by the name of their stage; medians of their samples.
+    pub clock_mhz: BTreeMap<&'static str, (u32, u32)>,
 }
 
 /// When somebody was busy.
@@ -112,14 +114,22 @@ pub struct Device {
     pub watts: Option<(u32, u32)>,
     /// Medians of candidates.
     pub clock_mhz: Option<(u32, u32)>,
-    pub reference_clock_mhz: Option<u32>,
+    /// What samples were held against.
+    pub reference_clock_mhz: Option<(u32, u32)>,
     /// Samples that were dropped since the clock was throttled.
     pub throttled: u64,
 }
 
-fn widened<T: Ord + Copy>(range: Option<(T, T)>, value: Option<T>) -> Option<(T, T)> {
+/// The range that has `value` in it as well.
+pub(super) fn widened<T: Ord + Copy>(range: Option<(T, T)>, value: Option<T>) -> Option<(T, T)> {
     let Some(value) = value else { return range };
     Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+}
+
+/// The range that has both in it.
+fn joined<T: Ord + Copy>(one: Option<(T, T)>, other: Option<(T, T)>) -> Option<(T, T)> {
+    let Some((low, high)) = other else { return one };
+    widened(widened(one, Some(low)), Some(high))
 }
 
 impl Device {
@@ -129,16 +139,10 @@ impl Device {
         if self.driver.is_empty() {
             self.driver = other.driver;
         }
-        if let Some((low, high)) = other.celsius {
-            self.celsius = widened(widened(self.celsius, Some(low)), Some(high));
-        }
-        if let Some((low, high)) = other.watts {
-            self.watts = widened(widened(self.watts, Some(low)), Some(high));
-        }
-        if let Some((low, high)) = other.clock_mhz {
-            self.clock_mhz = widened(widened(self.clock_mhz, Some(low)), Some(high));
-        }
-        self.reference_clock_mhz = self.reference_clock_mhz.or(other.reference_clock_mhz);
+        self.celsius = joined(self.celsius, other.celsius);
+        self.watts = joined(self.watts, other.watts);
+        self.clock_mhz = joined(self.clock_mhz, other.clock_mhz);
+        self.reference_clock_mhz = joined(self.reference_clock_mhz, other.reference_clock_mhz);
     }
 }
 
@@ -158,11 +162,8 @@ fn lane(lanes: &mut BTreeMap<String, Lane>, name: &str, begun_ms: u64, ended_ms:
 impl Time {
     pub(super) fn add(&mut self, outcomes: &[Outcome]) {
         outcomes.iter().for_each(|outcome| self.add_one(outcome));
-        let perf: BTreeMap<_, f64> = timed(outcomes, Stage::Perf).collect();
-        for (candidate, ms) in timed(outcomes, Stage::Find) {
-            if let Some(before) = perf.get(&candidate) {
-                *self.drift.entry((100.0 * (ms / before - 1.0)).round().clamp(-100.0, 100.0) as i64).or_default() += 1;
-            }
+        for percent in drifts(outcomes) {
+            *self.drift.entry(percent).or_default() += 1;
         }
     }
 
@@ -209,12 +210,16 @@ impl Time {
             celsius: widened(None, state.temperature_c),
             watts: widened(None, state.power_w),
             clock_mhz: None,
-            reference_clock_mhz: state.reference_clock_mhz,
+            reference_clock_mhz: widened(None, state.reference_clock_mhz),
             throttled: 0,
         };
         for timing in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().ok()) {
             seen.throttled += u64::from(timing.throttled);
             seen.clock_mhz = widened(seen.clock_mhz, Some(timing.clock_mhz).filter(|mhz| *mhz > 0));
+        }
+        let stage = outcome.job.stage.name();
+        if let Some(range) = joined(self.clock_mhz.get(stage).copied(), seen.clock_mhz) {
+            self.clock_mhz.insert(stage, range);
         }
         device.merge(seen);
     }
@@ -234,12 +239,25 @@ impl Time {
         for (percent, count) in other.drift {
             *self.drift.entry(percent).or_default() += count;
         }
+        for (stage, range) in other.clock_mhz {
+            let range = joined(self.clock_mhz.get(stage).copied(), Some(range)).unwrap_or(range);
+            self.clock_mhz.insert(stage, range);
+        }
         self.waited_to_compile_ms += other.waited_to_compile_ms;
         self.waited_to_evaluate_ms += other.waited_to_evaluate_ms;
         self.compiled_ms += other.compiled_ms;
         self.evaluated_ms += other.evaluated_ms;
         self.known += other.known;
     }
+}
+
+/// How much longer each candidate that was timed in both stages took in the play-off, in percent.
+pub(super) fn drifts(outcomes: &[Outcome]) -> impl Iterator<Item = i64> {
+    let perf: BTreeMap<_, f64> = timed(outcomes, Stage::Perf).collect();
+    timed(outcomes, Stage::Find).filter_map(move |(candidate, ms)| {
+        let before = perf.get(&candidate)?;
+        Some((100.0 * (ms / before - 1.0)).round().clamp(-100.0, 100.0) as i64)
+    })
 }
 
 /// Candidates of a stage with their times, those that were only probed aside.
@@ -268,5 +286,19 @@ mod tests {
         // A clock that was wrong costs no more.
         bins.add(0, u64::from(u32::MAX) * 1000);
         assert!(bins.bins.len() as u64 <= BINS);
+    }
+
+    #[test]
+    fn a_device_is_told_of_by_ranges() {
+        let seen = |mhz, reference| Device {
+            jobs: 1,
+            clock_mhz: widened(None, mhz),
+            reference_clock_mhz: widened(None, Some(reference)),
+            ..Device::default()
+        };
+        let mut device = seen(None, 1750);
+        device.merge(seen(Some(1700), 1755));
+        device.merge(seen(Some(1400), 1750));
+        assert_eq!((device.clock_mhz, device.reference_clock_mhz), (Some((1400, 1700)), Some((1750, 1755))));
     }
 }
