@@ -64,7 +64,7 @@ impl<O: io::Write + Send + 'static> CsvRows<O> {
     fn begin(&mut self) -> io::Result<()> {
         if !self.begun {
             self.begun = true;
-            self.out.write_record(COLUMNS)?;
+            self.out.write_record(COLUMNS).map_err(of_csv)?;
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl<O: io::Write + Send + 'static> CsvRows<O> {
 impl<O: io::Write + Send + 'static> Write for CsvRows<O> {
     fn rows(&mut self, rows: &[Row]) -> io::Result<()> {
         self.begin()?;
-        rows.iter().try_for_each(|row| Ok(self.out.write_record(cells(row)?)?))
+        rows.iter().try_for_each(|row| self.out.write_record(cells(row)?).map_err(of_csv))
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -98,6 +98,14 @@ fn cells(row: &Row) -> io::Result<Vec<String>> {
             None => String::new(),
         })
         .collect())
+}
+
+/// What the reader or the disk said, as it is: a reader who had enough is told from a disk that is full.
+fn of_csv(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 fn plain(value: &serde_json::Value) -> String {
@@ -138,5 +146,21 @@ mod tests {
         assert_eq!(cell(0, "params"), r#"{"tile":3,"order":"x\"y"}"#);
         assert_eq!((cell(1, "median_ms"), cell(1, "failure")), (String::new(), "compile_error".to_string()));
         assert_eq!(cell(1, "detail"), "error: \"a\",\n b");
+    }
+
+    #[test]
+    fn a_reader_who_had_enough_is_told_as_such() {
+        struct Gone;
+        impl io::Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut out = CsvRows::new(Gone);
+        let error = out.rows(&vec![row(3); 1000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{error}");
     }
 }
