@@ -65,7 +65,7 @@ fn times(gained: Option<f64>) -> Cell {
 
 fn failures(summary: &Summary) -> String {
     let kinds: Vec<String> = summary.failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let why = summary.reason.as_deref().and_then(|reason| reason.lines().next()).unwrap_or_default();
+    let why = summary.reason.as_deref().unwrap_or_default().trim();
     match (kinds.is_empty(), why) {
         (true, _) => "nothing ran".to_string(),
         (false, "") => kinds.join(", "),

@@ -145,6 +145,16 @@ pub struct Failure {
     pub detail: String,
 }
 
+/// The line of the words of a failure that tells most: the first that a compiler calls an error, or else the first of all.
+#[must_use]
+pub fn telling_line(words: &str) -> &str {
+    let mut lines = words.trim_start().lines();
+    // `compile_error: ` is a kind, not an error.
+    let tells = |line: &&str| line.to_ascii_lowercase().replace("_error: ", "").contains("error: ");
+    let error = lines.clone().find(tells);
+    error.or_else(|| lines.next()).unwrap_or_default()
+}
+
 impl Failure {
     /// Bytes kept of a detail; the beginning says what went wrong first.
     pub const MAX_DETAIL: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind, telling_line};
 use bluefin_common::job::GroupId;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
@@ -40,10 +40,10 @@ pub struct Serious {
     pub words: String,
 }
 
-/// The beginning of `text`, at most `most` characters of its first line.
+/// At most `most` characters of the line of `text` that [tells most](telling_line).
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
-    let line = text.trim_start().lines().next().unwrap_or_default();
+    let line = telling_line(text).trim();
     if line.chars().count() <= most {
         return line.to_string();
     }
@@ -165,7 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_at_their_first_line() {
+    fn words_are_cut_to_the_line_that_tells_most() {
+        let words = "compile_error: In file included from a.c:1:\nb.h:2:3: error: no such type\nb.h:4: error: x";
+        assert_eq!(shortened(words, 80), "b.h:2:3: error: no such type");
+        assert_eq!(shortened("Traceback\n  line 3\nValueError: no", 80), "ValueError: no");
         assert_eq!(shortened(" \n a bc\nd", 4), "a bc");
         assert_eq!(shortened("äöüß", 3), "äö…");
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::campaign::now_ms;
+use bluefin_common::failure::telling_line;
 use bluefin_common::session::SessionName;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
@@ -146,14 +147,14 @@ const COLUMNS: [Column; 12] = [
     ("since", true, true, |job, now_ms| job.since_ms.map(|then| age(now_ms.saturating_sub(then))).unwrap_or_default()),
     ("took", true, false, |job, _| job.took_ms.map(age).unwrap_or_default()),
     ("error", false, true, |job, _| {
-        let error = job.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default();
-        error.chars().take(120).collect()
+        let error = job.error.as_deref().map(telling_line).unwrap_or_default();
+        error.chars().take(if is_roomy() { 120 } else { 40 }).collect()
     }),
 ];
 
 /// Columns in which there is something; where there is little room, those that matter most.
 fn table(jobs: &[Found], now_ms: u64) -> Table {
-    let roomy = width::of_stdout().is_none_or(|width| width >= ROOMY);
+    let roomy = is_roomy();
     let columns: Vec<(Column, Vec<String>)> = COLUMNS
         .into_iter()
         .filter(|(_, _, stays, _)| roomy || *stays)
@@ -178,6 +179,10 @@ fn table(jobs: &[Found], now_ms: u64) -> Table {
         }
     }
     table
+}
+
+fn is_roomy() -> bool {
+    width::of_stdout().is_none_or(|width| width >= ROOMY)
 }
 
 fn age(millis: u64) -> String {
