@@ -125,7 +125,10 @@ pub async fn settle(
     let message = delivery.message_id.clone();
     let (settled, result) = match verdict {
         Verdict::Ack(settled) => (settled, delivery.ack().await),
-        Verdict::HandBack(delay) => (Settled::HandedBack, delivery.hand_back(delay).await),
+        Verdict::HandBack(delay) => {
+            presence.handed_back(&message, delay);
+            (Settled::HandedBack, delivery.hand_back(delay).await)
+        }
         Verdict::Dead(reason) => {
             tracing::error!(message, reason, "job given up");
             presence.remark(&message, &format!("given up: {reason}"));

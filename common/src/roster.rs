@@ -29,6 +29,8 @@ const KEEP_ENDED: Duration = Duration::from_secs(3600);
 const DOING: usize = 64;
 /// Remarks that an entry holds, the newest.
 const REMARKS: usize = 16;
+/// Jobs that an entry names as handed back, the newest.
+const DELAYED: usize = 64;
 /// Bytes of a remark.
 const REMARK: usize = 300;
 
@@ -72,6 +74,8 @@ pub struct Entry {
     pub refuses: Vec<Refusal>,
     /// What went wrong lately, oldest first.
     pub remarks: VecDeque<Remark>,
+    /// Jobs that it handed back for a while, oldest first.
+    pub delayed: VecDeque<Delayed>,
 }
 
 /// A job in the hands of a worker.
@@ -109,6 +113,15 @@ pub struct Remark {
     pub at_ms: u64,
     /// What went wrong.
     pub words: String,
+}
+
+/// A job that comes back to its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delayed {
+    /// Its id.
+    pub job: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
 }
 
 /// Where a worker is, as its entry tells.
@@ -293,6 +306,17 @@ impl Presence {
         }
     }
 
+    /// It handed the job of this id back for so long.
+    pub fn handed_back(&self, job: &str, delay: Duration) {
+        let Some(mut state) = self.state().filter(|_| !delay.is_zero()) else { return };
+        let delayed = &mut state.entry.delayed;
+        if delayed.len() >= DELAYED {
+            delayed.pop_front();
+        }
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        delayed.push_back(Delayed { job: job.to_string(), until_ms: now_ms().saturating_add(delay_ms) });
+    }
+
     /// It can not serve a session.
     pub fn refuses(&self, refusal: Refusal) {
         if let Some(mut state) = self.state() {
@@ -407,10 +431,12 @@ mod tests {
                 offered: "2".into(),
             });
             presence.settled(Settled::Done);
+            presence.handed_back("ab", Duration::from_secs(number));
         }
         let entry = presence.entry(false).unwrap();
         assert_eq!((entry.remarks.len(), entry.refuses.len(), entry.settled["done"]), (REMARKS, REMARKS, 100));
         assert!(entry.remarks.iter().all(|remark| remark.words.len() <= REMARK));
+        assert!(entry.delayed.len() == DELAYED && entry.delayed[63].until_ms >= entry.seen_ms + 90_000);
         assert!(entry.remarks[15].words.starts_with("99: "));
     }
 

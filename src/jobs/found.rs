@@ -27,8 +27,10 @@ pub enum Place {
     Planned,
     /// Kept for later: its session is paused.
     Paused,
-    /// In a queue, or on its way back to one.
+    /// In a queue, or on its way to one.
     Waiting,
+    /// Handed back by a worker, and in its queue again at a time that is known.
+    Delayed,
     /// In the hands of a compile worker.
     Compiling,
     /// In the hands of an eval worker.
@@ -48,6 +50,7 @@ impl Place {
             Self::Planned => "planned",
             Self::Paused => "paused",
             Self::Waiting => "waiting",
+            Self::Delayed => "delayed",
             Self::Compiling => "compiling",
             Self::Evaluating => "evaluating",
             Self::Done => "done",
@@ -73,6 +76,8 @@ pub struct Found {
     pub attempts: u64,
     /// Who has it, or had it last.
     pub worker: Option<String>,
+    /// When it is in its queue again, in milliseconds since the Unix epoch.
+    pub until_ms: Option<u64>,
     /// Since when, in milliseconds since the Unix epoch.
     pub since_ms: Option<u64>,
     /// From its enqueueing to its outcome, in milliseconds.
@@ -94,6 +99,7 @@ impl Found {
             candidates: BTreeMap::new(),
             attempts: 1,
             worker: None,
+            until_ms: None,
             since_ms: None,
             took_ms: None,
             error: None,
@@ -149,6 +155,7 @@ impl Found {
             candidates,
             attempts: u64::from(course.recompiles) + 1,
             worker: last.map(|worked| worked.worker.clone()),
+            until_ms: None,
             since_ms: Some(outcome.finished_ms),
             took_ms: enqueued_ms.map(|enqueued_ms| outcome.finished_ms.saturating_sub(enqueued_ms)),
             error: failure.map(|failure| format!("{}: {}", failure.kind.name(), failure.detail.trim())),
@@ -200,8 +207,7 @@ impl<'a> Jobs<'a> {
     /// # Errors
     /// If the store fails.
     pub async fn open<'b>(&'b self, session: &'b Session) -> anyhow::Result<OpenJobs<'b>> {
-        let here = self.roster.iter().filter(|entry| entry.whereabouts(self.now_ms).is_here());
-        OpenJobs::of(self.store, session, here).await
+        OpenJobs::of(self.store, session, &self.roster, self.now_ms).await
     }
 
     /// Tells `told` of the jobs of `session` that have an outcome, if they are `wanted`, until it wants no more.

@@ -20,7 +20,7 @@ const ROWS: usize = 50;
 /// Columns of a terminal from which on there is room for all.
 const ROOMY: usize = 120;
 
-/// Show where jobs are: planned, waiting, in whose hands, done, failed, dead
+/// Show where jobs are: planned, waiting, delayed until when, in whose hands, done, failed, dead
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin jobs list --session nightly\n  bluefin jobs list --place compiling,evaluating\n  \
@@ -131,7 +131,7 @@ impl Rows {
 /// A column: its name, whether it is of numbers, whether it stays where there is little room, and what is in it.
 type Column = (&'static str, bool, bool, fn(&Found, u64) -> String);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("job", false, true, |job, _| job.job.get(..12).unwrap_or(&job.job).to_string()),
     ("session", false, false, |job, _| job.session.to_string()),
     ("place", false, true, |job, _| job.place.name().to_string()),
@@ -144,6 +144,9 @@ const COLUMNS: [Column; 12] = [
     }),
     ("attempt", true, true, |job, _| if job.attempts > 1 { job.attempts.to_string() } else { String::new() }),
     ("worker", false, true, |job, _| job.worker.clone().unwrap_or_default()),
+    ("back in", true, true, |job, now_ms| {
+        job.until_ms.map(|then| age(then.saturating_sub(now_ms))).unwrap_or_default()
+    }),
     ("since", true, true, |job, now_ms| job.since_ms.map(|then| age(now_ms.saturating_sub(then))).unwrap_or_default()),
     ("took", true, false, |job, _| job.took_ms.map(age).unwrap_or_default()),
     ("error", false, true, |job, _| {
@@ -200,7 +203,7 @@ fn solver(job: &Found) -> String {
 fn tone(place: Place) -> Option<Tone> {
     match place {
         Place::Planned | Place::Waiting => None,
-        Place::Paused => Some(Tone::Waits),
+        Place::Paused | Place::Delayed => Some(Tone::Waits),
         Place::Compiling | Place::Evaluating | Place::Done => Some(Tone::Good),
         Place::Failed | Place::Dead => Some(Tone::Bad),
     }

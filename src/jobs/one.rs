@@ -116,6 +116,12 @@ impl Shown {
                     (None, Some(problem)) => out::line(format_args!("  problem   {problem}"))?,
                     (None, None) => {}
                 }
+                if let Some(until_ms) = found.until_ms {
+                    out::line(format_args!(
+                        "  back in   {}",
+                        human(Duration::from_millis(until_ms.saturating_sub(now)))
+                    ))?;
+                }
                 if found.attempts > 1 {
                     out::line(format_args!("  attempts  {}", found.attempts))?;
                 }

@@ -31,14 +31,17 @@ pub struct OpenJobs<'a> {
     session: &'a Session,
     places: HashMap<JobId, Place>,
     in_hand: HashMap<JobId, (&'a Entry, &'a Doing)>,
+    /// When those that are delayed are in their queues again, in milliseconds since the Unix epoch.
+    until_ms: HashMap<JobId, u64>,
 }
 
 impl<'a> OpenJobs<'a> {
-    /// Those of `session`; `here` are the workers that take part.
+    /// Those of `session`, as far as `roster` says who has them at `now_ms`.
     pub async fn of(
         store: &'a dyn Store,
         session: &'a Session,
-        here: impl Iterator<Item = &'a Entry>,
+        roster: &'a [Entry],
+        now_ms: u64,
     ) -> anyhow::Result<Self> {
         let paused = standing::of(store, &session.name).await? == Standing::Paused;
         let place = |enqueued| match (enqueued, paused) {
@@ -49,7 +52,16 @@ impl<'a> OpenJobs<'a> {
         let planned = store.planned_jobs(&session.name).await?;
         let mut places: HashMap<JobId, Place> =
             planned.into_iter().map(|(id, enqueued)| (id, place(enqueued))).collect();
+        let mut until_ms = HashMap::new();
+        for delayed in roster.iter().flat_map(|entry| &entry.delayed).filter(|delayed| delayed.until_ms > now_ms) {
+            let Ok(id) = delayed.job.parse::<JobId>() else { continue };
+            if let Some(place) = places.get_mut(&id).filter(|place| **place == Place::Waiting) {
+                *place = Place::Delayed;
+                until_ms.insert(id, delayed.until_ms);
+            }
+        }
         let mut in_hand = HashMap::new();
+        let here = roster.iter().filter(|entry| entry.whereabouts(now_ms).is_here());
         for (entry, doing) in here.flat_map(|entry| entry.doing.iter().map(move |doing| (entry, doing))) {
             let Ok(id) = doing.job.parse::<JobId>() else { continue };
             // One that is not planned any more has an outcome by now.
@@ -58,7 +70,7 @@ impl<'a> OpenJobs<'a> {
                 in_hand.insert(id, (entry, doing));
             }
         }
-        Ok(Self { store, session, places, in_hand })
+        Ok(Self { store, session, places, in_hand, until_ms })
     }
 
     /// Tells `told` of those that are `wanted` until it wants no more: what workers have in hand, then what waits in the order in
@@ -137,6 +149,8 @@ impl<'a> OpenJobs<'a> {
             for ((id, job), before) in some.iter().zip(before) {
                 let place = self.places.get(id).copied().unwrap_or(Place::Planned);
                 let found = Found::open(self.session, id, place).known(job.as_ref()).after(&before);
+                let until_ms = self.until_ms.get(id).copied().filter(|_| place == Place::Delayed);
+                let found = Found { until_ms, ..found };
                 let found = match self.in_hand.get(id) {
                     Some((entry, doing)) => found.in_hand(entry, doing),
                     None => found,

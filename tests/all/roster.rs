@@ -97,6 +97,12 @@ async fn whom_a_session_refuses_is_seen_by_everybody() {
     let told = text(&fleet.bluefin(&["workers"]).output().unwrap().stdout);
     assert!(told.contains("session pinned is pinned to another toolchain.noop: of another age"), "{told}");
     // Whoever waits for the right worker takes what there is instead, and the worker need not be told.
+    // They go round, a few seconds each time.
+    let delayed = || {
+        let listed = expect(&mut fleet.bluefin(&["jobs", "list", "--json", "--place", "delayed"]), 0);
+        text(&listed.stdout).lines().any(|line| line.contains("\"until_ms\":1") && line.contains("conv "))
+    };
+    wait_until(PATIENCE, "jobs that come back", delayed);
     expect(&mut fleet.bluefin(&["session", "unpin", "pinned", "toolchain.noop"]), 0);
     let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
     fleet.wait_complete("pinned", PATIENCE);

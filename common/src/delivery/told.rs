@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tracing::Level;
 
 use crate::candidate::Candidate;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, telling_line};
 use crate::job::Job;
 use crate::outcome::Outcome;
 use crate::roster::Presence;
@@ -73,11 +73,10 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// What says most of `detail`, in one line: compilers and tools say much before they come to the error.
-fn words(detail: &str) -> String {
-    let mut lines = detail.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines.clone().find(|line| line.contains("error")).or_else(|| lines.next()).unwrap_or_default();
-    line.get(..line.floor_char_boundary(WORDS)).unwrap_or_default().to_string()
+/// The line that tells most, cut.
+fn words(detail: &str) -> &str {
+    let line = telling_line(detail).trim();
+    line.get(..line.floor_char_boundary(WORDS)).unwrap_or_default()
 }
 
 #[cfg(test)]
