@@ -26,7 +26,7 @@ use crate::{out, width};
 
 use why::Fleet;
 
-/// For broker or store to answer.
+/// For broker or store to answer one question. Of a fleet at work there are many, each with an answer sooner or later.
 const REACH: Duration = Duration::from_secs(3);
 
 /// Jobs of a session that are named as what runs now.
@@ -35,7 +35,8 @@ const RUNNING: usize = 3;
 /// Show how far sessions are, and why one does not move
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin status --watch\n  bluefin status --session nightly --json\n  \
-    bluefin status --state bluefin.db")]
+    bluefin status --state bluefin.db\n\n\
+    Exit code 1 where broker or store do not answer: what is known is printed all the same, and \"away\" says why.")]
 pub struct StatusArgs {
     /// Only this session
     #[arg(long, value_name = "NAME")]
@@ -118,10 +119,10 @@ impl StatusArgs {
         Ok(if away { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// What can be had within a few seconds.
+    /// What can be had of those that answer within a few seconds.
     async fn gather(&self, ports: &mut Connected) -> anyhow::Result<Status> {
         let mut away = Vec::new();
-        let sessions = answer("store", self.sessions(&mut ports.store), &mut away).await?;
+        let sessions = answer(self.sessions(&mut ports.store), &mut away).await?;
         if let (Some(name), Some([])) = (&self.session, sessions.as_deref()) {
             anyhow::bail!("session {name}: there is none of that name");
         }
@@ -133,10 +134,9 @@ impl StatusArgs {
             let open = sessions.iter().filter(|status| !status.progress.is_settled());
             let possible: BTreeSet<String> = open.flat_map(|status| possible_queues(&status.session)).collect();
             let all = usual.union(&possible).cloned().collect();
-            fleet.depths = answer("broker", self.queues(&mut ports.broker, all), &mut away).await?;
+            fleet.depths = answer(self.queues(&mut ports.broker, all), &mut away).await?;
             if let Some(store) = &ports.store {
-                let read = async { Ok(roster::read(&**store).await?) };
-                fleet.roster = answer("store", read, &mut away).await?;
+                fleet.roster = answer(within("store", roster::read(&**store)), &mut away).await?;
             }
             if let Some(broker) = &ports.broker {
                 let missing = sessions.iter().filter(|status| fleet.misses_jobs(&status.session, &status.progress));
@@ -156,16 +156,16 @@ impl StatusArgs {
     async fn sessions(&self, store: &mut Option<Arc<dyn Store>>) -> anyhow::Result<Vec<SessionStatus>> {
         let store = match store {
             Some(store) => store,
-            None => store.insert(self.store.open_to_read().await?.store),
+            None => store.insert(within("store", self.store.open_to_read()).await?.store),
         };
-        let standings = standing::all(&**store).await?;
+        let standings = within("store", standing::all(&**store)).await?;
         let mut sessions = Vec::new();
-        for session in store.sessions().await? {
+        for session in within("store", store.sessions()).await? {
             if self.session.as_ref().is_some_and(|only| *only != session.name) {
                 continue;
             }
-            let progress = store.progress(&session.name).await?;
-            let pins = store.pins(&session.name).await?;
+            let progress = within("store", store.progress(&session.name)).await?;
+            let pins = within("store", store.pins(&session.name)).await?;
             let standing = standings.get(&session.name).copied().unwrap_or_default();
             let (why, left_s, running) = (Vec::new(), None, Vec::new());
             sessions.push(SessionStatus {
@@ -189,31 +189,38 @@ impl StatusArgs {
     ) -> anyhow::Result<BTreeMap<String, u64>> {
         let broker = match broker {
             Some(broker) => broker,
-            None => broker.insert(self.store.fleet.broker().await?),
+            None => broker.insert(within("broker", self.store.fleet.broker()).await?),
         };
         let mut depths = BTreeMap::new();
         for name in names {
-            let depth = broker.depth(&name).await?;
+            let depth = within("broker", broker.depth(&name)).await?;
             depths.insert(name, depth);
         }
         Ok(depths)
     }
 }
 
-/// What is asked of `port`, or why there is no answer, among what is `away`.
+/// What is asked for, or why there is no answer, among what is `away`.
 async fn answer<T>(
-    port: &str,
     asked: impl Future<Output = anyhow::Result<T>>,
     away: &mut Vec<String>,
 ) -> anyhow::Result<Option<T>> {
-    let reason = match timeout(REACH, asked).await {
-        Ok(Ok(answer)) => return Ok(Some(answer)),
-        Ok(Err(error)) if crate::is_usage(&error) => return Err(error),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("{port}: no answer within {} s", REACH.as_secs()),
-    };
-    away.push(reason);
-    Ok(None)
+    match asked.await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if crate::is_usage(&error) => Err(error),
+        Err(error) => {
+            away.push(error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// One answer of `port`, which has [`REACH`] for it.
+async fn within<T, E: Into<anyhow::Error>>(port: &str, asked: impl Future<Output = Result<T, E>>) -> anyhow::Result<T> {
+    match timeout(REACH, asked).await {
+        Ok(answer) => answer.map_err(Into::into),
+        Err(_) => anyhow::bail!("{port}: no answer within {} s", REACH.as_secs()),
+    }
 }
 
 /// The ports that have answered.
@@ -345,5 +352,29 @@ impl Status {
             text.push_str(&format!("{line}\n"));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_slow_is_not_away() {
+        tokio::time::pause();
+        let asked = async |seconds| {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            anyhow::Ok(1)
+        };
+        let ten = async {
+            for _ in 0..10 {
+                within("store", asked(2)).await?;
+            }
+            Ok(10)
+        };
+        let mut away = Vec::new();
+        assert_eq!(answer(ten, &mut away).await.unwrap(), Some(10));
+        assert_eq!(answer(within("broker", asked(4)), &mut away).await.unwrap(), None);
+        assert_eq!(away, ["broker: no answer within 3 s"]);
     }
 }
