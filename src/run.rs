@@ -312,7 +312,7 @@ impl CarriedOut {
         let compiles = self.plan.solvers.as_ref().and_then(|step| step.fin.clone());
         let tools = Tools {
             fin: compiles.or_else(|| from("BLUEFIN_FIN")),
-            fin_gpu: wait.fin.clone().or_else(|| from("BLUEFIN_FIN")),
+            fin_gpu: wait.fin.clone().or_else(|| from("BLUEFIN_FIN_GPU")).or_else(|| from("BLUEFIN_FIN")),
             miopen_driver: wait.miopen_driver.clone().or_else(|| from("BLUEFIN_MIOPEN_DRIVER")),
         };
         Ok(Local::Tools(LocalTools::find(tools, session.method, target, wait.compile_slots).await?))

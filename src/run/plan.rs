@@ -180,7 +180,7 @@ pub struct WaitStep {
     pub local: bool,
     /// Compilers that such workers run at a time.
     pub compile_slots: Option<usize>,
-    /// fin with a GPU, for such workers [default: BLUEFIN_FIN, the one of ROCm, or in PATH]
+    /// fin with a GPU, for such workers [default: BLUEFIN_FIN_GPU, BLUEFIN_FIN, the one of ROCm, or in PATH]
     pub fin: Option<PathBuf>,
     /// MIOpenDriver, for such workers [default: BLUEFIN_MIOPEN_DRIVER, the one of ROCm, or in PATH]
     pub miopen_driver: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
@@ -57,7 +57,11 @@ impl LocalTools {
         let mut evaluators = Vec::new();
         for gpu in named {
             let args = MiopenArgs::of(fin_gpu.clone(), miopen_driver.clone(), gpu);
-            evaluators.extend(args.evaluators(Some(target.clone())).await?);
+            let found = args.evaluators(Some(target.clone())).await;
+            evaluators.extend(found.with_context(|| {
+                let needs = if method == Method::FIN { "fin built for GPUs, BLUEFIN_FIN_GPU" } else { method.name };
+                format!("evaluating needs {needs}")
+            })?);
         }
         evaluators.retain(|evaluator| evaluator.method() == method);
         ensure!(!evaluators.is_empty(), "no tool of MIOpen's evaluates for {method} on this machine");

@@ -55,6 +55,10 @@ fn fin_compiles_and_evaluates_in_one_process() {
     let out = files(&folder.join("out"));
     assert_eq!(text(&out["gfx90a68.HIP.fdb.txt"]).lines().count(), 2);
     assert!(!text(&out["gfx90a68.db.txt"]).is_empty());
+    // And without a plan: the two builds of fin are named in the environment.
+    let tune = ["tune", "net.txt", "--tuner", "fin", "--device", "gfx90a-104", "--state", "t.db", "--out", "tuned"];
+    expect(alone(folder, &tune).env("BLUEFIN_FIN", &nogpu).env("BLUEFIN_FIN_GPU", &gpu), 0);
+    assert_eq!(files(&folder.join("tuned")), out);
 }
 
 #[test]
