@@ -15,9 +15,10 @@ use bluefin_compile_worker::carried::{self, Carried, Kept, Undone};
 
 use super::site::Site;
 use super::{Part, TuneArgs, can_write};
-use crate::forgotten;
+use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::workers::{Compilers, LocalDevice, Ports};
+use crate::{failed, forgotten};
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -85,6 +86,8 @@ impl TuneArgs {
             self.state.display(),
             self.state.display()
         ));
+        let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+        failed::say(&*site.sqlite, &session, &plan.groups, &state).await?;
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

@@ -221,6 +221,10 @@ fn what_can_not_be_launched_says_why_in_the_table() {
     let table = text(&output.stdout);
     assert!(table.contains("invalid_launch (") && table.contains("found 0, expected 1 to"), "{table}");
     assert!(text(&output.stderr).contains("with its default params"), "{output:?}");
+    // So does the part that only compiles.
+    let output = expect(&mut tune(&["--size", "n=0", "--stage", "compile", "--state", "c.db", "--device", "host"]), 0);
+    let said = text(&output.stderr);
+    assert!(said.contains("invalid_launch") && said.contains("bluefin results --state c.db"), "{said}");
     for flag in [["--batchsize", "4"], ["--direction", "F"], ["--type", "FP16"]] {
         let output = expect(&mut tune(&flag), 2);
         assert!(text(&output.stderr).contains(&format!("{} changes the problems of a FILE", flag[0])), "{output:?}");
