@@ -133,6 +133,12 @@ fn print(coverage: &Coverage) -> std::io::Result<()> {
         "missing: {} find records, {} params, {} kernels",
         coverage.without_find, coverage.without_params, coverage.without_kernel
     ))?;
+    if let Some(solver) = coverage.rows.iter().find_map(|row| row.ignored.as_deref()) {
+        out::line(format_args!(
+            "ignored: the records of {} problems, of solvers such as {solver}, which MIOpen does not have",
+            coverage.ignored
+        ))?;
+    }
     if coverage.not_convolutions > 0 {
         out::line(format_args!("left out: {} problems that these databases can not hold", coverage.not_convolutions))?;
     }

@@ -51,6 +51,8 @@ pub struct Row {
     pub find: Presence,
     /// The solver that MIOpen takes first of its find record.
     pub solver: Option<String>,
+    /// One of those of the record, where MIOpen has none of them, so that it ignores the record: bluefin's own, for example.
+    pub ignored: Option<String>,
     /// Milliseconds.
     pub time_ms: Option<f32>,
     pub params: Presence,
@@ -83,6 +85,8 @@ pub struct Coverage {
     /// Each problem as often as it is asked for.
     pub weighted: Share,
     pub without_find: u64,
+    /// Of those, with records that MIOpen ignores.
+    pub ignored: u64,
     pub without_params: u64,
     pub without_kernel: u64,
     /// Problems that none of the databases can hold, and that are left out: GEMMs, users' own kernels, and batch norms where no perf
@@ -140,6 +144,7 @@ impl Databases {
             problems: Share::new(count(|row| row.covered), rows.len() as u64),
             weighted: Share::new(weight(|row| row.covered), weight(|_| true)),
             without_find: count(|row| row.find == Presence::Missing),
+            ignored: count(|row| row.ignored.is_some()),
             without_params: count(|row| row.params == Presence::Missing),
             without_kernel: count(|row| row.kernel == Presence::Missing),
             not_convolutions,
@@ -179,6 +184,7 @@ impl Databases {
             key: Some(text),
             find,
             solver: winner.map(|winner| winner.solver.to_string()),
+            ignored: entries.filter(|_| winner.is_none()).and_then(|entries| Some(entries.first()?.solver.to_string())),
             time_ms: winner.map(|winner| winner.time_ms),
             params: params_presence,
             kernel,

@@ -32,6 +32,13 @@ fn what_is_missing_is_told_with_its_weight() {
     let report = here.json(0, &["coverage", "shapes.txt", "--db", "db/gfx90a68.HIP.fdb.txt", "--json"]);
     assert_eq!((&report["problems"]["covered"], &report["rows"][0]["params"]), (&1.into(), &"unknown".into()));
     assert!(here.ends(2, &["coverage", "shapes.txt", "--db", "db/gfx90a68.db.txt"]).contains("no find db"));
+    // What MIOpen ignores is there for nothing, and said to be.
+    let own = FIND.lines().map(|line| {
+        format!("{}=BluefinConvDirect:0.1,0,miopenConvolutionFwdAlgoDirect\n", line.split('=').next().unwrap())
+    });
+    here.write("own.HIP.fdb.txt", own.collect::<String>());
+    let text = here.ends(0, &["coverage", "shapes.txt", "--db", "own.HIP.fdb.txt"]);
+    assert!(text.contains("ignored: the records of 1 problems, of solvers such as BluefinConvDirect"), "{text}");
 }
 
 /// Batch norms have no find db: their perf db tells.
