@@ -6,6 +6,7 @@ use std::time::Duration;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::course::Worked;
+use bluefin_common::description::Description;
 use bluefin_common::history::{self, Tried};
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
@@ -132,7 +133,7 @@ impl Shown {
                     out::line(format_args!("  last      {error}"))?;
                 }
                 for candidate in planned.iter().flat_map(|job| &job.candidates) {
-                    out::line(format_args!("    {}: open", named(candidate)))?;
+                    out::line(format_args!("    {}: open", named(candidate, &Description::default())))?;
                 }
             }
         }
@@ -169,11 +170,11 @@ fn of_outcome(outcome: &Outcome, attempts: u64) -> std::io::Result<()> {
     if !device.is_empty() {
         out::line(format_args!("  device    {device}, {busy_ms} ms"))?;
     }
-    outcome.candidates.iter().try_for_each(of_candidate)
+    outcome.candidates.iter().try_for_each(|one| of_candidate(one, &outcome.description))
 }
 
-fn of_candidate(one: &CandidateOutcome) -> std::io::Result<()> {
-    let candidate = named(&one.candidate);
+fn of_candidate(one: &CandidateOutcome, description: &Description) -> std::io::Result<()> {
+    let candidate = named(&one.candidate, description);
     match &one.result {
         Ok(timing) => {
             let pruned = if timing.pruned { ", pruned" } else { "" };
@@ -187,9 +188,14 @@ fn of_candidate(one: &CandidateOutcome) -> std::io::Result<()> {
     }
 }
 
-/// The solver, and its params where it has some.
-fn named(candidate: &Candidate) -> String {
-    candidate.to_string().trim_end_matches(':').to_string()
+/// The solver, and its params where it has some: by name, where `description` knows them.
+fn named(candidate: &Candidate, description: &Description) -> String {
+    let names = description.solver(&candidate.solver).map(|solver| solver.params.as_slice()).unwrap_or_default();
+    if candidate.params.is_empty() || names.len() != candidate.params.len() {
+        return candidate.to_string().trim_end_matches(':').to_string();
+    }
+    let params = names.iter().zip(&candidate.params).map(|(name, value)| format!(" {name}={value}"));
+    format!("{}{}", candidate.solver, params.collect::<String>())
 }
 
 fn indented(words: &str) -> std::io::Result<()> {
