@@ -26,7 +26,7 @@ use crate::ports::StoreArgs;
     bluefin install --prefix /opt/rocm --undo\n\n\
     Records that are there stay, and those that are given come to them: of a key and a solver the faster,\n\
     see --policy. What would hide records that MIOpen finds now is refused, and so is what it has no\n\
-    solvers for. --replace leaves nothing of what is there.\n\
+    solvers for, unless --force. --replace leaves nothing of what is there.\n\
     What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one\n\
     or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
     docs/releases.md tells which MIOpen reads what.")]
@@ -64,6 +64,9 @@ pub struct InstallArgs {
     /// Leave nothing of the databases that are there
     #[arg(long, conflicts_with = "undo")]
     replace: bool,
+    /// Install what MIOpen has no solvers for, too: it ignores such records
+    #[arg(long, conflicts_with = "undo")]
+    force: bool,
     /// Say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -111,6 +114,7 @@ impl InstallArgs {
             form,
             combine: self.combine(),
             system: self.prefix.as_deref().map(system_folder).as_deref(),
+            forced: self.force,
             own_sources: &own_sources(),
         })?;
         for warning in &prepared.warnings {

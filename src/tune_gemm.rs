@@ -1,6 +1,5 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
-mod configs;
 mod files;
 pub mod flags;
 mod given;
@@ -28,6 +27,7 @@ use bluefin_exporter::summary::{Summary, summaries};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, CandidateBudget, Plan, Planners};
+use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,6 @@ use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
 use crate::{failed, out, table};
-use configs::Configs;
 use files::{Config, Entry, Size};
 use given::Given;
 use space::{Dtype, Space, candidate};
@@ -395,9 +394,10 @@ impl TuneGemmArgs {
             let asked = Asked { specs, budget: self.budget, ..Asked::default() };
             let planners = Planners::shipped();
             let planning = planners.begin(ways.store, session, &asked).await?;
-            let reference = work.loaded.spec.reference().solver;
-            let planning = Configs { all: &*planning, reference: &reference };
-            return Ok(enqueue(ways, session, &planning, problems).await?);
+            if self.fleet {
+                request::keep(ways.store, session, &asked, &problems).await?;
+            }
+            return Ok(enqueue(ways, session, &*planning, problems).await?);
         }
         ways.store.put_blob(&work.loaded.bundle.encode()?).await?;
         let mut candidates = HashMap::new();

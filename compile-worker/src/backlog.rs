@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Jobs that were taken, and their units that are not compiled.
+/// Jobs that were taken, and their units that wait for a slot.
 #[derive(Clone, Default)]
 pub(crate) struct Backlog(Arc<Inner>);
 

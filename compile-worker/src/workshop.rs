@@ -122,7 +122,7 @@ impl Workshop {
         Slot { _permit: self.free.acquire().await.ok(), _busy: self.metrics.busy() }
     }
 
-    /// Counts a job, or a unit that is yet to be compiled, until the guard is dropped: a worker takes no further jobs while it
+    /// Counts a job, or a unit that waits for a slot, until the guard is dropped: a worker takes no further jobs while it
     /// has enough of them.
     pub(crate) fn waiting(&self) -> Waiting {
         self.backlog.add()

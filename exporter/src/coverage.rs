@@ -202,6 +202,7 @@ impl Databases {
             key: None,
             find: Presence::NotNeeded,
             solver: None,
+            ignored: None,
             time_ms: None,
             params: if has { Presence::Present } else { Presence::Missing },
             kernel: Presence::Unknown,

@@ -85,6 +85,8 @@ pub struct InstallRequest<'a> {
     pub combine: Combine,
     /// The folder of the system databases where they are a user's that are installed; `None` if it is not known.
     pub system: Option<&'a Path>,
+    /// What MIOpen has no solvers for is installed nevertheless.
+    pub forced: bool,
     /// Source files of the kernels that bluefin ships, which MIOpen never asks for.
     pub own_sources: &'a BTreeSet<String>,
 }
@@ -118,7 +120,7 @@ pub struct Prepared {
 /// A file that is no database, for another device, of solvers that MIOpen does not have, or that would hide what is found now;
 /// or two of one kind and form.
 pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
-    let &InstallRequest { files, device, renamed, place, form, combine, system, own_sources } = request;
+    let &InstallRequest { files, device, renamed, place, form, combine, system, forced, own_sources } = request;
     let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
     let mut sources: Vec<Source> = Vec::new();
     let mut warnings = Vec::new();
@@ -141,7 +143,11 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
                 "is of batch norms: MIOpen before 3.2 (ROCm 6.2) reads perf dbs in SQLite, where it has none of them";
             return Err(refused(reason.to_string()));
         }
-        check(&source, device, own_sources, &mut warnings)?;
+        let known = check(&source, device, own_sources, &mut warnings)?;
+        match known.judge(&mut warnings, &source.path) {
+            Err(reason) if forced => warnings.push(format!("{}: {reason}", path.display())),
+            judged => judged.map_err(refused)?,
+        }
         if sources.iter().any(|known| (known.content, known.keys()) == (source.content, source.keys())) {
             return Err(refused(format!("is the second {}{} given", source.content.kind, source.keys().suffix())));
         }
@@ -167,13 +173,13 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
     Ok(Prepared { items, warnings, _copies: copies, _sources: sources })
 }
 
-/// Looks into a file: what MIOpen can do nothing with is not installed.
-fn check(
+/// Looks into a file: what MIOpen can not read is not installed. Whether it has solvers for the records is the caller's to judge.
+fn check<'a>(
     source: &Source,
     device: &Device,
-    own_sources: &BTreeSet<String>,
+    own_sources: &'a BTreeSet<String>,
     warnings: &mut Vec<String>,
-) -> Result<(), InstallError> {
+) -> Result<Known<'a>, InstallError> {
     let mut known = Known::new(own_sources);
     let refused = |reason| InstallError::Refused { path: source.path.clone(), reason };
     let size = source.size()?;
@@ -224,12 +230,11 @@ fn check(
     if records == 0 {
         return Err(refused(format!("is a {} without records", source.content.kind)));
     }
-    known.judge(warnings, &source.path).map_err(refused)?;
     if let Some(first) = findings.kept.first() {
         let (path, total) = (source.path.display(), findings.total);
         warnings.push(format!("{path}: {total} findings, such as {first}; bluefin db check tells all"));
     }
-    Ok(())
+    Ok(known)
 }
 
 /// Where the content is, under a name that says of what its keys are.

@@ -23,7 +23,7 @@ pub struct ImportArgs {
     #[arg(value_name = "FILE", required = true)]
     logs: Vec<PathBuf>,
     /// Folder of the untuned files; made if need be
-    #[arg(short, long, value_name = "DIR", default_value = "untuned")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", default_value = "untuned")]
     out: PathBuf,
     /// Whose shapes those are whose line does not say it: of batched GEMMs
     #[arg(long, value_name = "NAME")]

@@ -25,7 +25,7 @@ pub struct MergeArgs {
     #[arg(required = true)]
     newer: Vec<PathBuf>,
     /// Where to write [default: BASE]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Which of two rows of a key stands
     #[arg(long, value_enum, default_value_t)]

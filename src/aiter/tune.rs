@@ -83,7 +83,7 @@ pub struct TuneArgs {
     #[arg(long)]
     test: bool,
     /// Folder for what was found; made if need be
-    #[arg(short, long, value_name = "DIR", default_value = "tuned")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", default_value = "tuned")]
     out: PathBuf,
     /// Where the work is kept, without a fleet
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]

@@ -57,6 +57,8 @@ pub(super) struct RawTolerance {
 pub(super) struct RawSolver {
     pub(super) name: String,
     pub(super) algorithm: String,
+    #[serde(default = "yes")]
+    pub(super) candidate: bool,
     #[serde(default = "Scalar::yes")]
     pub(super) applicable: Scalar,
     #[serde(default)]
@@ -78,6 +80,10 @@ pub(super) struct RawParam {
     pub(super) default: RawValue,
     #[serde(default)]
     pub(super) bind: Bind,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// When a param gets its value.

@@ -145,6 +145,8 @@ pub struct Solver {
     pub algorithm: Algorithm,
     /// The tuning space, in the order of the perf db; empty for a solver that is not tunable.
     pub params: Vec<Param>,
+    /// Whether it is tried. A reference need not be.
+    pub is_candidate: bool,
     applicable: Condition,
     constraints: Vec<Condition>,
     /// By name; no name is a param's.

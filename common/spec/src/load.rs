@@ -84,6 +84,11 @@ impl Loader<'_> {
             let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
             self.invalid("reference", &raw.reference, format!("one of the solvers {}", known.join(" ")))
         })?;
+        let idle = solvers.iter().enumerate().find(|(index, solver)| !solver.is_candidate && *index != reference);
+        if let Some((index, _)) = idle {
+            let field = format!("solver[{index}].candidate");
+            return Err(self.invalid(&field, "false", "true: it is not the reference, so it would be of no use"));
+        }
         Ok(KernelSpec {
             name: raw.name.clone(),
             kind,
@@ -281,7 +286,8 @@ impl Loader<'_> {
                 Ok(launched)
             })
             .collect::<Result<_, _>>()?;
-        Ok(Solver { name: raw.name.clone(), algorithm, params, applicable, constraints, defines, workspace, launches })
+        let (name, is_candidate) = (raw.name.clone(), raw.candidate);
+        Ok(Solver { name, algorithm, params, is_candidate, applicable, constraints, defines, workspace, launches })
     }
 
     fn params(&self, raw: &RawSolver, field: &str, names: &mut Names) -> Result<Vec<Param>, SpecError> {

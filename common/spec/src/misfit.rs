@@ -55,7 +55,8 @@ impl KernelSpec {
                 return Ok(failure.map(|(first, unmet)| Misfit::Inapplicable { first, unmet }));
             }
         };
-        let misfits: Option<Vec<_>> = self.solvers.iter().map(|solver| solver.misfit(&scope)).collect();
+        let tried = self.solvers.iter().filter(|solver| solver.is_candidate);
+        let misfits: Option<Vec<_>> = tried.map(|solver| solver.misfit(&scope)).collect();
         Ok(misfits.map(Misfit::Solvers))
     }
 }

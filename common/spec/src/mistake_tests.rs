@@ -46,6 +46,11 @@ fn mistakes_are_found_when_a_spec_is_loaded() {
         ("absolute = 0\n", "absolute = -1\n", "tolerance.FP64.absolute"),
         ("relative = 1e-9", "relative = inf", "tolerance.FP64.relative"),
         ("absolute = 0\n", "abs = 0\n", "unknown field `abs`"),
+        (
+            "algorithm = \"GEMM\"",
+            "algorithm = \"GEMM\"\ncandidate = false",
+            "solver[1].candidate: found \"false\", expected true: it is not the reference",
+        ),
         ("algorithm = \"GEMM\"", "algorithm = \"Gemm\"", "solver[1].algorithm"),
         ("name = \"Tiled\"", "name = \"Reference\"", "solver[1]: found \"Reference\""),
         ("entry = \"axpy_tiled\"", "entry = \"axpy-tiled\"", "solver[1].launch[0].entry"),

@@ -129,14 +129,14 @@ impl KernelSpec {
         problem.map(Problem::Kernel).map_err(|source| SpecError::Problem { spec: self.name.clone(), source })
     }
 
-    /// The solvers that apply.
+    /// The solvers that apply and are tried.
     ///
     /// # Errors
     /// An `applicable` that has no value.
     pub fn solvers_for(&self, scope: &Scope) -> Result<Vec<&Solver>, SpecError> {
         let mut values = scope.values.clone();
         let mut found = Vec::new();
-        for solver in &self.solvers {
+        for solver in self.solvers.iter().filter(|solver| solver.is_candidate) {
             if solver.applicable.holds(&mut values)? {
                 found.push(solver);
             }

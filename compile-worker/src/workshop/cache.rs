@@ -20,14 +20,18 @@ const SEEN: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// How long they are. One that was evicted nevertheless brings its job back, and then all are looked up again.
 const SEEN_FOR: Duration = Duration::from_secs(5);
 
+/// How long what took too long is not tried again. Jobs share compiles, and each would keep a slot busy for as long to learn the same;
+/// later, or on another machine, it may go well.
+const LATE_FOR: Duration = Duration::from_secs(600);
+
 /// What is being compiled, by its key in the cache.
 type InFlight = Mutex<HashMap<Digest, Arc<OnceCell<Attempt<Built>>>>>;
 
 /// What is remembered of it.
 pub(super) struct Cache {
     in_flight: InFlight,
-    /// What was seen to be built and in the store, by its key in the cache, and when.
-    seen: Mutex<LruCache<Digest, (Instant, Built)>>,
+    /// What was seen to be built and in the store, or to take too long, by its key in the cache, and when.
+    seen: Mutex<LruCache<Digest, (Instant, Attempt<Built>)>>,
 }
 
 impl Default for Cache {
@@ -42,8 +46,23 @@ impl Cache {
         self.seen().clear();
     }
 
-    fn seen(&self) -> MutexGuard<'_, LruCache<Digest, (Instant, Built)>> {
+    fn seen(&self) -> MutexGuard<'_, LruCache<Digest, (Instant, Attempt<Built>)>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen lately of `key`.
+    fn known(&self, key: Digest) -> Option<Attempt<Built>> {
+        let mut seen = self.seen();
+        let (at, result) = seen.get(&key)?;
+        let lately = if result.is_ok() { SEEN_FOR } else { LATE_FOR };
+        (at.elapsed() < lately).then(|| result.clone())
+    }
+
+    fn see(&self, key: Digest, result: &Attempt<Built>) {
+        let lasts = result.as_ref().err().is_none_or(|failure| failure.kind == FailureKind::CompileTimeout);
+        if lasts {
+            self.seen().put(key, (Instant::now(), result.clone()));
+        }
     }
 }
 
@@ -74,16 +93,12 @@ impl Workshop {
     where
         F: Future<Output = Result<Attempt<Made>, Error>>,
     {
-        // Candidates that share a unit keep no slot busy but one.
-        let _waiting = self.waiting();
-        if let Some((_, built)) = self.cache.seen().get(&key).filter(|(at, _)| at.elapsed() < SEEN_FOR) {
+        if let Some(known) = self.cache.known(key) {
             self.metrics.lookup(Lookup::Hit);
-            return Ok(Ok(built.clone()));
+            return Ok(known);
         }
         let result = self.look_up_or_compile(key, compile).await?;
-        if let Ok(built) = &result {
-            self.cache.seen().put(key, (Instant::now(), built.clone()));
-        }
+        self.cache.see(key, &result);
         Ok(result)
     }
 
@@ -91,6 +106,8 @@ impl Workshop {
     where
         F: Future<Output = Result<Attempt<Made>, Error>>,
     {
+        // Candidates that share a unit keep no slot busy but one, and one that has its slot waits no more.
+        let waiting = self.waiting();
         let lookup = match self.store.compiled(key).await?.map(|record| record.result) {
             Some(Ok(built)) if !self.has_all_of(&built).await? => Lookup::Evicted,
             Some(known) => {
@@ -101,6 +118,7 @@ impl Workshop {
         };
         self.metrics.lookup(lookup);
         let slot = self.slot().await;
+        drop(waiting);
         let started = Instant::now();
         let made = compile().await;
         let took = started.elapsed();
