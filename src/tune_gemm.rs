@@ -394,9 +394,7 @@ impl TuneGemmArgs {
             let asked = Asked { specs, budget: self.budget, ..Asked::default() };
             let planners = Planners::shipped();
             let planning = planners.begin(ways.store, session, &asked).await?;
-            if self.fleet {
-                request::keep(ways.store, session, &asked, &problems).await?;
-            }
+            request::keep(ways.store, session, &asked, &problems).await?;
             return Ok(enqueue(ways, session, &*planning, problems).await?);
         }
         ways.store.put_blob(&work.loaded.bundle.encode()?).await?;

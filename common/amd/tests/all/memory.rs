@@ -378,6 +378,14 @@ fn scalar_loads_are_of_dwords() {
 }
 
 #[test]
+fn stores_are_waited_for_and_registers_given_back_on_gfx11() {
+    let (Some(tools), Some(target)) = (Tools::find(), Target::named("gfx1100")) else { return };
+    let body = "global_load_dwordx4 v[4:7], v1, s[4:5]\ns_waitcnt vmcnt(0)\nglobal_store_dwordx4 v1, v[4:7], s[2:3]\n\
+                s_waitcnt_vscnt null, 0x0\ns_sendmsg sendmsg(MSG_DEALLOC_VGPRS)";
+    assert_eq!(words(&tools, target, body)[..4], [0x0302_0100, 0x0706_0504, 0x0b0a_0908, 0x0f0e_0d0c]);
+}
+
+#[test]
 fn branches_look_at_scc_vcc_and_exec() {
     let Some(tools) = Tools::find() else { return };
     // (what is set, the branch, whether it is taken)
