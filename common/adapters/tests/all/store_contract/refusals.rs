@@ -125,7 +125,7 @@ async fn a_right_that_is_missing_is_named() {
     for (denied, allowed, named) in [
         ("-evalsha", "+evalsha", "evalsha"),
         ("-hsetnx", "+hsetnx", "script"),
-        ("resetkeys ~bluefin:blob:*", "~*", "keys"),
+        ("resetkeys ~bluefin:blob:*", "~*", "key"),
     ] {
         admin(&mut root, &format!("ACL SETUSER worker {denied}")).await;
         let reason = refused(store.put_outcome(&outcome(&job))).await;
