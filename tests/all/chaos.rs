@@ -98,8 +98,12 @@ fn survives(
     for _ in 0..rounds {
         if !enqueued {
             let mut producer = Running::start(producer(fleet).stdout(Stdio::null()).stderr(Stdio::null()));
-            pause(random, 8000);
-            enqueued = producer.0.try_wait().unwrap().is_some_and(|status| status.success());
+            let killed = Instant::now() + Duration::from_millis(random.random_range(0..8000));
+            // Once it is through the session is disturbed at once: it does not take long.
+            while !enqueued && Instant::now() < killed {
+                std::thread::sleep(Duration::from_millis(20));
+                enqueued = producer.0.try_wait().unwrap().is_some_and(|status| status.success());
+            }
         } else {
             pause(random, 700);
         }
