@@ -26,7 +26,7 @@ pub struct Timing {
     pub pruned: bool,
     /// Whether the caches of the device were cold before each sample.
     pub cold: bool,
-    /// Samples that were dropped because the device's clock was throttled.
+    /// Samples at less than three quarters of the reference clock: taken again, or kept where a power limit leaves no more.
     pub throttled: u32,
     /// Median clock of the device during the samples in MHz; 0 where it is not measured.
     pub clock_mhz: u32,

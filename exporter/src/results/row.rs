@@ -49,7 +49,7 @@ pub struct Row {
     /// 10^9 bytes a second, where the problem's bytes are known.
     pub gbytes_per_s: Option<f64>,
     pub clock_mhz: Option<u32>,
-    /// Samples that were dropped because the clock was throttled.
+    /// Samples at less than three quarters of the reference clock, taken again or kept.
     pub throttled: u32,
     /// Only probed: clearly slower than the best known of its problem.
     pub pruned: bool,

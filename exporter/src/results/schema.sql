@@ -35,7 +35,7 @@ CREATE TABLE candidates (
     gflops REAL,                 -- GFLOP/s
     gbytes_per_s REAL,           -- GB/s
     clock_mhz INTEGER,
-    throttled INTEGER NOT NULL,  -- samples dropped because the clock was throttled
+    throttled INTEGER NOT NULL,  -- samples at less than 3/4 of the reference clock, taken again or kept
     pruned INTEGER NOT NULL,     -- 1: only probed, clearly slower than the best
     tied INTEGER NOT NULL,       -- 1: can not be told apart from the fastest
     winner INTEGER NOT NULL,     -- 1: of its problem and spec
