@@ -1,6 +1,10 @@
 //! `bluefin`: tunes GPU kernels, on one machine or on many. Parses arguments, calls a crate.
 #![forbid(unsafe_code)]
 
+/// What a fleet's worker does is many small values on several threads, and the C library's allocator keeps what an export freed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod admin;
 mod aiter;
 mod applicability;

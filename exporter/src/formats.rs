@@ -12,13 +12,13 @@ use crate::format::perf_db::PerfFormat;
 use crate::format::triton::TritonFormat;
 use crate::format::winners::WinnersFormat;
 
-/// All formats, in the order in which they are written.
+/// All formats, in the order in which they are written: those that keep most first, so that it is gone when kernels are packed.
 #[must_use]
 pub fn formats() -> Vec<Arc<dyn Format>> {
     vec![
-        Arc::new(KernelFormat),
         Arc::new(FindFormat),
         Arc::new(PerfFormat),
+        Arc::new(KernelFormat),
         Arc::new(WinnersFormat),
         Arc::new(TritonFormat),
         Arc::new(AiterFormat),
@@ -95,6 +95,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
         let error = "csv".parse::<FormatName>().unwrap_err().to_string();
-        assert_eq!(error, "format: found \"csv\", expected one of kernel-db, find-db, perf-db, winners, triton, aiter");
+        assert_eq!(error, "format: found \"csv\", expected one of find-db, perf-db, kernel-db, winners, triton, aiter");
     }
 }

@@ -21,11 +21,11 @@ use crate::previous::Specs;
 const MAX_GROUPS: usize = 500;
 /// Groups of the first slice, whose size is not known yet.
 const FIRST_GROUPS: usize = 16;
-/// Candidates that a slice is meant to hold. At 1 to 2 kB each, a slice is some 8 MB: what is decoded is still in the cache of the
+/// Candidates that a slice is meant to hold. At 1 to 2 kB each, a slice is some 3 MB: what is decoded is still in the cache of the
 /// CPU when it is folded.
-const CANDIDATES: usize = 5_000;
+const CANDIDATES: usize = 2_000;
 /// Slices that are fetched at a time.
-const FETCHES: usize = 3;
+const FETCHES: usize = 2;
 /// Slices in the hands of the fold at a time.
 const IN_FLIGHT: usize = 3;
 

@@ -356,7 +356,7 @@ mod tests {
             (
                 "[export]\nout = \"o\"\nfiles = [\"kernels\"]\n",
                 "line 9",
-                "expected one of kernel-db, find-db, perf-db, winners",
+                "expected one of find-db, perf-db, kernel-db, winners",
             ),
             ("[enqueue]\ntags = [\"a b\"]\n", "line 8", "tag: found \"a b\""),
             ("[session.budget]\nsolver = \"ten\"\n", "line 8", "\"ten\": "),

@@ -124,7 +124,7 @@ impl Place {
         std::fs::create_dir(&folder)?;
         let mut db = PerfDb::default();
         if !params.is_empty() {
-            db.records.insert(key, [(Arc::from(solver), Box::from(params))].into());
+            db.records.insert(key, [(Arc::from(solver), Arc::from(params))].into_iter().collect());
         }
         let base = target.db_basename();
         let mut text = Vec::new();
@@ -230,6 +230,6 @@ mod tests {
         for name in ["gfx90a68.db.txt", "gfx90a68.cd.pdb.txt"] {
             assert_eq!(PerfDb::parse_text(name, &std::fs::read(folder.join(name)).unwrap()).unwrap(), sqlite);
         }
-        assert_eq!(&*sqlite.records[&key]["ConvAsm1x1U"], "1,2");
+        assert_eq!(&**sqlite.records[&key].get("ConvAsm1x1U").unwrap(), "1,2");
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use bluefin_common::problem::{FindDbKey, Problem};
-use bluefin_miopen::db::find_db::{FindDb, FindEntry, intern};
-use bluefin_miopen::db::number;
+use bluefin_miopen::db::find_db::{self, FindDb, FindEntry};
+use bluefin_miopen::db::{WriteError, number};
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;
@@ -35,22 +37,41 @@ impl Format for FindFormat {
     }
 }
 
-/// Entries of find dbs.
+/// Entries of find dbs. They are as small as can be, since there may be a million.
 #[derive(Debug, Default)]
 pub struct FindRecords {
-    entries: BTreeMap<String, Vec<FindEntry>>,
-    names: HashSet<Arc<str>>,
+    entries: BTreeMap<Box<str>, Vec<Timed>>,
+    ways: HashSet<Arc<Way>>,
+}
+
+/// What many entries have in common.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Way {
+    solver: Arc<str>,
+    /// As MIOpen calls it.
+    algorithm: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Timed {
+    way: Arc<Way>,
+    /// Bytes.
+    workspace: u64,
+    time_ms: f32,
+}
+
+impl Timed {
+    fn entry(&self) -> FindEntry {
+        FindEntry::new(self.way.solver.clone(), self.time_ms, self.workspace, self.way.algorithm.clone())
+    }
 }
 
 impl FindRecords {
     /// The find db: for each key the `top` fastest solvers, or all; equal times by name.
     #[must_use]
     pub fn into_db(self, top: Option<usize>) -> FindDb {
-        let mut records = self.entries;
-        for entries in records.values_mut() {
-            entries.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms).then_with(|| a.solver.cmp(&b.solver)));
-            entries.truncate(top.unwrap_or(usize::MAX));
-        }
+        let of = |entries| fastest(entries, top).iter().map(Timed::entry).collect();
+        let records = self.entries.into_iter().map(|(key, entries)| (key.into(), of(entries))).collect();
         FindDb { records, ..FindDb::default() }
     }
 }
@@ -75,16 +96,13 @@ impl Fold for FindRecords {
                 warnings.insert(format!("{key}: {name}: not in the find db: it has no room for {median} ms"));
                 continue;
             }
-            let (solver, algorithm) = (intern(&mut self.names, name), intern(&mut self.names, algorithm));
-            let entry = FindEntry::new(solver, time_ms, best.workspace(), algorithm);
-            merge(self.entries.entry(key.clone()).or_default(), entry);
+            let way = intern(&mut self.ways, Way { solver: name.into(), algorithm: algorithm.as_str().into() });
+            merge(self.entries.entry(key.as_str().into()).or_default(), Timed { way, workspace: best.workspace(), time_ms });
         }
     }
 
     fn merge(&mut self, other: Self, _: &mut Warnings) {
-        for (mut key, mut entries) in other.entries {
-            // There may be hundreds of thousands.
-            key.shrink_to_fit();
+        for (key, mut entries) in other.entries {
             match self.entries.entry(key) {
                 Entry::Vacant(entry) => {
                     entries.shrink_to_fit();
@@ -94,26 +112,51 @@ impl Fold for FindRecords {
             }
         }
         // One copy of each name in the long run, though each part came with its own.
-        self.names.extend(other.names);
+        self.ways.extend(other.ways);
     }
 }
 
 impl Records for FindRecords {
     async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
         let name = format!("{}.{}.fdb.txt", out.base, out.session.target.backend());
-        let db = self.into_db(out.top);
-        out.solvers(db.records.values().flatten().map(|entry| &*entry.solver));
-        out.text(&name, move |out| db.write(out)).await
+        let (entries, top) = (self.entries, out.top);
+        out.solvers(entries.values().flatten().map(|entry| &*entry.way.solver));
+        // Record by record: a million outcomes are not held twice.
+        let write = move |out: &mut BufWriter<File>| {
+            let mut written = 0;
+            for (key, entries) in entries {
+                let entries: Vec<FindEntry> = fastest(entries, top).iter().map(Timed::entry).collect();
+                written += u64::from(find_db::write_record(&key, &entries, out)?);
+            }
+            Ok::<_, WriteError>(written)
+        };
+        out.text(&name, write).await
     }
 }
 
+/// The `top` fastest, or all; equal times by name.
+fn fastest(mut entries: Vec<Timed>, top: Option<usize>) -> Vec<Timed> {
+    entries.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms).then_with(|| a.way.solver.cmp(&b.way.solver)));
+    entries.truncate(top.unwrap_or(usize::MAX));
+    entries
+}
+
 /// Several problems or specs may time one solver for one key: the fastest stands.
-fn merge(entries: &mut Vec<FindEntry>, entry: FindEntry) {
-    let Some(known) = entries.iter_mut().find(|known| known.solver == entry.solver) else {
+fn merge(entries: &mut Vec<Timed>, entry: Timed) {
+    let Some(known) = entries.iter_mut().find(|known| known.way.solver == entry.way.solver) else {
         return entries.push(entry);
     };
-    let rank = |entry: &FindEntry| (entry.workspace, entry.algorithm.clone());
+    let rank = |entry: &Timed| (entry.workspace, entry.way.clone());
     if entry.time_ms.total_cmp(&known.time_ms).then_with(|| rank(&entry).cmp(&rank(known))).is_lt() {
         *known = entry;
     }
+}
+
+fn intern(ways: &mut HashSet<Arc<Way>>, way: Way) -> Arc<Way> {
+    if let Some(known) = ways.get(&way) {
+        return known.clone();
+    }
+    let way = Arc::new(way);
+    ways.insert(way.clone());
+    way
 }

@@ -1,14 +1,14 @@
 //! The perf db: for each convolution the best params of each tunable solver.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bluefin_common::decision::best_of_each_solver;
 use bluefin_common::method::FindJobs;
 use bluefin_common::problem::{BatchNormProblem, PerfDbKey, Problem};
 use bluefin_miopen::db::find_db::intern;
-use bluefin_miopen::db::perf_db::{self, NormDb, PerfDb};
+use bluefin_miopen::db::perf_db::{self, NormDb, PerfDb, Solvers};
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;
@@ -40,21 +40,24 @@ impl Format for PerfFormat {
 /// Rows of perf dbs.
 #[derive(Debug, Default)]
 pub struct PerfRecords {
-    best: BTreeMap<PerfDbKey, Solvers>,
+    best: perf_db::Records<PerfDbKey, Best>,
     /// Of batch norms, by the text of their keys.
-    norms: BTreeMap<String, Solvers>,
+    norms: perf_db::Records<String, Best>,
+    /// And params, of which many problems have the same.
     names: HashSet<Arc<str>>,
 }
 
-/// Each solver once. They are few, and there may be hundreds of thousands of keys: a map takes room for eleven.
-type Solvers = Vec<Best>;
-
 /// The best params of a solver so far.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 struct Best {
-    solver: Arc<str>,
     median_ms: f64,
-    params: Box<str>,
+    params: Arc<str>,
+}
+
+impl AsRef<str> for Best {
+    fn as_ref(&self) -> &str {
+        &self.params
+    }
 }
 
 impl PerfRecords {
@@ -87,14 +90,12 @@ impl Fold for PerfRecords {
             let candidate = &best.outcome.candidate;
             let tunable = group.description.solver(name).is_some_and(|solver| solver.tunable);
             if tunable && !candidate.params.is_empty() {
-                let best = Best {
-                    solver: intern(&mut self.names, name),
-                    median_ms: best.timing.median_ms,
-                    params: candidate.params_text().into(),
-                };
+                let params = intern(&mut self.names, &candidate.params_text());
+                let best = Best { median_ms: best.timing.median_ms, params };
+                let solver = intern(&mut self.names, name);
                 match group.problem {
-                    Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), best),
-                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), best),
+                    Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), solver, best),
+                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), solver, best),
                     _ => {}
                 }
             }
@@ -117,7 +118,8 @@ impl Records for PerfRecords {
             out.text(&name, move |out| norms.write(out)).await?;
         }
         let (sqlite, text) = (format!("{}.db", out.base), format!("{}.db.txt", out.base));
-        let db = Arc::new(self.into_db());
+        // As it is: a second copy of all keys is what an export of a million outcomes would need most memory for.
+        let db = Arc::new(PerfDb { records: self.best, ..PerfDb::default() });
         out.solvers(db.records.values().flat_map(|solvers| solvers.keys()).map(|solver| &**solver));
         let same = db.clone();
         out.blocking(&sqlite, move |path| same.write_sqlite(path)).await?;
@@ -126,28 +128,37 @@ impl Records for PerfRecords {
 }
 
 /// The params alone.
-fn params<K: Ord>(best: BTreeMap<K, Solvers>) -> perf_db::Records<K> {
-    let of = |solvers: Solvers| solvers.into_iter().map(|best| (best.solver, best.params)).collect();
+fn params<K: Ord>(best: perf_db::Records<K, Best>) -> perf_db::Records<K> {
+    let of = |solvers: Solvers<Best>| solvers.into_iter().map(|(solver, best)| (solver, best.params)).collect();
     best.into_iter().map(|(key, solvers)| (key, of(solvers))).collect()
 }
 
-fn merge_all<K: Ord>(best: &mut BTreeMap<K, Solvers>, other: BTreeMap<K, Solvers>) {
-    for (key, mut solvers) in other {
+fn merge_all<K: Ord>(best: &mut perf_db::Records<K, Best>, other: perf_db::Records<K, Best>) {
+    for (key, solvers) in other {
         match best.entry(key) {
             Entry::Vacant(entry) => {
+                let mut solvers = solvers.into_tuple_vec();
+                // There may be hundreds of thousands.
                 solvers.shrink_to_fit();
-                entry.insert(solvers);
+                entry.insert(Solvers::from_sorted_store_unchecked(solvers));
             }
-            Entry::Occupied(mut entry) => solvers.into_iter().for_each(|best| merge(entry.get_mut(), best)),
+            Entry::Occupied(mut entry) => {
+                solvers.into_iter().for_each(|(solver, best)| merge(entry.get_mut(), solver, best));
+            }
         }
     }
 }
 
-fn merge(solvers: &mut Solvers, best: Best) {
-    let Some(known) = solvers.iter_mut().find(|known| known.solver == best.solver) else {
-        return solvers.push(best);
-    };
-    if best.median_ms.total_cmp(&known.median_ms).then_with(|| best.params.cmp(&known.params)).is_lt() {
-        *known = best;
+fn merge(solvers: &mut Solvers<Best>, solver: Arc<str>, best: Best) {
+    match solvers.get_mut(&solver) {
+        Some(known) => {
+            let by_time = best.median_ms.total_cmp(&known.median_ms);
+            if by_time.then_with(|| best.params.cmp(&known.params)).is_lt() {
+                *known = best;
+            }
+        }
+        None => {
+            solvers.insert(solver, best);
+        }
     }
 }

@@ -143,24 +143,32 @@ impl FindDb {
     pub fn write(&self, out: &mut impl Write) -> Result<u64, WriteError> {
         let mut written = 0;
         for (key, entries) in &self.records {
-            if entries.is_empty() {
-                continue;
-            }
-            written += 1;
-            check_key(key)?;
-            for (index, entry) in entries.iter().enumerate() {
-                entry.check()?;
-                if index == 0 {
-                    write!(out, "{key}=")?
-                } else {
-                    write!(out, ";")?
-                }
-                write!(out, "{}:{},{},{}", entry.solver, entry.time(), entry.workspace, entry.algorithm)?;
-            }
-            writeln!(out)?;
+            written += u64::from(write_record(key, entries, out)?);
         }
         Ok(written)
     }
+}
+
+/// Writes one key and its entries in their order; nothing, and says so, if there are none.
+///
+/// # Errors
+/// A name that the format can not hold, or that `out` fails.
+pub fn write_record(key: &str, entries: &[FindEntry], out: &mut impl Write) -> Result<bool, WriteError> {
+    if entries.is_empty() {
+        return Ok(false);
+    }
+    check_key(key)?;
+    for (index, entry) in entries.iter().enumerate() {
+        entry.check()?;
+        if index == 0 {
+            write!(out, "{key}=")?
+        } else {
+            write!(out, ";")?
+        }
+        write!(out, "{}:{},{},{}", entry.solver, entry.time(), entry.workspace, entry.algorithm)?;
+    }
+    writeln!(out)?;
+    Ok(true)
 }
 
 impl FindEntry {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bluefin_common::problem::PerfDbKey;
+use litemap::LiteMap;
 
 use crate::db::error::Refused;
 use crate::db::findings::Findings;
@@ -20,13 +21,17 @@ pub use sqlite_keys::keys;
 
 const FORMAT: &str = "perf db";
 
-/// Params by key and solver. Params are the solver's own and mean nothing here.
-pub type Records<K> = BTreeMap<K, BTreeMap<Arc<str>, Box<str>>>;
+/// Params by key and solver.
+pub type Records<K, P = Arc<str>> = BTreeMap<K, Solvers<P>>;
 
-/// A perf database of convolutions, and of the fusions that are looked up by them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PerfDb {
-    pub records: Records<PerfDbKey>,
+/// Params by solver. They are the solver's own and mean nothing here. Solvers are few, and there may be hundreds of thousands of
+/// keys: other maps take room for eleven.
+pub type Solvers<P = Arc<str>> = LiteMap<Arc<str>, P>;
+
+/// A perf database of convolutions, and of the fusions that are looked up by them. One that is written may hold more than params.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerfDb<P = Arc<str>> {
+    pub records: Records<PerfDbKey, P>,
     pub findings: Findings,
 }
 
@@ -40,7 +45,13 @@ pub struct PerfRow<'a> {
     pub params: &'a str,
 }
 
-impl PerfDb {
+impl<P> Default for PerfDb<P> {
+    fn default() -> Self {
+        Self { records: Records::default(), findings: Findings::default() }
+    }
+}
+
+impl<P> PerfDb<P> {
     /// Number of (key, solver) with params.
     #[must_use]
     pub fn rows(&self) -> u64 {
@@ -48,10 +59,12 @@ impl PerfDb {
     }
 
     /// Keys that have params, each with its solvers.
-    fn filled(&self) -> impl Iterator<Item = (&PerfDbKey, &BTreeMap<Arc<str>, Box<str>>)> {
+    fn filled(&self) -> impl Iterator<Item = (&PerfDbKey, &Solvers<P>)> {
         self.records.iter().filter(|(_, solvers)| !solvers.is_empty())
     }
+}
 
+impl PerfDb {
     /// Refuses what one of the two forms can not hold.
     ///
     /// # Errors

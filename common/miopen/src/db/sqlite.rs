@@ -22,7 +22,7 @@ pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch(
         "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; PRAGMA auto_vacuum = NONE; PRAGMA user_version = 0; \
          PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; \
-         PRAGMA cache_size = -65536; PRAGMA threads = 0;",
+         PRAGMA cache_size = -4096; PRAGMA threads = 0;",
     )?;
     Ok(connection)
 }

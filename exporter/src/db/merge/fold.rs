@@ -74,7 +74,7 @@ impl Times {
 }
 
 /// Params, and the place of the file that they are from.
-type Origin = (Box<str>, usize);
+type Origin = (Arc<str>, usize);
 
 /// Perf dbs as one.
 pub(super) struct PerfFold {

@@ -31,7 +31,7 @@ impl ToSql for Column<'_> {
     }
 }
 
-impl PerfDb {
+impl<P: AsRef<str>> PerfDb<P> {
     /// Fills the empty file at `path`. Rows go in in the order of keys and solvers, so the same records give the same
     /// bytes. Returns the number of rows of `perf_db`.
     ///
@@ -39,7 +39,7 @@ impl PerfDb {
     /// A text that one of the two forms can not hold, or that SQLite fails.
     pub fn write_sqlite(&self, path: &Path) -> Result<u64, WriteError> {
         for (solver, params) in self.filled().flat_map(|(_, solvers)| solvers) {
-            Self::check(solver, params)?;
+            PerfDb::check(solver, params.as_ref())?;
         }
         Ok(self.fill(path)?)
     }
@@ -64,7 +64,7 @@ impl PerfDb {
                 config.execute(params_from_iter(values.map(Column)))?;
                 for (solver, params) in solvers {
                     rows += 1;
-                    perf.execute((rows, &**solver, id, &**params))?;
+                    perf.execute((rows, &**solver, id, params.as_ref()))?;
                 }
             }
         }
@@ -78,7 +78,9 @@ impl PerfDb {
         connection.close().map_err(|(_, error)| error)?;
         Ok(rows.unsigned_abs())
     }
+}
 
+impl PerfDb {
     /// Reads the SQLite form from the bytes of its file; `name` is for errors.
     ///
     /// # Errors

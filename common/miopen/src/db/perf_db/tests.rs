@@ -81,7 +81,7 @@ const GOLDEN: (&str, usize, &str) = ("3.54.1", 20_480, "415bc44dd64c");
 #[test]
 fn keys_without_params_are_left_out() {
     let mut with = sample();
-    with.records.insert(KEY_3D.replace("FP32", "BF16").parse().unwrap(), BTreeMap::new());
+    with.records.insert(KEY_3D.replace("FP32", "BF16").parse().unwrap(), Solvers::new());
     assert_eq!(text(&with), text(&sample()));
     assert!(sqlite(&with) == sqlite(&sample()));
 }

@@ -1,6 +1,6 @@
 //! `key=solver:params;solver:params…`
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::db::find_db::intern;
 use crate::db::findings::{FindingKind, Findings, short};
 use crate::db::lines;
 use crate::db::params::is_one_text;
-use crate::db::perf_db::{PerfDb, PerfRow, Records};
+use crate::db::perf_db::{PerfDb, PerfRow, Records, Solvers};
 
 impl PerfDb {
     /// Reads the text form from `bytes`; `name` is for errors.
@@ -30,7 +30,9 @@ impl PerfDb {
         let (records, findings) = read(name, bytes, |key| key.parse(), row)?;
         Ok(Self { records, findings })
     }
+}
 
+impl<P: AsRef<str>> PerfDb<P> {
     /// Writes the text form, keys in byte order, solvers by name. Returns the number of (key, solver) written.
     ///
     /// # Errors
@@ -55,7 +57,7 @@ pub(super) fn read<K: Ord, E: Display>(
             Ok(key) => key,
             Err(error) => return findings.add(line.number, FindingKind::Key, || format!("{error}; skipped")),
         };
-        let mut solvers: BTreeMap<Arc<str>, Box<str>> = BTreeMap::new();
+        let mut solvers = Solvers::new();
         for (solver, params) in line.entries(findings) {
             if solvers.contains_key(solver) {
                 findings.add(line.number, FindingKind::DuplicateSolver, || {
@@ -72,7 +74,7 @@ pub(super) fn read<K: Ord, E: Display>(
                 });
             }
             visit(line.number, &key, solver, plain);
-            solvers.insert(intern(&mut names, solver), plain.into());
+            solvers.insert(intern(&mut names, solver), intern(&mut names, plain));
         }
         records.insert(key, solvers);
     })?;
@@ -80,13 +82,17 @@ pub(super) fn read<K: Ord, E: Display>(
 }
 
 /// Writes records, as [`PerfDb::write_text`] does.
-pub(super) fn write<K: Display>(records: &Records<K>, out: &mut impl Write) -> Result<u64, WriteError> {
+pub(super) fn write<K: Display, P: AsRef<str>>(
+    records: &Records<K, P>,
+    out: &mut impl Write,
+) -> Result<u64, WriteError> {
     let filled = records.iter().filter(|(_, solvers)| !solvers.is_empty());
-    let mut lines: Vec<_> = filled.map(|(key, solvers)| (key.to_string(), solvers)).collect();
+    let mut lines: Vec<_> = filled.map(|(key, solvers)| (key.to_string().into_boxed_str(), solvers)).collect();
     lines.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     let mut rows = 0;
     for (key, solvers) in lines {
         for (index, (solver, params)) in solvers.iter().enumerate() {
+            let params = params.as_ref();
             PerfDb::check(solver, params)?;
             if index == 0 {
                 write!(out, "{key}=")?
