@@ -70,6 +70,18 @@ impl Build {
     }
 }
 
+impl Solver {
+    /// How long the point `params` takes to compile, compared with others of this solver.
+    ///
+    /// # Errors
+    /// If that has no value.
+    pub fn compile_cost(&self, params: &[Value], scope: &Scope) -> Result<f64, SpecError> {
+        let mut values = scope.values.clone();
+        self.params.iter().zip(params).for_each(|(param, value)| push(&mut values, &param.name, value));
+        self.compile_cost.float(&mut values)
+    }
+}
+
 impl KernelSpec {
     /// Macros and launches of `candidate`, which may come from outside.
     ///

@@ -152,6 +152,7 @@ pub struct Solver {
     /// By name; no name is a param's.
     defines: BTreeMap<String, Expression>,
     workspace: Expression,
+    compile_cost: Expression,
     launches: Vec<LaunchSpec>,
 }
 

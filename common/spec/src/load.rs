@@ -273,6 +273,7 @@ impl Loader<'_> {
             defines.insert(name.clone(), self.expression(scalar, &field, &names)?);
         }
         let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
+        let compile_cost = self.expression(&raw.compile_cost, &format!("{field}.compile_cost"), &names)?;
         self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
         let launches = raw.launch.iter().enumerate();
         let at_launch = params.iter().filter(|param| param.at_launch);
@@ -287,7 +288,18 @@ impl Loader<'_> {
             })
             .collect::<Result<_, _>>()?;
         let (name, is_candidate) = (raw.name.clone(), raw.candidate);
-        Ok(Solver { name, algorithm, params, is_candidate, applicable, constraints, defines, workspace, launches })
+        Ok(Solver {
+            name,
+            algorithm,
+            params,
+            is_candidate,
+            applicable,
+            constraints,
+            defines,
+            workspace,
+            compile_cost,
+            launches,
+        })
     }
 
     fn params(&self, raw: &RawSolver, field: &str, names: &mut Names) -> Result<Vec<Param>, SpecError> {

@@ -1,5 +1,7 @@
 //! Sessions of kernel specs: which specs apply, which candidates are tried, how they are batched.
 
+use std::collections::VecDeque;
+
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::job::{Job, JobId, group_id};
@@ -12,7 +14,7 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
 use bluefin_spec::search::{BATCH, Search, Strategies, next_round};
-use bluefin_spec::{Misfit, SCATTERED, Scope, SpecError};
+use bluefin_spec::{Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
 use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, is_perf_alone};
@@ -22,6 +24,8 @@ use crate::specs::LoadedSpec;
 /// Most specs, and most characters, of the reason why a problem has no candidate.
 const MAX_SPECS: usize = 3;
 const MAX_REASON: usize = 600;
+/// One job in so many is begun early, where jobs differ in what they cost to compile.
+const SLOW: usize = 8;
 
 /// Plans sessions of kernel specs.
 pub struct Kernels {
@@ -321,9 +325,38 @@ fn plan_group(
             // What shares compiles goes first, so that devices have much to do after few of them; what is scattered finds its compiles then.
             jobs.rotate_left(SCATTERED / BATCH);
         }
-        group.jobs.extend(jobs);
+        let costs = jobs.iter().map(|job| cost(solver, job, &scope)).collect::<Result<Vec<f64>, _>>()?;
+        group.jobs.extend(slow_ones_early(jobs, &costs));
     }
     Ok(Some(group))
+}
+
+/// How long the slowest compile of `job` takes, compared with those of other jobs.
+fn cost(solver: &Solver, job: &Job, scope: &Scope) -> Result<f64, SpecError> {
+    let costs = job.candidates.iter().map(|candidate| solver.compile_cost(&candidate.params, scope));
+    costs.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Ok(0.0))
+}
+
+/// Those of the greatest `costs` spread over the first half, the others in their order: whatever takes long and begins late is
+/// waited for by compilers and devices that have nothing else to do, and all of them at once keep devices waiting.
+fn slow_ones_early<T>(jobs: Vec<T>, costs: &[f64]) -> Vec<T> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    let cost = |at: usize| costs.get(at).copied().unwrap_or_default();
+    order.sort_by(|a, b| cost(*b).total_cmp(&cost(*a)));
+    let least = order.last().map_or(0.0, |at| cost(*at));
+    order.truncate(jobs.len() / SLOW);
+    order.retain(|at| cost(*at) > least);
+    let mut jobs: Vec<Option<T>> = jobs.into_iter().map(Some).collect();
+    let mut slow: VecDeque<T> = order.into_iter().filter_map(|at| jobs.get_mut(at)?.take()).collect();
+    let mut ordered = Vec::with_capacity(jobs.len());
+    for job in jobs.into_iter().flatten() {
+        ordered.push(job);
+        if ordered.len() % (SLOW / 2) == SLOW / 2 - 1 {
+            ordered.extend(slow.pop_front());
+        }
+    }
+    ordered.extend(slow);
+    ordered
 }
 
 fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Vec<Candidate>) -> Job {
@@ -337,5 +370,33 @@ fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Ve
         toolchain: loaded.spec.toolchain.to_string(),
         candidates,
         lane: Lane::First,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_take_long_to_compile_are_spread_over_the_first_half() {
+        let costs: Vec<f64> = (0..32).map(|job| if job % 10 == 9 { 100.0 + f64::from(job) } else { 1.0 }).collect();
+        let ordered = slow_ones_early((0..32).collect::<Vec<usize>>(), &costs);
+        let at = |job| ordered.iter().position(|other| *other == job).unwrap();
+        // The slowest first, and never two side by side.
+        assert_eq!([29, 19, 9].map(at), [3, 7, 11]);
+        let mut rest = ordered.clone();
+        rest.retain(|job| job % 10 != 9);
+        assert!(rest.is_sorted());
+        assert_eq!(ordered.len(), 32);
+    }
+
+    #[test]
+    fn jobs_that_cost_the_same_stay_in_their_order() {
+        for count in [0, 1, 7, 20] {
+            let jobs: Vec<usize> = (0..count).collect();
+            assert_eq!(slow_ones_early(jobs.clone(), &vec![1.0; count]), jobs);
+        }
+        // Few jobs begin at the same time anyway.
+        assert_eq!(slow_ones_early(vec![0, 1, 2], &[1.0, 2.0, 9.0]), [0, 1, 2]);
     }
 }
