@@ -97,7 +97,10 @@ impl Fold for FindRecords {
                 continue;
             }
             let way = intern(&mut self.ways, Way { solver: name.into(), algorithm: algorithm.as_str().into() });
-            merge(self.entries.entry(key.as_str().into()).or_default(), Timed { way, workspace: best.workspace(), time_ms });
+            merge(
+                self.entries.entry(key.as_str().into()).or_default(),
+                Timed { way, workspace: best.workspace(), time_ms },
+            );
         }
     }
 

@@ -106,8 +106,7 @@ impl KernelRecords {
             }
             writer.finish()
         });
-        let mut packed =
-            stream::iter(self.kernels).map(|(name, kernel)| pack(store, name, kernel)).buffered(threads);
+        let mut packed = stream::iter(self.kernels).map(|(name, kernel)| pack(store, name, kernel)).buffered(threads);
         let mut warnings = Vec::new();
         while let Some(row) = packed.next().await {
             match row? {

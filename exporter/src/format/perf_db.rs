@@ -1,7 +1,7 @@
 //! The perf db: for each convolution the best params of each tunable solver.
 
-use std::collections::btree_map::Entry;
 use std::collections::HashSet;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use bluefin_common::decision::best_of_each_solver;
