@@ -1,15 +1,22 @@
 """What Triton's own tools take to tune one matrix product: all configs compiled by as many processes as there are CPUs, then each timed
-by do_bench. The same kernel and configs as `bluefin tune-gemm --space cuda`. Needs torch and a GPU:
+by do_bench. The same kernel and configs as `bluefin tune-gemm -col_b --space cuda`. Needs torch and a GPU:
 
     python3 tests/gpu/triton_autotune.py 8192 [configs.json]
+
+With configs, lists of BLOCK_SIZE_M, _N, _K, num_warps, GROUP_SIZE_M and num_stages, those alone are timed, in turns: two runs of do_bench
+on one config differ by more than good configs do.
 """
 
 import itertools
 import json
 import multiprocessing
 import os
+import statistics
 import sys
 import time
+
+# Turns of configs that are compared.
+ROUNDS = 15
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../common/spec/kernels/triton"))
 
@@ -63,12 +70,14 @@ def main():
     b = torch.rand(size, size, device="cuda", dtype=torch.float32).mul_(2).sub_(1).half()
     c = torch.empty(size, size, device="cuda", dtype=torch.float16)
     bias = torch.empty(size, device="cuda", dtype=torch.float16)
+    rounds = 1
     if len(sys.argv) > 2:
         # Only those that somebody found to be the best.
         with open(sys.argv[2]) as file:
             all_configs = [tuple(config) for config in json.load(file)]
-    times = []
-    for config in all_configs:
+        rounds = ROUNDS
+    samples = {config: [] for config in all_configs}
+    for config in all_configs * rounds:
         bm, bn = config[:2]
         grid = (-(-size // bm) * -(-size // bn),)
 
@@ -76,9 +85,10 @@ def main():
             gemm.gemm[grid](a, b, c, bias, size, size, size, size, 1, 1, size, config[4], **constants(size, config))
 
         try:
-            times.append((do_bench(launch), config))
+            samples[config].append(do_bench(launch))
         except Exception as error:
             print("failed", config, str(error)[:100])
+    times = [(statistics.median(found), config) for config, found in samples.items() if found]
     times.sort()
     total_s = time.time() - started
     flop = 2 * size**3
