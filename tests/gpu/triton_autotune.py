@@ -58,6 +58,12 @@ def compiled(task):
 def main():
     size = int(sys.argv[1])
     all_configs = configs(size)
+    rounds = 1
+    if len(sys.argv) > 2:
+        # Only those that somebody found to be the best.
+        with open(sys.argv[2]) as file:
+            all_configs = [tuple(config) for config in json.load(file)]
+        rounds = ROUNDS
     started = time.time()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         failures = [failure for failure in pool.imap_unordered(compiled, [(size, c) for c in all_configs], 4) if failure]
@@ -70,12 +76,6 @@ def main():
     b = torch.rand(size, size, device="cuda", dtype=torch.float32).mul_(2).sub_(1).half()
     c = torch.empty(size, size, device="cuda", dtype=torch.float16)
     bias = torch.empty(size, device="cuda", dtype=torch.float16)
-    rounds = 1
-    if len(sys.argv) > 2:
-        # Only those that somebody found to be the best.
-        with open(sys.argv[2]) as file:
-            all_configs = [tuple(config) for config in json.load(file)]
-        rounds = ROUNDS
     samples = {config: [] for config in all_configs}
     for config in all_configs * rounds:
         bm, bn = config[:2]
