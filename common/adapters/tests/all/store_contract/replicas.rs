@@ -42,7 +42,7 @@ async fn connect(primary: &Redis, patience: Duration) -> RedisStore {
 const LONG: Duration = Duration::from_secs(10);
 
 /// No longer than a test has time for.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(2);
 
 fn too_few<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     match result {
