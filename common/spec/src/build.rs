@@ -71,14 +71,21 @@ impl Build {
 }
 
 impl Solver {
-    /// How long the point `params` takes to compile, compared with others of this solver.
+    /// Whether the spec says what its points cost to compile.
+    #[must_use]
+    pub fn says_compile_cost(&self) -> bool {
+        self.compile_cost.is_some()
+    }
+
+    /// How long the point `params` takes to compile, compared with others of this solver; 0 where the spec does not say.
     ///
     /// # Errors
     /// If that has no value.
     pub fn compile_cost(&self, params: &[Value], scope: &Scope) -> Result<f64, SpecError> {
+        let Some(cost) = &self.compile_cost else { return Ok(0.0) };
         let mut values = scope.values.clone();
         self.params.iter().zip(params).for_each(|(param, value)| push(&mut values, &param.name, value));
-        self.compile_cost.float(&mut values)
+        cost.float(&mut values)
     }
 }
 

@@ -65,8 +65,7 @@ pub(super) struct RawSolver {
     pub(super) defines: BTreeMap<String, Scalar>,
     #[serde(default = "Scalar::zero")]
     pub(super) workspace: Scalar,
-    #[serde(default = "Scalar::zero")]
-    pub(super) compile_cost: Scalar,
+    pub(super) compile_cost: Option<Scalar>,
     #[serde(default)]
     pub(super) constraints: Vec<String>,
     #[serde(default)]

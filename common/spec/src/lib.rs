@@ -152,7 +152,7 @@ pub struct Solver {
     /// By name; no name is a param's.
     defines: BTreeMap<String, Expression>,
     workspace: Expression,
-    compile_cost: Expression,
+    compile_cost: Option<Expression>,
     launches: Vec<LaunchSpec>,
 }
 

@@ -273,7 +273,9 @@ impl Loader<'_> {
             defines.insert(name.clone(), self.expression(scalar, &field, &names)?);
         }
         let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
-        let compile_cost = self.expression(&raw.compile_cost, &format!("{field}.compile_cost"), &names)?;
+        let cost = raw.compile_cost.as_ref();
+        let compile_cost =
+            cost.map(|cost| self.expression(cost, &format!("{field}.compile_cost"), &names)).transpose()?;
         self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
         let launches = raw.launch.iter().enumerate();
         let at_launch = params.iter().filter(|param| param.at_launch);

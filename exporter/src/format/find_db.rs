@@ -96,7 +96,7 @@ impl Fold for FindRecords {
                 warnings.insert(format!("{key}: {name}: not in the find db: it has no room for {median} ms"));
                 continue;
             }
-            let way = intern(&mut self.ways, Way { solver: name.into(), algorithm: algorithm.as_str().into() });
+            let way = intern(&mut self.ways, name, algorithm);
             merge(
                 self.entries.entry(key.as_str().into()).or_default(),
                 Timed { way, workspace: best.workspace(), time_ms },
@@ -155,11 +155,12 @@ fn merge(entries: &mut Vec<Timed>, entry: Timed) {
     }
 }
 
-fn intern(ways: &mut HashSet<Arc<Way>>, way: Way) -> Arc<Way> {
-    if let Some(known) = ways.get(&way) {
+/// One copy of each way, of which there are few.
+fn intern(ways: &mut HashSet<Arc<Way>>, solver: &str, algorithm: &str) -> Arc<Way> {
+    if let Some(known) = ways.iter().find(|way| &*way.solver == solver && &*way.algorithm == algorithm) {
         return known.clone();
     }
-    let way = Arc::new(way);
+    let way = Arc::new(Way { solver: solver.into(), algorithm: algorithm.into() });
     ways.insert(way.clone());
     way
 }

@@ -325,8 +325,11 @@ fn plan_group(
             // What shares compiles goes first, so that devices have much to do after few of them; what is scattered finds its compiles then.
             jobs.rotate_left(SCATTERED / BATCH);
         }
-        let costs = jobs.iter().map(|job| cost(solver, job, &scope)).collect::<Result<Vec<f64>, _>>()?;
-        group.jobs.extend(slow_ones_early(jobs, &costs));
+        if solver.says_compile_cost() && jobs.len() >= SLOW {
+            let costs = jobs.iter().map(|job| cost(solver, job, &scope)).collect::<Result<Vec<f64>, _>>()?;
+            jobs = slow_ones_early(jobs, &costs);
+        }
+        group.jobs.extend(jobs);
     }
     Ok(Some(group))
 }
