@@ -150,11 +150,16 @@ impl Session {
 
 impl Message for Session {
     const KIND: u8 = 4;
-    const VERSION: u8 = 3;
+    /// 3 has the same shape. What tells them apart is how a store may keep the plan, see `bluefin_adapters::redis`.
+    const VERSION: u8 = 4;
     const NAME: &'static str = "session";
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 2).then(|| Ok(body.read::<Self, SessionV2>()?.into()))
+        match version {
+            2 => Some(body.read::<Self, SessionV2>().map(Self::from)),
+            3 => Some(body.read::<Self, Self>()),
+            _ => None,
+        }
     }
 }
 

@@ -185,6 +185,15 @@ pub fn encode<T: Message>(value: &T) -> Result<Vec<u8>, WireError> {
     Ok(bytes)
 }
 
+/// The schema version of an encoded value; `None` of what is no envelope.
+#[must_use]
+pub fn version(bytes: &[u8]) -> Option<u8> {
+    match bytes {
+        [m0, m1, _, version, _, ..] if [*m0, *m1] == MAGIC => Some(*version),
+        _ => None,
+    }
+}
+
 /// Decodes a value from its envelope. Nothing may follow it.
 ///
 /// # Errors

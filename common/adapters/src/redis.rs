@@ -9,14 +9,18 @@
 //! | `bluefin:blob:mark` | string | nothing; written where replicas are waited for |
 //! | `bluefin:shelf:<shelf>` | hash | key → record, see [`bluefin_common::shelf`] |
 //! | `bluefin:session:<name>:pins` | hash | key → value, the first one written |
-//! | `bluefin:session:<name>:jobs` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it |
-//! | `bluefin:session:<name>:open` | hash | group → jobs without an outcome; every group that ever had a job is in it |
+//! | `bluefin:session:<name>:plan` | string | a bit for each bucket of the plan, set if it was ever used |
+//! | `bluefin:session:<name>:plan:<bucket>` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it; group → jobs without an outcome; every group that ever had a job is in it |
 //! | `bluefin:session:<name>:unsettled` | set | groups that have work left |
-//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms) → count |
+//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms), `groups` → count |
 //! | `bluefin:session:<name>:best` | hash | group → best median in milliseconds, as text |
 //! | `bluefin:session:<name>:group:<group>` | hash | job id → outcome |
 //! | `bluefin:cas:<digest>` | string, TTL | artifact, zstd |
 //! | `bluefin:ac:<digest>` | string, TTL | compile record |
+//!
+//! The bucket of a job or a group is the last 14 bits of the first two bytes of its id, as four hex digits: Redis packs small
+//! hashes, so that a planned job takes half of the memory. The plan of a session of version 3 is not in buckets: its jobs are
+//! in `bluefin:session:<name>:jobs`, its groups in `bluefin:session:<name>:open`.
 //!
 //! Digests are 64 hex digits in the name of a key and 32 bytes inside a hash. Sessions, outcomes and compile records are in
 //! the envelope of [`bluefin_common::wire`]. The two kinds with a TTL are the cache; reading an artifact renews its TTL.
@@ -49,7 +53,7 @@ use bytes::Bytes;
 use lru::LruCache;
 use redis::{Cmd, FromRedisValue, cmd};
 
-use self::keys::SessionKeys;
+use self::keys::{Layout, SessionKeys};
 use self::link::{Link, Request};
 use self::scripts::Scripts;
 use crate::packed::{pack, unpack};
@@ -109,11 +113,18 @@ pub struct RedisStore {
     artifacts: Link,
     scripts: Scripts,
     /// Sessions that were read, and when: every group that ends asks for its own.
-    sessions: Mutex<LruCache<SessionName, (Instant, Session)>>,
+    sessions: Mutex<LruCache<SessionName, Kept>>,
     /// Those that were said to be left out.
     unreadable: Mutex<HashSet<String>>,
     artifact_ttl_ms: u64,
     reconnects: Arc<AtomicU64>,
+}
+
+/// A session that was read.
+struct Kept {
+    read: Instant,
+    session: Session,
+    layout: Layout,
 }
 
 impl RedisStore {
@@ -167,6 +178,26 @@ impl RedisStore {
         check::used_memory(&self.main).await
     }
 
+    /// How the plan of a session is kept; what is not there yet will be of this release.
+    async fn layout(&self, session: &SessionName) -> Result<Layout, StoreError> {
+        Ok(self.look_up(session, |kept| kept.layout).await?.unwrap_or(Layout::Buckets))
+    }
+
+    /// What `of` takes of a session.
+    async fn look_up<T>(&self, name: &SessionName, of: impl Fn(&Kept) -> T) -> Result<Option<T>, StoreError> {
+        let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept().get(name).filter(|kept| kept.read.elapsed() < SESSION_KEPT) {
+            return Ok(Some(of(kept)));
+        }
+        let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
+        let Some(bytes) = stored else { return Ok(None) };
+        let session: Session = decode(&session_key(name.as_str()), &bytes)?;
+        let read = Kept { read: Instant::now(), session, layout: Layout::of(&bytes) };
+        let found = of(&read);
+        kept().put(name.clone(), read);
+        Ok(Some(found))
+    }
+
     /// Where small values are written that are no outcomes.
     fn writes(&self) -> &Link {
         self.writes.first().unwrap_or(&self.main)
@@ -193,15 +224,7 @@ impl Store for RedisStore {
     }
 
     async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
-        let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, session)) = kept().get(name).filter(|(read, _)| read.elapsed() < SESSION_KEPT) {
-            return Ok(Some(session.clone()));
-        }
-        let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
-        let Some(bytes) = stored else { return Ok(None) };
-        let session: Session = decode(&session_key(name.as_str()), &bytes)?;
-        kept().put(name.clone(), (Instant::now(), session.clone()));
-        Ok(Some(session))
+        self.look_up(name, |kept| kept.session.clone()).await
     }
 
     async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
@@ -241,8 +264,9 @@ impl Store for RedisStore {
     }
 
     async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {
+        let removed = self.remove_all_of(session).await;
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop(session);
-        self.remove_all_of(session).await
+        removed
     }
 
     async fn size(&self, session: &SessionName) -> Result<SessionSize, StoreError> {
@@ -419,7 +443,8 @@ impl Store for RedisStore {
     }
 
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
-        let open: Option<u64> = query(&self.main, cmd("HGET").arg(SessionKeys(session).open()).arg(&group.0)).await?;
+        let plan = SessionKeys(session).plan(self.layout(session).await?);
+        let open: Option<u64> = query(&self.main, cmd("HGET").arg(plan.open(group)).arg(&group.0)).await?;
         Ok(open.unwrap_or(0))
     }
 
@@ -429,8 +454,9 @@ impl Store for RedisStore {
 
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
         let keys = SessionKeys(session);
+        let plan = keys.plan(self.layout(session).await?);
         let script = &self.scripts.settle_group;
-        let mut command = scripts::invoke(script, &[keys.open(), keys.unsettled()]);
+        let mut command = scripts::invoke(script, &[plan.open(group), keys.unsettled()]);
         command.arg(&group.0);
         self.writes().write(Request::Script(script, &command)).await
     }

@@ -273,6 +273,7 @@ fn what_the_release_before_wrote_is_read() {
     let mut then = Outcome { task: None, description: undescribed(), ..before() };
     then.candidates.iter_mut().for_each(|candidate| candidate.built = Some(built("", "")));
     was(2, &then);
+    was(3, &session());
     was(2, &Session { search: None, ..session() });
     was(1, &record("", ""));
 }

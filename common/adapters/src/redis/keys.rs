@@ -1,8 +1,9 @@
 //! Every key that bluefin has in Redis. The table is in the documentation of [`super`].
 
 use bluefin_common::digest::Digest;
-use bluefin_common::job::GroupId;
+use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::session::SessionName;
+use bluefin_common::wire;
 
 /// Hash of all sessions.
 pub(super) const SESSIONS: &str = "bluefin:sessions";
@@ -30,17 +31,9 @@ pub(super) fn compiled(key: Digest) -> String {
 #[derive(Clone, Copy)]
 pub(super) struct SessionKeys<'a>(pub &'a SessionName);
 
-impl SessionKeys<'_> {
+impl<'a> SessionKeys<'a> {
     pub fn pins(self) -> String {
         self.key("pins")
-    }
-
-    pub fn jobs(self) -> String {
-        self.key("jobs")
-    }
-
-    pub fn open(self) -> String {
-        self.key("open")
     }
 
     pub fn unsettled(self) -> String {
@@ -59,7 +52,87 @@ impl SessionKeys<'_> {
         format!("bluefin:session:{}:group:{group}", self.0)
     }
 
+    pub fn plan(self, layout: Layout) -> PlanKeys<'a> {
+        PlanKeys { session: self, layout }
+    }
+
     fn key(self, last: &str) -> String {
         format!("bluefin:session:{}:{last}", self.0)
+    }
+}
+
+/// Buckets of a plan. With a million jobs there are some 75 entries in each; Redis packs a hash of up to 128, in a third of the
+/// memory (`hash-max-listpack-entries`).
+const BUCKETS: u16 = 1 << 14;
+
+/// How the plan of a session is kept. It stays as it is for as long as the session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// A hash of jobs and one of groups: of what the release before began.
+    Whole,
+    /// Many small hashes, each with the jobs and groups whose ids begin alike.
+    Buckets,
+}
+
+impl Layout {
+    /// That of a session, by its version.
+    pub fn of(session: &[u8]) -> Self {
+        match wire::version(session) {
+            Some(..=3) => Self::Whole,
+            _ => Self::Buckets,
+        }
+    }
+
+    /// The bucket of a job or a group.
+    pub fn bucket(self, id: Digest) -> Option<u16> {
+        let Digest([first, second, ..]) = id;
+        (self == Self::Buckets).then_some(u16::from_be_bytes([first, second]) % BUCKETS)
+    }
+}
+
+/// Keys of the plan of a session.
+#[derive(Clone, Copy)]
+pub(super) struct PlanKeys<'a> {
+    session: SessionKeys<'a>,
+    pub layout: Layout,
+}
+
+impl PlanKeys<'_> {
+    /// The hash that `job` is in.
+    pub fn job(self, job: JobId) -> String {
+        self.layout.bucket(job).map_or_else(|| self.session.key("jobs"), |bucket| self.bucket(bucket))
+    }
+
+    /// The hash that `group` is in.
+    pub fn open(self, group: GroupId) -> String {
+        self.layout.bucket(group).map_or_else(|| self.whole_open(), |bucket| self.bucket(bucket))
+    }
+
+    /// The hash of all groups of a plan that is kept whole.
+    pub fn whole_open(self) -> String {
+        self.session.key("open")
+    }
+
+    /// The bitmap of the buckets in use.
+    pub fn buckets(self) -> String {
+        self.session.key("plan")
+    }
+
+    /// All hashes, of which `bitmap` says which buckets are in use.
+    pub fn hashes(self, bitmap: &[u8]) -> Vec<String> {
+        match self.layout {
+            Layout::Whole => vec![self.session.key("jobs"), self.whole_open()],
+            Layout::Buckets => {
+                let is_used = |bucket: &u16| {
+                    let byte = bitmap.get(usize::from(bucket / 8)).copied().unwrap_or(0);
+                    byte & (0x80 >> (bucket % 8)) != 0
+                };
+                (0..BUCKETS).filter(is_used).map(|bucket| self.bucket(bucket)).collect()
+            }
+        }
+    }
+
+    fn bucket(self, bucket: u16) -> String {
+        format!("bluefin:session:{}:plan:{bucket:04x}", self.session.0)
     }
 }

@@ -1,57 +1,79 @@
 -- Records jobs as planned and says where each is.
--- KEYS: jobs, open, unsettled, stats, then one outcome hash for each group
--- ARGV: the groups, in the order of their hashes; then id, index of the group, stage of each job, of which there is one at least
+-- KEYS: unsettled, stats, bitmap of the buckets in use, then the hashes of the plan, then one outcome hash for each group
+-- ARGV: how many hashes and how many groups there are; of each hash its bucket, or nothing if the plan has none; of each group
+-- its id and which hash it is in; of each job, of which there is one at least, its id, which hash it is in, which group it
+-- is of, and its stage
 -- Returns for each job: 0 planned, 1 enqueued, 2 done
--- At most a few thousand arguments, each of which may be on the stack. A call takes Redis longer than what it does, so what can
--- be asked or written of all jobs is asked or written at once.
-local HASHES = 4
-local groups = #KEYS - HASHES
-local ids = {}
-for at = groups + 1, #ARGV, 3 do
-  ids[#ids + 1] = ARGV[at]
-end
-local known = redis.call('HMGET', KEYS[1], unpack(ids))
--- A group that was never planned has no outcome.
-local open = redis.call('HMGET', KEYS[2], unpack(ARGV, 1, groups))
+-- At most a few thousand arguments, some of which may be on the stack.
+local UNSETTLED, STATS, BUCKETS = KEYS[1], KEYS[2], KEYS[3]
+local HASHES = 3
+local hashes, groups = tonumber(ARGV[1]), tonumber(ARGV[2])
+local OUTCOMES = HASHES + hashes
+local GROUPS = 2 + hashes
+local JOBS = GROUPS + 2 * groups
 
-local states, written, seen, opened, planned = {}, {}, {}, {}, {}
-for job, id in ipairs(ids) do
-  local at = groups + 3 * job - 2
-  local group, stage = tonumber(ARGV[at + 1]), ARGV[at + 2]
+-- First, so that nothing is in a bucket that nobody knows of.
+local bits = {}
+for hash = 1, hashes do
+  local bucket = ARGV[2 + hash]
+  if bucket ~= '' then
+    local at = #bits
+    bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', bucket, '1'
+  end
+end
+if #bits > 0 then
+  redis.call('BITFIELD', BUCKETS, unpack(bits))
+end
+
+-- A group that was never planned has no outcome.
+local hash_of, open = {}, {}
+for group = 1, groups do
+  local at = GROUPS + 2 * group - 1
+  hash_of[group] = KEYS[HASHES + tonumber(ARGV[at + 1])]
+  open[group] = redis.call('HGET', hash_of[group], ARGV[at])
+end
+
+local states, seen, opened, planned = {}, {}, {}, {}
+for at = JOBS + 1, #ARGV, 4 do
+  local id, hash, group, stage = ARGV[at], KEYS[HASHES + tonumber(ARGV[at + 1])], tonumber(ARGV[at + 2]), ARGV[at + 3]
+  local known = redis.call('HGET', hash, id)
   local state = 0
-  if known[job] == 'e' then
+  if known == 'e' then
     state = 1
   end
   -- The outcome first: it stands though the plan may have come back by itself.
-  if open[group] and redis.call('HEXISTS', KEYS[HASHES + group], id) == 1 then
+  if open[group] and redis.call('HEXISTS', KEYS[OUTCOMES + group], id) == 1 then
     state = 2
-  elseif not seen[id] and not (known[job] and open[group]) then
+  elseif not seen[id] and not (known and open[group]) then
     -- One that is known in a group that is not was written by a call that ended there, for want of a right.
-    if not known[job] then
-      written[#written + 1] = id
-      written[#written + 1] = 'p'
+    if not known then
+      redis.call('HSET', hash, id, 'p')
     end
     opened[group] = (opened[group] or 0) + 1
     planned[stage] = (planned[stage] or 0) + 1
   end
   seen[id] = true
-  states[job] = state
+  states[#states + 1] = state
 end
 
-if #written > 0 then
-  redis.call('HSET', KEYS[1], unpack(written))
-end
-local names = {}
+local names, new = {}, 0
 for group = 1, groups do
   if opened[group] then
-    redis.call('HINCRBY', KEYS[2], ARGV[group], opened[group])
-    names[#names + 1] = ARGV[group]
+    local name = ARGV[GROUPS + 2 * group - 1]
+    redis.call('HINCRBY', hash_of[group], name, opened[group])
+    names[#names + 1] = name
+    if not open[group] then
+      new = new + 1
+    end
   end
 end
 if #names > 0 then
-  redis.call('SADD', KEYS[3], unpack(names))
+  redis.call('SADD', UNSETTLED, unpack(names))
 end
 for stage, count in pairs(planned) do
-  redis.call('HINCRBY', KEYS[4], 'planned:' .. stage, count)
+  redis.call('HINCRBY', STATS, 'planned:' .. stage, count)
+end
+if new > 0 then
+  redis.call('HINCRBY', STATS, 'groups', new)
 end
 return states

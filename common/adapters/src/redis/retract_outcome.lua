@@ -1,24 +1,30 @@
 -- Takes an outcome back: its job is planned and in no queue, and its group has work left.
--- KEYS: jobs, open, unsettled, stats, outcome hash of the group
--- ARGV: id, group, stage; then name and count of what the outcome had added to each further count
+-- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
+-- outcome hash of the group
+-- ARGV: id, group, stage, bucket of the job or nothing if the plan has none; then name and count of what the outcome had added
+-- to each further count
 -- Returns whether there was one
-local id, group, stage = ARGV[1], ARGV[2], ARGV[3]
-if redis.call('HDEL', KEYS[5], id) == 0 then
+local JOB, GROUP, UNSETTLED, STATS, BUCKETS, OUTCOMES = unpack(KEYS)
+local id, group, stage, bucket = unpack(ARGV, 1, 4)
+if redis.call('HDEL', OUTCOMES, id) == 0 then
   return 0
 end
-redis.call('HSET', KEYS[1], id, 'p')
-redis.call('HINCRBY', KEYS[2], group, 1)
-redis.call('SADD', KEYS[3], group)
+if bucket ~= '' then
+  redis.call('SETBIT', BUCKETS, bucket, 1)
+end
+redis.call('HSET', JOB, id, 'p')
+redis.call('HINCRBY', GROUP, group, 1)
+redis.call('SADD', UNSETTLED, group)
 
 -- What comes to nothing is not counted any more.
 local function discount(name, count)
-  if redis.call('HINCRBY', KEYS[4], name, -count) <= 0 then
-    redis.call('HDEL', KEYS[4], name)
+  if redis.call('HINCRBY', STATS, name, -count) <= 0 then
+    redis.call('HDEL', STATS, name)
   end
 end
 
 discount('done:' .. stage, 1)
-for at = 4, #ARGV, 2 do
+for at = 5, #ARGV, 2 do
   discount(ARGV[at], ARGV[at + 1])
 end
 return 1

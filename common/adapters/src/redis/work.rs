@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use indexmap::{IndexMap, IndexSet};
 use redis::cmd;
 
-use crate::redis::keys::SessionKeys;
+use crate::redis::keys::{Layout, SessionKeys};
 use crate::redis::link::Request;
 use crate::redis::{RedisStore, corrupt, decode, query, scripts};
 use crate::tally::{best_ms, tally};
@@ -24,7 +25,8 @@ const PLAN_BATCH: usize = 500;
 const READ_GROUPS: usize = 64;
 /// Reads under way at once, so that one decodes while the next travels.
 const READS: usize = 3;
-/// Groups that one step of a scan asks for.
+/// Hashes of a plan that are scanned in one go, and entries that one step asks for of each.
+const SCANS: usize = 256;
 const SCAN: usize = 5_000;
 
 /// Fields of a hash, and their values.
@@ -32,9 +34,10 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl RedisStore {
     pub(super) async fn plan_jobs(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
+        let layout = self.layout(session).await?;
         let mut states = Vec::with_capacity(jobs.len());
         for batch in jobs.chunks(PLAN_BATCH) {
-            let of_batch = self.plan_batch(SessionKeys(session), batch).await?;
+            let of_batch = self.plan_batch(SessionKeys(session), layout, batch).await?;
             if of_batch.len() != batch.len() {
                 let reason = format!("plan: found {} states, expected {}", of_batch.len(), batch.len());
                 return Err(self.main.unavailable(reason));
@@ -48,34 +51,49 @@ impl RedisStore {
         Ok(states)
     }
 
-    async fn plan_batch(&self, keys: SessionKeys<'_>, batch: &[Planned]) -> Result<Vec<u8>, StoreError> {
-        let mut names = vec![keys.jobs(), keys.open(), keys.unsettled(), keys.stats()];
-        let mut groups = Vec::new();
-        let mut index = HashMap::new();
-        for job in batch {
-            index.entry(job.group).or_insert_with(|| {
-                groups.push(job.group);
-                names.push(keys.group(job.group));
-                groups.len()
-            });
-        }
+    async fn plan_batch(
+        &self,
+        keys: SessionKeys<'_>,
+        layout: Layout,
+        batch: &[Planned],
+    ) -> Result<Vec<u8>, StoreError> {
+        let plan = keys.plan(layout);
+        // What is asked for and its bucket; Lua counts from one.
+        let mut hashes = IndexMap::new();
+        let mut numbered = |hash: String, id: Digest| hashes.insert_full(hash, layout.bucket(id)).0 + 1;
+        let groups: IndexSet<GroupId> = batch.iter().map(|job| job.group).collect();
+        let jobs: Vec<usize> = batch.iter().map(|job| numbered(plan.job(job.id), job.id)).collect();
+        let open: Vec<usize> = groups.iter().map(|group| numbered(plan.open(*group), *group)).collect();
+        let mut names = vec![keys.unsettled(), keys.stats(), plan.buckets()];
+        names.extend(hashes.keys().cloned());
+        names.extend(groups.iter().map(|group| keys.group(*group)));
+
         let script = &self.scripts.plan;
         let mut command = scripts::invoke(script, &names);
-        for group in &groups {
-            command.arg(&group.0);
+        command.arg(hashes.len()).arg(groups.len());
+        for bucket in hashes.values() {
+            command.arg(number_of(*bucket));
         }
-        for job in batch {
-            command.arg(&job.id.0).arg(index.get(&job.group)).arg(job.stage.name());
+        for (group, hash) in groups.iter().zip(open) {
+            command.arg(&group.0).arg(hash);
+        }
+        for (job, hash) in batch.iter().zip(jobs) {
+            let group = groups.get_index_of(&job.group).map(|group| group + 1);
+            command.arg(&job.id.0).arg(hash).arg(group).arg(job.stage.name());
         }
         self.writes().write(Request::Script(script, &command)).await
     }
 
     pub(super) async fn mark_enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
+        let plan = SessionKeys(session).plan(self.layout(session).await?);
         let script = &self.scripts.enqueued;
         for batch in jobs.chunks(PLAN_BATCH) {
-            let mut command = scripts::invoke(script, &[SessionKeys(session).jobs()]);
-            for job in batch {
-                command.arg(&job.0);
+            let mut hashes = IndexSet::new();
+            let numbers: Vec<usize> = batch.iter().map(|job| hashes.insert_full(plan.job(*job)).0 + 1).collect();
+            let names: Vec<String> = hashes.into_iter().collect();
+            let mut command = scripts::invoke(script, &names);
+            for (job, hash) in batch.iter().zip(numbers) {
+                command.arg(&job.0).arg(hash);
             }
             let () = self.writes().write(Request::Script(script, &command)).await?;
         }
@@ -86,13 +104,23 @@ impl RedisStore {
     pub(super) async fn store_outcome(&self, outcome: &Outcome, is_last: bool) -> Result<Stored, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
-        let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.best(), keys.group(job.group)];
+        let plan = keys.plan(self.layout(&outcome.job.session).await?);
+        let names = [
+            plan.job(job.id),
+            plan.open(job.group),
+            keys.unsettled(),
+            keys.stats(),
+            plan.buckets(),
+            keys.best(),
+            keys.group(job.group),
+        ];
         let bytes = wire::encode(outcome).map_err(|source| corrupt(&format!("outcome {}", job.id), source))?;
         let script = &self.scripts.put_outcome;
         let mut command = scripts::invoke(script, &names);
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
         // The shortest text that reads back as the same number.
         command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string())).arg(u8::from(is_last));
+        command.arg(number_of(plan.layout.bucket(job.group)));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
@@ -103,10 +131,18 @@ impl RedisStore {
     pub(super) async fn take_back(&self, outcome: &Outcome) -> Result<bool, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
-        let names = [keys.jobs(), keys.open(), keys.unsettled(), keys.stats(), keys.group(job.group)];
+        let plan = keys.plan(self.layout(&outcome.job.session).await?);
+        let names = [
+            plan.job(job.id),
+            plan.open(job.group),
+            keys.unsettled(),
+            keys.stats(),
+            plan.buckets(),
+            keys.group(job.group),
+        ];
         let script = &self.scripts.retract_outcome;
         let mut command = scripts::invoke(script, &names);
-        command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name());
+        command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(number_of(plan.layout.bucket(job.id)));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
@@ -129,41 +165,32 @@ impl RedisStore {
     pub(super) async fn groups_with(
         &self,
         session: &SessionName,
-        wanted: impl Fn(i64) -> bool,
+        wanted: impl Fn(u64) -> bool,
     ) -> Result<Vec<GroupId>, StoreError> {
-        let open = SessionKeys(session).open();
-        // A scan may name a group twice when the hash grows meanwhile.
+        let mut scan = Scan::begin(self.hashes(session).await?);
+        // A scan may name a group twice when a hash grows meanwhile.
         let mut groups = HashSet::new();
-        let mut cursor: u64 = 0;
-        loop {
-            let (next, found): (u64, Vec<(Vec<u8>, i64)>) =
-                query(&self.main, cmd("HSCAN").arg(&open).arg(cursor).arg("COUNT").arg(SCAN)).await?;
-            for (group, _) in found.into_iter().filter(|(_, count)| wanted(*count)) {
-                groups.insert(digest_of(&open, &group)?);
-            }
-            if next == 0 {
-                return Ok(groups.into_iter().collect());
-            }
-            cursor = next;
+        while let Some(entries) = scan.step(self).await? {
+            groups.extend(entries.groups.into_iter().filter(|(_, open)| wanted(*open)).map(|(group, _)| group));
         }
+        Ok(groups.into_iter().collect())
     }
 
     pub(super) async fn all_planned(&self, session: &SessionName) -> Result<Vec<(JobId, bool)>, StoreError> {
-        let jobs = SessionKeys(session).jobs();
+        let mut scan = Scan::begin(self.hashes(session).await?);
         // Each once, however often a scan names it.
         let mut planned = HashMap::new();
-        let mut cursor: u64 = 0;
-        loop {
-            let (next, found): (u64, Fields) =
-                query(&self.main, cmd("HSCAN").arg(&jobs).arg(cursor).arg("COUNT").arg(SCAN)).await?;
-            for (id, state) in found {
-                planned.insert(digest_of(&jobs, &id)?, state == b"e");
-            }
-            if next == 0 {
-                return Ok(planned.into_iter().collect());
-            }
-            cursor = next;
+        while let Some(entries) = scan.step(self).await? {
+            planned.extend(entries.jobs);
         }
+        Ok(planned.into_iter().collect())
+    }
+
+    /// All hashes of the plan of `session`.
+    pub(super) async fn hashes(&self, session: &SessionName) -> Result<Vec<String>, StoreError> {
+        let plan = SessionKeys(session).plan(self.layout(session).await?);
+        let bitmap: Option<Vec<u8>> = query(&self.main, cmd("GET").arg(plan.buckets())).await?;
+        Ok(plan.hashes(&bitmap.unwrap_or_default()))
     }
 
     pub(super) async fn outcomes_of(
@@ -198,10 +225,13 @@ impl RedisStore {
 
     pub(super) async fn progress_of(&self, session: &SessionName) -> Result<Progress, StoreError> {
         let keys = SessionKeys(session);
+        let plan = keys.plan(self.layout(session).await?);
         let mut pipeline = redis::pipe();
-        pipeline.atomic().hgetall(keys.stats()).scard(keys.unsettled()).hlen(keys.open());
-        let (stats, unsettled_groups, groups): (BTreeMap<String, u64>, u64, u64) =
+        pipeline.atomic().hgetall(keys.stats()).scard(keys.unsettled()).hlen(plan.whole_open());
+        let (mut stats, unsettled_groups, of_whole): (BTreeMap<String, u64>, u64, u64) =
             self.main.call(Request::Pipeline(&pipeline)).await?;
+        let counted = stats.remove("groups").unwrap_or(0);
+        let groups = if plan.layout == Layout::Whole { of_whole } else { counted };
         let mut progress = Progress { unsettled_groups, groups, ..Progress::default() };
         for (name, count) in stats {
             match name.split_once(':') {
@@ -214,6 +244,68 @@ impl RedisStore {
         }
         Ok(progress)
     }
+}
+
+/// How a script is told a bucket.
+fn number_of(bucket: Option<u16>) -> String {
+    bucket.map_or_else(String::new, |bucket| bucket.to_string())
+}
+
+/// What a step of a [`Scan`] found.
+#[derive(Default)]
+pub(super) struct Entries {
+    /// Jobs without an outcome, and whether they were enqueued.
+    pub jobs: Vec<(JobId, bool)>,
+    /// Groups, and how many open jobs they have.
+    pub groups: Vec<(GroupId, u64)>,
+}
+
+/// Reads hashes of a plan, some at a time. What is in them for all of that time is found, perhaps twice.
+pub(super) struct Scan {
+    /// Hashes that were not read to their end, and how far they were.
+    left: Vec<(String, u64)>,
+}
+
+impl Scan {
+    pub fn begin(hashes: Vec<String>) -> Self {
+        Self { left: hashes.into_iter().map(|hash| (hash, 0)).collect() }
+    }
+
+    /// `None` when all was read.
+    pub async fn step(&mut self, store: &RedisStore) -> Result<Option<Entries>, StoreError> {
+        let read = self.left.split_off(self.left.len().saturating_sub(SCANS));
+        if read.is_empty() {
+            return Ok(None);
+        }
+        let mut pipeline = redis::pipe();
+        for (hash, cursor) in &read {
+            pipeline.cmd("HSCAN").arg(hash).arg(*cursor).arg("COUNT").arg(SCAN);
+        }
+        let found: Vec<(u64, Fields)> = store.main.call(Request::Pipeline(&pipeline)).await?;
+        let mut entries = Entries::default();
+        for ((hash, _), (cursor, fields)) in read.into_iter().zip(found) {
+            for (id, value) in fields {
+                let id = digest_of(&hash, &id)?;
+                match value.as_slice() {
+                    b"p" => entries.jobs.push((id, false)),
+                    b"e" => entries.jobs.push((id, true)),
+                    open => entries.groups.push((id, count_of(&hash, open)?)),
+                }
+            }
+            if cursor != 0 {
+                self.left.push((hash, cursor));
+            }
+        }
+        Ok(Some(entries))
+    }
+}
+
+fn count_of(key: &str, bytes: &[u8]) -> Result<u64, StoreError> {
+    let text = std::str::from_utf8(bytes).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let (position, reason) = (0, format!("found {:?}, expected a count of jobs", String::from_utf8_lossy(bytes)));
+        corrupt(key, wire::WireError::Body { expected: "open jobs of a group", position, reason })
+    })
 }
 
 fn digest_of(key: &str, bytes: &[u8]) -> Result<Digest, StoreError> {
