@@ -11,7 +11,7 @@
 //! | `bluefin:session:<name>:pins` | hash | key → value, the first one written |
 //! | `bluefin:session:<name>:plan` | string | a bit for each bucket of the plan, set if it was ever used |
 //! | `bluefin:session:<name>:plan:<bucket>` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it; group → jobs without an outcome; every group that ever had a job is in it |
-//! | `bluefin:session:<name>:unsettled` | set | groups that have work left |
+//! | `bluefin:session:<name>:unsettled` | set | groups that have work left, the first 16 bytes of each |
 //! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms), `groups` → count |
 //! | `bluefin:session:<name>:best` | hash | group → best median in milliseconds, as text |
 //! | `bluefin:session:<name>:group:<group>` | hash | job id → outcome |
@@ -20,7 +20,7 @@
 //!
 //! The bucket of a job or a group is the last 14 bits of the first two bytes of its id, as four hex digits: Redis packs small
 //! hashes, so that a planned job takes half of the memory. The plan of a session of version 3 is not in buckets: its jobs are
-//! in `bluefin:session:<name>:jobs`, its groups in `bluefin:session:<name>:open`.
+//! in `bluefin:session:<name>:jobs`, its groups in `bluefin:session:<name>:open`, and whole among the unsettled.
 //!
 //! Digests are 64 hex digits in the name of a key and 32 bytes inside a hash. Sessions, outcomes and compile records are in
 //! the envelope of [`bluefin_common::wire`]. The two kinds with a TTL are the cache; reading an artifact renews its TTL.
@@ -457,7 +457,7 @@ impl Store for RedisStore {
         let plan = keys.plan(self.layout(session).await?);
         let script = &self.scripts.settle_group;
         let mut command = scripts::invoke(script, &[plan.open(group), keys.unsettled()]);
-        command.arg(&group.0);
+        command.arg(&group.0).arg(plan.layout.unsettled(&group));
         self.writes().write(Request::Script(script, &command)).await
     }
 

@@ -83,6 +83,14 @@ impl Layout {
         }
     }
 
+    /// The name of a group among the unsettled, which are counted and never listed.
+    pub fn unsettled(self, group: &GroupId) -> &[u8] {
+        match self {
+            Self::Whole => &group.0,
+            Self::Buckets => group.0.first_chunk::<16>().map_or(&[], |first| first),
+        }
+    }
+
     /// The bucket of a job or a group.
     pub fn bucket(self, id: Digest) -> Option<u16> {
         let Digest([first, second, ..]) = id;

@@ -1,7 +1,7 @@
 -- Records jobs as planned and says where each is.
 -- KEYS: unsettled, stats, bitmap of the buckets in use, then the hashes of the plan, then one outcome hash for each group
 -- ARGV: how many hashes and how many groups there are; of each hash its bucket, or nothing if the plan has none; of each group
--- its id and which hash it is in; of each job, of which there is one at least, its id, which hash it is in, which group it
+-- its id, which hash it is in, and its name among the unsettled; of each job, of which there is one at least, its id, which hash it is in, which group it
 -- is of, and its stage
 -- Returns for each job: 0 planned, 1 enqueued, 2 done
 -- At most a few thousand arguments, some of which may be on the stack.
@@ -10,7 +10,7 @@ local HASHES = 3
 local hashes, groups = tonumber(ARGV[1]), tonumber(ARGV[2])
 local OUTCOMES = HASHES + hashes
 local GROUPS = 2 + hashes
-local JOBS = GROUPS + 2 * groups
+local JOBS = GROUPS + 3 * groups
 
 -- First, so that nothing is in a bucket that nobody knows of.
 local bits = {}
@@ -28,7 +28,7 @@ end
 -- A group that was never planned has no outcome.
 local hash_of, open = {}, {}
 for group = 1, groups do
-  local at = GROUPS + 2 * group - 1
+  local at = GROUPS + 3 * group - 2
   hash_of[group] = KEYS[HASHES + tonumber(ARGV[at + 1])]
   open[group] = redis.call('HGET', hash_of[group], ARGV[at])
 end
@@ -59,9 +59,9 @@ end
 local names, new = {}, 0
 for group = 1, groups do
   if opened[group] then
-    local name = ARGV[GROUPS + 2 * group - 1]
-    redis.call('HINCRBY', hash_of[group], name, opened[group])
-    names[#names + 1] = name
+    local at = GROUPS + 3 * group - 2
+    redis.call('HINCRBY', hash_of[group], ARGV[at], opened[group])
+    names[#names + 1] = ARGV[at + 2]
     if not open[group] then
       new = new + 1
     end

@@ -2,15 +2,15 @@
 -- job follows from the outcome.
 -- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
 -- best, outcome hash of the group
--- ARGV: id, group, stage, outcome, best median in milliseconds or nothing, whether no job follows, bucket of the group or
--- nothing if the plan has none; then name and increment of each further count
+-- ARGV: id, group, stage, outcome, best median in milliseconds or nothing, whether no job follows, name of the group among the
+-- unsettled, its bucket or nothing if the plan has none; then name and increment of each further count
 -- Returns whether it was the first, and the open jobs of the group
 local JOB, GROUP, UNSETTLED, STATS, BUCKETS, BEST, OUTCOMES = unpack(KEYS)
-local id, group, stage, outcome, best, is_last, bucket = unpack(ARGV, 1, 7)
+local id, group, stage, outcome, best, is_last, name, bucket = unpack(ARGV, 1, 8)
 
 local function settled(open)
   if is_last == '1' and open == 0 then
-    redis.call('SREM', UNSETTLED, group)
+    redis.call('SREM', UNSETTLED, name)
   end
   return open
 end
@@ -35,12 +35,12 @@ else
     redis.call('HINCRBY', STATS, 'groups', 1)
   end
   open = redis.call('HINCRBY', GROUP, group, 0)
-  redis.call('SADD', UNSETTLED, group)
+  redis.call('SADD', UNSETTLED, name)
   redis.call('HINCRBY', STATS, 'planned:' .. stage, 1)
 end
 
 redis.call('HINCRBY', STATS, 'done:' .. stage, 1)
-for at = 8, #ARGV, 2 do
+for at = 9, #ARGV, 2 do
   redis.call('HINCRBY', STATS, ARGV[at], ARGV[at + 1])
 end
 if best ~= '' then

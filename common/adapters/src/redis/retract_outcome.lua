@@ -1,11 +1,11 @@
 -- Takes an outcome back: its job is planned and in no queue, and its group has work left.
 -- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
 -- outcome hash of the group
--- ARGV: id, group, stage, bucket of the job or nothing if the plan has none; then name and count of what the outcome had added
--- to each further count
+-- ARGV: id, group, stage, name of the group among the unsettled, bucket of the job or nothing if the plan has none; then name
+-- and count of what the outcome had added to each further count
 -- Returns whether there was one
 local JOB, GROUP, UNSETTLED, STATS, BUCKETS, OUTCOMES = unpack(KEYS)
-local id, group, stage, bucket = unpack(ARGV, 1, 4)
+local id, group, stage, name, bucket = unpack(ARGV, 1, 5)
 if redis.call('HDEL', OUTCOMES, id) == 0 then
   return 0
 end
@@ -14,17 +14,17 @@ if bucket ~= '' then
 end
 redis.call('HSET', JOB, id, 'p')
 redis.call('HINCRBY', GROUP, group, 1)
-redis.call('SADD', UNSETTLED, group)
+redis.call('SADD', UNSETTLED, name)
 
 -- What comes to nothing is not counted any more.
-local function discount(name, count)
-  if redis.call('HINCRBY', STATS, name, -count) <= 0 then
-    redis.call('HDEL', STATS, name)
+local function discount(stat, count)
+  if redis.call('HINCRBY', STATS, stat, -count) <= 0 then
+    redis.call('HDEL', STATS, stat)
   end
 end
 
 discount('done:' .. stage, 1)
-for at = 5, #ARGV, 2 do
+for at = 6, #ARGV, 2 do
   discount(ARGV[at], ARGV[at + 1])
 end
 return 1

@@ -75,7 +75,7 @@ impl RedisStore {
             command.arg(number_of(*bucket));
         }
         for (group, hash) in groups.iter().zip(open) {
-            command.arg(&group.0).arg(hash);
+            command.arg(&group.0).arg(hash).arg(layout.unsettled(group));
         }
         for (job, hash) in batch.iter().zip(jobs) {
             let group = groups.get_index_of(&job.group).map(|group| group + 1);
@@ -120,7 +120,7 @@ impl RedisStore {
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
         // The shortest text that reads back as the same number.
         command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string())).arg(u8::from(is_last));
-        command.arg(number_of(plan.layout.bucket(job.group)));
+        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.group)));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
@@ -142,7 +142,8 @@ impl RedisStore {
         ];
         let script = &self.scripts.retract_outcome;
         let mut command = scripts::invoke(script, &names);
-        command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(number_of(plan.layout.bucket(job.id)));
+        command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name());
+        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.id)));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
