@@ -10,6 +10,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use tokio::task::JoinHandle;
 
@@ -102,39 +103,41 @@ pub(crate) async fn slices<F: Fold>(
     let session = Arc::new(session.clone());
     let mut specs = Specs::default();
     let mut all = 0;
-    let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
     let (mut rest, mut size) = (groups, FIRST_GROUPS);
     let mut fetching = FuturesOrdered::new();
+    let mut fetched = VecDeque::new();
+    let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
     loop {
-        while fetching.len() < FETCHES && !rest.is_empty() {
+        while fetching.len() + fetched.len() < FETCHES && !rest.is_empty() {
             let (next, after) = rest.split_at(size.min(rest.len()));
             rest = after;
             let name = &session.name;
             fetching.push_back(async move { (next.len(), store.outcomes(name, next).await) });
         }
-        let Some((count, outcomes)) = fetching.next().await else { break };
-        let outcomes = outcomes?;
-        specs.load(store, &outcomes).await?;
-        all += outcomes.len() as u64;
-        let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
-        // Not at once to the largest size: small groups may be followed by large ones.
-        size = (count * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
-        let (session, specs, only) = (Arc::clone(&session), specs.clone(), only.clone());
-        let slice = Slice { session, specs, outcomes, only, records: empty() };
-        folding.push_back(tokio::task::spawn_blocking(move || slice.fold()));
-        if folding.len() >= IN_FLIGHT
-            && let Some(oldest) = folding.pop_front()
-        {
-            let (records, warnings) = oldest.await?;
-            if take.take(records, warnings).await?.is_break() {
-                return Ok(all);
+        // What is fetched goes on only while somebody asks for it, so that is asked for beside the folds.
+        tokio::select! {
+            Some(slice) = fetching.next() => fetched.push_back(slice),
+            Some(slice) = OptionFuture::from(folding.front_mut()) => {
+                folding.pop_front();
+                let (records, warnings) = slice?;
+                if take.take(records, warnings).await?.is_break() {
+                    break;
+                }
             }
+            else => break,
         }
-    }
-    for slice in folding {
-        let (records, warnings) = slice.await?;
-        if take.take(records, warnings).await?.is_break() {
-            break;
+        while folding.len() < IN_FLIGHT
+            && let Some((count, outcomes)) = fetched.pop_front()
+        {
+            let outcomes = outcomes?;
+            specs.load(store, &outcomes).await?;
+            all += outcomes.len() as u64;
+            let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
+            // Not at once to the largest size: small groups may be followed by large ones.
+            size = (count * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
+            let (session, specs, only) = (Arc::clone(&session), specs.clone(), only.clone());
+            let slice = Slice { session, specs, outcomes, only, records: empty() };
+            folding.push_back(tokio::task::spawn_blocking(move || slice.fold()));
         }
     }
     Ok(all)
