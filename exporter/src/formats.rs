@@ -12,7 +12,7 @@ use crate::format::perf_db::PerfFormat;
 use crate::format::triton::TritonFormat;
 use crate::format::winners::WinnersFormat;
 
-/// All formats, in the order in which they are written: those that keep most first, so that it is gone when kernels are packed.
+/// All formats, in the order in which files are told of; they are written side by side.
 #[must_use]
 pub fn formats() -> Vec<Arc<dyn Format>> {
     vec![

@@ -1,4 +1,4 @@
-//! Where formats write to: files that appear together when all are written, each with its number of records.
+//! Where formats write to: files that are written side by side and appear together, each with its number of records.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::OpenOptions;
@@ -11,6 +11,8 @@ use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use bluefin_miopen::db::WriteError;
 use bluefin_miopen::db::solvers::is_own;
+use futures_util::FutureExt as _;
+use futures_util::future::{self, BoxFuture};
 use serde::Serialize;
 
 use crate::error::ExportError;
@@ -50,9 +52,12 @@ pub struct Output<'a> {
     /// What else there is to say of the files.
     pub notes: Vec<String>,
     files: FileSet,
-    /// Of each of `files`.
-    records: Vec<u64>,
+    /// What comes of writing each of `files`: its number of records.
+    written: Vec<Written>,
 }
+
+/// A file that is being written, or has been.
+type Written = BoxFuture<'static, Result<u64, ExportError>>;
 
 impl<'a> Output<'a> {
     pub(crate) fn new(
@@ -73,11 +78,12 @@ impl<'a> Output<'a> {
             own_solvers: BTreeSet::new(),
             notes: Vec::new(),
             files,
-            records: Vec::new(),
+            written: Vec::new(),
         }
     }
 
-    /// Makes the file `name`: `fill` gets the path of an empty one that will be there, and returns its number of records.
+    /// Makes the file `name`, while others are written: `fill` gets the path of an empty one that will be there, and returns its
+    /// number of records.
     ///
     /// # Errors
     /// If it can not be made, or `fill` fails.
@@ -86,31 +92,32 @@ impl<'a> Output<'a> {
         F: Future<Output = Result<u64, ExportError>>,
     {
         let path = self.files.add(name)?;
-        self.records.push(fill(path).await?);
+        let records = fill(path).await?;
+        self.written.push(future::ready(Ok(records)).boxed());
         Ok(())
     }
 
-    /// Makes the file `name`, as [`Self::file`] does, on a thread that may wait for the disk.
+    /// Begins to make the file `name` on a thread that may wait for the disk: `fill` gets the path of an empty one that will be
+    /// there, and returns its number of records. If it fails, no file will be there.
     ///
     /// # Errors
-    /// If it can not be made, or `fill` fails.
-    pub async fn blocking<E: Into<WriteError> + Send + 'static>(
+    /// If the file can not be made.
+    pub fn blocking<E: Into<WriteError> + Send + 'static>(
         &mut self,
         name: &str,
         fill: impl FnOnce(&Path) -> Result<u64, E> + Send + 'static,
     ) -> Result<(), ExportError> {
-        let fill = async |path: PathBuf| {
-            let fill = move || fill(&path).map_err(ExportError::at(&path));
-            tokio::task::spawn_blocking(fill).await?
-        };
-        self.file(name, fill).await
+        let path = self.files.add(name)?;
+        let filling = tokio::task::spawn_blocking(move || fill(&path).map_err(ExportError::at(&path)));
+        self.written.push(async { filling.await? }.boxed());
+        Ok(())
     }
 
-    /// Makes the text file `name`: `write` returns its number of records.
+    /// Begins to make the text file `name`, as [`Self::blocking`] does: `write` returns its number of records.
     ///
     /// # Errors
-    /// If it can not be made, or `write` fails.
-    pub async fn text<E: Into<WriteError> + Send + 'static>(
+    /// If the file can not be made.
+    pub fn text<E: Into<WriteError> + Send + 'static>(
         &mut self,
         name: &str,
         write: impl FnOnce(&mut BufWriter<std::fs::File>) -> Result<u64, E> + Send + 'static,
@@ -121,7 +128,7 @@ impl<'a> Output<'a> {
             out.flush()?;
             Ok(records)
         };
-        self.blocking(name, fill).await
+        self.blocking(name, fill)
     }
 
     /// Takes note of the solvers of a database for MIOpen.
@@ -145,11 +152,12 @@ impl<'a> Output<'a> {
         self.own_solvers.first().map(note).into_iter().chain(self.notes.iter().cloned()).collect()
     }
 
-    /// Puts all files in place.
+    /// Puts all files in place when they are written.
     pub(crate) async fn commit(self) -> Result<(Vec<ExportedFile>, Vec<String>), ExportError> {
         let (files, warnings) = (self.files, self.warnings);
+        let records = future::try_join_all(self.written).await?;
         let paths = tokio::task::spawn_blocking(move || files.commit()).await??;
-        let named = paths.into_iter().zip(self.records);
+        let named = paths.into_iter().zip(records);
         Ok((named.map(|((path, bytes), records)| ExportedFile { path, records, bytes }).collect(), warnings))
     }
 }

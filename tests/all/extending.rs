@@ -240,7 +240,7 @@ impl Records for LineRecords {
             self.0.iter().try_for_each(|(problem, word)| writeln!(out, "{problem}: {word}"))?;
             Ok(self.0.len() as u64)
         };
-        out.text("lines.txt", write).await
+        out.text("lines.txt", write)
     }
 }
 

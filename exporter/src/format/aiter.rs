@@ -74,7 +74,7 @@ impl Records for AiterRecords {
                 }
                 Ok(rows.len() as u64)
             };
-            out.text(&family.tuned_file(), write).await?;
+            out.text(&family.tuned_file(), write)?;
         }
         Ok(())
     }

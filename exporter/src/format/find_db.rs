@@ -133,7 +133,7 @@ impl Records for FindRecords {
             }
             Ok::<_, WriteError>(written)
         };
-        out.text(&name, write).await
+        out.text(&name, write)
     }
 }
 

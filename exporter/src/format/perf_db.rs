@@ -115,15 +115,15 @@ impl Records for PerfRecords {
         let norms = NormDb { records: params(std::mem::take(&mut self.norms)), ..NormDb::default() };
         if !norms.records.is_empty() {
             let name = format!("{}{}.db.txt", BatchNormProblem::PERF_DB_PREFIX, out.base);
-            out.text(&name, move |out| norms.write(out)).await?;
+            out.text(&name, move |out| norms.write(out))?;
         }
         let (sqlite, text) = (format!("{}.db", out.base), format!("{}.db.txt", out.base));
         // As it is: a second copy of all keys is what an export of a million outcomes would need most memory for.
         let db = Arc::new(PerfDb { records: self.best, ..PerfDb::default() });
         out.solvers(db.records.values().flat_map(|solvers| solvers.keys()).map(|solver| &**solver));
         let same = db.clone();
-        out.blocking(&sqlite, move |path| same.write_sqlite(path)).await?;
-        out.text(&text, move |out| db.write_text(out)).await
+        out.blocking(&sqlite, move |path| same.write_sqlite(path))?;
+        out.text(&text, move |out| db.write_text(out))
     }
 }
 

@@ -80,12 +80,11 @@ impl Records for TritonRecords {
             return Ok(());
         }
         let session = out.session.clone();
-        out.text("triton.json", move |out| document(out, &session, &self.0)).await?;
+        out.text("triton.json", move |out| document(out, &session, &self.0))?;
         out.text("triton_configs.py", |out| {
             out.write_all(SNIPPET.as_bytes())?;
             io::Result::Ok(1)
         })
-        .await
     }
 }
 

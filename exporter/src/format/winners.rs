@@ -90,7 +90,7 @@ impl Records for WinnersRecords {
                 ));
             }
         }
-        out.text("winners.json", move |out| document(out, &session, &summaries, all)).await
+        out.text("winners.json", move |out| document(out, &session, &summaries, all))
     }
 }
 

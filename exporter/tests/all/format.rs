@@ -58,7 +58,7 @@ impl Records for LineRecords {
             self.0.iter().try_for_each(|line| writeln!(out, "{line}"))?;
             Ok(self.0.len() as u64)
         };
-        out.text(&name, write).await
+        out.text(&name, write)
     }
 }
 
@@ -118,7 +118,7 @@ async fn it_stands_beside_those_that_are_shipped_and_fails_with_them() {
     }
     impl Records for Nothing {
         async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
-            out.blocking("broken", |_| Err::<u64, _>(std::io::Error::other("on fire"))).await
+            out.blocking("broken", |_| Err::<u64, _>(std::io::Error::other("on fire")))
         }
     }
     let out = tempfile::tempdir().unwrap();
