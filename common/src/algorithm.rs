@@ -48,13 +48,28 @@ impl Algorithm {
     /// What MIOpen's find db calls it for a convolution of `direction`; `None` where MIOpen has none: there is no FFT for weights.
     #[must_use]
     pub fn miopen_name(self, direction: Direction) -> Option<String> {
-        let prefix = match direction {
-            Direction::BackwardWeights if self == Self::Fft => return None,
-            Direction::Forward => "miopenConvolutionFwdAlgo",
-            Direction::BackwardData => "miopenConvolutionBwdDataAlgo",
-            Direction::BackwardWeights => "miopenConvolutionBwdWeightsAlgo",
-        };
-        Some(format!("{prefix}{self}"))
+        self.is_of(direction).then(|| format!("{}{self}", miopen_prefix(direction)))
+    }
+
+    /// The one that MIOpen's find db calls `name` for a convolution of `direction`.
+    #[must_use]
+    pub fn of_miopen(name: &str, direction: Direction) -> Option<Self> {
+        let name = name.strip_prefix(miopen_prefix(direction))?;
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name && algorithm.is_of(direction))
+    }
+
+    /// Whether MIOpen has it for convolutions of `direction`.
+    fn is_of(self, direction: Direction) -> bool {
+        !(self == Self::Fft && direction == Direction::BackwardWeights)
+    }
+}
+
+/// What the names of all algorithms of `direction` begin with.
+fn miopen_prefix(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "miopenConvolutionFwdAlgo",
+        Direction::BackwardData => "miopenConvolutionBwdDataAlgo",
+        Direction::BackwardWeights => "miopenConvolutionBwdWeightsAlgo",
     }
 }
 

@@ -115,7 +115,7 @@ fn record<'a>(line: &Line<'a>, names: &mut HashSet<Arc<str>>, findings: &mut Fin
 /// Whether MIOpen knows `name` as an algorithm of one of `directions`.
 fn is_algorithm(name: &str, directions: &[Direction]) -> bool {
     let known = |direction: Direction| {
-        Algorithm::ALL.into_iter().any(|algorithm| algorithm.miopen_name(direction).as_deref() == Some(name))
+        Algorithm::of_miopen(name, direction).is_some()
             || (direction == Direction::BackwardData && name == "miopenTransposeBwdDataAlgoGEMM")
     };
     directions.iter().any(|direction| known(*direction))
@@ -194,11 +194,11 @@ impl FindEntry {
     /// # Errors
     /// A name that the format can not hold.
     pub fn check(&self) -> Result<(), Refused> {
-        lines::check(FORMAT, "solver", &self.solver, &[':', '=', ' '], "a name without : ; = blanks and line breaks")?;
+        lines::check(FORMAT, "solver", &self.solver, b":= ", "a name without : ; = blanks and line breaks")?;
         if is_algorithm(&self.solver, &Direction::ALL) {
             return Err(Refused::new(FORMAT, "solver", &self.solver, "a name that is not an algorithm's"));
         }
-        lines::check(FORMAT, "algorithm", &self.algorithm, &[',', ' '], "a name without , ; blanks and line breaks")
+        lines::check(FORMAT, "algorithm", &self.algorithm, b", ", "a name without , ; blanks and line breaks")
     }
 }
 
@@ -207,7 +207,7 @@ impl FindEntry {
 /// # Errors
 /// If it is one.
 pub fn check_key(key: &str) -> Result<(), Refused> {
-    lines::check(FORMAT, "key", key, &['='], "a key without = ; and line breaks")
+    lines::check(FORMAT, "key", key, b"=", "a key without = ; and line breaks")
 }
 
 /// Version 1 as version 2: `algorithm:solver,time,workspace,…` as `solver:time,workspace,algorithm`. MIOpen looks for the comma

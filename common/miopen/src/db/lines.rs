@@ -78,15 +78,16 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Refuses a text that would be read back as something else.
+/// Refuses a text that would be read back as something else: one with line breaks, `;` or what else is `reserved`.
 pub(crate) fn check(
     format: &'static str,
     field: &'static str,
     text: &str,
-    reserved: &'static [char],
+    reserved: &'static [u8],
     expected: &'static str,
 ) -> Result<(), Refused> {
-    if text.is_empty() || text.contains(['\n', '\r', ';']) || text.contains(reserved) {
+    let is_reserved = |byte: u8| matches!(byte, b'\n' | b'\r' | b';') || reserved.contains(&byte);
+    if text.is_empty() || text.bytes().any(is_reserved) {
         return Err(Refused::new(format, field, text, expected));
     }
     Ok(())

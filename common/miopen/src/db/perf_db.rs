@@ -70,12 +70,12 @@ impl PerfDb {
     /// # Errors
     /// A solver or params that would be read back as something else.
     pub fn check(solver: &str, params: &str) -> Result<(), Refused> {
-        lines::check(FORMAT, "solver", solver, &[':', '='], "a name without : ; = and line breaks")?;
+        lines::check(FORMAT, "solver", solver, b":=", "a name without : ; = and line breaks")?;
         // Params may be none at all.
         if params.is_empty() {
             return Ok(());
         }
-        lines::check(FORMAT, "params", params, &[], "a text without ; and line breaks")
+        lines::check(FORMAT, "params", params, b"", "a text without ; and line breaks")
     }
 }
 
