@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinError;
 
 use crate::artifact::{ArtifactRef, CompileRecord};
 use crate::digest::Digest;
 use crate::job::{GroupId, Job, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Pins, Session, SessionName, Stage};
-use crate::wire::WireError;
+use crate::wire::{self, WireError};
 
 /// What goes wrong between bluefin and its store.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +133,35 @@ pub struct Stored {
     pub open: u64,
     /// It marked its group as having nothing left to do.
     pub settled: bool,
+}
+
+/// The outcomes of a group as they are stored.
+#[derive(Clone, Debug)]
+pub struct EncodedGroup {
+    /// Which group.
+    pub group: GroupId,
+    /// Each with the id of its job, ordered by it.
+    pub outcomes: Vec<(JobId, Bytes)>,
+}
+
+impl EncodedGroup {
+    /// The outcomes.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] at the first that can not be read.
+    pub fn decode(&self) -> Result<Vec<Outcome>, StoreError> {
+        let key = |job: &JobId| format!("outcome {job} of group {}", self.group);
+        let decode = |(job, bytes): &(JobId, Bytes)| {
+            wire::decode(bytes).map_err(|source| StoreError::Corrupt { key: key(job), source })
+        };
+        self.outcomes.iter().map(decode).collect()
+    }
+
+    /// Bytes of its outcomes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.outcomes.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
 }
 
 /// How full the artifact cache is.
@@ -301,7 +331,25 @@ pub trait Store: Send + Sync + 'static {
     /// All groups that ever had a job, in no particular order.
     async fn groups(&self, session: &SessionName) -> Result<Vec<GroupId>, StoreError>;
     /// All outcomes of `groups`, in the order of the groups, ordered by job id within each.
-    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError>;
+    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+        let encoded = self.encoded_outcomes(session, groups).await?;
+        let decode = move || {
+            let mut outcomes = Vec::with_capacity(encoded.iter().map(|group| group.outcomes.len()).sum());
+            for group in &encoded {
+                outcomes.extend(group.decode()?);
+            }
+            Ok(outcomes)
+        };
+        // It fails to join only when the runtime shuts down underneath it.
+        let ended = |error: JoinError| StoreError::Unavailable { store: "store".into(), reason: error.to_string() };
+        tokio::task::spawn_blocking(decode).await.map_err(ended)?
+    }
+    /// The same as they are stored, for whoever reads many and decodes them where they are used: each of `groups`, in their order.
+    async fn encoded_outcomes(
+        &self,
+        session: &SessionName,
+        groups: &[GroupId],
+    ) -> Result<Vec<EncodedGroup>, StoreError>;
     /// Marks the group as having nothing left to do, unless it has open jobs. Planning a new job of it unmarks it.
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError>;
     /// Counts of the session's jobs and candidates; all 0 where nothing was planned.

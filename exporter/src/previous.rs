@@ -25,18 +25,22 @@ use crate::error::ExportError;
 pub(crate) struct Specs(HashMap<Digest, Arc<KernelSpec>>);
 
 impl Specs {
-    /// Loads the specs that it takes to complete `outcomes` and that are not loaded yet.
-    pub(crate) async fn load(&mut self, store: &dyn Store, outcomes: &[Outcome]) -> Result<(), ExportError> {
-        for digest in outcomes.iter().filter(|outcome| is_incomplete(outcome)).map(|outcome| outcome.job.spec) {
-            if self.0.contains_key(&digest) {
-                continue;
-            }
-            let bytes = store.blob(digest).await?.ok_or(ExportError::NoSpec { digest })?;
-            let bundle: Bundle = wire::decode(&bytes).map_err(|source| ExportError::SpecBytes { digest, source })?;
-            let spec =
-                KernelSpec::load(&bundle).map_err(|source| ExportError::Spec { digest, source: Box::new(source) })?;
-            self.0.insert(digest, Arc::new(spec));
+    /// The spec that it takes to complete the outcomes of one group, if that is not loaded yet.
+    pub(crate) fn lacking(&self, group: &[Outcome]) -> Option<Digest> {
+        let mut incomplete = group.iter().filter(|outcome| is_incomplete(outcome)).map(|outcome| outcome.job.spec);
+        incomplete.find(|digest| !self.0.contains_key(digest))
+    }
+
+    /// Loads a spec, unless it is loaded.
+    pub(crate) async fn load(&mut self, store: &dyn Store, digest: Digest) -> Result<(), ExportError> {
+        if self.0.contains_key(&digest) {
+            return Ok(());
         }
+        let bytes = store.blob(digest).await?.ok_or(ExportError::NoSpec { digest })?;
+        let bundle: Bundle = wire::decode(&bytes).map_err(|source| ExportError::SpecBytes { digest, source })?;
+        let spec =
+            KernelSpec::load(&bundle).map_err(|source| ExportError::Spec { digest, source: Box::new(source) })?;
+        self.0.insert(digest, Arc::new(spec));
         Ok(())
     }
 

@@ -1,15 +1,16 @@
 //! Outcomes streamed group by group, so that memory stays bounded however large a session is: the next slices are fetched
-//! while those before them are folded on other threads.
+//! while those before them are folded on other threads. They are decoded there, a group at a time, and gone before the next.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
-use bluefin_common::store::Store;
+use bluefin_common::store::{EncodedGroup, Store, StoreError};
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use tokio::task::JoinHandle;
@@ -22,9 +23,8 @@ use crate::previous::Specs;
 const MAX_GROUPS: usize = 500;
 /// Groups of the first slice, whose size is not known yet.
 const FIRST_GROUPS: usize = 16;
-/// Candidates that a slice is meant to hold. At 1 to 2 kB each, a slice is some 3 MB: what is decoded is still in the cache of the
-/// CPU when it is folded.
-const CANDIDATES: usize = 2_000;
+/// Bytes that a slice is meant to hold, as they are stored.
+const BYTES: usize = 1 << 20;
 /// Slices that are fetched at a time.
 const FETCHES: usize = 2;
 /// Slices in the hands of the fold at a time.
@@ -43,27 +43,42 @@ pub(crate) struct Folded<F> {
 struct Slice<F> {
     session: Arc<Session>,
     specs: Specs,
-    outcomes: Vec<Outcome>,
     only: Option<Arc<HashSet<Problem>>>,
+    /// Those that are not folded yet.
+    groups: VecDeque<EncodedGroup>,
     records: F,
+    warnings: Warnings,
 }
 
 impl<F: Fold> Slice<F> {
-    fn fold(mut self) -> (F, Warnings) {
-        let mut warnings = Warnings::new();
-        // Cheaper than the group's digest, and the same.
-        let groups = self.outcomes.chunk_by_mut(|a, b| a.job.spec == b.job.spec && a.job.problem == b.job.problem);
-        let is_asked_for = |outcomes: &&mut [Outcome]| match (&self.only, outcomes.first()) {
+    /// Folds it on another thread.
+    fn begin(mut self) -> JoinHandle<Result<(Self, Option<Digest>), StoreError>> {
+        tokio::task::spawn_blocking(move || self.fold().map(|lacking| (self, lacking)))
+    }
+
+    /// Folds its groups, up to one that takes a kernel spec which is not loaded: that is returned.
+    fn fold(&mut self) -> Result<Option<Digest>, StoreError> {
+        while let Some(group) = self.groups.front() {
+            let mut outcomes = group.decode()?;
+            if self.is_asked_for(&outcomes) {
+                if let Some(lacking) = self.specs.lacking(&outcomes) {
+                    return Ok(Some(lacking));
+                }
+                self.specs.complete(&self.session, &mut outcomes);
+                if let Some(group) = Group::new(&self.session, &outcomes) {
+                    self.records.add(&group, &mut self.warnings);
+                }
+            }
+            self.groups.pop_front();
+        }
+        Ok(None)
+    }
+
+    fn is_asked_for(&self, outcomes: &[Outcome]) -> bool {
+        match (&self.only, outcomes.first()) {
             (Some(only), Some(outcome)) => only.contains(&outcome.job.problem),
             (None, _) | (_, None) => true,
-        };
-        for outcomes in groups.filter(is_asked_for) {
-            self.specs.complete(&self.session, outcomes);
-            if let Some(group) = Group::new(&self.session, outcomes) {
-                self.records.add(&group, &mut warnings);
-            }
         }
-        (self.records, warnings)
     }
 }
 
@@ -106,20 +121,27 @@ pub(crate) async fn slices<F: Fold>(
     let (mut rest, mut size) = (groups, FIRST_GROUPS);
     let mut fetching = FuturesOrdered::new();
     let mut fetched = VecDeque::new();
-    let mut folding: VecDeque<JoinHandle<(F, Warnings)>> = VecDeque::new();
+    let mut folding = VecDeque::new();
     loop {
         while fetching.len() + fetched.len() < FETCHES && !rest.is_empty() {
             let (next, after) = rest.split_at(size.min(rest.len()));
             rest = after;
             let name = &session.name;
-            fetching.push_back(async move { (next.len(), store.outcomes(name, next).await) });
+            fetching.push_back(store.encoded_outcomes(name, next));
         }
         // What is fetched goes on only while somebody asks for it, so that is asked for beside the folds.
         tokio::select! {
             Some(slice) = fetching.next() => fetched.push_back(slice),
             Some(slice) = OptionFuture::from(folding.front_mut()) => {
                 folding.pop_front();
-                let (records, warnings) = slice?;
+                let (mut slice, lacking): (Slice<F>, _) = slice??;
+                if let Some(digest) = lacking {
+                    specs.load(store, digest).await?;
+                    slice.specs = specs.clone();
+                    folding.push_front(slice.begin());
+                    continue;
+                }
+                let Slice { records, warnings, .. } = slice;
                 if take.take(records, warnings).await?.is_break() {
                     break;
                 }
@@ -127,17 +149,16 @@ pub(crate) async fn slices<F: Fold>(
             else => break,
         }
         while folding.len() < IN_FLIGHT
-            && let Some((count, outcomes)) = fetched.pop_front()
+            && let Some(groups) = fetched.pop_front()
         {
-            let outcomes = outcomes?;
-            specs.load(store, &outcomes).await?;
-            all += outcomes.len() as u64;
-            let candidates: usize = outcomes.iter().map(|outcome| outcome.candidates.len().max(1)).sum();
+            let groups = VecDeque::from(groups?);
+            all += groups.iter().map(|group| group.outcomes.len() as u64).sum::<u64>();
+            let bytes: usize = groups.iter().map(EncodedGroup::size).sum();
             // Not at once to the largest size: small groups may be followed by large ones.
-            size = (count * CANDIDATES / candidates.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
+            size = (groups.len() * BYTES / bytes.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
             let (session, specs, only) = (Arc::clone(&session), specs.clone(), only.clone());
-            let slice = Slice { session, specs, outcomes, only, records: empty() };
-            folding.push_back(tokio::task::spawn_blocking(move || slice.fold()));
+            let slice = Slice { session, specs, only, groups, records: empty(), warnings: Warnings::new() };
+            folding.push_back(slice.begin());
         }
     }
     Ok(all)

@@ -23,13 +23,18 @@ pub async fn run(outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>
 }
 
 async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
-    let store: Arc<dyn Store> = match fleet.names_a_store() {
-        true => fleet.store().await?,
-        false => Arc::new(SqliteStore::open(folder.join("state.db")).await?),
+    let (store, tuned): (Arc<dyn Store>, Tuned) = if fleet.names_a_store() {
+        let store = fleet.store().await?;
+        let tuned = fill(&*store, outcomes).await?;
+        (store, tuned)
+    } else {
+        let path = folder.join("state.db");
+        let store = SqliteStore::open(&path).await?;
+        let tuned = fill(&store, outcomes).await?;
+        store.close().await;
+        // As `export` opens it.
+        (Arc::new(SqliteStore::open_read_only(&path).await?), tuned)
     };
-    let tuned = Tuned::new(&*store, outcomes).await?;
-    tuned.plan(&*store).await?;
-    tuned.finish(&*store).await?;
     let session = tuned.session;
     let filled = peak_rss_mib();
     let mut request = ExportRequest::all(folder.join("out"));
@@ -46,4 +51,11 @@ async fn run_in(folder: &Path, outcomes: u64, fleet: &FleetArgs) -> anyhow::Resu
         Figure::new("peak memory before the export", filled, "MiB"),
         Figure::new("peak memory", peak_rss_mib(), "MiB"),
     ])
+}
+
+async fn fill(store: &dyn Store, outcomes: u64) -> anyhow::Result<Tuned> {
+    let tuned = Tuned::new(store, outcomes).await?;
+    tuned.plan(store).await?;
+    tuned.finish(store).await?;
+    Ok(tuned)
 }

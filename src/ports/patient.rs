@@ -13,7 +13,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
+use bluefin_common::store::{
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+};
 use bluefin_common::waiting::Waiting;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -192,7 +194,7 @@ patient_store! {
     open_groups(session: &SessionName) -> Vec<GroupId>;
     planned_jobs(session: &SessionName) -> Vec<(JobId, bool)>;
     groups(session: &SessionName) -> Vec<GroupId>;
-    outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<Outcome>;
+    encoded_outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<EncodedGroup>;
     settle_group(session: &SessionName, group: GroupId) -> ();
     progress(session: &SessionName) -> Progress;
     best_ms(session: &SessionName, group: GroupId) -> Option<f64>;

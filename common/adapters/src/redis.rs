@@ -62,7 +62,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
+use bluefin_common::store::{
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+};
 use bluefin_common::wire;
 use bluefin_common::wire::Message;
 
@@ -438,7 +440,11 @@ impl Store for RedisStore {
         self.groups_with(session, |_| true).await
     }
 
-    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+    async fn encoded_outcomes(
+        &self,
+        session: &SessionName,
+        groups: &[GroupId],
+    ) -> Result<Vec<EncodedGroup>, StoreError> {
         self.outcomes_of(session, groups).await
     }
 

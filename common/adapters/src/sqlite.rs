@@ -30,7 +30,9 @@ use bluefin_common::file_system::FileSystem;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored};
+use bluefin_common::store::{
+    EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored,
+};
 use bluefin_common::wire;
 
 /// Most bytes of artifacts and compile records that are kept, unless [`SqliteStore::with_cache_limit`] says otherwise.
@@ -38,8 +40,8 @@ pub const CACHE_LIMIT: u64 = 1 << 30;
 
 /// Groups whose outcomes are read in one go, so that writers need not wait for all.
 const READ_GROUPS: usize = 64;
-/// Reads under way at once, so that others are decoded while one is on disk.
-const READS: usize = 3;
+/// Reads under way at once, so that the next is known while one is on disk.
+const READS: usize = 2;
 
 /// A [`Store`] in one file. Dropping it closes the file, which may take a moment: prefer [`SqliteStore::close`].
 pub struct SqliteStore {
@@ -139,10 +141,9 @@ impl SqliteStore {
         self.engine.close().await;
     }
 
-    async fn read_groups(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+    async fn read_groups(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<EncodedGroup>, StoreError> {
         let (session, groups) = (session.clone(), groups.to_vec());
-        let stored = self.engine.call(move |connection| work::outcomes(connection, &session, &groups)).await?;
-        off_thread(move || work::decode_all(&stored)).await
+        self.engine.call(move |connection| work::outcomes(connection, &session, &groups)).await
     }
 
     fn start(path: &Path, connection: rusqlite::Connection, lock: Option<StateLock>) -> Result<Self, StoreError> {
@@ -364,7 +365,11 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| work::groups(connection, &session)).await
     }
 
-    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+    async fn encoded_outcomes(
+        &self,
+        session: &SessionName,
+        groups: &[GroupId],
+    ) -> Result<Vec<EncodedGroup>, StoreError> {
         let reads: Vec<_> = groups.chunks(READ_GROUPS).map(|chunk| self.read_groups(session, chunk)).collect();
         stream::iter(reads).buffered(READS).try_concat().await
     }

@@ -9,4 +9,3 @@ mod miopen;
 mod play_off;
 mod previous;
 mod release;
-mod speed;

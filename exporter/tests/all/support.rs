@@ -14,7 +14,9 @@ use bluefin_common::lane::Lane;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
+use bluefin_common::store::{
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+};
 use bluefin_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
 
@@ -298,14 +300,16 @@ impl Store for Sample {
     async fn groups(&self, _: &SessionName) -> Result<Vec<GroupId>, StoreError> {
         Ok(self.groups.iter().map(|(id, _)| *id).collect())
     }
-    async fn outcomes(&self, _: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+    async fn encoded_outcomes(&self, _: &SessionName, groups: &[GroupId]) -> Result<Vec<EncodedGroup>, StoreError> {
         use std::sync::atomic::Ordering::SeqCst;
         if self.calls.fetch_sub(1, SeqCst) == 0 {
             self.calls.store(0, SeqCst);
             return Err(StoreError::Unavailable { store: "sample".into(), reason: "gone".into() });
         }
         let by_id: BTreeMap<_, _> = self.groups.iter().map(|(id, outcomes)| (*id, outcomes)).collect();
-        Ok(groups.iter().flat_map(|id| by_id[id].clone()).collect())
+        let encode = |outcome: &Outcome| (outcome.job_id(), bluefin_common::wire::encode(outcome).unwrap().into());
+        let of = |group: &GroupId| by_id[group].iter().map(encode).collect();
+        Ok(groups.iter().map(|group| EncodedGroup { group: *group, outcomes: of(group) }).collect())
     }
     async fn settle_group(&self, _: &SessionName, _: GroupId) -> Result<(), StoreError> {
         no()

@@ -9,13 +9,13 @@ use redis::cmd;
 
 use crate::redis::keys::{Layout, SessionKeys};
 use crate::redis::link::Request;
-use crate::redis::{RedisStore, corrupt, decode, query, scripts};
+use crate::redis::{RedisStore, corrupt, query, scripts};
 use crate::tally::{best_ms, tally};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{JobState, Planned, Progress, StoreError, Stored};
+use bluefin_common::store::{EncodedGroup, JobState, Planned, Progress, StoreError, Stored};
 use bluefin_common::wire;
 
 /// Jobs in one script call, which holds up the server for a few milliseconds.
@@ -23,7 +23,7 @@ const PLAN_BATCH: usize = 500;
 
 /// Groups whose outcomes are read in one go.
 const READ_GROUPS: usize = 64;
-/// Reads under way at once, so that one decodes while the next travels.
+/// Reads under way at once, so that one travels while the next is read.
 const READS: usize = 3;
 /// Hashes of a plan that are scanned in one go, and entries that one step asks for of each.
 const SCANS: usize = 256;
@@ -198,30 +198,25 @@ impl RedisStore {
         &self,
         session: &SessionName,
         groups: &[GroupId],
-    ) -> Result<Vec<Outcome>, StoreError> {
+    ) -> Result<Vec<EncodedGroup>, StoreError> {
         let reads: Vec<_> = groups.chunks(READ_GROUPS).map(|chunk| self.read_groups(session, chunk)).collect();
         stream::iter(reads).buffered(READS).try_concat().await
     }
 
-    async fn read_groups(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
+    async fn read_groups(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<EncodedGroup>, StoreError> {
         let keys: Vec<String> = groups.iter().map(|group| SessionKeys(session).group(*group)).collect();
         let mut pipeline = redis::pipe();
         for key in &keys {
             pipeline.hgetall(key);
         }
         let stored: Vec<Vec<(Bytes, Bytes)>> = self.blobs.call(Request::Pipeline(&pipeline)).await?;
-        let decoding = tokio::task::spawn_blocking(move || {
-            let mut outcomes = Vec::with_capacity(stored.iter().map(Vec::len).sum());
-            for (key, mut group) in keys.into_iter().zip(stored) {
-                group.sort_unstable();
-                for (job, bytes) in group {
-                    let job = digest_of(&key, &job)?;
-                    outcomes.push(decode(&format!("{key} {job}"), &bytes)?);
-                }
-            }
-            Ok(outcomes)
-        });
-        decoding.await.map_err(|error| self.blobs.unavailable(error.to_string()))?
+        let read = |((group, key), fields): ((&GroupId, &String), Vec<(Bytes, Bytes)>)| {
+            let outcomes = fields.into_iter().map(|(job, bytes)| Ok((digest_of(key, &job)?, bytes)));
+            let mut outcomes = outcomes.collect::<Result<Vec<_>, StoreError>>()?;
+            outcomes.sort_unstable_by_key(|(job, _)| *job);
+            Ok(EncodedGroup { group: *group, outcomes })
+        };
+        groups.iter().zip(&keys).zip(stored).map(read).collect()
     }
 
     pub(super) async fn progress_of(&self, session: &SessionName) -> Result<Progress, StoreError> {

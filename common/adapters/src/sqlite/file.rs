@@ -96,6 +96,8 @@ fn reader(path: &Path) -> rusqlite::Result<(Connection, Result<Found, StoreError
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
+    // Room for what leads to a million outcomes; they are read once each.
+    connection.pragma_update(None, "cache_size", -(8 << 10))?;
     let checked = check(&connection, path)?;
     Ok((connection, checked))
 }

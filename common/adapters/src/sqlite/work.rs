@@ -8,10 +8,8 @@ use crate::sqlite::engine::Answer;
 use crate::sqlite::records::improve_best;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
-use bluefin_common::outcome::Outcome;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{JobState, OpenJobs, Planned, Progress, StoreError, Stored};
-use bluefin_common::wire;
+use bluefin_common::store::{EncodedGroup, JobState, OpenJobs, Planned, Progress, Stored};
 
 pub(super) fn plan(connection: &Connection, session: &SessionName, jobs: &[Planned]) -> Answer<Vec<JobState>> {
     jobs.iter().map(|job| plan_one(connection, session, *job)).collect()
@@ -158,29 +156,24 @@ fn group_ids(connection: &Connection, session: &SessionName, query: &str) -> Ans
     Ok(groups.collect::<Result<_, _>>()?)
 }
 
-/// Job ids and outcomes of `groups`, in their order, by job id within each.
+/// The outcomes of `groups`, in their order.
 pub(super) fn outcomes(
     connection: &Connection,
     session: &SessionName,
     groups: &[GroupId],
-) -> Answer<Vec<(JobId, Vec<u8>)>> {
+) -> Answer<Vec<EncodedGroup>> {
     let mut statement = connection
         .prepare_cached("SELECT id, outcome FROM outcomes WHERE session = ?1 AND group_id = ?2 ORDER BY id")?;
-    let mut outcomes = Vec::new();
+    let mut all = Vec::with_capacity(groups.len());
     for group in groups {
+        let mut outcomes = Vec::new();
         let mut rows = statement.query(params![session.as_str(), group.0])?;
         while let Some(row) = rows.next()? {
-            outcomes.push((Digest(row.get(0)?), row.get(1)?));
+            outcomes.push((Digest(row.get(0)?), row.get::<_, Vec<u8>>(1)?.into()));
         }
+        all.push(EncodedGroup { group: *group, outcomes });
     }
-    Ok(outcomes)
-}
-
-pub(super) fn decode_all(stored: &[(JobId, Vec<u8>)]) -> Result<Vec<Outcome>, StoreError> {
-    let decode = |(id, bytes): &(JobId, Vec<u8>)| {
-        wire::decode(bytes).map_err(|source| StoreError::Corrupt { key: format!("outcome {id}"), source })
-    };
-    stored.iter().map(decode).collect()
+    Ok(all)
 }
 
 pub(super) fn settle_group(connection: &Connection, session: &SessionName, group: GroupId) -> Answer<()> {

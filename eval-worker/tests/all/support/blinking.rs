@@ -12,7 +12,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
-use bluefin_common::store::{Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored};
+use bluefin_common::store::{
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+};
 use bytes::Bytes;
 
 /// Fails the first call of every method, as a store does that restarts at the worst moments, or all calls while it is away.
@@ -204,9 +206,13 @@ impl Store for Blinking {
         self.store.groups(session).await
     }
 
-    async fn outcomes(&self, session: &SessionName, groups: &[GroupId]) -> Result<Vec<Outcome>, StoreError> {
-        self.blink("outcomes")?;
-        self.store.outcomes(session, groups).await
+    async fn encoded_outcomes(
+        &self,
+        session: &SessionName,
+        groups: &[GroupId],
+    ) -> Result<Vec<EncodedGroup>, StoreError> {
+        self.blink("encoded_outcomes")?;
+        self.store.encoded_outcomes(session, groups).await
     }
 
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
