@@ -35,7 +35,7 @@ pub const AITER_MODULES: &str = "bluefin 2026 aiter modules";
 
 /// A BLAKE3-256 digest. Prints as 64 lowercase hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Digest(pub [u8; 32]);
+pub struct Digest(#[serde(with = "crate::wire::fixed")] pub [u8; 32]);
 
 impl Digest {
     /// Digest of `bytes`.

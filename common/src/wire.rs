@@ -6,6 +6,7 @@
 //! The body of a kind that is [packed](Message::PACKED_SINCE) is one zstd frame, which says how large its content is; the codec
 //! is that of the content.
 
+pub mod fixed;
 mod frame;
 
 use bincode::error::DecodeError;
