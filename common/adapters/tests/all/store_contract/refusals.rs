@@ -174,7 +174,8 @@ async fn a_cluster_is_refused() {
     let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
     let _server = Server::spawn("redis-server", &folder.path().join("log"), |command| {
         command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--cluster-enabled", "yes"]);
-        command.arg("--dir").arg(folder.path());
+        // Else it is 10,000 above the other, where connections have their ends.
+        command.args(["--cluster-port", &free_port().to_string()]).arg("--dir").arg(folder.path());
     });
     let error = RedisStore::connect(&format!("redis://127.0.0.1:{port}/"), None, TTL).await.err().unwrap();
     assert!(
