@@ -1,6 +1,6 @@
 //! 32 bytes of a message: `#[serde(with = "wire::fixed")]`. They are what bincode makes of an array, byte by byte, but written and
-//! read eight at a time: there are dozens of digests in an outcome. The one number whose eight bytes bincode leaves as they are is an
-//! f64.
+//! read eight at a time: outcomes and jobs have a digest for each code object. The one number whose eight bytes bincode leaves as
+//! they are is an f64.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
