@@ -12,7 +12,7 @@ const MAX_REASON: usize = 100;
 /// A row for each problem, in the order given.
 pub fn table(summaries: &[Summary]) -> Table {
     let mut table = width::table();
-    table.set_header(["problem", "winner", "params", "time", "±", "GFLOP/s", "vs default", "vs worst", "vs reference"]);
+    table.set_header(["problem", "winner", "params", "time", "±", "GFLOP/s", "vs default", "vs reference"]);
     for summary in summaries {
         let Some(winner) = &summary.winner else {
             let none = format!("none: {}", failures(summary));
@@ -28,12 +28,11 @@ pub fn table(summaries: &[Summary]) -> Table {
             Cell::new(format!("{:.3} ms", winner.median_ms)),
             Cell::new(format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms)),
             Cell::new(work(winner)),
-            times(winner.speedup_over_default),
-            Cell::new(factor(winner.speedup_over_worst)),
-            times(winner.speedup_over_reference),
+            times(winner.speedup_over_default, winner.speedup_over_default_range),
+            times(winner.speedup_over_reference, winner.speedup_over_reference_range),
         ]);
     }
-    for column in 3..9 {
+    for column in 3..8 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -49,18 +48,21 @@ fn work(winner: &Winner) -> String {
     if text.is_empty() { "-".to_string() } else { text }
 }
 
-fn factor(factor: Option<f64>) -> String {
-    factor.map_or_else(|| "-".to_string(), |factor| format!("{factor:.2}x"))
+/// `3.20x ± 0.11`; the uncertainty only where the two digits show it.
+fn factor(factor: Option<f64>, range: Option<(f64, f64)>) -> String {
+    let Some(factor) = factor else { return "-".to_string() };
+    let uncertain = range.map(|(low, high)| (high - factor).max(factor - low)).filter(|half| *half >= 0.005);
+    uncertain.map_or_else(|| format!("{factor:.2}x"), |half| format!("{factor:.2}x ± {half:.2}"))
 }
 
 /// What was gained, which is good or bad where the two digits show it.
-fn times(gained: Option<f64>) -> Cell {
+fn times(gained: Option<f64>, range: Option<(f64, f64)>) -> Cell {
     let tone = match gained {
         Some(factor) if factor >= 1.005 => Some(Tone::Good),
         Some(factor) if factor < 0.995 => Some(Tone::Bad),
         _ => None,
     };
-    colour::cell(factor(gained), tone)
+    colour::cell(factor(gained, range), tone)
 }
 
 fn failures(summary: &Summary) -> String {

@@ -1,5 +1,6 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
+mod closing;
 mod miopen;
 mod part;
 mod site;
@@ -194,13 +195,21 @@ impl TuneArgs {
             out::json(&out::joined(result, serde_json::json!({ "problems": summaries, "export": exported })))?;
         } else {
             out::line(table::table(&summaries))?;
+            out::line(closing::lines(&summaries, &self.state, &session.name))?;
             export_verb::print_report(&exported)?;
         }
         if summaries.iter().any(|summary| !summary.failed.is_empty()) {
             let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
             failed::say(store, session, groups, &state).await?;
         }
-        Ok(summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
+        let untuned = summaries.iter().filter(|summary| summary.nothing_tuned).count();
+        if untuned > 0 {
+            eprintln!(
+                "{}: every candidate of their tunable solvers failed, what won has nothing to tune",
+                if untuned == 1 { "1 problem".to_string() } else { format!("{untuned} problems") }
+            );
+        }
+        Ok(untuned == 0 && summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
     }
 
     fn say(&self, text: &str) {

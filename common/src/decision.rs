@@ -17,6 +17,9 @@ const FINALISTS: usize = 8;
 /// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
 const CLOSE: f64 = 1.1;
 
+/// Medians that are more than this many times apart are no tie, however noisy both are.
+const FAR: f64 = 1.02;
+
 /// The find jobs that follow from the outcomes of all perf jobs of a group.
 ///
 /// By [`FindJobs`] of the session's method: a play-off of the best candidate of every solver that has one, and of what may be
@@ -51,23 +54,36 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
 }
 
 /// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
-/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. Ordered by name: the job does
-/// not depend on which of them was the fastest.
+/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
+/// fastest sample says: the other work of a machine makes samples slower, never faster. Beside them the default params of
+/// solvers that may win, which a gain is said over. Ordered by name: the job does not depend on which of them was the fastest.
 fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
+    let mut timed = in_order(outcomes, Stage::Perf);
+    let fastest_ms = |timed: &Timed<'_>| timed.timing.range_ms().0;
+    timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| fastest_ms(a).total_cmp(&fastest_ms(b))));
+    let close_ms = timed.first().map_or(0.0, |first| CLOSE * fastest_ms(first));
+    let is_close = |timed: &Timed<'_>| !timed.timing.pruned && fastest_ms(timed) <= close_ms;
     let mut solvers = HashSet::new();
-    let (best, others): (Vec<_>, Vec<_>) =
-        in_order(outcomes, Stage::Perf).into_iter().partition(|timed| solvers.insert(timed.solver()));
-    let close_ms = best.first().map_or(0.0, |fastest| CLOSE * fastest.timing.median_ms);
-    let close = others.iter().filter(|timed| !timed.timing.pruned && timed.timing.median_ms <= close_ms);
-    let mut finalists: BTreeSet<_> = best.iter().map(|timed| &timed.outcome.candidate).collect();
-    for timed in close {
+    let best = timed.iter().filter(|timed| solvers.insert(timed.solver()));
+    let mut finalists: BTreeSet<_> = best.map(|timed| &timed.outcome.candidate).collect();
+    for timed in timed.iter().filter(|timed| is_close(timed)) {
         if finalists.len() >= FINALISTS {
             break;
         }
         // Not always one more: a larger budget may have timed it twice.
         finalists.insert(&timed.outcome.candidate);
     }
+    let may_win: HashSet<&str> = timed.iter().filter(|timed| is_close(timed)).map(Timed::solver).collect();
+    let defaults = timed.iter().filter(|timed| may_win.contains(timed.solver()) && is_default(outcomes, timed));
+    finalists.extend(defaults.map(|timed| &timed.outcome.candidate));
     finalists
+}
+
+/// Whether it has its solver's default params. One without params has none that could be left.
+fn is_default(outcomes: &[Outcome], timed: &Timed<'_>) -> bool {
+    let params = &timed.outcome.candidate.params;
+    let mut known = outcomes.iter().filter_map(|outcome| outcome.description.solver(timed.solver())?.default.as_ref());
+    !params.is_empty() && known.next() == Some(params)
 }
 
 /// A candidate that has a time.
@@ -92,19 +108,23 @@ impl<'a> Timed<'a> {
         self.outcome.built.as_ref().map_or(0, |built| built.workspace)
     }
 
-    /// Half of the interval in which the true median lies with little doubt: 2.5 standard errors of the median, and at
-    /// least 0.3 percent: medians of one kernel under two names are up to twice that apart.
-    fn half_width_ms(&self) -> f64 {
-        let samples = self.timing.samples_ms.len().max(1) as f64;
-        let median_ms = self.timing.median_ms;
-        (2.5 * 1.2533 * self.timing.spread_ms / samples.sqrt()).max(0.003 * median_ms)
-    }
-
-    /// Whether the two can not be told apart: their intervals overlap.
+    /// Whether the two can not be told apart. That takes evidence: intervals of both medians
+    /// ([`Timing::interval_ms`]) that overlap, samples that do, and medians that are at most [`FAR`] apart. One with few samples
+    /// ties with nobody but itself.
     #[must_use]
     pub fn ties_with(&self, other: &Timed<'_>) -> bool {
-        let distance = (self.timing.median_ms - other.timing.median_ms).abs();
-        distance <= self.half_width_ms() + other.half_width_ms()
+        let overlap = |(a_low, a_high): (f64, f64), (b_low, b_high): (f64, f64)| a_low <= b_high && b_low <= a_high;
+        let (own, others) = (self.timing.median_ms, other.timing.median_ms);
+        let intervals = self.timing.interval_ms().zip(other.timing.interval_ms());
+        std::ptr::eq(self.outcome, other.outcome)
+            || own.max(others) <= FAR * own.min(others)
+                && overlap(self.timing.range_ms(), other.timing.range_ms())
+                && intervals.is_some_and(|(own, others)| overlap(own, others))
+    }
+
+    /// Whether it has samples enough to win against one that has.
+    fn is_measured_well(&self) -> bool {
+        self.timing.samples_ms.len() >= Timing::EVIDENCE
     }
 
     /// Total order for equal times: less workspace, then name of the solver, then params.
@@ -184,8 +204,8 @@ pub fn description(outcomes: &[Outcome]) -> Description {
 }
 
 /// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
-/// only. `None` while that stage has not ended or if nothing ran. Among ties one with its solver's default params comes first:
-/// what can not be told apart from it is no reason to leave it.
+/// only. `None` while that stage has not ended or if nothing ran. One of few samples does not win against one that was measured well.
+/// Among ties one with its solver's default params comes first: what can not be told apart from it is no reason to leave it.
 #[must_use]
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
     let mut timed = match session.method.find {
@@ -197,12 +217,8 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
         FindJobs::PlayOff => fastest_of_each_solver(outcomes),
         FindJobs::EachSolver | FindJobs::Planned => return fastest(session, outcomes),
     };
-    let is_other = |timed: &Timed<'_>| {
-        let mut known =
-            outcomes.iter().filter_map(|outcome| outcome.description.solver(timed.solver())?.default.as_ref());
-        known.next() != Some(&timed.outcome.candidate.params)
-    };
-    let fastest = *timed.first()?;
+    let is_other = |timed: &Timed<'_>| !is_default(outcomes, timed);
+    let fastest = *timed.iter().find(|timed| timed.is_measured_well()).or(timed.first())?;
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
     let best =
         *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;

@@ -4,7 +4,7 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 5 of the protocol is, and whom each rule is from:
+//! What version 6 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
@@ -22,6 +22,8 @@
 //! | a sample below 75 % of the reference clock is taken again, after a pause of 50 ms that grows to 0.5 s | [`ClockWatch`] | nvbench's throttle detection |
 //! | no pause for a clock of 60 % or more that is a candidate's usual one, nor a third where the second changed nothing: it is that of a power limit | [`ClockWatch`] | an H200's clock under matrix products is 1,400 to 1,800 of 1,980 MHz |
 //! | under sustained load: 200 ms of a candidate's own launches before its samples, unless a probe was 1.1 times the incumbent | [`Load`] | power limits: after tens of milliseconds the clock of a GPU falls, for each kernel to another one |
+//! | a kernel of one thread that never waits is timed by the CPU time of its thread; a sample in which it was stopped is taken again | [`measure`], [`play_off`] | a busy machine: preempted for a third of its time, a kernel is no slower |
+//! | one probe of 10 times the incumbent is followed by a second where the device may have been disturbed | [`measure`] | one disturbed sample is not the kernel's fault |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
 
 mod clock;
@@ -52,7 +54,7 @@ pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 
 /// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
 /// after 40 to 80 ms, and the clock stays from 150 ms on.
@@ -132,6 +134,17 @@ pub struct Sample {
     pub ms: f64,
     /// The device's clock meanwhile, in MHz; `None` where it can not be measured.
     pub clock_mhz: Option<f32>,
+    /// Whether the thread that ran it was off its CPU for a reason other than the scheduler's: it waited, or it was stopped. Such a
+    /// sample is a wall-clock time; any other of a CPU is the time that the thread had the CPU. Never on a GPU.
+    pub waited: bool,
+}
+
+impl Sample {
+    /// A time, of a device that says no more.
+    #[must_use]
+    pub fn of(ms: f64) -> Self {
+        Self { ms, clock_mhz: None, waited: false }
+    }
 }
 
 /// What one sample is taken of.
@@ -242,7 +255,7 @@ impl Default for Limits {
     }
 }
 
-/// What shapes a number: `protocol 5, cold, 100 ms`, and what is not as it usually is.
+/// What shapes a number: `protocol 6, cold, 100 ms`, and what is not as it usually is.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sample_budget_ms, rotation_bytes, cache, load, rule } = self;

@@ -6,7 +6,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::Decision;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
-use bluefin_common::outcome::Outcome;
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::value::Value;
@@ -38,6 +38,9 @@ pub struct Summary {
     pub tried: u64,
     /// Candidates that failed in any stage, by kind of failure.
     pub failed: BTreeMap<String, u64>,
+    /// There are tunable solvers, and every candidate of theirs failed: what won has no params.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nothing_tuned: bool,
     /// Where nothing won: the words of the first failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -61,13 +64,17 @@ pub struct Winner {
     pub gbytes_per_s: Option<f64>,
     /// Other candidates of the play-off, those of the same solver included, that can not be told apart from the fastest.
     pub ties: usize,
-    /// Against the same solver with its default params. This and the next two compare times of the perf stage, where
-    /// all candidates were timed alike.
+    /// Against the same solver with its default params. This and the next compare times of one job, the play-off where there is
+    /// one: what was not timed side by side, or only probed, is no ratio.
     pub speedup_over_default: Option<f64>,
-    /// Against the slowest candidate of the problem, those that were only probed included.
-    pub speedup_over_worst: Option<f64>,
+    /// In which the true ratio lies with little doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup_over_default_range: Option<(f64, f64)>,
     /// Against the spec's reference solver, where there is one.
     pub speedup_over_reference: Option<f64>,
+    /// In which the true ratio lies with little doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup_over_reference_range: Option<(f64, f64)>,
 }
 
 /// Summarizes the outcomes of one group. `None` if there are none.
@@ -105,8 +112,16 @@ impl Summary {
             winner,
             tried,
             failed,
+            nothing_tuned: nothing_tuned(group),
         }
     }
+}
+
+/// Whether candidates with params were tried, and none of them has a time.
+fn nothing_tuned(group: &Group<'_>) -> bool {
+    let candidates = group.outcomes.iter().flat_map(|outcome| &outcome.candidates);
+    let mut tunable = candidates.filter(|one| !one.candidate.params.is_empty()).peekable();
+    tunable.peek().is_some() && tunable.all(|one| one.result.is_err())
 }
 
 fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
@@ -118,10 +133,11 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
     let params = params.map(|(index, value)| (name(index).unwrap_or_else(|| index.to_string()), value.clone()));
     let default = solver.and_then(|solver| solver.default.clone());
     let default = default.map(|params| Candidate { solver: candidate.solver.clone(), params });
-    let perf = PerfTimes(group.outcomes);
-    let own = perf.of(candidate);
+    let over =
+        |other: Option<Candidate>| Some(speedup(winner.timing, beside(group.outcomes, winner.outcome, &other?)?));
+    let over_default = over(default);
+    let over_reference = over(group.description.reference.clone());
     let rate = |amount: Option<f64>| Some(amount? / (winner.timing.median_ms * 1e6));
-    let over = |other: Option<f64>| Some(other? / own?);
     Some(Winner {
         solver: candidate.solver.clone(),
         params: params.collect(),
@@ -131,31 +147,34 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
         gflops: rate(group.flops()),
         gbytes_per_s: rate(group.bytes()),
         ties: decision.ties,
-        speedup_over_default: over(default.and_then(|default| perf.of(&default))),
-        speedup_over_worst: over(perf.worst()),
-        speedup_over_reference: over(group.description.reference.as_ref().and_then(|reference| perf.of(reference))),
+        speedup_over_default: over_default.map(|(ratio, _)| ratio),
+        speedup_over_default_range: over_default.map(|(_, range)| range),
+        speedup_over_reference: over_reference.map(|(ratio, _)| ratio),
+        speedup_over_reference_range: over_reference.map(|(_, range)| range),
     })
 }
 
-/// Medians of the perf stage, those of mere probes included.
-struct PerfTimes<'a>(&'a [Outcome]);
+/// The times of `wanted` in the job that `winner` was timed in, unless it was only probed there.
+fn beside<'a>(outcomes: &'a [Outcome], winner: &CandidateOutcome, wanted: &Candidate) -> Option<&'a Timing> {
+    let job = outcomes.iter().find(|outcome| outcome.candidates.iter().any(|one| std::ptr::eq(one, winner)))?;
+    let mut timings =
+        job.candidates.iter().filter(|one| one.candidate == *wanted).filter_map(|one| one.result.as_ref().ok());
+    timings.find(|timing| !timing.pruned && timing.median_ms > 0.0)
+}
 
-impl<'a> PerfTimes<'a> {
-    fn all(&self) -> impl Iterator<Item = (&'a Candidate, f64)> {
-        let perf = self.0.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-        perf.flat_map(|outcome| &outcome.candidates).filter_map(|candidate| {
-            let median = candidate.result.as_ref().ok()?.median_ms;
-            (median > 0.0).then_some((&candidate.candidate, median))
+/// How many times as fast `own` is as `other`, and between which ratios that is with little doubt.
+fn speedup(own: &Timing, other: &Timing) -> (f64, (f64, f64)) {
+    // Few samples say little: their range, and a tenth to either side.
+    let range = |timing: &Timing| {
+        timing.interval_ms().unwrap_or_else(|| {
+            let (low, high) = timing.range_ms();
+            (0.9 * low, 1.1 * high)
         })
-    }
-
-    fn of(&self, wanted: &Candidate) -> Option<f64> {
-        self.all().filter(|(candidate, _)| *candidate == wanted).map(|(_, median)| median).min_by(f64::total_cmp)
-    }
-
-    fn worst(&self) -> Option<f64> {
-        self.all().map(|(_, median)| median).max_by(f64::total_cmp)
-    }
+    };
+    let ((low, high), (other_low, other_high)) = (range(own), range(other));
+    // A winner is compared with itself where it has its default params.
+    let range = if std::ptr::eq(own, other) { (1.0, 1.0) } else { (other_low / high, other_high / low) };
+    (other.median_ms / own.median_ms, range)
 }
 
 /// Summaries in the order of their groups.

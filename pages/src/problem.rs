@@ -32,7 +32,7 @@ pub fn problem(detail: &Detail) -> Markup {
                         @if winner.ties > 0 { ", ties with " (winner.ties) }
                         @if let Some(gflops) = winner.gflops { ", " (format!("{gflops:.1}")) " GFLOP/s" } }
                     dt { "against" } dd { "default " (maybe_times(winner.speedup_over_default)) ", reference "
-                        (maybe_times(winner.speedup_over_reference)) ", slowest " (maybe_times(winner.speedup_over_worst)) }
+                        (maybe_times(winner.speedup_over_reference)) }
                 } @else {
                     dt { "winner" } dd.bad { "none" }
                 }

@@ -73,7 +73,6 @@ fn gained(report: &Report) -> Markup {
         ul.cards {
             (card("defaults", &gains.default))
             (card("the reference", &gains.reference))
-            (card("the slowest candidate", &gains.worst))
             li { strong { (count(gains.without_winner)) } "problems without a winner" }
         }
         @if gains.default.problems > 1 { (speedups(report)) }

@@ -8,7 +8,9 @@ use crate::common::bluefin;
 const COMMAND: &str = "conv -n 1 -c 4 -H 5 -W 5 -k 4 -F 1";
 
 fn run(arguments: &[&str]) -> Output {
-    bluefin().args(arguments).output().unwrap()
+    // Nobody's state file is there.
+    let folder = tempfile::tempdir().unwrap();
+    bluefin().args(arguments).current_dir(&folder).output().unwrap()
 }
 
 fn fails(code: i32, reason: &str, arguments: &[&str]) {

@@ -141,7 +141,8 @@ impl<D: Device> Sampler for Stand<'_, D> {
             let readings: Vec<Sample> = readings.by_ref().take(parts.len()).collect();
             let launches: u32 = parts.iter().map(|part| part.batch).sum();
             let ms = readings.iter().map(|reading| reading.ms).sum::<f64>() / f64::from(launches.max(1));
-            Sample { ms, clock_mhz: readings.last().and_then(|reading| reading.clock_mhz) }
+            let waited = readings.iter().any(|reading| reading.waited);
+            Sample { ms, clock_mhz: readings.last().and_then(|reading| reading.clock_mhz), waited }
         };
         let samples = parts.iter().map(sample).collect();
         Ok(Taken { samples, wall_ms: start.elapsed().as_secs_f64() * 1000.0 })

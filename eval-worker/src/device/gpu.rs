@@ -190,7 +190,7 @@ impl Gpu {
             None => vec![seen; count],
         };
         let sample = |([start, stop], clock_mhz): (&[Handle; 2], Option<f32>)| {
-            Ok(Sample { ms: self.runtime.elapsed(*start, *stop)?, clock_mhz })
+            Ok(Sample { clock_mhz, ..Sample::of(self.runtime.elapsed(*start, *stop)?) })
         };
         events.iter().zip(clocks_mhz).map(sample).collect()
     }

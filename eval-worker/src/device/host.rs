@@ -7,12 +7,12 @@ mod cpu;
 mod eviction;
 mod library;
 mod memory;
+mod stopwatch;
 
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
 
 use bluefin_common::artifact::Launch;
 use bluefin_common::control_group::ControlGroup;
@@ -20,6 +20,7 @@ use bluefin_common::outcome::DeviceState;
 
 use self::library::{Library, Shim};
 pub use self::memory::Memory;
+use self::stopwatch::Stopwatch;
 use super::bindings::{Addresses, Bindings};
 use super::{Buffers, Description, Device, DeviceError, Run, check_memory, image};
 use crate::timing::Sample;
@@ -119,13 +120,13 @@ impl Device for HostDevice {
     }
 
     fn spin(&self) -> Result<Sample, DeviceError> {
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         let mut state = black_box(1_u64);
         for _ in 0..SPIN {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         }
         black_box(state);
-        Ok(elapsed(start))
+        Ok(watch.sample())
     }
 
     fn allocate(&self, bytes: u64) -> Result<Memory, DeviceError> {
@@ -189,7 +190,7 @@ impl Device for HostDevice {
                 self.sweep()?;
             }
             let mut copy = run.first % copies;
-            let start = Instant::now();
+            let watch = Stopwatch::start();
             for _ in 0..run.count {
                 run.bound.call(copy);
                 copy += 1;
@@ -197,7 +198,7 @@ impl Device for HostDevice {
                     copy = 0;
                 }
             }
-            Ok(elapsed(start))
+            Ok(watch.sample())
         };
         runs.iter().map(sample).collect()
     }
@@ -213,9 +214,4 @@ impl Bound {
             unsafe { shim(arguments) };
         }
     }
-}
-
-/// The counter of a CPU's cycles is not open to every process, so there is no clock.
-fn elapsed(start: Instant) -> Sample {
-    Sample { ms: start.elapsed().as_secs_f64() * 1000.0, clock_mhz: None }
 }

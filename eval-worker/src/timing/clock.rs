@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn sample(clock_mhz: f32) -> Sample {
-        Sample { ms: 1.0, clock_mhz: Some(clock_mhz) }
+        Sample { clock_mhz: Some(clock_mhz), ..Sample::of(1.0) }
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn without_a_clock_nothing_is_rejected() {
         let mut watch = ClockWatch::new(Some(2000.0));
-        assert_eq!(watch.judge(Sample { ms: 1.0, clock_mhz: None }, None), Verdict::Good);
+        assert_eq!(watch.judge(Sample::of(1.0), None), Verdict::Good);
         assert_eq!(ClockWatch::new(None).judge(sample(1.0), None), Verdict::Good);
     }
 }

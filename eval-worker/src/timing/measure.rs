@@ -36,6 +36,9 @@ pub fn measure_by<S: Sampler>(
 ) -> Result<Timing, S::Error> {
     let mut series = Series::new(0, *rule).against(incumbent_ms);
     series.start(sampler, watch)?;
+    if incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
+        series.confirm(sampler, watch, limits)?;
+    }
     if !incumbent_ms.is_some_and(|best| series.is_hopeless(best)) {
         while let missing @ 1.. = rule.probes.saturating_sub(series.samples.len()) {
             series.take(missing.min(series.at_once()), sampler, watch)?;
@@ -86,10 +89,30 @@ mod tests {
     }
 
     #[test]
-    fn a_hopeless_kernel_costs_one() {
-        let mut kernel = Simulated::constant(11.0);
-        assert!(measure(&mut kernel, Some(1.0), &LIMITS).unwrap().pruned);
-        assert_eq!(kernel.launches, 1);
+    fn a_hopeless_kernel_costs_two_or_one_that_is_expensive() {
+        for (kernel_ms, launches) in [(11.0, 2), (60.0, 1)] {
+            let mut kernel = Simulated::constant(kernel_ms);
+            assert!(measure(&mut kernel, Some(1.0), &LIMITS).unwrap().pruned);
+            assert_eq!(kernel.launches, launches);
+        }
+        // A machine that is busy for a moment.
+        let mut disturbed = Simulated::new([30.0].into_iter().chain(std::iter::repeat(0.9)));
+        assert!(!measure(&mut disturbed, Some(1.0), &LIMITS).unwrap().pruned);
+    }
+
+    #[test]
+    fn a_kernel_that_was_stopped_is_taken_again() {
+        let times = || [1.0, 400.0, 1.0, 400.0, 400.0].into_iter().chain(std::iter::repeat(1.0));
+        let waits = || [false, true, false, true, true].into_iter().chain(std::iter::repeat(false));
+        for skipped in 0..2 {
+            let mut kernel = Simulated::new(times().skip(skipped)).with_waits(waits().skip(skipped));
+            let timing = measure(&mut kernel, Some(0.9), &LIMITS).unwrap();
+            assert_eq!((timing.samples_ms.len(), timing.pruned), (10, false), "from sample {skipped} on: {timing:?}");
+            assert!(timing.samples_ms.iter().all(|ms| *ms == 1.0), "{timing:?}");
+        }
+        // One that waits by itself is timed as long as it takes.
+        let mut waiting = Simulated::constant(4.0).with_waits(std::iter::repeat(true));
+        assert_eq!(measure(&mut waiting, None, &LIMITS).unwrap().samples_ms, [4.0; 10]);
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub struct Rounds {
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
 /// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
-/// the same number of samples, but one that is hopeless (10 times the fastest) gets at most three, and only as long as its
-/// own budget lasts: what it would cost is worth nothing.
+/// the same number of samples, but one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
+/// long as its own budget lasts: those are for a gain over it, which it can not lose.
 ///
 /// Under sustained load a round takes some samples of each, after the load of its own: clocks are not the same for all then.
 ///
@@ -49,7 +49,7 @@ pub fn play_off<S: Sampler>(
     let mut contenders = Vec::new();
     for (place, (one, failed)) in series.iter_mut().zip(&mut failed).enumerate() {
         let first = one.samples.len();
-        let may_probe = |one: &Series| one.samples.len() < rule.probes && !one.is_spent(limits);
+        let may_probe = |one: &Series| one.samples.len() < Timing::EVIDENCE && !one.is_spent(limits);
         while failed.is_none() && !sampler.is_broken() && one.is_hopeless(best_ms) && may_probe(one) {
             *failed = one.take(1, sampler, watch).err();
         }
@@ -208,7 +208,7 @@ mod tests {
     fn a_hopeless_one_is_time_boxed_but_timed() {
         let mut finalists = [Simulated::constant(1.0), Simulated::constant(5000.0), Simulated::constant(20.0)];
         let timings = play_off(&mut finalists, 1, &LIMITS);
-        assert_eq!(counts(&timings), [10, 1, 3]);
+        assert_eq!(counts(&timings), [10, 1, 5]);
         assert!(timings.iter().all(|timing| !timing.as_ref().unwrap().pruned));
         assert_eq!(timings[1].as_ref().unwrap().median_ms, 5000.0);
     }

@@ -45,7 +45,7 @@ impl Sampler for Recorded<'_> {
             let samples = self.samples_ms.get(trial.candidate).copied().unwrap_or_default();
             let ms = samples.choose(&mut self.random).copied().map_or(0.0, f64::from);
             self.spent_ms += ms * f64::from(trial.batch);
-            Sample { ms, clock_mhz: None }
+            Sample::of(ms)
         };
         let samples = trials.iter().map(&mut draw).collect();
         Ok(Taken { samples, wall_ms: self.spent_ms - before_ms })

@@ -15,6 +15,10 @@ const NOISY_MS: f64 = 0.05;
 const NOISE_WINDOW: usize = 10;
 /// How little the noise and the median may have moved in that window, relative to themselves.
 const NOISE_STABLE: f64 = 0.05;
+/// Samples in a row that may be taken again because the kernel was stopped. After those it is taken as it is.
+const STOPS: u32 = 8;
+/// A first sample that took longer was not stopped, but is slow, in milliseconds.
+const LONG_STOP_MS: f64 = 1000.0;
 
 /// The samples of one candidate so far.
 pub(super) struct Series {
@@ -27,6 +31,10 @@ pub(super) struct Series {
     batch: u32,
     /// Milliseconds of one launch.
     pub(super) samples: Vec<f64>,
+    /// Some sample did not wait: the kernel never does by itself.
+    runs_through: bool,
+    /// Samples in a row that were taken for nothing, because something stopped the kernel.
+    stopped: u32,
     /// Where the device has a clock, what it was in each sample.
     clocks_mhz: Vec<f64>,
     throttled: u32,
@@ -47,6 +55,8 @@ impl Series {
             best_ms: None,
             batch: 1,
             samples: Vec::new(),
+            runs_through: false,
+            stopped: 0,
             clocks_mhz: Vec::new(),
             throttled: 0,
             spent_ms: 0.0,
@@ -63,6 +73,10 @@ impl Series {
     /// Takes the first sample, and finds out how many launches a sample needs.
     pub(super) fn start<S: Sampler>(&mut self, sampler: &mut S, watch: &mut ClockWatch) -> Result<(), S::Error> {
         self.take(1, sampler, watch)?;
+        // Of the first it is not known whether the kernel waits by itself or was stopped.
+        if !self.runs_through && self.last_ms <= LONG_STOP_MS {
+            self.take(1, sampler, watch)?;
+        }
         // A single short launch is mostly the timer's own cost and overestimates, so one batch may not be enough to
         // learn the batch. Samples of another batch are not comparable, and are forgotten.
         for _ in 0..2 {
@@ -87,6 +101,23 @@ impl Series {
         watch: &mut ClockWatch,
     ) -> Result<(), S::Error> {
         take(std::slice::from_mut(self), &vec![0; count], sampler, watch)
+    }
+
+    /// Whether the kernel was stopped in this sample, so that it says nothing, and another one may be better. One that waits in every
+    /// sample does so by itself.
+    fn is_stopped(&mut self, reading: Sample) -> bool {
+        if !reading.waited {
+            if !self.runs_through && !self.samples.is_empty() {
+                self.samples.clear();
+                self.clocks_mhz.clear();
+                self.noise.clear();
+                self.spent_ms = 0.0;
+            }
+            (self.runs_through, self.stopped) = (true, 0);
+            return false;
+        }
+        self.stopped += 1;
+        self.runs_through && self.stopped <= STOPS
     }
 
     fn push(&mut self, reading: Sample) {
@@ -163,6 +194,20 @@ impl Series {
     /// Not worth a second probe.
     pub(super) fn is_hopeless(&self, best_ms: f64) -> bool {
         self.min() > self.rule.hopeless * best_ms
+    }
+
+    /// Another sample of one that seems hopeless, unless it costs more than all samples of a candidate may: the device may have been
+    /// disturbed in the first. What no other sample contradicts stands.
+    pub(super) fn confirm<S: Sampler>(
+        &mut self,
+        sampler: &mut S,
+        watch: &mut ClockWatch,
+        limits: &Limits,
+    ) -> Result<(), S::Error> {
+        if self.samples.len() == 1 && self.spent_ms + self.cost_ms() <= limits.sample_budget_ms {
+            self.take(1, sampler, watch)?;
+        }
+        Ok(())
     }
 
     /// Clearly slower than the best: even its fastest probe is.
@@ -242,9 +287,14 @@ pub(super) fn take<S: Sampler>(
         let share = |own_ms: f64| {
             if launches_ms > 0.0 { wall_ms * own_ms / launches_ms } else { wall_ms / readings.len() as f64 }
         };
-        let mut again = Vec::new();
+        let (mut again, mut stopped) = (Vec::new(), Vec::new());
         for (&place, &reading) in open.iter().zip(&readings) {
             let Some(one) = series.get_mut(place) else { continue };
+            // What stopped it is none of its cost.
+            if one.is_stopped(reading) {
+                stopped.push(place);
+                continue;
+            }
             let verdict = watch.judge(reading, one.usual_mhz());
             one.last_ms = share(reading.ms * f64::from(one.batch));
             one.spent_ms += one.last_ms;
@@ -264,6 +314,7 @@ pub(super) fn take<S: Sampler>(
                 }
             }
         }
+        again.append(&mut stopped);
         open = again;
     }
     Ok(())

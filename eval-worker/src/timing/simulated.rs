@@ -15,6 +15,7 @@ pub(super) const LIMITS: Limits =
 pub(super) struct Simulated {
     times_ms: Box<dyn Iterator<Item = f64>>,
     clocks_mhz: Box<dyn Iterator<Item = f32>>,
+    waits: Box<dyn Iterator<Item = bool>>,
     timer_ms: f64,
     eviction_ms: f64,
     fails_after: usize,
@@ -30,6 +31,7 @@ impl Simulated {
         Self {
             times_ms: Box::new(times_ms.into_iter()),
             clocks_mhz: Box::new(std::iter::empty()),
+            waits: Box::new(std::iter::empty()),
             timer_ms: 0.0,
             eviction_ms: 0.0,
             fails_after: usize::MAX,
@@ -60,6 +62,11 @@ impl Simulated {
         Self { clocks_mhz: Box::new(clocks_mhz.into_iter()), ..self }
     }
 
+    /// In which samples the kernel was off its CPU; in none any more at their end.
+    pub(super) fn with_waits(self, waits: impl IntoIterator<Item = bool, IntoIter: 'static>) -> Self {
+        Self { waits: Box::new(waits.into_iter()), ..self }
+    }
+
     pub(super) fn failing_after(self, samples: usize) -> Self {
         Self { fails_after: samples, ..self }
     }
@@ -79,7 +86,8 @@ impl Simulated {
         self.batches.push(batch);
         self.launches += u64::from(batch);
         let time_ms = self.times_ms.next().unwrap_or_default();
-        Ok(Sample { ms: time_ms + self.timer_ms / f64::from(batch), clock_mhz: self.clocks_mhz.next() })
+        let waited = self.waits.next().unwrap_or_default();
+        Ok(Sample { ms: time_ms + self.timer_ms / f64::from(batch), clock_mhz: self.clocks_mhz.next(), waited })
     }
 }
 

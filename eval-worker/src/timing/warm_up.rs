@@ -69,7 +69,7 @@ mod tests {
         let warmth = warm_up(|| {
             count += 1;
             let (ms, clock_mhz) = readings.next().unwrap();
-            Ok::<_, Infallible>(Sample { ms, clock_mhz })
+            Ok::<_, Infallible>(Sample { clock_mhz, ..Sample::of(ms) })
         });
         (warmth.unwrap(), count)
     }

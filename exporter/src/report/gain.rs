@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Row;
+use crate::summary::Summary;
 
 /// How much faster winners are than something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -61,27 +62,35 @@ pub struct Gains {
     pub default: Gain,
     /// Against the spec's reference.
     pub reference: Gain,
-    /// Against the slowest candidate.
-    pub worst: Gain,
     /// Problems without a winner.
     pub without_winner: u64,
 }
 
 impl Gains {
+    /// Of `summaries`, each problem once.
+    #[must_use]
+    pub fn of(summaries: &[Summary]) -> Self {
+        let mut gains = Self::default();
+        summaries.iter().for_each(|summary| gains.count(summary, 1));
+        gains
+    }
+
     pub(super) fn add(&mut self, row: &Row) {
-        let Some(winner) = &row.summary.winner else {
+        self.count(&row.summary, row.count);
+    }
+
+    fn count(&mut self, summary: &Summary, count: u64) {
+        let Some(winner) = &summary.winner else {
             self.without_winner += 1;
             return;
         };
-        self.default.add(winner.speedup_over_default, winner.median_ms, row.count);
-        self.reference.add(winner.speedup_over_reference, winner.median_ms, row.count);
-        self.worst.add(winner.speedup_over_worst, winner.median_ms, row.count);
+        self.default.add(winner.speedup_over_default, winner.median_ms, count);
+        self.reference.add(winner.speedup_over_reference, winner.median_ms, count);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         self.default.merge(&other.default);
         self.reference.merge(&other.reference);
-        self.worst.merge(&other.worst);
         self.without_winner += other.without_winner;
     }
 }

@@ -1,0 +1,43 @@
+//! The bottom line of a run: what all winners together gained, what to doubt, and where to see more.
+
+use std::path::Path;
+
+use bluefin_common::session::SessionName;
+use bluefin_exporter::report::Gains;
+use bluefin_exporter::summary::Summary;
+
+/// A winner whose spread is this share of its time or more was timed on a machine that did other work.
+const NOISY: f64 = 0.3;
+
+/// A line for each thing that `summaries` say together, and the verbs that show more of the session in `state`.
+pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> String {
+    let gains = Gains::of(summaries);
+    let mut lines = Vec::new();
+    let problems = |count: usize| if count == 1 { "1 problem".to_string() } else { format!("{count} problems") };
+    for (gain, over) in [(&gains.default, "default params"), (&gains.reference, "the reference")] {
+        if let Some(mean) = gain.mean() {
+            let count = problems(usize::try_from(gain.problems).unwrap_or(usize::MAX));
+            lines.push(format!(
+                "{mean:.2}x of {over}, geometric mean of {count}; all together {:.3} ms, before {:.3} ms",
+                gain.after_ms, gain.before_ms
+            ));
+        }
+    }
+    let winners = summaries.iter().filter_map(|summary| summary.winner.as_ref());
+    let without = winners.clone().filter(|winner| winner.speedup_over_default.is_some_and(|gain| gain < 1.005)).count();
+    let noisy = winners.filter(|winner| winner.spread_ms >= NOISY * winner.median_ms).count();
+    let failed = summaries.iter().filter(|summary| summary.winner.is_none()).count();
+    let mut told = vec![problems(summaries.len())];
+    for (count, what) in [(without, "without a gain over default params"), (failed, "without a winner")] {
+        if count > 0 {
+            told.push(format!("{count} {what}"));
+        }
+    }
+    if noisy > 0 {
+        told.push(format!("{noisy} with a spread of {:.0} % or more: this machine was busy", 100.0 * NOISY));
+    }
+    lines.push(told.join("; "));
+    let state = state.display();
+    lines.push(format!("more: bluefin report --state {state} --session {session} -o report.html; bluefin results --state {state} --session {session}"));
+    lines.join("\n")
+}
