@@ -155,7 +155,9 @@ impl<'a> Output<'a> {
     /// Puts all files in place when they are written.
     pub(crate) async fn commit(self) -> Result<(Vec<ExportedFile>, Vec<String>), ExportError> {
         let (files, warnings) = (self.files, self.warnings);
-        let records = future::try_join_all(self.written).await?;
+        // All of them, also where one failed: whoever still writes would make a file anew that is gone.
+        let written = future::join_all(self.written).await;
+        let records = written.into_iter().collect::<Result<Vec<_>, _>>()?;
         let paths = tokio::task::spawn_blocking(move || files.commit()).await??;
         let named = paths.into_iter().zip(records);
         Ok((named.map(|((path, bytes), records)| ExportedFile { path, records, bytes }).collect(), warnings))
