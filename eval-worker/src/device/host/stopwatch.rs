@@ -1,6 +1,6 @@
 //! How long a kernel ran on a CPU that is not its own alone.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -8,6 +8,8 @@ use crate::timing::Sample;
 
 /// CPU time of other threads, as a share of this one's, from which on the kernel has threads of its own.
 const OF_OTHERS: f64 = 0.02;
+/// What reading the clocks takes, at most: less is no CPU time of other threads.
+const TICK: Duration = Duration::from_micros(20);
 
 /// Measures from its start: by the CPU time of the calling thread, where that is all that the kernel takes.
 ///
@@ -15,37 +17,35 @@ const OF_OTHERS: f64 = 0.02;
 /// idle one. For a kernel that waits or that starts threads it says nothing: those are timed by the wall clock.
 pub(super) struct Stopwatch {
     wall: Instant,
-    thread_s: f64,
-    process_s: f64,
+    thread: Duration,
+    process: Duration,
     waits: i64,
 }
 
 impl Stopwatch {
     pub(super) fn start() -> Self {
-        let (process_s, waits) = (cpu_seconds(ClockId::ProcessCPUTime), voluntary_switches());
+        let (process, waits) = (cpu_time(ClockId::ProcessCPUTime), voluntary_switches());
         // What is read last is what is closest to the kernel.
-        Self { process_s, waits, thread_s: cpu_seconds(ClockId::ThreadCPUTime), wall: Instant::now() }
+        Self { process, waits, thread: cpu_time(ClockId::ThreadCPUTime), wall: Instant::now() }
     }
 
     /// What it took since the start. The counter of a CPU's cycles is not open to every process, so there is no clock.
     pub(super) fn sample(self) -> Sample {
-        let wall_s = self.wall.elapsed().as_secs_f64();
-        let thread_s = cpu_seconds(ClockId::ThreadCPUTime) - self.thread_s;
-        let process_s = cpu_seconds(ClockId::ProcessCPUTime) - self.process_s;
+        let wall = self.wall.elapsed();
+        let thread = cpu_time(ClockId::ThreadCPUTime).saturating_sub(self.thread);
+        let process = cpu_time(ClockId::ProcessCPUTime).saturating_sub(self.process);
         // A thread that is stopped by a signal leaves its CPU by its own will, as the kernel counts it.
-        let waited = voluntary_switches() != self.waits || process_s > (1.0 + OF_OTHERS) * thread_s + TICK_S;
+        let waited = voluntary_switches() != self.waits || process > thread.mul_f64(1.0 + OF_OTHERS) + TICK;
         // The CPU time has what little the calls in between took, which the wall clock has not.
-        let seconds = if waited { wall_s } else { thread_s.min(wall_s) };
-        Sample { waited, ..Sample::of(seconds * 1000.0) }
+        let time = if waited { wall } else { thread.min(wall) };
+        Sample { waited, ..Sample::of(time.as_secs_f64() * 1000.0) }
     }
 }
 
-/// What the calls above take together, in seconds: less is no CPU time of other threads.
-const TICK_S: f64 = 20e-6;
-
-fn cpu_seconds(clock: ClockId) -> f64 {
+/// What the clock of this process, or of the calling thread, says.
+fn cpu_time(clock: ClockId) -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    tv_sec as f64 + tv_nsec as f64 * 1e-9
+    Duration::new(u64::try_from(tv_sec).unwrap_or_default(), u32::try_from(tv_nsec).unwrap_or_default())
 }
 
 /// How often the calling thread left its CPU without being preempted.
@@ -63,7 +63,6 @@ mod tests {
     use std::hint::black_box;
     use std::process::Command;
     use std::thread;
-    use std::time::Duration;
 
     use rustix::process::Pid;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
