@@ -335,7 +335,8 @@ fn slow_candidates_are_pruned() {
     let timings: Vec<_> = results.iter().map(|result| result.as_ref().unwrap()).collect();
     assert_eq!(timings.iter().map(|timing| timing.pruned).collect::<Vec<_>>(), [false, true, true]);
     assert_eq!(timings[1].samples_ms.len(), 3);
-    assert_eq!(timings[2].samples_ms.len(), 1);
+    // Of a kernel that waits the first sample could be one in which it was stopped.
+    assert_eq!(timings[2].samples_ms.len(), 2);
 }
 
 fn a_play_off_survives_its_crashes() {
