@@ -125,7 +125,7 @@ impl PruneArgs {
                         // How many there were is what says how sure the median is.
                         let left = timing.samples_ms.len();
                         samples += left as u64;
-                        timing.samples_ms = vec![timing.median_ms as f32; left];
+                        timing.samples_ms = timing.summary_ms();
                     }
                 }
                 if !self.consent.dry_run {

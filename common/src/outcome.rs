@@ -46,10 +46,7 @@ impl Timing {
     /// and Nagaraja, "Order Statistics", 2003, 7.1). `None` for fewer than [`Timing::EVIDENCE`] of those.
     #[must_use]
     pub fn interval_ms(&self) -> Option<(f64, f64)> {
-        // As for the median, see the timing protocol; of samples that are nearly all the same none is left out.
-        let usual_ms = if self.spread_ms > 0.0 { 3.5 * self.spread_ms } else { f64::INFINITY };
-        let is_usual = |ms: &f32| (f64::from(*ms) - self.median_ms).abs() <= usual_ms;
-        let mut samples: Vec<f32> = self.samples_ms.iter().copied().filter(is_usual).collect();
+        let mut samples: Vec<f32> = self.samples_ms.iter().copied().filter(|ms| self.is_usual(*ms)).collect();
         samples.sort_by(f32::total_cmp);
         if samples.len() < Self::EVIDENCE {
             return None;
@@ -58,6 +55,33 @@ impl Timing {
         let (low, high) = (samples.get(outside)?, samples.get(samples.len() - 1 - outside)?);
         let floor = 0.003 * self.median_ms;
         Some((f64::from(*low).min(self.median_ms - floor), f64::from(*high).max(self.median_ms + floor)))
+    }
+
+    /// Whether a sample is no outlier, as for the median, see the timing protocol; of samples that are nearly all the same none is.
+    fn is_usual(&self, ms: f32) -> bool {
+        let usual_ms = if self.spread_ms > 0.0 { 3.5 * self.spread_ms } else { f64::INFINITY };
+        (f64::from(ms) - self.median_ms).abs() <= usual_ms
+    }
+
+    /// As many samples, of few different times, which decide ties and finalists as its own do: outliers, and the ends of its range and
+    /// of its interval. The rest is the median.
+    #[must_use]
+    pub fn summary_ms(&self) -> Vec<f32> {
+        let mut samples = self.samples_ms.clone();
+        samples.sort_by(f32::total_cmp);
+        let usual = samples.iter().filter(|ms| self.is_usual(**ms)).count();
+        let first = samples.iter().position(|ms| self.is_usual(*ms)).unwrap_or_default();
+        let outside = samples_outside(usual);
+        let at = |place: usize| samples.get(first + place).copied().unwrap_or(self.median_ms as f32);
+        let (low, high) = (at(outside), at(usual.saturating_sub(1 + outside)));
+        let summary = |(index, ms): (usize, f32)| match index.checked_sub(first).filter(|place| *place < usual) {
+            None => ms,
+            Some(place) if place == 0 || place + 1 == usual => ms,
+            Some(place) if place <= outside => low,
+            Some(place) if place + 1 + outside >= usual => high,
+            Some(_) => self.median_ms as f32,
+        };
+        samples.iter().copied().enumerate().map(summary).collect()
     }
 
     /// The fastest sample and the slowest, in milliseconds; the median where there are none.
