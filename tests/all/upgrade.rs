@@ -120,7 +120,8 @@ async fn an_interrupted_session_of_the_release_before_comes_to_its_end() {
 
     let after = store.outcomes(&session.name, &groups).await.unwrap();
     let of_before = |outcome: &&Outcome| before.iter().any(|old| old == *outcome);
-    assert_eq!((after.len(), after.iter().filter(of_before).count()), (14, 7));
+    // One play-off more than was planned: that of before lacked the default params, which a gain is said over.
+    assert_eq!((after.len(), after.iter().filter(of_before).count()), (15, 7));
     let out = tempfile::tempdir().unwrap();
     let report = export(&*store, &session.name, &ExportRequest::all(out.path().to_path_buf())).await.unwrap();
     assert_eq!(report.warnings, [""; 0]);
