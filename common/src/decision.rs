@@ -32,7 +32,7 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
     let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
     match session.method.find {
         FindJobs::PlayOff => {
-            let candidates: Vec<_> = finalists(outcomes).into_iter().cloned().collect();
+            let candidates: Vec<_> = finalists(outcomes, Defaults::Beside).into_iter().cloned().collect();
             let job = tuned.next().filter(|_| !candidates.is_empty());
             job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
         }
@@ -57,7 +57,7 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
 /// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
 /// fastest sample says: the other work of a machine makes samples slower, never faster. Beside them the default params of
 /// solvers that may win, which a gain is said over. Ordered by name: the job does not depend on which of them was the fastest.
-fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
+fn finalists(outcomes: &[Outcome], defaults: Defaults) -> BTreeSet<&Candidate> {
     let mut timed = in_order(outcomes, Stage::Perf);
     let fastest_ms = |timed: &Timed<'_>| timed.timing.range_ms().0;
     timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| fastest_ms(a).total_cmp(&fastest_ms(b))));
@@ -73,16 +73,29 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
         // Not always one more: a larger budget may have timed it twice.
         finalists.insert(&timed.outcome.candidate);
     }
+    if defaults == Defaults::Unknown {
+        return finalists;
+    }
     let may_win: HashSet<&str> = timed.iter().filter(|timed| is_close(timed)).map(Timed::solver).collect();
     let defaults = timed.iter().filter(|timed| may_win.contains(timed.solver()) && is_default(outcomes, timed));
     finalists.extend(defaults.map(|timed| &timed.outcome.candidate));
     finalists
 }
 
+/// Whether default params are among the finalists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Defaults {
+    Beside,
+    /// Nobody knew them when the play-off was planned: outcomes of the release before do not say.
+    Unknown,
+}
+
 /// Whether it has its solver's default params. One without params has none that could be left.
 fn is_default(outcomes: &[Outcome], timed: &Timed<'_>) -> bool {
     let params = &timed.outcome.candidate.params;
-    let mut known = outcomes.iter().filter_map(|outcome| outcome.description.solver(timed.solver())?.default.as_ref());
+    // What a play-off says of solvers must not change who belongs in it.
+    let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+    let mut known = perf.filter_map(|outcome| outcome.description.solver(timed.solver())?.default.as_ref());
     !params.is_empty() && known.next() == Some(params)
 }
 
@@ -211,7 +224,12 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let mut timed = match session.method.find {
         FindJobs::PlayOff if session.stages.contains(&Stage::Find) => {
             let play_off = follow_ups(session, outcomes).into_iter().next()?;
-            let find = outcomes.iter().position(|outcome| outcome.job.is(&play_off))?;
+            let position = |play_off: &Job| outcomes.iter().position(|outcome| outcome.job.is(play_off));
+            let without_defaults = || {
+                let candidates = finalists(outcomes, Defaults::Unknown).into_iter().cloned().collect();
+                position(&Job { candidates, ..play_off.clone() })
+            };
+            let find = position(&play_off).or_else(without_defaults)?;
             ranked(outcomes.get(find..=find)?, Stage::Find)
         }
         FindJobs::PlayOff => fastest_of_each_solver(outcomes),
