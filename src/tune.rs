@@ -205,7 +205,7 @@ impl TuneArgs {
         let untuned = summaries.iter().filter(|summary| summary.nothing_tuned).count();
         if untuned > 0 {
             eprintln!(
-                "{}: every candidate of their tunable solvers failed, what won has nothing to tune",
+                "{}: every candidate of the tunable solvers failed; the winner has no params",
                 if untuned == 1 { "1 problem".to_string() } else { format!("{untuned} problems") }
             );
         }

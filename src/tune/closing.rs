@@ -18,7 +18,7 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
         if let Some(mean) = gain.mean() {
             let count = problems(usize::try_from(gain.problems).unwrap_or(usize::MAX));
             lines.push(format!(
-                "{mean:.2}x of {over}, geometric mean of {count}; all together {:.3} ms, before {:.3} ms",
+                "{mean:.2}x as fast as {over} (geometric mean of {count}); sum {:.3} ms, before {:.3} ms",
                 gain.after_ms, gain.before_ms
             ));
         }
@@ -37,7 +37,8 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
         told.push(format!("{noisy} with a spread of {:.0} % or more: this machine was busy", 100.0 * NOISY));
     }
     lines.push(told.join("; "));
-    let state = state.display();
-    lines.push(format!("more: bluefin report --state {state} --session {session} -o report.html; bluefin results --state {state} --session {session}"));
+    let of_session = format!("--state {} --session {session}", state.display());
+    lines.push(format!("as a page: bluefin report {of_session} -o report.html"));
+    lines.push(format!("every candidate: bluefin results {of_session}"));
     lines.join("\n")
 }

@@ -8,6 +8,7 @@ mod broker_faults;
 mod broker_outages;
 mod campaign;
 mod delivery;
+mod evidence;
 mod lanes;
 mod silent;
 mod store_contract;
