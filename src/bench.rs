@@ -3,6 +3,7 @@
 
 mod compile;
 mod db;
+mod device;
 mod enqueue;
 mod export;
 mod filled;
@@ -11,6 +12,8 @@ mod jobs;
 mod pipeline;
 mod replay;
 mod results;
+mod stability;
+mod subjects;
 mod timing;
 
 use std::path::{Path, PathBuf};
@@ -114,6 +117,12 @@ pub enum BenchVerb {
     #[command(after_help = "Examples:\n  bluefin bench timing --trials 20\n  \
         bluefin bench timing --device sm_90-132 --state compiled.db --trials 200")]
     Timing(timing::TimingArgs),
+    /// Whether tuning comes to the same when it is repeated, and beside other work: how often winners change, and what each is slower
+    /// than the best
+    #[command(after_help = "Examples:\n  bluefin bench stability --repeats 10 --busy 3\n  \
+        bluefin bench stability --state compiled.db --device 0,1 --json\n\n\
+        The judge is a long play-off of all winners and finalists on the machine as it is, without the busy loops.")]
+    Stability(stability::StabilityArgs),
     /// What other rules to stop and to search by would have made of a session's samples, without a device
     #[command(after_help = "Example:\n  bluefin tune examples/resnet50.txt && bluefin bench replay --state bluefin.db")]
     Replay(replay::ReplayArgs),
@@ -134,6 +143,7 @@ impl BenchVerb {
             Self::Fleet(args) => args.run().await?,
             Self::Machine(args) => return args.run().await,
             Self::Timing(args) => print(&args.run().await?, args.json)?,
+            Self::Stability(args) => args.run().await?,
             Self::Replay(args) => args.run().await?,
         }
         Ok(ExitCode::SUCCESS)

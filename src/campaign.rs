@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bluefin_common::campaign::now_ms;
 use bluefin_common::metrics::Step;
+use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::Session;
 use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Progress;
@@ -28,6 +30,8 @@ pub struct Campaign {
     crew: Crew,
     /// There is one device here: what its worker hands back nobody else takes.
     one_device: bool,
+    /// When devices of this process began to time, in milliseconds since the Unix epoch.
+    timed_since_ms: Option<u64>,
     shutdown: CancellationToken,
 }
 
@@ -61,7 +65,7 @@ impl Campaign {
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let crew = Crew::new(ports.clone(), registry.clone(), shutdown.child_token())?;
-        Ok(Self { session: session.clone(), crew, one_device: false, shutdown: shutdown.clone() })
+        Ok(Self { session: session.clone(), crew, one_device: false, timed_since_ms: None, shutdown: shutdown.clone() })
     }
 
     /// Starts workers that compile and evaluate.
@@ -77,7 +81,7 @@ impl Campaign {
 
     /// Starts workers that evaluate.
     pub fn evaluate(&mut self, device: LocalDevice) -> anyhow::Result<Utilisation> {
-        self.one_device = device.is_one();
+        (self.one_device, self.timed_since_ms) = (device.is_one(), Some(now_ms()));
         device.spawn(&mut self.crew)
     }
 
@@ -100,7 +104,8 @@ impl Campaign {
         self.crew.running.spawn(task(stop));
     }
 
-    /// Shows how far the session is until it is `complete`, then stops what was started here.
+    /// Shows how far the session is until it is `complete`, then stops what was started here. Play-offs that were timed here while the
+    /// machine was busy are first repeated, once.
     ///
     /// # Errors
     /// If a worker ends before, the store fails, or the session is pinned to something else than the workers started here.
@@ -123,7 +128,7 @@ impl Campaign {
             if !progress.is_settled() {
                 self.stands(standings.of(&*self.crew.ports.store, &self.session.name).await?)?;
             }
-            if complete(&progress).await? || self.refused() {
+            if self.refused() || complete(&progress).await? && !self.measures_again(&display).await? {
                 break None;
             }
             tokio::select! {
@@ -149,6 +154,20 @@ impl Campaign {
             self.session.name
         );
         Ok(if interrupted { End::Interrupted } else { End::Complete })
+    }
+
+    /// Begins the play-offs once more whose winner's time is in doubt, unless that was done already. Whether there are any.
+    async fn measures_again(&mut self, display: &Display) -> anyhow::Result<bool> {
+        let Some(since_ms) = self.timed_since_ms.take() else { return Ok(false) };
+        let Ports { store, broker } = self.crew.ports.clone();
+        let which = Remeasure::NoisyPlayOffs { since_ms };
+        let (problems, _) = retry::take_back_measured(&*store, &self.session, true, which, |_| true).await?;
+        if problems > 0 {
+            let named = if problems == 1 { "1 problem was".to_string() } else { format!("{problems} problems were") };
+            display.say(&format!("{named} timed while the machine was busy: play-offs are repeated"));
+            retry::publish(&*store, &*broker, &self.session.name).await?;
+        }
+        Ok(problems > 0)
     }
 
     /// What keeps the session, which others work at, from moving. Where that can not be said now, it is tried again later.

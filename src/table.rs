@@ -26,7 +26,7 @@ pub fn table(summaries: &[Summary]) -> Table {
             Cell::new(format!("{}{tie}", winner.solver.trim_start_matches("Bluefin"))),
             Cell::new(params.join(" ")),
             Cell::new(format!("{:.3} ms", winner.median_ms)),
-            Cell::new(format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms)),
+            spread(winner),
             Cell::new(work(winner)),
             times(winner.speedup_over_default, winner.speedup_over_default_range),
             times(winner.speedup_over_reference, winner.speedup_over_reference_range),
@@ -38,6 +38,15 @@ pub fn table(summaries: &[Summary]) -> Table {
         }
     }
     table
+}
+
+/// As a share of the time; bad where the time is in doubt.
+fn spread(winner: &Winner) -> Cell {
+    let text = format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms);
+    match winner.noise {
+        Some(_) => colour::cell(format!("noisy {text}"), Some(Tone::Bad)),
+        None => Cell::new(text),
+    }
 }
 
 /// GFLOP/s, and GB/s where those are known.

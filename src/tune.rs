@@ -16,6 +16,8 @@ use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
 use bluefin_common::limits;
 use bluefin_common::method::Method;
+use bluefin_common::problem::Problem;
+use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
@@ -41,6 +43,7 @@ pub use site::Site;
     bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
     bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n  \
     bluefin tune model.log --tuner miopendriver                 (MIOpen's own solvers, for MIOpen's databases)\n  \
+    bluefin tune examples/resnet50.txt --remeasure              (what was timed while the machine was busy)\n  \
     bluefin tune examples/resnet50.txt --device sm_90-132 --state s.db --stage compile   (where clang is)\n  \
     bluefin tune --state s.db --stage eval                                               (where the GPU is)\n  \
     bluefin tune --state s.db --stage export                                             (anywhere)\n\n\
@@ -72,6 +75,9 @@ pub struct TuneArgs {
     compile_slots: Option<usize>,
     #[command(flatten)]
     conditions: ConditionsArgs,
+    /// Measure problems again, with what was compiled: those whose winner's time is in doubt because the machine was busy (noisy), or all
+    #[arg(long, value_name = "NOISY|ALL", num_args = 0..=1, default_missing_value = "noisy", ignore_case = true, conflicts_with = "stage")]
+    remeasure: Option<Again>,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -88,6 +94,24 @@ enum Part {
     Eval,
     /// Write the databases: needs neither
     Export,
+}
+
+/// Which problems are measured again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Again {
+    /// Those whose winner's time is in doubt
+    Noisy,
+    /// All that are named
+    All,
+}
+
+impl From<Again> for Remeasure {
+    fn from(again: Again) -> Self {
+        match again {
+            Again::Noisy => Self::Noisy,
+            Again::All => Self::All,
+        }
+    }
 }
 
 impl TuneArgs {
@@ -132,6 +156,9 @@ impl TuneArgs {
         let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
+        if let Some(again) = self.remeasure {
+            self.take_back(site, &session, &input.problems, again).await?;
+        }
         forgotten::forget(&site.sqlite, &session.name).await?;
         let started = Instant::now();
         let in_use: HashSet<Digest> = input.specs.of(session.method).map(|spec| spec.digest).collect();
@@ -159,6 +186,23 @@ impl TuneArgs {
         let result = serde_json::json!({ "plan": plan });
         let found = self.export(site, &session, &plan.groups, in_use, result).await?;
         Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Takes back what is to be measured again, so that it is missing.
+    async fn take_back(
+        &self,
+        site: &Site,
+        session: &Session,
+        problems: &[Problem],
+        again: Again,
+    ) -> anyhow::Result<()> {
+        let Some(known) = site.sqlite.session(&session.name).await? else { return Ok(()) };
+        let named: HashSet<&Problem> = problems.iter().collect();
+        let (problems, _) =
+            retry::take_back_measured(&*site.sqlite, &known, false, again.into(), |problem| named.contains(problem))
+                .await?;
+        self.say(&format!("measured again: {problems} of the problems"));
+        Ok(())
     }
 
     /// Plans the session and enqueues what is missing; says what is left out.

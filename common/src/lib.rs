@@ -26,6 +26,7 @@ pub mod lane;
 pub mod limits;
 pub mod method;
 pub mod metrics;
+pub mod noise;
 pub mod outcome;
 pub mod parked;
 pub mod problem;

@@ -135,6 +135,20 @@ pub struct DeviceState {
     pub power_w: Option<u32>,
     /// Clock in MHz that samples were held against.
     pub reference_clock_mhz: Option<u32>,
+    /// What else it did while the job was on it.
+    pub disturbance: Option<Disturbance>,
+}
+
+/// What kept a device from a job while that was on it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Share of the time in which the job's kernels could have run that other programs had their CPU: 0 to 1.
+    pub waiting: f32,
+    /// Share of the machine's time that a hypervisor gave to other machines: 0 to 1.
+    pub stolen: f32,
+    /// How many times as long as at its best the device took for the same fixed work when the job ended: a lower clock, a shared
+    /// core, a limit of heat.
+    pub slowdown: f32,
 }
 
 /// What came of one candidate.
@@ -231,7 +245,7 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 6;
     const NAME: &'static str = "outcome";
     const PACKED_SINCE: Option<u8> = Some(4);
 

@@ -1,13 +1,18 @@
 //! Tries jobs again that have an outcome. It is remembered in the [history](crate::history), the job's message is
 //! [kept](crate::parked), the outcome is taken back, and then what is kept is published: whoever dies in between repeats it.
 
+use std::collections::BTreeMap;
+
 use crate::broker::Broker;
 use crate::campaign::{AdvanceError, first_message, now_ms};
 use crate::failure::FailureKind;
 use crate::history;
+use crate::job::GroupId;
+use crate::noise::Noise;
 use crate::outcome::Outcome;
 use crate::parked;
-use crate::session::SessionName;
+use crate::problem::Problem;
+use crate::session::{Session, SessionName, Stage};
 use crate::standing;
 use crate::store::Store;
 
@@ -53,6 +58,64 @@ pub async fn take_back(
         }
     }
     Ok(taken)
+}
+
+/// What is measured once more. What is compiled is in the cache, and stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remeasure {
+    /// Play-offs whose winner's time is in doubt.
+    NoisyPlayOffs {
+        /// Only those that ended since then: milliseconds since the Unix epoch.
+        since_ms: u64,
+    },
+    /// All candidates of the problems whose winner's time is in doubt.
+    Noisy,
+    /// All candidates of all problems.
+    All,
+}
+
+impl Remeasure {
+    /// Those of a group's `outcomes` that are measured again.
+    fn of<'a>(self, session: &Session, outcomes: &'a [Outcome]) -> Vec<&'a Outcome> {
+        if self != Self::All && Noise::of_winner(session, outcomes).is_none() {
+            return Vec::new();
+        }
+        let is_again = |outcome: &&Outcome| match self {
+            Self::NoisyPlayOffs { since_ms } => outcome.job.stage == Stage::Find && outcome.finished_ms >= since_ms,
+            Self::Noisy | Self::All => true,
+        };
+        outcomes.iter().filter(is_again).collect()
+    }
+}
+
+/// [Takes back](take_back) what `which` says of the problems that are `wanted`, and returns how many problems and jobs those are.
+///
+/// # Errors
+/// If the store fails; call again.
+pub async fn take_back_measured(
+    store: &dyn Store,
+    session: &Session,
+    queues: bool,
+    which: Remeasure,
+    wanted: impl Fn(&Problem) -> bool,
+) -> Result<(u64, u64), AdvanceError> {
+    let (mut problems, mut jobs) = (0, 0);
+    for groups in store.groups(&session.name).await?.chunks(GROUPS) {
+        let mut by_group: BTreeMap<GroupId, Vec<Outcome>> = BTreeMap::new();
+        let outcomes = store.outcomes(&session.name, groups).await?;
+        for outcome in outcomes.into_iter().filter(|outcome| wanted(&outcome.job.problem)) {
+            by_group.entry(outcome.group()).or_default().push(outcome);
+        }
+        for outcomes in by_group.values() {
+            let mut taken = 0;
+            for outcome in which.of(session, outcomes) {
+                taken += u64::from(take_back_one(store, outcome, queues).await?);
+            }
+            problems += u64::from(taken > 0);
+            jobs += taken;
+        }
+    }
+    Ok((problems, jobs))
 }
 
 /// The same for one outcome; whether it was there.

@@ -6,6 +6,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::Decision;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
+use bluefin_common::noise::Noise;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
@@ -55,6 +56,9 @@ pub struct Winner {
     pub params: Vec<(String, Value)>,
     pub median_ms: f64,
     pub spread_ms: f64,
+    /// Why its time is in doubt, where it is: other work of the machine. `--remeasure` measures it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<String>,
     /// Bytes.
     pub workspace: u64,
     /// Useful work per second, in 10^9 operations; `null` where neither the problem nor its spec says how much it is.
@@ -143,6 +147,7 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
         params: params.collect(),
         median_ms: winner.timing.median_ms,
         spread_ms: winner.timing.spread_ms,
+        noise: Noise::of_candidate(winner.outcome, group.outcomes).map(|noise| noise.to_string()),
         workspace: winner.workspace(),
         gflops: rate(group.flops()),
         gbytes_per_s: rate(group.bytes()),

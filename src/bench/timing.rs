@@ -1,9 +1,6 @@
 //! What the timing protocol is worth on a device: whether equal kernels tie, whether medians repeat, whether it finds what
 //! an exhaustive run with Triton's rule finds, at what cost, and how busy it keeps the device.
 
-mod bench;
-mod subjects;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,9 +8,9 @@ use anyhow::{Context, ensure};
 use bluefin_common::session::SessionName;
 use bluefin_eval_worker::timing::{Cache, Estimator, Limits, Rule, median};
 
-use self::bench::{Bench, Tuned};
-use self::subjects::Subject;
 use super::Figure;
+use super::device::{Bench, Tuned};
+use super::subjects::{self, Subject};
 
 /// Times that each way to keep the cache cold is tried on a winner.
 const COOLED: usize = 5;

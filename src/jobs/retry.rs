@@ -1,4 +1,4 @@
-//! `bluefin jobs retry`: jobs whose candidates failed are done once more.
+//! `bluefin jobs retry`: jobs whose candidates failed, or whose times are in doubt, are done once more.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,6 +8,7 @@ use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::SessionName;
 use bluefin_common::shutdown;
 use bluefin_common::standing;
+use clap::ArgGroup;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 
@@ -15,22 +16,26 @@ use crate::campaign::End;
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::session::steer::named_or_all;
+use crate::tune::Again;
 
-/// Plan jobs again whose candidates failed, and publish them; what they came to before is remembered
+/// Plan jobs again whose candidates failed or whose times are in doubt, and publish them; what they came to before is remembered
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:\n  bluefin jobs retry --failed --session nightly\n  \
-    bluefin jobs retry --failed compile_timeout --session nightly\n  bluefin jobs retry --dead\n\n\
+#[command(group(ArgGroup::new("which").required(true)), after_help = "Examples:\n  bluefin jobs retry --failed --session nightly\n  \
+    bluefin jobs retry --failed compile_timeout --session nightly\n  bluefin jobs retry --dead\n  \
+    bluefin jobs retry --remeasure --session nightly       (problems that were timed while the machine was busy)\n\n\
     A job is done as a whole, candidates that did not fail included. What the same compiler refused is in its cache, and fails \
     again. Those of a paused session wait for its resume; those of a state file are done by the next bluefin tune of their \
     problems. If it is interrupted, the same command does the rest.")]
 pub struct RetryArgs {
     /// Jobs with a candidate that failed, in whatever way or in this one
-    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "any", value_parser = failures(),
-        required_unless_present = "dead", conflicts_with = "dead")]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "any", value_parser = failures(), group = "which")]
     failed: Option<Failures>,
     /// Jobs that were given up: the same as --failed dead
-    #[arg(long)]
+    #[arg(long, group = "which")]
     dead: bool,
+    /// All jobs of the problems whose winner's time is in doubt because the machine was busy (noisy), or of all
+    #[arg(long, value_name = "NOISY|ALL", num_args = 0..=1, default_missing_value = "noisy", ignore_case = true, group = "which")]
+    remeasure: Option<Again>,
     /// Only those of this session [default: of all sessions]
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
@@ -63,8 +68,11 @@ impl RetryArgs {
             let mut all = BTreeMap::new();
             for session in sessions {
                 let name = &session.name;
-                let taken =
-                    retry::take_back(store, name, broker.is_some(), |outcome| failures.include(outcome)).await?;
+                let queues = broker.is_some();
+                let taken = match self.remeasure {
+                    Some(again) => retry::take_back_measured(store, &session, queues, again.into(), |_| true).await?.1,
+                    None => retry::take_back(store, name, queues, |outcome| failures.include(outcome)).await?,
+                };
                 let published = match &broker {
                     Some(broker) => retry::publish(store, &**broker, name).await?,
                     None => 0,
@@ -93,7 +101,7 @@ impl RetryArgs {
                 out::line(format_args!("session {session}: {taken} jobs planned again, {published} published{of}"))?;
             }
             if all.is_empty() {
-                out::line("no job failed so")?;
+                out::line(if self.remeasure.is_some() { "no time is in doubt" } else { "no job failed so" })?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -203,6 +203,7 @@ fn wide() -> Vec<Column> {
         number("GB/s", |row| fixed(row.gbytes_per_s, 1)),
         number("MHz", |row| whole(row.clock_mhz)),
         number("throttled", |row| row.throttled.to_string()),
+        text("noise", false, |row| row.noise.clone().unwrap_or_else(|| "-".to_string())),
         text("tied", false, |row| yes(row.tied).to_string()),
         text("winner", false, |row| yes(row.winner).to_string()),
         number("workspace", |row| whole(row.workspace)),

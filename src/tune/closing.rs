@@ -6,9 +6,6 @@ use bluefin_common::session::SessionName;
 use bluefin_exporter::report::Gains;
 use bluefin_exporter::summary::Summary;
 
-/// A winner whose spread is this share of its time or more was timed on a machine that did other work.
-const NOISY: f64 = 0.3;
-
 /// A line for each thing that `summaries` say together, and the verbs that show more of the session in `state`.
 pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> String {
     let gains = Gains::of(summaries);
@@ -25,7 +22,7 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
     }
     let winners = summaries.iter().filter_map(|summary| summary.winner.as_ref());
     let without = winners.clone().filter(|winner| winner.speedup_over_default.is_some_and(|gain| gain < 1.005)).count();
-    let noisy = winners.filter(|winner| winner.spread_ms >= NOISY * winner.median_ms).count();
+    let noisy = winners.filter(|winner| winner.noise.is_some()).count();
     let failed = summaries.iter().filter(|summary| summary.winner.is_none()).count();
     let mut told = vec![problems(summaries.len())];
     for (count, what) in [(without, "without a gain over default params"), (failed, "without a winner")] {
@@ -34,9 +31,12 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
         }
     }
     if noisy > 0 {
-        told.push(format!("{noisy} with a spread of {:.0} % or more: this machine was busy", 100.0 * NOISY));
+        told.push(format!("{noisy} noisy: this machine was busy"));
     }
     lines.push(told.join("; "));
+    if noisy > 0 {
+        lines.push("measured again: the same command with --remeasure".to_string());
+    }
     let of_session = format!("--state {} --session {session}", state.display());
     lines.push(format!("as a page: bluefin report {of_session} -o report.html"));
     lines.push(format!("every candidate: bluefin results {of_session}"));

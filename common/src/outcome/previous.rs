@@ -19,9 +19,60 @@ use crate::wire::{Body, WireError};
 /// Reads an outcome of an older `version`; `None` if that is not read any more.
 pub(super) fn read(version: u8, body: &mut Body<'_>) -> Option<Result<Outcome, WireError>> {
     match version {
+        5 => Some(body.read::<Outcome, OutcomeV5>().map(Outcome::from)),
         3 | 4 => Some(body.read::<Outcome, OutcomeV4>().map(Outcome::from)),
         2 => Some(body.read::<Outcome, OutcomeV2>().map(Outcome::from)),
         _ => None,
+    }
+}
+
+/// Of which nobody said what else the device did.
+#[derive(Debug, Serialize, Deserialize)]
+struct OutcomeV5 {
+    job: Job,
+    task: Option<Digest>,
+    description: Description,
+    candidates: Vec<CandidateOutcome>,
+    device: String,
+    device_state: DeviceStateV5,
+    protocol: u16,
+    busy_ms: u64,
+    finished_ms: u64,
+    course: Course,
+}
+
+impl From<OutcomeV5> for Outcome {
+    fn from(old: OutcomeV5) -> Self {
+        let OutcomeV5 {
+            job,
+            task,
+            description,
+            candidates,
+            device,
+            device_state,
+            protocol,
+            busy_ms,
+            finished_ms,
+            course,
+        } = old;
+        let device_state = device_state.into();
+        Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DeviceStateV5 {
+    uuid: String,
+    driver: String,
+    temperature_c: Option<i16>,
+    power_w: Option<u32>,
+    reference_clock_mhz: Option<u32>,
+}
+
+impl From<DeviceStateV5> for DeviceState {
+    fn from(old: DeviceStateV5) -> Self {
+        let DeviceStateV5 { uuid, driver, temperature_c, power_w, reference_clock_mhz } = old;
+        Self { uuid, driver, temperature_c, power_w, reference_clock_mhz, disturbance: None }
     }
 }
 
@@ -33,7 +84,7 @@ struct OutcomeV4 {
     description: DescriptionV1,
     candidates: Vec<CandidateOutcome>,
     device: String,
-    device_state: DeviceState,
+    device_state: DeviceStateV5,
     protocol: u16,
     busy_ms: u64,
     finished_ms: u64,
@@ -43,7 +94,7 @@ impl From<OutcomeV4> for Outcome {
     fn from(old: OutcomeV4) -> Self {
         let OutcomeV4 { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms } =
             old;
-        let (description, course) = (description.into(), Course::default());
+        let (description, device_state, course) = (description.into(), device_state.into(), Course::default());
         Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
     }
 }
@@ -53,7 +104,7 @@ struct OutcomeV2 {
     job: JobV1,
     candidates: Vec<CandidateOutcomeV2>,
     device: String,
-    device_state: DeviceState,
+    device_state: DeviceStateV5,
     protocol: u16,
     busy_ms: u64,
     finished_ms: u64,
@@ -83,7 +134,7 @@ impl From<OutcomeV2> for Outcome {
         } else {
             Description::of_tool(&job.method, solvers)
         };
-        let (task, course) = (None, Course::default());
+        let (task, device_state, course) = (None, device_state.into(), Course::default());
         Self { job, task, description, candidates, device, device_state, protocol, busy_ms, finished_ms, course }
     }
 }

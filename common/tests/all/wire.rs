@@ -15,7 +15,7 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
-use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcome, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
@@ -139,6 +139,7 @@ fn outcome() -> Outcome {
             temperature_c: Some(61),
             power_w: Some(400),
             reference_clock_mhz: Some(1700),
+            disturbance: Some(Disturbance { waiting: 0.25, stolen: 0.0, slowdown: 1.5 }),
         },
         protocol: 2,
         busy_ms: 1234,
@@ -267,7 +268,10 @@ fn what_the_release_before_wrote_is_read() {
             ..eval_job()
         },
     );
-    let before = || Outcome { description: described(), course: Course::default(), ..outcome() };
+    let undisturbed =
+        || Outcome { device_state: DeviceState { disturbance: None, ..outcome().device_state }, ..outcome() };
+    was(5, &undisturbed());
+    let before = || Outcome { description: described(), course: Course::default(), ..undisturbed() };
     was(4, &before());
     was(3, &before());
     let mut then = Outcome { task: None, description: undescribed(), ..before() };

@@ -266,6 +266,7 @@ impl Device for Gpu {
             temperature_c: heat.temperature_c,
             power_w: heat.power_w,
             reference_clock_mhz: self.info.clock_mhz,
+            disturbance: None,
         }
     }
 

@@ -7,6 +7,7 @@ mod cpu;
 mod eviction;
 mod library;
 mod memory;
+mod meter;
 mod stopwatch;
 
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use bluefin_common::outcome::DeviceState;
 
 use self::library::{Library, Shim};
 pub use self::memory::Memory;
+use self::meter::Meter;
 use self::stopwatch::Stopwatch;
 use super::bindings::{Addresses, Bindings};
 use super::{Buffers, Description, Device, DeviceError, Run, check_memory, image};
@@ -37,6 +39,8 @@ pub struct HostDevice {
     group: ControlGroup,
     /// What a sweep fills the cache with, twice its size; made by the first sweep.
     filler: RefCell<Vec<u8>>,
+    /// From one job to the next.
+    meter: RefCell<Meter>,
 }
 
 impl HostDevice {
@@ -46,6 +50,7 @@ impl HostDevice {
             description: cpu::describe(),
             group: ControlGroup::of_this_process(Path::new("/")),
             filler: RefCell::default(),
+            meter: RefCell::default(),
         }
     }
 
@@ -107,7 +112,8 @@ impl Device for HostDevice {
     }
 
     fn state(&self) -> DeviceState {
-        DeviceState::default()
+        let spin = || self.spin().ok().map(|sample| sample.ms);
+        DeviceState { disturbance: self.meter.borrow_mut().read(spin), ..DeviceState::default() }
     }
 
     fn probe(&self) -> Result<(), DeviceError> {

@@ -6,7 +6,7 @@ use std::io;
 use super::{Row, Write};
 
 /// The columns, which are the fields of a row.
-const COLUMNS: [&str; 41] = [
+const COLUMNS: [&str; 42] = [
     "session",
     "target",
     "problem",
@@ -27,6 +27,7 @@ const COLUMNS: [&str; 41] = [
     "gbytes_per_s",
     "clock_mhz",
     "throttled",
+    "noise",
     "pruned",
     "tied",
     "winner",

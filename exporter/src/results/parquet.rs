@@ -39,6 +39,7 @@ const SCHEMA: &str = "message results {
     optional double gbytes_per_s;
     optional int32 clock_mhz (INTEGER(32, false));
     required int32 throttled (INTEGER(32, false));
+    optional binary noise (STRING);
     required boolean pruned;
     required boolean tied;
     required boolean winner;
@@ -110,6 +111,7 @@ impl ParquetRows {
         columns.optional::<DoubleType>(|row| row.gbytes_per_s)?;
         columns.optional::<Int32Type>(|row| row.clock_mhz.map(narrow))?;
         columns.required::<Int32Type>(|row| narrow(row.throttled))?;
+        columns.texts(|row| row.noise.as_deref().map(text))?;
         columns.required::<BoolType>(|row| row.pruned)?;
         columns.required::<BoolType>(|row| row.tied)?;
         columns.required::<BoolType>(|row| row.winner)?;

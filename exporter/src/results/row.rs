@@ -6,6 +6,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::course::Course;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
+use bluefin_common::noise::Noise;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::Stage;
 use bluefin_common::value::Value;
@@ -51,6 +52,8 @@ pub struct Row {
     pub clock_mhz: Option<u32>,
     /// Samples at less than three quarters of the reference clock, taken again or kept.
     pub throttled: u32,
+    /// Why its time is in doubt, where it is: other work of the machine.
+    pub noise: Option<String>,
     /// Only probed: clearly slower than the best known of its problem.
     pub pruned: bool,
     /// It can not be told apart from the fastest of the comparison that found the winner.
@@ -251,6 +254,7 @@ impl Known {
             gbytes_per_s: rate(self.bytes),
             clock_mhz: timing.map(|timing| timing.clock_mhz).filter(|clock| *clock > 0),
             throttled: timing.map_or(0, |timing| timing.throttled),
+            noise: timing.and_then(|timing| Noise::of(timing, outcome)).map(|noise| noise.to_string()),
             pruned,
             tied: decision.is_some_and(|decision| decision.tied.iter().any(is)),
             winner: decision.and_then(|decision| decision.winner()).is_some_and(is),
@@ -336,6 +340,7 @@ pub(super) mod tests {
             gbytes_per_s: None,
             clock_mhz: None,
             throttled: 0,
+            noise: None,
             pruned: false,
             tied: false,
             winner: index == 3,

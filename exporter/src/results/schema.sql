@@ -36,6 +36,7 @@ CREATE TABLE candidates (
     gbytes_per_s REAL,           -- GB/s
     clock_mhz INTEGER,
     throttled INTEGER NOT NULL,  -- samples at less than 3/4 of the reference clock, taken again or kept
+    noise TEXT,                  -- why its time is in doubt, if it is: other work of the machine
     pruned INTEGER NOT NULL,     -- 1: only probed, clearly slower than the best
     tied INTEGER NOT NULL,       -- 1: can not be told apart from the fastest
     winner INTEGER NOT NULL,     -- 1: of its problem and spec
@@ -76,7 +77,7 @@ CREATE TABLE failures_before (
 -- Everything but samples, one row a candidate.
 CREATE VIEW results AS
     SELECT candidates.id, session, target, problems.driver AS problem, problems.label, solvers.spec, solvers.name AS solver,
-        params, is_default, stage, result, median_ms, spread_ms, samples, gflops, gbytes_per_s, clock_mhz, throttled, pruned, tied,
+        params, is_default, stage, result, median_ms, spread_ms, samples, gflops, gbytes_per_s, clock_mhz, throttled, noise, pruned, tied,
         winner, kind AS failure, detail, artifacts, workspace, job, compiled_by, compile_ms, evaluated_by, device, device_uuid,
         driver_version, datetime(finished_ms / 1000, 'unixepoch') AS finished, recompiles, attempts, busy_ms,
         spec_digest

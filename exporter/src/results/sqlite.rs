@@ -95,7 +95,7 @@ impl SqliteRows {
         let artifacts: Vec<&str> = row.artifacts.iter().map(String::as_str).collect();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut insert = self.connection.prepare_cached(
-            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         insert.execute(params![
             id,
@@ -114,6 +114,7 @@ impl SqliteRows {
             row.gbytes_per_s,
             row.clock_mhz,
             row.throttled,
+            row.noise.as_deref(),
             row.pruned,
             row.tied,
             row.winner,

@@ -10,6 +10,7 @@ use bluefin_common::description::Description;
 use bluefin_common::failure::Failure;
 use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::noise::Noise;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::{Session, Stage};
 use bluefin_eval_worker as eval_worker;
@@ -32,6 +33,10 @@ pub struct Bench {
 pub struct Tuned {
     /// Index of the winner among the subject's candidates.
     pub winner: usize,
+    /// Those that were played off.
+    pub finalists: Vec<usize>,
+    /// The winner's time is in doubt.
+    pub is_noisy: bool,
     /// Samples of each candidate that was measured to the end, in milliseconds.
     pub samples: Vec<Vec<f64>>,
 }
@@ -64,12 +69,16 @@ impl Bench {
         let session = session_of(&subject.job);
         let Some(decision) = decide(&session, &outcomes) else { return Ok(None) };
         let won = &decision.winner().context("a decision without a winner")?.outcome.candidate;
-        let Some(winner) = candidates.iter().position(|(candidate, _)| candidate == won) else { return Ok(None) };
+        let place = |wanted: &Candidate| candidates.iter().position(|(candidate, _)| candidate == wanted);
+        let Some(winner) = place(won) else { return Ok(None) };
+        let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find);
+        let finalists = finals.flat_map(|outcome| &outcome.job.candidates).filter_map(place).collect();
+        let is_noisy = Noise::of_winner(&session, &outcomes).is_some();
         let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
         let timings = perf.flat_map(|outcome| &outcome.candidates).filter_map(|outcome| outcome.result.as_ref().ok());
         let samples = timings.filter(|timing| !timing.pruned);
         let samples = samples.map(|timing| timing.samples_ms.iter().copied().map(f64::from).collect()).collect();
-        Ok(Some(Tuned { winner, samples }))
+        Ok(Some(Tuned { winner, finalists, is_noisy, samples }))
     }
 
     /// Whether the candidate at `index` under two names comes out as a tie.
@@ -92,6 +101,19 @@ impl Bench {
         let (_, runnable) = subject.candidates.get(index).context("no such candidate")?;
         let results = self.evaluate(subject, Stage::Perf, std::slice::from_ref(runnable), limits).await?;
         Ok(results.into_iter().next().and_then(Result::ok).map(|timing| timing.median_ms))
+    }
+
+    /// Times of the candidates at `places` against each other, in milliseconds.
+    pub async fn play_off(
+        &mut self,
+        subject: &Subject,
+        places: &[usize],
+        limits: &Limits,
+    ) -> anyhow::Result<Vec<Option<f64>>> {
+        let known = places.iter().filter_map(|place| subject.candidates.get(*place));
+        let runnables: Vec<Runnable> = known.map(|(_, runnable)| runnable.clone()).collect();
+        let results = self.evaluate(subject, Stage::Find, &runnables, limits).await?;
+        Ok(results.into_iter().map(|result| result.ok().map(|timing| timing.median_ms)).collect())
     }
 
     async fn two_stages(
@@ -129,6 +151,7 @@ impl Bench {
         let candidates = candidates.collect();
         Ok(Outcome {
             device: self.worker.device().to_string(),
+            device_state: self.worker.state().clone(),
             protocol: PROTOCOL_VERSION,
             ..Outcome::undone(&job, Description::default(), candidates, now_ms())
         })

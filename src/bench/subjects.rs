@@ -34,7 +34,7 @@ use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
-use super::super::session_in;
+use super::session_in;
 use crate::itself;
 
 /// What is compiled where no state file is named: short kernels and longer ones.
