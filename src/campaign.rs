@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bluefin_common::campaign::now_ms;
 use bluefin_common::metrics::Step;
-use bluefin_common::retry::{self, Remeasure};
+use bluefin_common::retry;
 use bluefin_common::session::Session;
 use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Progress;
@@ -160,12 +160,10 @@ impl Campaign {
     async fn measures_again(&mut self, display: &Display) -> anyhow::Result<bool> {
         let Some(since_ms) = self.timed_since_ms.take() else { return Ok(false) };
         let Ports { store, broker } = self.crew.ports.clone();
-        let which = Remeasure::NoisyPlayOffs { since_ms };
-        let (problems, _) = retry::take_back_measured(&*store, &self.session, true, which, |_| true).await?;
+        let problems = retry::repeat_play_offs(&*store, &*broker, &self.session, since_ms).await?;
         if problems > 0 {
             let named = if problems == 1 { "1 problem was".to_string() } else { format!("{problems} problems were") };
             display.say(&format!("{named} timed while the machine was busy: play-offs are repeated"));
-            retry::publish(&*store, &*broker, &self.session.name).await?;
         }
         Ok(problems > 0)
     }

@@ -28,8 +28,8 @@ pub fn table(summaries: &[Summary]) -> Table {
             Cell::new(format!("{:.3} ms", winner.median_ms)),
             spread(winner),
             Cell::new(work(winner)),
-            times(winner.speedup_over_default, winner.speedup_over_default_range),
-            times(winner.speedup_over_reference, winner.speedup_over_reference_range),
+            times(winner.speedup_over_default, winner.over_default()),
+            times(winner.speedup_over_reference, winner.over_reference()),
         ]);
     }
     for column in 3..8 {
@@ -57,21 +57,14 @@ fn work(winner: &Winner) -> String {
     if text.is_empty() { "-".to_string() } else { text }
 }
 
-/// `3.20x ± 0.11`; the uncertainty only where the two digits show it.
-fn factor(factor: Option<f64>, range: Option<(f64, f64)>) -> String {
-    let Some(factor) = factor else { return "-".to_string() };
-    let uncertain = range.map(|(low, high)| (high - factor).max(factor - low)).filter(|half| *half >= 0.005);
-    uncertain.map_or_else(|| format!("{factor:.2}x"), |half| format!("{factor:.2}x ± {half:.2}"))
-}
-
 /// What was gained, which is good or bad where the two digits show it.
-fn times(gained: Option<f64>, range: Option<(f64, f64)>) -> Cell {
+fn times(gained: Option<f64>, text: Option<String>) -> Cell {
     let tone = match gained {
         Some(factor) if factor >= 1.005 => Some(Tone::Good),
         Some(factor) if factor < 0.995 => Some(Tone::Bad),
         _ => None,
     };
-    colour::cell(factor(gained, range), tone)
+    colour::cell(text.unwrap_or_else(|| "-".to_string()), tone)
 }
 
 fn failures(summary: &Summary) -> String {

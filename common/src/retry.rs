@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::broker::Broker;
-use crate::campaign::{AdvanceError, first_message, now_ms};
+use crate::campaign::{AdvanceError, conclude, first_message, now_ms};
 use crate::failure::FailureKind;
 use crate::history;
 use crate::job::GroupId;
@@ -60,35 +60,17 @@ pub async fn take_back(
     Ok(taken)
 }
 
-/// What is measured once more. What is compiled is in the cache, and stays.
+/// Whose measurements are repeated. What is compiled is in the cache, and stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remeasure {
-    /// Play-offs whose winner's time is in doubt.
-    NoisyPlayOffs {
-        /// Only those that ended since then: milliseconds since the Unix epoch.
-        since_ms: u64,
-    },
-    /// All candidates of the problems whose winner's time is in doubt.
+    /// Problems whose winner's time is in doubt.
     Noisy,
-    /// All candidates of all problems.
+    /// All problems.
     All,
 }
 
-impl Remeasure {
-    /// Those of a group's `outcomes` that are measured again.
-    fn of<'a>(self, session: &Session, outcomes: &'a [Outcome]) -> Vec<&'a Outcome> {
-        if self != Self::All && Noise::of_winner(session, outcomes).is_none() {
-            return Vec::new();
-        }
-        let is_again = |outcome: &&Outcome| match self {
-            Self::NoisyPlayOffs { since_ms } => outcome.job.stage == Stage::Find && outcome.finished_ms >= since_ms,
-            Self::Noisy | Self::All => true,
-        };
-        outcomes.iter().filter(is_again).collect()
-    }
-}
-
-/// [Takes back](take_back) what `which` says of the problems that are `wanted`, and returns how many problems and jobs those are.
+/// [Takes back](take_back) all outcomes of the problems that are `wanted` and among `which`, and returns how many problems and jobs
+/// those are.
 ///
 /// # Errors
 /// If the store fails; call again.
@@ -101,14 +83,13 @@ pub async fn take_back_measured(
 ) -> Result<(u64, u64), AdvanceError> {
     let (mut problems, mut jobs) = (0, 0);
     for groups in store.groups(&session.name).await?.chunks(GROUPS) {
-        let mut by_group: BTreeMap<GroupId, Vec<Outcome>> = BTreeMap::new();
-        let outcomes = store.outcomes(&session.name, groups).await?;
-        for outcome in outcomes.into_iter().filter(|outcome| wanted(&outcome.job.problem)) {
-            by_group.entry(outcome.group()).or_default().push(outcome);
-        }
-        for outcomes in by_group.values() {
+        for outcomes in by_group(store, session, groups).await?.into_values() {
+            let is_wanted = outcomes.iter().any(|outcome| wanted(&outcome.job.problem));
+            if !is_wanted || which == Remeasure::Noisy && Noise::of_winner(session, &outcomes).is_none() {
+                continue;
+            }
             let mut taken = 0;
-            for outcome in which.of(session, outcomes) {
+            for outcome in &outcomes {
                 taken += u64::from(take_back_one(store, outcome, queues).await?);
             }
             problems += u64::from(taken > 0);
@@ -116,6 +97,49 @@ pub async fn take_back_measured(
         }
     }
     Ok((problems, jobs))
+}
+
+/// Plays off again where the winner's time is in doubt and the play-off ended since then: milliseconds since the Unix epoch. Returns how
+/// many problems those are.
+///
+/// # Errors
+/// If the store or the broker fails; what was taken back by then follows from the outcomes that are left.
+pub async fn repeat_play_offs(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    session: &Session,
+    since_ms: u64,
+) -> Result<u64, AdvanceError> {
+    let mut problems = 0;
+    for groups in store.groups(&session.name).await?.chunks(GROUPS) {
+        for (group, outcomes) in by_group(store, session, groups).await? {
+            if Noise::of_winner(session, &outcomes).is_none() {
+                continue;
+            }
+            let is_again = |outcome: &Outcome| outcome.job.stage == Stage::Find && outcome.finished_ms >= since_ms;
+            let (again, rest): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().partition(is_again);
+            for outcome in &again {
+                take_back_one(store, outcome, false).await?;
+            }
+            if !again.is_empty() {
+                conclude(store, broker, session, group, &rest).await?;
+                problems += 1;
+            }
+        }
+    }
+    Ok(problems)
+}
+
+async fn by_group(
+    store: &dyn Store,
+    session: &Session,
+    groups: &[GroupId],
+) -> Result<BTreeMap<GroupId, Vec<Outcome>>, AdvanceError> {
+    let mut by_group: BTreeMap<GroupId, Vec<Outcome>> = BTreeMap::new();
+    for outcome in store.outcomes(&session.name, groups).await? {
+        by_group.entry(outcome.group()).or_default().push(outcome);
+    }
+    Ok(by_group)
 }
 
 /// The same for one outcome; whether it was there.

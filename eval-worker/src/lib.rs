@@ -27,7 +27,7 @@ pub use evaluator::noop::Noop;
 pub use evaluator::probe::{Probe, ProbeError};
 pub use evaluator::stop::Stop;
 pub use evaluator::{Evaluated, Evaluator, Running};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Utilisation};
 pub use protocol::Identity;
 pub use protocol::Spent;
 pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Translators, Work};

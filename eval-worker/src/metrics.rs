@@ -117,12 +117,15 @@ impl Metrics {
         self.eval_seconds.with_label_values(&[stage.name()]).observe(time.as_secs_f64());
     }
 
-    /// Time from the first job on a device to the end of the last one, and for how much of it devices were busy with candidates
-    /// in all; `None` before the first.
+    /// What devices did so far; `None` before the first job.
     #[must_use]
-    pub fn utilisation(&self) -> Option<(Duration, Duration)> {
+    pub fn utilisation(&self) -> Option<Utilisation> {
         let (first, last) = (*self.span.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some((last - first, Duration::from_secs_f64(self.device_seconds.get())))
+        Some(Utilisation {
+            span: last - first,
+            candidates: Duration::from_secs_f64(self.device_seconds.get()),
+            jobs: Duration::from_secs_f64(self.busy.get()),
+        })
     }
 
     /// Whether the device of this name is in quarantine.
@@ -158,6 +161,17 @@ impl Metrics {
     pub(crate) fn set_artifact_bytes(&self, bytes: u64) {
         self.artifact_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
+}
+
+/// What the devices of a process did; times of all of them together, but for the span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Utilisation {
+    /// From the first job on a device to the end of the last one.
+    pub span: Duration,
+    /// A candidate ran, was checked or was timed.
+    pub candidates: Duration,
+    /// A job had the device.
+    pub jobs: Duration,
 }
 
 /// Where an artifact was found.

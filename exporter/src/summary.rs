@@ -81,6 +81,26 @@ pub struct Winner {
     pub speedup_over_reference_range: Option<(f64, f64)>,
 }
 
+impl Winner {
+    /// What it gained over default params: `3.20x ± 0.11`.
+    #[must_use]
+    pub fn over_default(&self) -> Option<String> {
+        Some(ratio(self.speedup_over_default?, self.speedup_over_default_range))
+    }
+
+    /// What it gained over the reference.
+    #[must_use]
+    pub fn over_reference(&self) -> Option<String> {
+        Some(ratio(self.speedup_over_reference?, self.speedup_over_reference_range))
+    }
+}
+
+/// The uncertainty only where the two digits show it.
+fn ratio(factor: f64, range: Option<(f64, f64)>) -> String {
+    let uncertain = range.map(|(low, high)| (high - factor).max(factor - low)).filter(|half| *half >= 0.005);
+    uncertain.map_or_else(|| format!("{factor:.2}x"), |half| format!("{factor:.2}x ± {half:.2}"))
+}
+
 /// Summarizes the outcomes of one group. `None` if there are none.
 #[must_use]
 pub fn summarize(session: &Session, outcomes: &[Outcome]) -> Option<Summary> {

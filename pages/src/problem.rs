@@ -8,7 +8,7 @@ use plotters::element::Text;
 
 use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
 use crate::report::failures;
-use crate::words::{self, maybe_times, ms, range, short, times};
+use crate::words::{self, ms, range, ratio, short, times};
 
 /// Params whose values are drawn; the table has all.
 const DRAWN: usize = 4;
@@ -31,8 +31,9 @@ pub fn problem(detail: &Detail) -> Markup {
                     dt { "time" } dd { (ms(winner.median_ms)) " ± " (ms(winner.spread_ms))
                         @if winner.ties > 0 { ", ties with " (winner.ties) }
                         @if let Some(gflops) = winner.gflops { ", " (format!("{gflops:.1}")) " GFLOP/s" } }
-                    dt { "against" } dd { "default " (maybe_times(winner.speedup_over_default)) ", reference "
-                        (maybe_times(winner.speedup_over_reference)) }
+                    dt { "against" } dd { "default " (ratio(winner.over_default())) ", reference "
+                        (ratio(winner.over_reference())) }
+                    @if let Some(noise) = &winner.noise { dt { "in doubt" } dd.bad { (noise) } }
                 } @else {
                     dt { "winner" } dd.bad { "none" }
                 }

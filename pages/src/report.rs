@@ -2,6 +2,7 @@
 
 use bluefin_common::session::Stage;
 use bluefin_exporter::report::{Failures, Gain, Report, Row};
+use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::coord::combinators::IntoLogRange as _;
@@ -9,7 +10,7 @@ use plotters::coord::combinators::IntoLogRange as _;
 use crate::chart::{Colour, Mark, Shape, around, chart, plain};
 use crate::problem::problem;
 use crate::timeline::time;
-use crate::words::{count, maybe_times, ms, times, when};
+use crate::words::{count, maybe_times, ms, ratio, times, when};
 
 /// Names of the parts of a report, for links to them.
 #[must_use]
@@ -141,14 +142,22 @@ fn line(row: &Row, weighted: bool, place: Option<String>) -> Markup {
             @if weighted { td.n { (count(row.count)) } }
             @if let Some(winner) = &summary.winner {
                 td { (winner.solver) " " @for (name, value) in &winner.params { code { (name) "=" (value) } " " } }
-                td.n { (ms(winner.median_ms)) } td.n { (format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms)) }
+                td.n { (ms(winner.median_ms)) } (spread(winner))
                 td.n { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n { (winner.ties) }
-                td.n { (maybe_times(winner.speedup_over_default)) } td.n { (maybe_times(winner.speedup_over_reference)) }
+                td.n { (ratio(winner.over_default())) } td.n { (ratio(winner.over_reference())) }
             } @else {
                 td.bad { "none" } td {} td {} td {} td {} td {} td {}
             }
             td.n { (count(summary.tried)) } td.n { (count(failed)) }
         }
+    }
+}
+
+/// As a share of the time; what is in doubt says why.
+fn spread(winner: &Winner) -> Markup {
+    let text = format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms);
+    html! {
+        @match &winner.noise { Some(noise) => td.n.bad title=(noise) { "noisy " (text) }, None => td.n { (text) } }
     }
 }
 

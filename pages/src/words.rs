@@ -17,6 +17,11 @@ pub fn maybe_times(factor: Option<f64>) -> String {
     factor.map_or_else(|| "–".to_string(), times)
 }
 
+/// One that says its uncertainty, with the sign of pages.
+pub fn ratio(text: Option<String>) -> String {
+    text.map_or_else(|| "–".to_string(), |text| text.replacen('x', " ×", 1))
+}
+
 /// Of a duration in milliseconds: `1h 2m 3s`.
 pub fn long(ms: u64) -> String {
     let duration = if ms < 10_000 { Duration::from_millis(ms) } else { Duration::from_secs(ms / 1000) };

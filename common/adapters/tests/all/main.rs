@@ -10,5 +10,6 @@ mod campaign;
 mod delivery;
 mod evidence;
 mod lanes;
+mod remeasure;
 mod silent;
 mod store_contract;

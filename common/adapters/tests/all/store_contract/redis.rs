@@ -9,8 +9,8 @@ use bluefin_common::digest::Digest;
 use bluefin_common::store::{JobState, Planned, Store, StoreError};
 use bluefin_common::wire;
 use bluefin_test_support::{Redis, RedisOptions, eventually, free_port};
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig};
 use tokio::task::JoinSet;
 
 use crate::store_contract::Backend;
@@ -23,9 +23,11 @@ pub struct OnRedis {
     pub server: Redis,
 }
 
+/// A connection that waits for an answer for as long as it takes: beside other work that may be more than the client's half second.
 pub async fn raw(server: &Redis) -> MultiplexedConnection {
     let client = redis::Client::open(server.url()).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    let patient = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
 }
 
 async fn set(server: &Redis, key: String, bytes: &[u8]) {
@@ -73,9 +75,7 @@ impl Backend for BegunBefore {
         let on = OnRedis::start().await;
         let names = ["s", "a", "b", "gone", "stays"].map(str::to_owned);
         let cases = (0..1000).map(|number| format!("case-{number}"));
-        for name in names.into_iter().chain(cases) {
-            begin_before(&on.server, &name).await;
-        }
+        begin_before(&on.server, names.into_iter().chain(cases)).await;
         Self(on)
     }
 
@@ -96,11 +96,15 @@ impl Backend for BegunBefore {
     }
 }
 
-/// A session of version 3, which is as one of now.
-async fn begin_before(server: &Redis, name: &str) {
-    let mut bytes = wire::encode(&session(name, "x")).unwrap();
-    bytes[3] = 3;
-    let () = raw(server).await.hset("bluefin:sessions", name, bytes).await.unwrap();
+/// Sessions of version 3, which are as those of now.
+async fn begin_before(server: &Redis, names: impl IntoIterator<Item = String>) {
+    let session = |name: String| {
+        let mut bytes = wire::encode(&session(&name, "x")).unwrap();
+        bytes[3] = 3;
+        (name, bytes)
+    };
+    let sessions: Vec<(String, Vec<u8>)> = names.into_iter().map(session).collect();
+    let () = raw(server).await.hset_multiple("bluefin:sessions", &sessions).await.unwrap();
 }
 
 async fn keys(server: &Redis, pattern: &str) -> BTreeSet<String> {
@@ -110,7 +114,7 @@ async fn keys(server: &Redis, pattern: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn a_plan_is_kept_as_the_session_was_begun() {
     let OnRedis { store, server } = OnRedis::start().await;
-    begin_before(&server, "before").await;
+    begin_before(&server, ["before".to_string()]).await;
     store.create_session(&session("now", "x")).await.unwrap();
     for s in [name("before"), name("now")] {
         let jobs: Vec<_> = (0..40).map(|number| job(&s, number / 4, number)).collect();
