@@ -64,6 +64,10 @@ pub enum Error {
     /// A failure that may be the machine's: believed once that was found well.
     #[error("{}", .0.failure.detail)]
     Suspect(Box<Suspect>),
+    /// A failure that says of itself that it is the machine's, or somebody's, while the machine is well. Tried again, as far as
+    /// that is to be believed: whoever wrote the unit may have had it say so.
+    #[error("{reason}: this machine is well, and was {times} times")]
+    Unproven { reason: String, times: u32 },
     /// The machine is not well, for longer than this worker waits.
     #[error("this machine cannot compile: {reason}")]
     Unfit { reason: String },
@@ -107,6 +111,7 @@ impl Error {
             | Self::Killed { .. }
             | Self::Interrupted { .. }
             | Self::Suspect(_)
+            | Self::Unproven { .. }
             | Self::OpenRound
             | Self::Missing { .. }
             | Self::Job { .. }
@@ -134,6 +139,7 @@ impl Error {
             | Self::Killed { .. }
             | Self::Interrupted { .. }
             | Self::Suspect(_)
+            | Self::Unproven { .. }
             | Self::Unfit { .. }
             | Self::OpenRound
             | Self::Missing { .. }
@@ -157,6 +163,7 @@ impl Error {
             | Self::Killed { .. }
             | Self::Interrupted { .. }
             | Self::Suspect(_)
+            | Self::Unproven { .. }
             | Self::NoCompiler { .. }
             | Self::BrokenCompiler { .. } => true,
             Self::Store(_)

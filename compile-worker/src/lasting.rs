@@ -2,18 +2,19 @@
 //! than to compile. A request and its answer are a line each.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::process_group::ProcessGroup;
+use bluefin_common::secrets;
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::Error;
@@ -22,10 +23,10 @@ use crate::process::{Ended, Limits, MAX_OUTPUT, is_stopped, sandboxed};
 
 /// Longest answer, in bytes.
 const MAX_ANSWER: u64 = 1 << 20;
-/// Where what it says goes, in its folder.
-const SAID: &str = "said.txt";
 /// How long one that closed its answers may take to end.
 const END: Duration = Duration::from_secs(5);
+/// How long the last words of one that ended may take to arrive: a child of it may hold the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A compiler that lives on, in a folder of its own. It ends, with all its children, when this is dropped.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(crate) struct Lasting {
     group: ProcessGroup,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    said: File,
+    said: Said,
     control_group: ControlGroup,
     kills: Option<u64>,
     folder: Folder,
@@ -46,6 +47,8 @@ pub(crate) enum Answer {
     Line(String),
     /// It ended instead, and is of no more use.
     Ended(Ended),
+    /// It answered without an end, and was ended.
+    TooLong,
 }
 
 impl Lasting {
@@ -62,25 +65,24 @@ impl Lasting {
         let machine = |source| Error::machine(program.to_string_lossy(), source);
         let mut sandbox = limits.sandbox(program);
         sandbox.cpu_seconds = None;
-        if !sandbox.readable.is_empty() {
-            sandbox.readable.extend(readable.iter().cloned());
+        if let Some(confined) = sandbox.isolation.as_mut().and_then(|isolation| isolation.readable.as_mut()) {
+            confined.extend(readable.iter().cloned());
         }
-        let path = folder.path().join(SAID);
-        let said = File::options().create(true).append(true).open(&path).map_err(machine)?;
         let control_group = ControlGroup::of_this_process(&limits.root);
         let kills = control_group.kills();
         let mut child = sandboxed(launcher, &sandbox, command, folder.path())
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(said.try_clone().map_err(machine)?)
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(machine)?;
         let group = ProcessGroup::of(child.id());
-        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(requests), Some(answers), Some(said)) = pipes else {
             return Err(Error::Exhausted { reason: "a compiler without pipes".to_string() });
         };
-        let answers = BufReader::new(answers);
+        let (answers, said) = (BufReader::new(answers), Said::of(said));
         Ok(Self { child, group, requests, answers, said, control_group, kills, folder })
     }
 
@@ -91,30 +93,39 @@ impl Lasting {
 
     /// Asks for an answer to `request`, a line; without one, waits for the next.
     pub(crate) async fn ask(&mut self, request: Option<&str>, limit: Duration) -> Result<Answer, Error> {
-        let machine = |source| Error::machine("a compiler's pipes", source);
+        let machine = |source| Error::machine("a compiler's process", source);
         // What it said before was of other requests.
-        self.said.set_len(0).map_err(machine)?;
+        self.said.kept().clear();
         let exchange = async {
             if let Some(request) = request {
                 // One that is gone closes its answers as well.
                 let _ = self.requests.write_all(format!("{request}\n").as_bytes()).await;
             }
-            let mut line = String::new();
-            (&mut self.answers).take(MAX_ANSWER).read_line(&mut line).await?;
-            Ok(line)
+            let mut line = Vec::new();
+            // A pipe that fails has ended.
+            let _ = (&mut self.answers).take(MAX_ANSWER).read_until(b'\n', &mut line).await;
+            line
         };
         match timeout(limit, exchange).await {
-            Ok(Ok(line)) if line.ends_with('\n') => Ok(Answer::Line(line)),
-            Ok(Ok(_)) => Ok(Answer::Ended(self.end().await.map_err(machine)?)),
-            Ok(Err(source)) => Err(machine(source)),
+            Ok(line) if line.ends_with(b"\n") => Ok(Answer::Line(String::from_utf8_lossy(&line).into_owned())),
+            Ok(line) if line.len() as u64 == MAX_ANSWER => {
+                self.kill().await.map_err(machine)?;
+                Ok(Answer::TooLong)
+            }
+            Ok(_) => Ok(Answer::Ended(self.end().await.map_err(machine)?)),
             Err(_) => {
                 let stopped = self.group.leader().is_some_and(is_stopped);
-                self.group.kill();
-                self.child.wait().await.map_err(machine)?;
-                self.group.disarm();
+                self.kill().await.map_err(machine)?;
                 Ok(Answer::Ended(if stopped { Ended::Stopped } else { Ended::TimedOut }))
             }
         }
+    }
+
+    async fn kill(&mut self) -> std::io::Result<()> {
+        self.group.kill();
+        self.child.wait().await?;
+        self.group.disarm();
+        Ok(())
     }
 
     /// How it ended: it answers no more.
@@ -122,22 +133,55 @@ impl Lasting {
         let status = match timeout(END, self.child.wait()).await {
             Ok(status) => status?,
             Err(_) => {
-                self.group.kill();
-                self.child.wait().await?;
-                return Ok(Ended::Exited { status: ExitStatus::from_raw(1 << 8), output: self.said()? });
+                self.kill().await?;
+                return Ok(Ended::Exited {
+                    status: ExitStatus::from_raw(1 << 8),
+                    output: self.said.last_words().await,
+                });
             }
         };
+        // Its children go with it, before their number may be another group's.
+        self.group.kill();
         self.group.disarm();
         if status.signal() == Some(Signal::KILL.as_raw()) && self.control_group.killed_since(self.kills) {
             return Ok(Ended::Killed { short_of: self.control_group.to_string() });
         }
-        Ok(Ended::Exited { status, output: self.said()? })
+        Ok(Ended::Exited { status, output: self.said.last_words().await })
+    }
+}
+
+/// What a process says, through a pipe: a file would be one that it can replace.
+#[derive(Debug)]
+struct Said {
+    /// The first [`MAX_OUTPUT`] bytes since it was asked.
+    kept: Arc<Mutex<Vec<u8>>>,
+    reader: JoinSet<()>,
+}
+
+impl Said {
+    fn of(mut pipe: ChildStderr) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let mut reader = JoinSet::new();
+        let into = Arc::clone(&kept);
+        // All of it is read, so that the process does not wait for a reader.
+        reader.spawn(async move {
+            let mut chunk = vec![0; 16 << 10];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk).await {
+                let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = MAX_OUTPUT.saturating_sub(kept.len());
+                kept.extend(chunk.iter().take(count.min(room)));
+            }
+        });
+        Self { kept, reader }
     }
 
-    /// The beginning of what it said.
-    fn said(&self) -> std::io::Result<String> {
-        let mut bytes = Vec::new();
-        File::open(self.folder.path().join(SAID))?.take(MAX_OUTPUT as u64).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    fn kept(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that it said of a process that ended.
+    async fn last_words(&mut self) -> String {
+        let _ = timeout(LAST_WORDS, self.reader.join_next()).await;
+        secrets::scrub(&String::from_utf8_lossy(&self.kept()))
     }
 }

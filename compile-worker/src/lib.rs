@@ -12,7 +12,6 @@
 
 mod backlog;
 pub mod carried;
-mod confine;
 mod diagnose;
 mod error;
 mod folder;

@@ -7,14 +7,15 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use bluefin_common::control_group::ControlGroup;
+use bluefin_common::isolation::{Isolation, files};
 use bluefin_common::limits;
 use bluefin_common::process_group::ProcessGroup;
+use bluefin_common::secrets;
 use rustix::process::{Pid, Resource, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::confine;
 use crate::error::Error;
 use crate::sandbox::SandboxLimits;
 
@@ -32,7 +33,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// CPUs that compilers may run on; all if empty.
     pub cpus: Vec<usize>,
-    /// Whether compilers are confined to their own files and those of the system, where the kernel can do that.
+    /// Whether compilers are confined to their own files and those of the system, where the kernel can do that. Isolated from all
+    /// but files they are in any case.
     pub confine: bool,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
@@ -68,7 +70,7 @@ impl Limits {
             memory_bytes: Some(self.memory_bytes),
             file_bytes: Some(self.file_bytes),
             cpus: self.cpus.clone(),
-            readable: if self.confine { confine::own(Path::new(program)) } else { Vec::new() },
+            isolation: Some(Isolation { readable: self.confine.then(|| files::own(Path::new(program))), timed: false }),
         }
     }
 }
@@ -187,5 +189,5 @@ async fn read_start(mut from: impl AsyncRead + Unpin) -> std::io::Result<String>
         let room = MAX_OUTPUT - kept.len();
         kept.extend_from_slice(chunk.get(..count.min(room)).unwrap_or_default());
     }
-    Ok(String::from_utf8_lossy(&kept).into_owned())
+    Ok(secrets::scrub(&String::from_utf8_lossy(&kept)))
 }

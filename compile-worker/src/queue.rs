@@ -29,6 +29,8 @@ use crate::worker::Worker;
 
 /// How long a job stays away that came to nothing through this machine: others may do it meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often that is doubled for one that says each time that the machine is at its end, while that is well.
+const DOUBLED: u32 = 5;
 /// Between two attempts to consume a queue.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -302,6 +304,10 @@ impl Queue {
                 // A drain by whoever ends all that runs here ends compilers as well.
                 if end.stop.is_cancelled() {
                     return Verdict::HandBack(Duration::ZERO);
+                }
+                // What a unit says of itself holds up no other.
+                if let Error::Unproven { times, .. } = error {
+                    return Verdict::later(PAUSE * 2_u32.pow(times.min(DOUBLED)), error);
                 }
                 let verdict = Verdict::later(PAUSE, &error);
                 self.worker.jobs.machine.doubt(error);

@@ -3,23 +3,24 @@
 //! A compile worker starts `bluefin sandbox-exec <limits> -- <compiler> <arguments>` for each compile, because the limits
 //! must be set between fork and exec, and the code that may run there is unsafe. What it limits: CPU time, memory,
 //! size of files, core dumps, and life beyond the worker's. Where a hard limit of the worker is lower, as batch systems set
-//! them, that one stands. Where the kernel has Landlock it also confines a compiler to its own files and those of the system.
+//! them, that one stands. A compiler is also isolated: see [`Isolation`].
 
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
+use bluefin_common::isolation::{Isolation, IsolationError};
 use bluefin_common::limits;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::confine::confine;
-
 /// Between the signal that says that a compiler has used its CPU time, and the one that looks like any other kill.
 const LAST_CPU_SECONDS: u64 = 2;
+
+/// The flag that has no value.
+const ISOLATED: &str = "--isolated";
 
 /// What goes wrong before the compiler runs.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +29,8 @@ pub enum SandboxError {
     Usage { flag: String, found: String, expected: &'static str },
     #[error("{what}: {source}")]
     System { what: String, source: io::Error },
-    #[error("Landlock: {0}")]
-    Landlock(#[from] landlock::RulesetError),
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
 }
 
 /// The limits of one compile.
@@ -40,8 +41,8 @@ pub struct SandboxLimits {
     pub file_bytes: Option<u64>,
     /// CPUs it may run on; all if empty.
     pub cpus: Vec<usize>,
-    /// What it may read beside the folders of the system and the one that it is in; everything if empty.
-    pub readable: Vec<PathBuf>,
+    /// What it keeps of its user's rights; all if there is none.
+    pub isolation: Option<Isolation>,
 }
 
 impl SandboxLimits {
@@ -61,7 +62,11 @@ impl SandboxLimits {
             let cpus: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
             args.extend(["--cpus".into(), cpus.join(",").into()]);
         }
-        args.extend(self.readable.iter().flat_map(|path| ["--readable".into(), path.clone().into_os_string()]));
+        if let Some(isolation) = &self.isolation {
+            args.push(ISOLATED.into());
+            let readable = isolation.readable.iter().flatten();
+            args.extend(readable.flat_map(|path| ["--readable".into(), path.clone().into_os_string()]));
+        }
         args.push("--".into());
         args
     }
@@ -82,6 +87,10 @@ impl SandboxLimits {
                 }
                 return Ok((limits, command));
             }
+            if flag == ISOLATED {
+                limits.isolation.get_or_insert_default();
+                continue;
+            }
             let raw = args.next().unwrap_or_default();
             let value = raw.to_string_lossy().into_owned();
             let number = || value.parse::<u64>().map_err(|_| usage(&flag, &value, "a whole number"));
@@ -94,9 +103,12 @@ impl SandboxLimits {
                     let cpus: Option<Vec<usize>> = value.split(',').map(parse).collect();
                     limits.cpus = cpus.ok_or_else(|| usage(&flag, &value, "CPU numbers separated by commas"))?;
                 }
-                "--readable" if !raw.is_empty() => limits.readable.push(raw.into()),
+                "--readable" if !raw.is_empty() => {
+                    let isolation = limits.isolation.get_or_insert_default();
+                    isolation.readable.get_or_insert_default().push(raw.into());
+                }
                 other => {
-                    let expected = "one of --cpu-seconds --memory-bytes --file-bytes --cpus --readable --";
+                    let expected = "one of --cpu-seconds --memory-bytes --file-bytes --cpus --isolated --readable --";
                     return Err(usage(other, &value, expected));
                 }
             }
@@ -134,8 +146,8 @@ impl SandboxLimits {
             self.cpus.iter().for_each(|cpu| set.set(*cpu));
             sched_setaffinity(None, &set).map_err(system("CPU affinity"))?;
         }
-        if !self.readable.is_empty() {
-            confine(&self.readable)?;
+        if let Some(isolation) = &self.isolation {
+            isolation.enter()?;
         }
         Ok(())
     }
@@ -182,11 +194,15 @@ mod tests {
             memory_bytes: Some(1 << 32),
             file_bytes: None,
             cpus: vec![0, 3],
-            readable: vec!["/opt/cc".into(), "/a b".into()],
+            isolation: Some(Isolation { readable: Some(vec!["/opt/cc".into(), "/a b".into()]), timed: false }),
         };
         let mut args = limits.to_args();
         args.extend(os(&["cc", "--", "x.c"]));
         assert_eq!(SandboxLimits::parse(args).unwrap(), (limits, os(&["cc", "--", "x.c"])));
+        let limits = SandboxLimits { isolation: Some(Isolation::default()), ..SandboxLimits::default() };
+        let mut args = limits.to_args();
+        args.push("cc".into());
+        assert_eq!(SandboxLimits::parse(args).unwrap(), (limits, os(&["cc"])));
         assert_eq!(SandboxLimits::parse(os(&["--", "cc"])).unwrap(), (SandboxLimits::default(), os(&["cc"])));
     }
 

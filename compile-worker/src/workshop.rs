@@ -5,13 +5,14 @@ mod cache;
 mod fitness;
 
 use std::ffi::OsString;
-use std::io::{self, Read as _};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
+use bluefin_common::child_file::{self, ChildFileError};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
@@ -216,7 +217,7 @@ impl Workshop {
             Ended::Exited { status, output } if !status.success() => {
                 Ok(Err(failure(status, &output, limits, &limits.in_force())?))
             }
-            Ended::Exited { output, .. } => written(&folder.path().join(OUTPUT), limits.file_bytes, &output),
+            Ended::Exited { output, .. } => written(folder.path(), limits.file_bytes, &output),
         }
     }
 
@@ -229,17 +230,20 @@ impl Workshop {
     }
 }
 
-/// What a compiler wrote to `path`, which said `output`.
-fn written(path: &Path, limit: u64, output: &str) -> Result<Attempt<Vec<u8>>, Error> {
-    let mut bytes = Vec::new();
-    match std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 > limit => {
-            let reason = format!("artifact of more than {limit} bytes");
-            Ok(Err(Failure::new(FailureKind::CompileCrash, reason)))
-        }
-        Ok(_) => Ok(Ok(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(nothing_made(output)),
-        Err(source) => Err(machine("artifact", source)),
+/// What a compiler wrote into `folder`, which said `output`. What else it left there is its own fault.
+fn written(folder: &Path, limit: u64, output: &str) -> Result<Attempt<Vec<u8>>, Error> {
+    match child_file::read(folder, OUTPUT, limit) {
+        Ok(bytes) => Ok(Ok(bytes)),
+        Err(ChildFileError::Missing { .. }) => Err(nothing_made(output)),
+        Err(error) => not_taken(error).map(Err),
+    }
+}
+
+/// What it means that a file of a compiler's is not taken.
+pub(crate) fn not_taken(error: ChildFileError) -> Result<Failure, Error> {
+    match error {
+        ChildFileError::Io { name, source } => Err(machine(&name, source)),
+        error => Ok(Failure::new(FailureKind::CompileCrash, format!("artifact {error}"))),
     }
 }
 

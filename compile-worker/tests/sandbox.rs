@@ -12,20 +12,31 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker as _;
 use bluefin_common::campaign;
-use bluefin_common::failure::{Attempt, FailureKind};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
+use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::toolchain::{Programs, probe};
-use bluefin_compile_worker::{Config, Limits, Metrics, Unit, Workshop, run, sandbox};
+use bluefin_compile_worker::{Compiler as _, Config, Limits, Metrics, Unit, Workshop, run, sandbox};
 use bluefin_spec::{Bundle, KernelSpec};
 use libtest_mimic::{Arguments, Trial};
 use tokio_util::sync::CancellationToken;
 
-const TESTS: [(&str, fn()); 10] = [
+const TESTS: [(&str, fn()); 14] = [
+    (
+        "what_a_source_puts_in_the_place_of_a_code_object_is_not_read",
+        what_a_source_puts_in_the_place_of_a_code_object_is_not_read,
+    ),
+    ("an_answer_that_makes_no_sense_is_its_jobs_failure", an_answer_that_makes_no_sense_is_its_jobs_failure),
+    (
+        "what_a_compiler_says_is_read_from_no_file_and_has_no_secret",
+        what_a_compiler_says_is_read_from_no_file_and_has_no_secret,
+    ),
+    ("a_source_reaches_no_network_and_no_other_process", a_source_reaches_no_network_and_no_other_process),
     ("cpu_time_is_limited_and_says_so", cpu_time_is_limited_and_says_so),
     ("a_compiler_reads_its_own_files_and_those_of_the_system", a_compiler_reads_its_own_files_and_those_of_the_system),
     ("a_compiler_writes_where_it_works_and_has_no_network", a_compiler_writes_where_it_works_and_has_no_network),
@@ -189,6 +200,117 @@ fn confined(folder: &Path, script: &str) -> std::process::Output {
     command.output().unwrap()
 }
 
+/// In the place of a Python with Triton: runs a kernel's file in its own process, as Triton does, but has bash for it.
+const TRITON: &str = r#"#!/bin/bash
+[ "$1" = -c ] && exit 0
+answer() { echo "{\"kernels\":[{\"file\":\"${1:-kernel0}\",\"entry\":\"f\",\"threads\":64,\"shared\":0,\"arguments\":[],\"hidden\":${2:-2}}]}"; }
+echo '{"triton":"3","python":"3.12","folders":[]}'
+while read -r request; do
+  case "$request" in
+    *trial.py*) echo code > kernel0; answer ;;
+    *) . src/softmax.py ;;
+  esac
+done
+"#;
+
+/// What comes of a kernel whose file has the `attack` in it; the same compiler has to compile what it always does behind it.
+fn attacked(attack: &str, limits: Limits) -> Failure {
+    let bin = tempfile::tempdir().unwrap();
+    let python = bin.path().join("python");
+    std::fs::write(&python, TRITON).unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut bundle = Bundle::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/softmax.toml")).unwrap();
+        bundle.files.insert("softmax.py".to_string(), attack.to_string());
+        let spec = KernelSpec::load(&bundle).unwrap();
+        let target = "gfx90a-104".parse().unwrap();
+        let scope = spec.scope(&spec.problem(&spec.sizes).unwrap(), &target).unwrap().unwrap();
+        let build = spec.build(&spec.reference(), &scope).unwrap();
+        let triton = Triton::at(&python).unwrap();
+        let unit = Unit::new(&triton, target.arch(), Arc::new(bundle), &spec, build);
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
+        let store = Arc::new(SqliteStore::in_memory().unwrap());
+        let workshop = Workshop::new(store.clone(), 1, Limits { confine: true, ..limits }, Some(launcher()), metrics);
+        triton.try_out(&workshop).await.unwrap();
+        let failure =
+            workshop.compile(&triton, &unit).await.unwrap_or_else(|error| panic!("{attack}: the machine's: {error}"));
+        let failure = failure.err().unwrap_or_else(|| panic!("{attack}: compiled"));
+        triton.try_out(&workshop).await.unwrap();
+        failure
+    })
+}
+
+fn what_a_source_puts_in_the_place_of_a_code_object_is_not_read() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "the word is swordfish").unwrap();
+    let link = format!("ln -s {} kernel0; answer", secret.path().display());
+    for (attack, found) in [
+        ("rm -f kernel0; ln -s /proc/self/environ kernel0; answer", "kernel0: found a link"),
+        (link.as_str(), "kernel0: found a link"),
+        ("ln -s /dev/zero kernel0; answer", "kernel0: found a link"),
+        ("mkfifo kernel0; answer", "kernel0: found a FIFO"),
+        ("mkdir kernel0; answer", "kernel0: found a folder"),
+        ("answer", "kernel0: not there"),
+        ("answer ../../etc/passwd", "makes no sense"),
+        ("ln -s /proc/self here; answer here/environ", "makes no sense"),
+        ("echo x > a_name_that_no_archive_takes; answer a_name_that_no_archive_takes", "makes no sense"),
+    ] {
+        let failure = attacked(attack, Limits::default());
+        assert!(failure.detail.contains(found), "{attack}: {}", failure.detail);
+        assert_eq!(failure.kind, FailureKind::CompileCrash, "{attack}: {}", failure.detail);
+    }
+}
+
+fn an_answer_that_makes_no_sense_is_its_jobs_failure() {
+    for attack in [
+        "echo garbage",
+        "printf '\\377\\376\\n'",
+        "head -c 2000000 /dev/zero",
+        // So many null pointers.
+        "echo x > kernel0; answer kernel0 4294967295",
+    ] {
+        let failure = attacked(attack, Limits::default());
+        assert_eq!(failure.kind, FailureKind::CompileCrash, "{attack}: {}", failure.detail);
+        assert!(failure.detail.contains("makes no sense"), "{attack}: {}", failure.detail);
+    }
+    let slow = attacked("while :; do :; done", Limits { time: Duration::from_secs(3), ..Limits::default() });
+    assert_eq!(slow.kind, FailureKind::CompileTimeout);
+}
+
+fn what_a_compiler_says_is_read_from_no_file_and_has_no_secret() {
+    let says = "for name in said.txt stderr; do rm -f $name; ln -s /proc/self/environ $name; done; \
+                echo 'lost amqp://me:hunter2@host/ of /path' >&2; exit 1";
+    let failure = attacked(says, Limits::default());
+    assert_eq!(failure.detail, "lost amqp://me:***@host/ of /path\n");
+    // And what it answers.
+    let refused = attacked("echo '{\"error\":\"lost redis://:hunter2@host\"}'", Limits::default());
+    assert_eq!(refused.detail, "lost redis://:***@host");
+}
+
+fn a_source_reaches_no_network_and_no_other_process() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let own = std::process::id();
+    let attack = format!(
+        "(echo secret > /dev/udp/127.0.0.1/{port}) 2>/dev/null && echo sent >&2
+         (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo connected >&2
+         kill -0 {own} 2>/dev/null && echo signalled >&2
+         cat /proc/{own}/environ /proc/{own}/cmdline 2>/dev/null && echo read >&2
+         setsid true 2>/dev/null && echo left >&2
+         unshare -U true 2>/dev/null && echo became root >&2
+         echo over >&2; exit 1"
+    );
+    assert_eq!(attacked(&attack, Limits::default()).detail, "over\n");
+    let received = socket.recv(&mut [0; 16]).unwrap_err();
+    assert_eq!(received.kind(), std::io::ErrorKind::WouldBlock);
+    // What is to be prevented.
+    let sent = Command::new("bash").args(["-c", &format!("echo x > /dev/udp/127.0.0.1/{port}")]).status().unwrap();
+    assert!(sent.success() && socket.recv(&mut [0; 16]).is_ok());
+}
+
 /// Whether this kernel has Landlock, as far as the sandbox knows: without it nothing is confined.
 fn has_landlock(folder: &Path) -> bool {
     let has = !confined(folder, "cat /etc/passwd").status.success();
@@ -234,11 +356,6 @@ fn a_compiler_writes_where_it_works_and_has_no_network() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
     assert!(Command::new("bash").args(["-c", &connect]).status().unwrap().success());
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|text| text.parse::<u32>().ok());
-    if (numbers.next(), numbers.next()) < (Some(6), Some(7)) {
-        return println!("SKIP: the network only from Linux 6.7 on");
-    }
     assert!(!confined(own.path(), &connect).status.success());
 }
 

@@ -10,6 +10,8 @@ mod serve;
 
 use std::process::ExitCode;
 
+use bluefin_common::isolation::Isolation;
+
 use crate::device::DeviceError;
 use crate::device::gpu::{Gpu, Interface};
 use crate::device::host::HostDevice;
@@ -25,6 +27,13 @@ pub fn main(device: &str) -> ExitCode {
             None => Err(DeviceError::Lost("expected a number behind its colon".to_string())),
         }
     };
+    // A kernel for the host is native code in this process. Before its first thread, so that none is left out.
+    if device == "host"
+        && let Err(error) = (Isolation { readable: None, timed: true }).enter()
+    {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     let Ok(pipes) = isolation::enter().inspect_err(|error| eprintln!("{error}")) else { return ExitCode::FAILURE };
     let result = match device.split_once(':').map_or(device, |(interface, _)| interface) {
         "host" => serve::serve(pipes, || Ok(HostDevice::new())),

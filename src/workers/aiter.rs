@@ -42,7 +42,7 @@ impl AiterArgs {
     /// aiter on a GPU.
     pub async fn device(&self, target: Target, gpu: Option<String>) -> anyhow::Result<AiterDevice> {
         let topology = Path::new(kfd::TOPOLOGY);
-        let found = AiterDevice::find(&self.aiter, self.python.clone(), launcher()?, target, gpu, topology).await;
+        let found = AiterDevice::find(&self.aiter, self.python.clone(), launcher(None)?, target, gpu, topology).await;
         found.map_err(|error| anyhow::anyhow!("--aiter: {error}"))
     }
 

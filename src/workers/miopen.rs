@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use bluefin_common::isolation::Isolation;
 use bluefin_common::kfd;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::Programs;
@@ -30,7 +31,7 @@ pub struct FinArgs {
 impl FinArgs {
     /// What toolchains are told of it.
     pub fn programs(&self) -> anyhow::Result<Programs> {
-        Ok(Programs { fin: self.fin.clone(), launcher: launcher()? })
+        Ok(Programs { fin: self.fin.clone(), launcher: launcher(Some(Isolation::default()))? })
     }
 }
 
@@ -72,7 +73,8 @@ impl MiopenArgs {
                 continue;
             };
             let (gpu, topology) = (self.gpu.as_deref(), Path::new(kfd::TOPOLOGY));
-            let probe = Probe { tool, program: &program, launcher: launcher()?, target: target.clone(), gpu, topology };
+            let probe =
+                Probe { tool, program: &program, launcher: launcher(None)?, target: target.clone(), gpu, topology };
             match MiopenDevice::probe(probe).await {
                 Ok(device) => {
                     let library = device.identity();
@@ -105,9 +107,10 @@ impl MiopenArgs {
     }
 }
 
-/// What starts the inner side of the sandbox in front of a tool: it ends with its worker, and fills no disk.
-pub fn launcher() -> anyhow::Result<Vec<OsString>> {
-    let limits = SandboxLimits { file_bytes: Some(MAX_FILE), ..SandboxLimits::default() };
+/// What starts the inner side of the sandbox in front of a tool: it ends with its worker, and fills no disk. One that works on a GPU
+/// keeps what drivers may need, one that compiles is isolated.
+pub fn launcher(isolation: Option<Isolation>) -> anyhow::Result<Vec<OsString>> {
+    let limits = SandboxLimits { file_bytes: Some(MAX_FILE), isolation, ..SandboxLimits::default() };
     Ok(itself::command("sandbox-exec")?.into_iter().chain(limits.to_args()).collect())
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use bluefin_common::isolation::Isolation;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
@@ -41,7 +42,7 @@ impl LocalTools {
         let compilers = match method.toolchains {
             [] => None,
             names => {
-                let programs = Programs { fin, launcher: launcher()? };
+                let programs = Programs { fin, launcher: launcher(Some(Isolation::default()))? };
                 let mut toolchains = Vec::new();
                 for name in names {
                     toolchains.push(toolchain::probe(name, &programs).await?);

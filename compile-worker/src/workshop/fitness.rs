@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bluefin_common::digest::Digest;
-use bluefin_common::failure::Attempt;
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::isolation::files;
 use futures_util::future::BoxFuture;
 use lru::LruCache;
 
 use super::{Made, OUTPUT, Workshop, machine};
-use crate::confine;
-use crate::error::{Error, Suspect};
+use crate::error::Error;
 use crate::process::Limits;
 use crate::toolchain::{Compiler, Toolchain};
 use crate::unit::{Input, Unit};
 
-/// How often a unit may come to something that says that the machine is at its end, while that is found well, before it is
-/// believed to be its own doing: a compiler may be short of something within limits of its own.
+/// How often a unit may come to something that says that the machine is at its end, or that somebody ended its compiler, while the
+/// machine is found well, before it is believed to be its own doing: a compiler may be short of something within limits of its own.
 const SUSPECTED: u32 = 20;
 /// Units of which that is counted.
 const SUSPECTS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
@@ -32,7 +32,7 @@ const ROOM: usize = 100 << 10;
 pub(super) struct Fitness {
     /// By the names of toolchains, when it was found well.
     well: tokio::sync::Mutex<HashMap<String, Instant>>,
-    /// How often a unit came to something that says that the machine is at its end.
+    /// How often a unit came to something of the kind.
     suspects: Mutex<LruCache<Digest, u32>>,
     /// Programs that work only where they are not confined.
     unconfined: Mutex<HashSet<PathBuf>>,
@@ -66,23 +66,28 @@ impl Workshop {
     /// # Errors
     /// What is not the unit's fault: disk, processes.
     pub(crate) async fn make(&self, compiler: &dyn Compiler, unit: &Unit, key: Digest) -> Result<Attempt<Made>, Error> {
-        let suspect = match compiler.compile(unit, self).await {
-            Err(Error::Suspect(suspect)) => suspect,
+        let error = match compiler.compile(unit, self).await {
+            Err(error @ (Error::Suspect(_) | Error::Interrupted { .. })) => error,
             made => return made,
         };
         self.is_well_with(compiler.name(), Instant::now(), compiler.try_out(self)).await?;
-        let Suspect { failure, says_so } = *suspect;
-        if says_so && !self.suspected_enough(key) {
-            return Err(Error::Exhausted { reason: failure.detail });
+        let (failure, says_so) = match error {
+            Error::Suspect(suspect) => (suspect.failure, suspect.says_so),
+            error => (Failure::new(FailureKind::CompileCrash, error.to_string()), true),
+        };
+        let times = if says_so { self.suspected(key) } else { SUSPECTED };
+        if times < SUSPECTED {
+            return Err(Error::Unproven { reason: failure.detail, times });
         }
         Ok(Err(failure))
     }
 
-    fn suspected_enough(&self, key: Digest) -> bool {
+    /// How often `key` was suspected, with this time.
+    fn suspected(&self, key: Digest) -> u32 {
         let mut suspects = self.fitness.suspects.lock().unwrap_or_else(PoisonError::into_inner);
         let times = suspects.get_or_insert_mut(key, || 0);
         *times += 1;
-        *times >= SUSPECTED
+        *times
     }
 
     /// Whether this machine can compile, with each of `toolchains`.
@@ -131,7 +136,7 @@ impl Workshop {
         if self.launcher.is_none() || !self.limits.confine {
             return;
         }
-        if !confine::is_possible() {
+        if !files::can_be_confined() {
             tracing::info!("compilers are not confined: this kernel has no Landlock, or has it switched off");
             return;
         }
@@ -185,7 +190,6 @@ mod tests {
 
     use async_trait::async_trait;
     use bluefin_adapters::sqlite::SqliteStore;
-    use bluefin_common::failure::FailureKind;
     use bluefin_common::metrics::PipelineMetrics;
     use prometheus::Registry;
 

@@ -6,8 +6,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use bluefin_common::child_file;
 use bluefin_common::digest::{self, Digest};
-use bluefin_common::failure::Failure;
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::secrets;
 use bluefin_spec::Bundle;
 use serde::Deserialize;
 
@@ -16,7 +18,7 @@ use crate::diagnose::{failure, timed_out};
 use crate::error::Error;
 use crate::lasting::{Answer, Lasting};
 use crate::process::Ended;
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, not_taken};
 
 /// Behind the name of a Python: no bytecode is written.
 pub(super) const ARGUMENTS: [&str; 2] = ["-B", "server.py"];
@@ -29,6 +31,10 @@ pub(super) const ENVIRONMENT: [(&str, &str); 6] = [
     ("TRITON_STORE_BINARY_ONLY", "1"),
     ("PYTHONHASHSEED", "0"),
 ];
+/// Null pointers behind the arguments of a kernel: Triton has two.
+const MAX_HIDDEN: u32 = 16;
+/// Characters of the name of a code object: an archive takes no longer one.
+const MAX_NAME: usize = 15;
 /// Units after which a process makes room for another: Python gives little memory back.
 const UNITS: u32 = 500;
 
@@ -87,6 +93,17 @@ enum Reply {
     Refused { error: String },
 }
 
+impl Kernel {
+    /// What Triton's own answers do not have.
+    fn nonsense(&self) -> Option<String> {
+        if self.hidden > MAX_HIDDEN {
+            return Some(format!("hidden: found {}, expected at most {MAX_HIDDEN}", self.hidden));
+        }
+        let named = self.file.len() <= MAX_NAME && self.file.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        (!named).then(|| format!("file: found {:.40?}, expected a name of at most {MAX_NAME} letters", self.file))
+    }
+}
+
 impl Compiled {
     /// Reads a line of the program's; the inner error is what it has against the request.
     pub(super) fn parse(line: &str) -> Result<Result<Self, String>, serde_json::Error> {
@@ -137,9 +154,11 @@ impl Children {
         let folder = workshop.folder()?;
         write_files(folder.path(), bundle).map_err(|source| Error::machine("temporary folder", source))?;
         let mut process = workshop.lasting(&line(python), &ENVIRONMENT, readable, folder)?;
+        // Nothing of the bundle has run by then: what is wrong is wrong with this machine.
         let greeting = match process.ask(None, workshop.limits().time).await? {
             Answer::Line(line) => serde_json::from_str::<Greeting>(&line).map_err(|error| error.to_string()),
             Answer::Ended(ended) => Err(judge(ended, workshop)?.detail),
+            Answer::TooLong => Err("an answer without an end".to_string()),
         };
         match greeting {
             Ok(_) => Ok(Child { process, files: digest_of(bundle), units: 0 }),
@@ -157,27 +176,39 @@ impl Child {
         let line = match self.process.ask(Some(request), workshop.limits().time).await? {
             Answer::Line(line) => line,
             Answer::Ended(ended) => return Ok(Came::Ended(judge(ended, workshop)?)),
+            Answer::TooLong => return Ok(nonsense("no end")),
         };
+        // Whatever is wrong from here on, a kernel's file has done it: it runs in the same process.
         let compiled = match Compiled::parse(&line) {
             Ok(Ok(compiled)) => compiled,
-            Ok(Err(said)) => return Ok(Came::Refused(said)),
-            Err(error) => return Err(Error::Exhausted { reason: format!("Triton's answer: {error}") }),
+            Ok(Err(said)) => return Ok(Came::Refused(secrets::scrub(&said))),
+            Err(error) => return Ok(nonsense(&error.to_string())),
         };
-        let machine = |source| Error::machine("code object", source);
+        if let Some(what) = compiled.kernels.iter().find_map(Kernel::nonsense) {
+            return Ok(nonsense(&what));
+        }
         let mut files = BTreeMap::new();
+        // Of all together.
+        let mut left = workshop.limits().file_bytes;
         for kernel in &compiled.kernels {
             // The file of a kernel that is launched twice is read once.
             if let Entry::Vacant(free) = files.entry(kernel.file.clone()) {
-                let name = Path::new(&kernel.file).file_name().unwrap_or_default();
-                free.insert(std::fs::read(self.process.folder().join(name)).map_err(machine)?);
+                match child_file::read(self.process.folder(), &kernel.file, left) {
+                    Ok(code) => {
+                        left -= code.len() as u64;
+                        free.insert(code);
+                    }
+                    Err(error) => return not_taken(error).map(Came::Ended),
+                }
             }
         }
-        // What Triton keeps of it is in nobody's way, and of no more use.
-        match std::fs::remove_dir_all(self.process.folder().join("cache")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(machine(error)),
-            _ => Ok(Came::Compiled { compiled, files }),
-        }
+        Ok(Came::Compiled { compiled, files })
     }
+}
+
+/// An answer that Triton does not give.
+fn nonsense(what: &str) -> Came {
+    Came::Ended(Failure::new(FailureKind::CompileCrash, format!("the compiler's answer makes no sense: {what}")))
 }
 
 /// Why a process ended that should have answered.

@@ -14,6 +14,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import shutil
 import sys
 import traceback
 
@@ -233,6 +234,8 @@ def main():
             send(compiler.answer(json.loads(line)))
         except Refused as error:
             send({"error": str(error)})
+        # What Triton keeps of it is of no more use.
+        shutil.rmtree("cache", ignore_errors=True)
 
 
 main()

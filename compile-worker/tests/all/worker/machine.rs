@@ -126,6 +126,61 @@ async fn a_crash_on_a_machine_that_is_well_is_a_result() {
     }
 }
 
+/// Whatever a compiler leaves in the place of its output, the machine is not doubted for it.
+#[tokio::test]
+async fn what_stands_in_the_place_of_an_output_is_the_jobs_failure() {
+    for (fault, found) in [
+        ("ln -s /proc/self/environ unit.out; exit 0", "unit.out: found a link"),
+        ("ln -s /dev/zero unit.out; exit 0", "unit.out: found a link"),
+        ("mkfifo unit.out; exit 0", "unit.out: found a FIFO"),
+        ("head -c 70000000 /dev/zero > unit.out; exit 0", "unit.out: more than 67108864 bytes"),
+    ] {
+        let fleet = fleet(|_| {}).await;
+        let (launcher, waiting) = (Launcher::new(), Waiting::default());
+        launcher.does(&format!("{IS_TRIAL}{fault}"));
+        let worker = fleet.worker(|config| {
+            launcher.set(config);
+            config.waiting = waiting.clone();
+        });
+        let job = fleet.job(64, 2);
+        fleet.enqueue(&job).await;
+        let outcome = fleet.outcome(&job).await;
+        assert_eq!(kinds(&outcome), [FailureKind::CompileCrash; 2], "{fault}");
+        let details: Vec<_> = outcome.candidates.iter().map(|one| one.result.clone().unwrap_err().detail).collect();
+        assert!(details.iter().all(|detail| detail.contains(found)), "{fault}: {details:?}");
+        assert!(worker.settled("handed_back") == 0.0 && waiting.lasts(On::Machine) == Duration::ZERO, "{fault}");
+        worker.stop().await;
+    }
+}
+
+/// A unit that says of itself that the machine is at its end, or that ends its own compiler, is tried again; others are compiled
+/// meanwhile.
+#[tokio::test]
+async fn a_unit_that_blames_the_machine_holds_up_no_other() {
+    for fault in ["echo 'as: x.o: No space left on device' >&2; exit 1", "kill -KILL $$"] {
+        let fleet = fleet(|_| {}).await;
+        let (launcher, waiting) = (Launcher::new(), Waiting::default());
+        let worker = fleet.worker(|config| {
+            launcher.set(config);
+            config.slots = 1;
+            config.waiting = waiting.clone();
+        });
+        launcher.does(&format!("{IS_TRIAL}{fault}"));
+        // More than are a reason to stand still, if a machine is to blame.
+        for first in 1..=6 {
+            fleet.enqueue(&fleet.job(16 * first, 1)).await;
+        }
+        until("all to be handed back", async || worker.settled("handed_back") >= 6.0).await;
+        assert_eq!(waiting.lasts(On::Machine), Duration::ZERO, "{fault}");
+        launcher.does("");
+        let mut evals = fleet.consume(&evals()).await;
+        let eval: EvalJob = next(&mut evals).await;
+        assert!(eval.built.iter().all(Result::is_ok), "{fault}");
+        assert!(waiting.is_over());
+        worker.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn what_others_do_to_a_compiler_is_no_result() {
     let faults = [

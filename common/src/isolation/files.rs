@@ -1,4 +1,4 @@
-//! What a compiler may touch, where the kernel has Landlock: it reads the system's folders and its own, and writes where it
+//! The files that a process may touch, where the kernel has Landlock: a compiler reads the system's folders and its own, and writes where it
 //! works. A source can include any file otherwise, and finds what it reads in its diagnostics.
 
 use std::path::{Path, PathBuf};
@@ -37,21 +37,30 @@ const SYSTEM: [&str; 22] = [
     "/dev/zero",
 ];
 
-/// Whether the kernel can confine anybody.
-pub(crate) fn is_possible() -> bool {
-    let ruleset =
-        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::from_all(ABI::V1));
-    ruleset.and_then(Ruleset::create).is_ok()
+/// Whether the kernel has Landlock.
+#[must_use]
+pub fn can_be_confined() -> bool {
+    let strict = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    strict.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
 }
 
-/// From now on this process, and what it becomes, reads the system's folders and `readable` alone, writes into the folder that
-/// it is in, and has no network. What the kernel can not do of it is left out.
-pub(crate) fn confine(readable: &[PathBuf]) -> Result<(), RulesetError> {
+/// Whether signals of a confined process reach no other: since Linux 6.12.
+pub(super) fn keeps_signals() -> bool {
+    let strict = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    strict.scope(Scope::Signal).and_then(Ruleset::create).is_ok()
+}
+
+/// From now on this thread, and what it becomes, has no network and reaches no other process. With `readable` it reads that and
+/// the system's folders alone, and writes into the folder that it is in. What the kernel can not do of it is left out.
+pub(super) fn confine(readable: Option<&[PathBuf]>) -> Result<(), RulesetError> {
     let (read, all) = (AccessFs::from_read(ASKED), AccessFs::from_all(ASKED));
-    Ruleset::default()
+    let ruleset = Ruleset::default().handle_access(AccessNet::from_all(ASKED))?.scope(Scope::from_all(ASKED))?;
+    let Some(readable) = readable else {
+        ruleset.create()?.restrict_self()?;
+        return Ok(());
+    };
+    ruleset
         .handle_access(all)?
-        .handle_access(AccessNet::from_all(ASKED))?
-        .scope(Scope::from_all(ASKED))?
         .create()?
         .add_rules(path_beneath_rules(SYSTEM, read))?
         .add_rules(path_beneath_rules(readable, read))?
@@ -62,7 +71,8 @@ pub(crate) fn confine(readable: &[PathBuf]) -> Result<(), RulesetError> {
 
 /// What belongs to the compiler at `program`: the folder that it is installed in. Of one in somebody's home, or at the root,
 /// only the parts that compilers have.
-pub(crate) fn own(program: &Path) -> Vec<PathBuf> {
+#[must_use]
+pub fn own(program: &Path) -> Vec<PathBuf> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let holds_more = |folder: &Path| {
