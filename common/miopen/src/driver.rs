@@ -11,12 +11,18 @@ use crate::db::perf_db::PerfDb;
 use crate::fin::Inexpressible;
 use crate::place::Place;
 use bluefin_common::artifact::{ArtifactRef, CodeObject, Packed};
+use bluefin_common::child_file::{self, ChildFileError};
 use bluefin_common::description::SolverInfo;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::{DataType, FindDbKey, PerfDbKey, Problem};
+use tempfile::TempDir;
 
 /// Largest text database of one run that is read, in bytes.
 const MAX_TEXT: u64 = 64 << 20;
+/// Largest SQLite database of one run that is read, and largest log of one, in bytes.
+const MAX_DATABASE: u64 = 512 << 20;
+/// Databases of a kind that one run leaves, at most: MIOpen leaves one or two.
+const MOST_FILES: usize = 64;
 
 /// A solver that MIOpen found.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,8 +127,8 @@ pub fn harvest(place: &Place, problem: &Problem, arch: &str) -> Result<Harvest, 
     let key = FindDbKey::from(conv);
     let user = place.user_db();
     let mut find = FindDb::default();
-    for path in files(&user, ".ufdb.txt") {
-        let bytes = read(&path)?;
+    for name in files(&user, ".ufdb.txt") {
+        let bytes = read(&user, &name, MAX_TEXT)?;
         let db = FindDb::parse("user find db", &bytes).map_err(|error| malformed(error.to_string()))?;
         find.records.extend(db.records);
     }
@@ -165,11 +171,13 @@ fn tuned(user: &Path, key: &PerfDbKey) -> Result<BTreeMap<String, String>, Failu
         let solvers = db.records.get(key).into_iter().flatten();
         tuned.extend(solvers.map(|(solver, params)| (solver.to_string(), params.to_string())));
     };
-    for path in files(user, ".udb.txt") {
-        add(&PerfDb::parse_text("user perf db", &read(&path)?).map_err(|error| malformed(error.to_string()))?);
+    for name in files(user, ".udb.txt") {
+        let text = read(user, &name, MAX_TEXT)?;
+        add(&PerfDb::parse_text("user perf db", &text).map_err(|error| malformed(error.to_string()))?);
     }
-    for path in files(user, ".udb") {
-        add(&PerfDb::read_sqlite(&path).map_err(|error| malformed(error.to_string()))?);
+    for name in files(user, ".udb") {
+        let (_folder, copy) = copied(user, &name)?;
+        add(&PerfDb::read_sqlite(&copy).map_err(|error| malformed(error.to_string()))?);
     }
     Ok(tuned)
 }
@@ -180,8 +188,9 @@ fn tuned(user: &Path, key: &PerfDbKey) -> Result<BTreeMap<String, String>, Failu
 /// If it or one of them is damaged.
 pub fn kernels(cache: &Path, arch: &str) -> Result<Vec<Kernel>, Failure> {
     let mut rows: Vec<KernelRow> = Vec::new();
-    for path in files(cache, ".ukdb") {
-        KernelDb::scan(&path, |_, row| rows.push(row)).map_err(|error| malformed(error.to_string()))?;
+    for name in files(cache, ".ukdb") {
+        let (_folder, copy) = copied(cache, &name)?;
+        KernelDb::scan(&copy, |_, row| rows.push(row)).map_err(|error| malformed(error.to_string()))?;
     }
     rows.sort_by(|a, b| a.kernel.cmp(&b.kernel));
     let suffix = format!(" -mcpu={arch}");
@@ -207,23 +216,29 @@ pub fn kernels(cache: &Path, arch: &str) -> Result<Vec<Kernel>, Failure> {
         .collect()
 }
 
-/// Files of `folder` whose names end with `suffix`, by name.
 fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_string_lossy().ends_with(suffix))
-        .map(|entry| entry.path())
-        .collect();
-    files.sort();
-    files
+    child_file::names(folder, suffix, MOST_FILES)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let size = path.metadata().map_err(|error| malformed(error.to_string()))?.len();
-    if size > MAX_TEXT {
-        return Err(malformed(format!("a text database of {size} bytes, expected at most {MAX_TEXT}")));
+fn read(folder: &Path, name: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    child_file::read(folder, name, limit).map_err(|error| malformed(error.to_string()))
+}
+
+/// A copy of the database `name` in `from`, with its write-ahead log if it has one: SQLite opens more than one file, each by
+/// its name.
+fn copied(from: &Path, name: &Path) -> Result<(TempDir, PathBuf), Failure> {
+    let machine = |error: std::io::Error| Failure::new(FailureKind::NoResult, format!("copy of a database: {error}"));
+    let folder = tempfile::tempdir().map_err(machine)?;
+    let copy = folder.path().join("copy");
+    std::fs::write(&copy, read(from, name, MAX_DATABASE)?).map_err(machine)?;
+    let mut log = name.as_os_str().to_owned();
+    log.push("-wal");
+    match child_file::read(from, &log, MAX_DATABASE) {
+        Ok(bytes) => std::fs::write(folder.path().join("copy-wal"), bytes).map_err(machine)?,
+        Err(ChildFileError::Missing { .. }) => {}
+        Err(error) => return Err(malformed(error.to_string())),
     }
-    std::fs::read(path).map_err(|error| malformed(error.to_string()))
+    Ok((folder, copy))
 }
 
 fn malformed(reason: String) -> Failure {

@@ -177,7 +177,8 @@ async fn wait(
         if alive_at.elapsed() >= watch.silence {
             return Ok(Ended::Silent);
         }
-        let size = run.output.as_ref().and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len());
+        // Of what a link leads to nobody asks.
+        let size = run.output.as_ref().and_then(|path| path.symlink_metadata().ok()).map_or(0, |found| found.len());
         if size > watch.output_bytes {
             return Ok(Ended::TooLarge);
         }

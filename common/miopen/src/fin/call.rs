@@ -1,8 +1,6 @@
 //! Calls of the fin executable.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,10 +12,14 @@ use crate::place::Place;
 use crate::process::{Run, Watch};
 use crate::solver::Solver;
 use crate::{process, solver};
+use bluefin_common::child_file::{self, ChildFileError};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::target::Target;
 
+/// What it is asked, and what it answers, in its folder.
+const INPUT: &str = "input.json";
+const OUTPUT: &str = "output.json";
 /// Calls that are made where the machine stands in the way, before that is reported.
 const TRIES: u32 = 3;
 /// Between two of them.
@@ -77,9 +79,9 @@ impl Fin {
         watch: &Watch,
     ) -> Result<(Vec<Answer>, Duration), Trouble> {
         let machine = |error: std::io::Error| Trouble::Machine(error.to_string());
-        let (input, output) = (place.path().join("input.json"), place.path().join("output.json"));
+        let (input, output) = (place.path().join(INPUT), place.path().join(OUTPUT));
         let document = serde_json::to_vec(requests).map_err(|error| Trouble::Machine(error.to_string()))?;
-        tokio::fs::write(&input, document).await.map_err(machine)?;
+        child_file::write(place.path(), INPUT, &document).map_err(machine)?;
         // What an earlier call left must not be taken for an answer.
         match tokio::fs::remove_file(&output).await {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(machine(error)),
@@ -97,8 +99,8 @@ impl Fin {
         if let Some(trouble) = Trouble::of_end(&ran, watch) {
             return Err(trouble);
         }
-        let (jobs, limit) = (requests.len(), watch.output_bytes);
-        let read = tokio::task::spawn_blocking(move || read(&output, jobs, limit)).await;
+        let (folder, jobs, limit) = (place.path().to_path_buf(), requests.len(), watch.output_bytes);
+        let read = tokio::task::spawn_blocking(move || read(&folder, jobs, limit)).await;
         let read = read.map_err(|error| Trouble::Machine(error.to_string()))?;
         let answers = read.map_err(|failure| {
             if blames_machine(&failure.detail) || blames_machine(&ran.tail) {
@@ -232,17 +234,16 @@ fn applicable(answer: Answer, index: usize) -> Result<Vec<String>, Failure> {
     Ok(solvers.iter().map(|name| solver::spelling(name)).collect())
 }
 
-/// The answers in the file at `path`.
-fn read(path: &Path, jobs: usize, limit: u64) -> Result<Vec<Answer>, Failure> {
+/// The answers that fin left in `folder`.
+fn read(folder: &Path, jobs: usize, limit: u64) -> Result<Vec<Answer>, Failure> {
     let no_result = |reason: String| Failure::new(FailureKind::NoResult, reason);
-    let mut bytes = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    file.map_err(|error| no_result(format!("exited with code 0, but left no answer: {error}")))?;
+    let malformed = |reason: String| Failure::new(FailureKind::MalformedOutput, reason);
+    let bytes = child_file::read(folder, OUTPUT, limit).map_err(|error| match error {
+        ChildFileError::Missing { .. } => no_result(format!("exited with code 0, but left no answer: {error}")),
+        error => malformed(format!("answer: {error}")),
+    })?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_result("exited with code 0, but its answer is empty".to_string()));
     }
-    if bytes.len() as u64 > limit {
-        return Err(Failure::new(FailureKind::MalformedOutput, format!("answer of more than {limit} bytes")));
-    }
-    parse(&bytes, jobs).map_err(|error| Failure::new(FailureKind::MalformedOutput, format!("answer: {error}")))
+    parse(&bytes, jobs).map_err(|error| malformed(format!("answer: {error}")))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bluefin_aiter::harvest::{Remains, Verdict};
 use bluefin_aiter::{ARGUMENTS, Family, Row, Sheet, Table};
+use bluefin_common::child_file;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
@@ -20,6 +21,11 @@ use crate::metrics::Metrics;
 
 /// What the names of their folders begin with.
 pub(super) const PREFIX: &str = "bluefin-aiter-";
+/// What a tuner writes: the best of each shape, and all that it tried.
+const TUNED: &str = "out.csv";
+const PROFILE: &str = "all.csv";
+/// Bytes of one of them, at most.
+const MAX_TABLE: u64 = 512 << 20;
 /// Processes that a shape may crash by itself.
 const TRIES: u32 = 2;
 
@@ -62,7 +68,7 @@ impl Batch<'_> {
         let machine = |what: &str, error: std::io::Error| Stop::Machine(format!("{what}: {error}"));
         let folder = Scratch::new(PREFIX).map_err(|error| machine("folder of temporary files", error))?;
         let path = |name: &str| folder.path().join(name);
-        let (input, tuned, profile) = (path("in.csv"), path("out.csv"), path("all.csv"));
+        let (input, profile) = (path("in.csv"), path(PROFILE));
         std::fs::write(&input, untuned(&input, shapes)).map_err(|error| machine("in.csv", error))?;
         let mut arguments: Vec<OsString> = vec!["-o2".into(), (&profile).into()];
         // One GPU; and written after each shape, so that a crash takes no other with it.
@@ -71,11 +77,11 @@ impl Batch<'_> {
         arguments.extend(self.arguments().map(OsString::from));
         let ran = self.process(folder.path(), arguments, &[], shapes.len()).await?;
         let (kind, how) = end(&ran);
-        let read = |path: &Path| match Table::read(path) {
-            Ok(table) => Sheet::of(table, Some(self.family)).ok(),
-            Err(_) => None,
+        let read = |name: &str| {
+            let bytes = child_file::read(folder.path(), name, MAX_TABLE).ok()?;
+            Sheet::of(Table::parse(&path(name), bytes).ok()?, Some(self.family)).ok()
         };
-        let (tuned, profile) = (read(&tuned), read(&profile));
+        let (tuned, profile) = (read(TUNED), read(PROFILE));
         let remains = Remains {
             family: self.family,
             target: &self.device.target,
@@ -107,7 +113,7 @@ impl Batch<'_> {
             command.push(tuner.script.into());
             command.extend(tuner.arguments.iter().map(OsString::from));
         }
-        for (flag, file) in [("-i", "in.csv"), ("-o", "out.csv")] {
+        for (flag, file) in [("-i", "in.csv"), ("-o", TUNED)] {
             command.extend([flag.into(), folder.join(file).into()]);
         }
         command.extend(arguments);
@@ -115,7 +121,7 @@ impl Batch<'_> {
         let time = self.limit() * (shapes as u32 + 1);
         let watch = Watch { time, silence: time, ..Watch::default() };
         let environment = self.environment(folder, variables);
-        let output = Some(folder.join("all.csv"));
+        let output = Some(folder.join(PROFILE));
         let run = Run { command, environment, folder: root.clone(), output };
         let ran = process::run(&run, &watch).await;
         let ran = ran.map_err(|error| Stop::Machine(format!("aiter's tuner does not start: {error}")))?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bluefin_aiter::Family;
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::campaign::now_ms;
+use bluefin_common::child_file;
 use bluefin_common::delivery::Verdict;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::shelf::MODULES;
@@ -238,8 +239,10 @@ impl Building<'_> {
                 );
                 continue;
             }
-            let path = self.modules.folder.join(&file);
-            let bytes = std::fs::read(&path).map_err(|error| Stop::Machine(format!("{}: {error}", path.display())))?;
+            let machine = |error: String| Stop::Machine(format!("{}: {error}", self.modules.folder.display()));
+            // Whoever runs the worker may have made a link of the folder; what is in it, its tuners made.
+            let folder = self.modules.folder.canonicalize().map_err(|error| machine(error.to_string()))?;
+            let bytes = child_file::read(&folder, &file, LARGEST).map_err(|error| machine(error.to_string()))?;
             let artifact = assignment.patience.with("share a module", || assignment.store.put_artifact(&bytes)).await?;
             tracing::info!(module = file, bytes = bytes.len(), "built, and shared with other hosts");
             files.push(Module { file, artifact });
