@@ -55,6 +55,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_common::limits::{self, LimitMet};
+use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
 use rustix::io::Errno;
@@ -196,6 +197,10 @@ fn with_limits(message: String, error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = secrets::take() {
+        eprintln!("error: the addresses of the fleet: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut arguments = tune_gemm::flags::with_two_dashes(std::env::args_os());
     match mituna::translate(&arguments) {
         None => {}
@@ -233,6 +238,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::SandboxExec(args) => return Ok(args.run()),
         verb => verb,
     };
+    isolation::hide();
     let logs = matches!(
         verb,
         Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)

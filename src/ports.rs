@@ -11,6 +11,7 @@ use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
+use bluefin_common::secrets;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
@@ -42,12 +43,12 @@ pub struct FleetArgs {
 impl FleetArgs {
     /// Whether a broker was named, by flag or in the environment.
     pub fn names_a_broker(&self) -> bool {
-        self.amqp.is_some() || std::env::var_os("BLUEFIN_AMQP_URL").is_some()
+        self.amqp.is_some() || is_set("BLUEFIN_AMQP_URL")
     }
 
     /// Whether a store was named, by flag or in the environment.
     pub fn names_a_store(&self) -> bool {
-        self.redis.is_some() || std::env::var_os("BLUEFIN_REDIS_URL").is_some()
+        self.redis.is_some() || is_set("BLUEFIN_REDIS_URL")
     }
 
     /// Connects to RabbitMQ.
@@ -192,6 +193,11 @@ impl Opened {
     }
 }
 
+/// Whether a variable is set, also to what is no text.
+fn is_set(variable: &str) -> bool {
+    !matches!(secrets::value(variable), Ok(None))
+}
+
 fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<String> {
     url_of(flag, variable, given)?
         .ok_or_else(|| crate::usage(format!("{variable} is not set: set it, or pass {flag} URL or {flag} @FILE")))
@@ -200,9 +206,9 @@ fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<S
 fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Option<String>> {
     let (source, text) = match given {
         Some(text) => (flag, text.to_string()),
-        None => match std::env::var(variable) {
-            Ok(text) => (variable, text),
-            Err(std::env::VarError::NotPresent) => return Ok(None),
+        None => match secrets::value(variable) {
+            Ok(Some(text)) => (variable, text),
+            Ok(None) => return Ok(None),
             Err(error) => bail!("{variable}: {error}"),
         },
     };

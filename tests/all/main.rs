@@ -27,6 +27,7 @@ mod renewal;
 mod results;
 mod roster;
 mod run_plan;
+mod secrets;
 mod session;
 mod snapshots;
 mod steer;
