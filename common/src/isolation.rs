@@ -67,6 +67,10 @@ fn give_up_privileges() -> rustix::io::Result<()> {
     }
     // Before Linux 4.3 there is none.
     let _ = clear_ambient_capability_set();
+    // Whoever has none need not be let.
+    if held.permitted.is_empty() && held.inheritable.is_empty() {
+        return Ok(());
+    }
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 

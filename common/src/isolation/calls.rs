@@ -86,7 +86,7 @@ pub(super) fn refuse(signals: bool) -> Result<(), seccompiler::Error> {
         let filter = SeccompFilter::new(calls, SeccompAction::Allow, number(errno), arch)?;
         let program: BpfProgram = filter.try_into()?;
         match apply_filter(&program) {
-            // A kernel without filters.
+            // A kernel without filters, or a service manager that does not let them be set.
             Err(seccompiler::Error::Seccomp(error)) if is_missing(&error) => return Ok(()),
             applied => applied?,
         }
@@ -95,5 +95,5 @@ pub(super) fn refuse(signals: bool) -> Result<(), seccompiler::Error> {
 }
 
 fn is_missing(error: &std::io::Error) -> bool {
-    [Errno::INVAL, Errno::NOSYS].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    [Errno::INVAL, Errno::NOSYS, Errno::PERM].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
