@@ -14,7 +14,7 @@
 mod record;
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 use rustix::io::Errno;
 
-use self::record::{Holder, Sight};
+use self::record::{Holder, Sight, options};
 use bluefin_common::file_system::FileSystem;
 use bluefin_common::store::StoreError;
 
@@ -119,7 +119,7 @@ impl StateLock {
                 }
             }
             let written = Instant::now();
-            std::fs::write(&path, holder.record()).map_err(unusable)?;
+            write(&path, &holder.record()).map_err(unusable)?;
             if !free || written.elapsed() > terms.settle / 2 {
                 sleep(terms.settle);
                 let now = Sight::of(&path).map_err(unusable)?;
@@ -178,12 +178,12 @@ impl StateLock {
 
     /// Makes the lock file anew, unless somebody else is quicker, who is then found there with the next sign.
     fn make_again(&mut self) -> io::Result<()> {
-        let file = File::options().read(true).write(true).create_new(true).open(&self.path)?;
+        let file = options().read(true).write(true).create_new(true).open(&self.path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(error) if !is_absent(error) => return Err(error.into()),
             _ => {}
         }
-        std::fs::write(&self.path, self.holder.record())?;
+        write(&self.path, &self.holder.record())?;
         self.file = file;
         Ok(())
     }
@@ -206,16 +206,24 @@ impl Drop for StateLock {
 /// Opens the lock file, and says whether this made it.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     loop {
-        match File::options().read(true).write(true).create_new(true).open(path) {
+        match options().read(true).write(true).create_new(true).open(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return Ok((made?, true)),
         }
-        match File::options().read(true).write(true).open(path) {
+        match options().read(true).write(true).open(path) {
             // Removed in between.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            found => return Ok((found?, false)),
+            found => return Ok((record::regular(found)?, false)),
         }
     }
+}
+
+/// Writes a record, or writes over one.
+fn write(path: &Path, record: &str) -> io::Result<()> {
+    let file = options().write(true).create(true).truncate(false).open(path);
+    let mut file = record::regular(file)?;
+    file.set_len(0)?;
+    file.write_all(record.as_bytes())
 }
 
 /// A time is set at once on a file server, too, while what is written may stay here for a while.
@@ -248,7 +256,7 @@ fn watch(path: &Path, found: &Sight, patience: Duration) -> io::Result<Watched> 
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
         _ => false,
     }
@@ -292,6 +300,29 @@ mod tests {
             StateLock::acquire(&state, file_system, TERMS).unwrap();
             assert!(!lock_file(&state).exists());
         }
+    }
+
+    /// As anybody may make one where others may write.
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, other) = (folder.path().join("a.db"), folder.path().join("other"));
+        std::fs::write(&other, "somebody's").unwrap();
+        for to in [&other, &folder.path().join("none")] {
+            std::os::unix::fs::symlink(to, lock_file(&state)).unwrap();
+            let error = acquire(&state, TERMS).unwrap_err().to_string();
+            assert!(error.ends_with("a.db.lock: found a link, expected a regular file"), "{error}");
+            std::fs::remove_file(lock_file(&state)).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's");
+        assert!(!folder.path().join("none").exists());
+        // Nor one that takes its place later.
+        let mut lock = acquire(&state, TERMS).unwrap();
+        std::fs::remove_file(lock_file(&state)).unwrap();
+        std::os::unix::fs::symlink(&other, lock_file(&state)).unwrap();
+        let _ = lock.beat();
+        drop(lock);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's");
     }
 
     #[test]

@@ -1,12 +1,37 @@
 //! What a lock file says of its holder.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Of `open`: a lock file may be where others may write, so that one who is somebody else's link is not followed, and a FIFO is not
+/// waited for.
+const NO_OTHER: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+
 /// Bytes of a record that are read.
 const MAX_BYTES: u64 = 1024;
+
+/// How a lock file is opened.
+pub(super) fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.custom_flags(NO_OTHER);
+    options
+}
+
+/// What was opened, if it is a file.
+pub(super) fn regular(opened: io::Result<File>) -> io::Result<File> {
+    let refused = |found: &str| io::Error::other(format!("found {found}, expected a regular file"));
+    match opened {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => Err(refused("a link")),
+        Ok(file) if !file.metadata()?.is_file() => Err(refused("something else")),
+        opened => opened,
+    }
+}
 
 /// Who holds a lock: what its file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +93,7 @@ pub(super) struct Sight {
 impl Sight {
     /// Opened anew, since that is when a network's file system looks what others did.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = regular(options().read(true).open(path))?;
         let touched = file.metadata()?.modified().ok();
         let record = io::read_to_string(io::Read::take(file, MAX_BYTES))?;
         Ok(Self { record, touched })
