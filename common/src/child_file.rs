@@ -2,7 +2,7 @@
 //!
 //! A child runs what others wrote, and may put anything in the place of a file that its parent expects: a link to a file that
 //! only the parent may read, a FIFO that nobody writes to, a device without end. Nothing of the kind is opened, and no more is
-//! read than was asked for.
+//! read than was asked for. What a kernel spec names beside it is read in the same way, as its folder may be one that others write.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -52,6 +52,21 @@ pub enum ChildFileError {
         /// What it says.
         source: io::Error,
     },
+}
+
+/// For callers that name the file themselves.
+impl From<ChildFileError> for io::Error {
+    fn from(error: ChildFileError) -> Self {
+        match error {
+            ChildFileError::Missing { .. } => Self::new(io::ErrorKind::NotFound, "not there"),
+            ChildFileError::NotRegular { found, .. } => Self::other(format!("found {found}, expected a regular file")),
+            ChildFileError::TooLarge { limit, .. } => {
+                Self::other(format!("found a larger file, expected at most {limit} bytes"))
+            }
+            ChildFileError::Io { source, .. } => source,
+            error @ ChildFileError::Name { .. } => Self::other(error.to_string()),
+        }
+    }
 }
 
 /// How a file of a child is opened: a link is not followed, a FIFO is not waited for, and no later child inherits it.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, ErrorKind::InvalidData, Read as _};
 use std::path::Path;
+
+use bluefin_common::child_file::{self, ChildFileError};
 
 use crate::Bundle;
 use crate::error::SpecError;
@@ -31,14 +33,20 @@ impl Bundle {
     /// What cannot be read, is too large, is not UTF-8, or is not a file beside the spec.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         let toml = read_text(path, MAX_TOML)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let fail = |path: &Path, source| SpecError::Read { path: path.to_path_buf(), source };
+        // Whoever names a spec may do so through links; what the spec names is beside it.
+        let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
         let mut files = BTreeMap::new();
         for name in file_names(&RawSpec::parse(&toml)?)? {
             let beside = folder.join(&name);
-            let text = match SHARED.iter().find(|(shared, _)| *shared == name) {
-                Some((_, text)) if !beside.exists() => (*text).to_string(),
-                _ => read_text(&beside, MAX_FILE)?,
+            let shared = SHARED.iter().find(|(shared, _)| *shared == name);
+            let bytes = match (child_file::read(&real, &name, MAX_FILE), shared) {
+                (Err(ChildFileError::Missing { .. }), Some((_, text))) => text.as_bytes().to_vec(),
+                (Err(error), _) => return Err(fail(&beside, error.into())),
+                (Ok(bytes), _) => bytes,
             };
+            let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
             files.insert(name, text);
         }
         let bundle = Self { toml, files };
@@ -97,7 +105,7 @@ fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
     let fail = |source| SpecError::Read { path: path.to_path_buf(), source };
     // Checked before it is opened: opening a FIFO would wait for its writer.
     if !path.metadata().map_err(fail)?.is_file() {
-        return Err(fail(std::io::Error::other("not a regular file")));
+        return Err(fail(io::Error::other("not a regular file")));
     }
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_string(&mut text)).map_err(fail)?;
