@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::lane::{self, Priority};
 use bluefin_common::outcome::Outcome;
+use bluefin_common::printable::parse_printable;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{Session, SessionName, Stage};
@@ -55,7 +56,7 @@ pub struct EnqueueArgs {
     #[arg(long, alias = "fin_steps", value_name = "perf,find", value_delimiter = ',', value_parser = parse_stage)]
     stage: Vec<Stage>,
     /// Why this session is run
-    #[arg(short, long, default_value = "")]
+    #[arg(short, long, default_value = "", value_parser = parse_printable)]
     label: String,
     #[command(flatten)]
     choice: ChoiceArgs,

@@ -1,9 +1,9 @@
 //! What a run says of failures at its end: how many, which of them nobody should overlook, and where their words are.
 
 use bluefin_common::job::GroupId;
+use bluefin_common::printable::printable;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
-use bluefin_exporter::db::printable;
 use bluefin_exporter::troubles::{Serious, Troubles, troubles};
 
 use crate::ports::StoreArgs;
@@ -26,7 +26,8 @@ fn lines(Troubles { failed, serious, more }: &Troubles, words: &str) -> Vec<Stri
     let mut lines = vec![format!("failed: {}", kinds.join(", "))];
     for Serious { problem, solver, kind, is_default, words } in serious.iter().take(TOLD) {
         let which = if *is_default { "with its default params" } else { "with some params" };
-        lines.push(printable(&format!("  {}: {solver} {which} on {problem}: {words}", kind.name())));
+        let line = format!("  {}: {solver} {which} on {problem}: {words}", kind.name());
+        lines.push(printable(&line).into_owned());
     }
     let left = serious.len().saturating_sub(TOLD) as u64 + more;
     if left > 0 {

@@ -55,6 +55,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_common::limits::{self, LimitMet};
+use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
@@ -223,7 +224,7 @@ fn main() -> ExitCode {
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
         Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", with_limits(message(&error), &error));
+            eprintln!("error: {}", printable_lines(&with_limits(message(&error), &error)));
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -1,15 +1,60 @@
 //! Standard output. `println!` panics when the reader is gone, as in `bluefin status | head -1`; here it is an error, which
 //! `main` takes for the reader having enough.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
+use bluefin_common::printable::printable_lines;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Prints a line.
+use crate::colour;
+
+/// Prints a line, or more: what strangers say in it is made printable.
 pub fn line(text: impl Display) -> io::Result<()> {
-    writeln!(io::stdout(), "{text}")
+    let text = text.to_string();
+    let shown = if colour::on(&io::stdout()) { with_own_colours(&text) } else { printable_lines(&text) };
+    writeln!(io::stdout(), "{shown}")
+}
+
+/// The escape sequences by which [`colour`] and tables say [`colour::Tone`]s. No other one is printed.
+const OWN: [&str; 12] = [
+    "\x1b[0m",
+    "\x1b[2m",
+    "\x1b[22m",
+    "\x1b[31m",
+    "\x1b[32m",
+    "\x1b[33m",
+    "\x1b[39m",
+    "\x1b[38;5;1m",
+    "\x1b[38;5;2m",
+    "\x1b[38;5;3m",
+    "\x1b[49m",
+    "\x1b[m",
+];
+
+fn with_own_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return printable_lines(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        let (before, found) = rest.split_at(at);
+        shown.push_str(&printable_lines(before));
+        let own = OWN.iter().find(|own| found.starts_with(**own));
+        let length = own.map_or('\x1b'.len_utf8(), |own| own.len());
+        let (sequence, after) = found.split_at(length);
+        if own.is_some() {
+            shown.push_str(sequence)
+        } else {
+            shown.push_str(&printable_lines(sequence))
+        }
+        rest = after;
+    }
+    shown.push_str(&printable_lines(rest));
+    shown.into()
 }
 
 /// Prints `value` as indented JSON.
@@ -28,4 +73,28 @@ pub fn joined(mut object: Value, more: Value) -> Value {
 /// Whether `error` is that nobody reads standard output any more.
 pub fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use comfy_table::{Attribute, Cell, Color, Table};
+
+    use super::*;
+    use crate::colour::{Tone, painted};
+
+    #[test]
+    fn colours_of_our_own_are_printed_and_nothing_else_that_commands_a_terminal() {
+        for tone in [Tone::Good, Tone::Bad, Tone::Waits, Tone::Aside] {
+            let text = painted("done", tone);
+            assert_eq!(with_own_colours(&text), text);
+        }
+        let mut table = Table::new();
+        let colours = [Color::DarkGreen, Color::DarkRed, Color::DarkYellow].map(|colour| Cell::new("x").fg(colour));
+        table.enforce_styling().add_row(colours).add_row([Cell::new("y").add_attribute(Attribute::Dim)]);
+        let text = table.to_string();
+        assert!(text.contains('\x1b'));
+        assert_eq!(with_own_colours(&text), text);
+        let hostile = "\x1b[2J\x1b]0;title\x07\x1b[8m\x1b[32mok\x1b";
+        assert_eq!(with_own_colours(hostile), "\\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{1b}[8m\x1b[32mok\\u{1b}");
+    }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::lane::{self, Priority};
 use bluefin_common::method::Method;
+use bluefin_common::printable::parse_printable;
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
@@ -85,7 +86,7 @@ pub enum SessionVerb {
     Without --name sessions are numbered from 1. Prints the name of the session.")]
 pub struct NewArgs {
     /// Why it is made
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = parse_printable)]
     pub label: String,
     /// Its name [default: the next number]
     #[arg(long, value_name = "NAME")]

@@ -1,6 +1,10 @@
 //! Failures: why a candidate has no time. A failure is data, never a lost job.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+
+use crate::printable::printable_lines;
 
 /// What came of trying something with a candidate. The error that is not the candidate's fault is outside of it.
 pub type Attempt<T> = Result<T, Failure>;
@@ -159,14 +163,30 @@ impl Failure {
     /// Bytes kept of a detail; the beginning says what went wrong first.
     pub const MAX_DETAIL: usize = 4096;
 
-    /// Cuts `detail` to [`Self::MAX_DETAIL`] at a character boundary.
+    /// Makes `detail` printable and cuts it to [`Self::MAX_DETAIL`] at a character boundary.
     #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
-        let mut detail = detail.into();
+        let detail: String = detail.into();
+        let mut detail = match printable_lines(&detail) {
+            Cow::Borrowed(_) => detail,
+            Cow::Owned(escaped) => escaped,
+        };
         if detail.len() > Self::MAX_DETAIL {
             let cut = detail.floor_char_boundary(Self::MAX_DETAIL);
             detail.truncate(cut);
         }
         Self { kind, detail }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_printable_and_bounded() {
+        let failure = Failure::new(FailureKind::CompileError, format!("x.c:1:\x1b]0;t\x07\n{}", "ä".repeat(4096)));
+        assert!(failure.detail.starts_with("x.c:1:\\u{1b}]0;t\\u{7}\nä"), "{}", failure.detail);
+        assert!(failure.detail.len() <= Failure::MAX_DETAIL);
     }
 }

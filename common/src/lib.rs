@@ -31,6 +31,7 @@ pub mod metrics;
 pub mod noise;
 pub mod outcome;
 pub mod parked;
+pub mod printable;
 pub mod problem;
 pub mod process_group;
 pub mod retry;

@@ -31,13 +31,3 @@ pub struct Step<'a> {
 
 /// Is told now and then how far the work is.
 pub type Progress<'a> = &'a (dyn Fn(Step<'_>) + Sync);
-
-/// `text` on one line, and without what would command a terminal: it may be from a hostile file.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_string();
-    }
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
-}

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
+use bluefin_common::printable::printable_lines;
+
 use crate::style::STYLE;
 
 /// The content security policy of every page: nothing is fetched from anywhere, and the one style is the page's own. A page that
@@ -56,6 +58,20 @@ impl Page<'_> {
                 }
             }
         };
-        page.into_string()
+        // Of what strangers said HTML is escaped by now, but not what commands a terminal.
+        printable_lines(&page.into_string()).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_strangers_say_commands_a_terminal_or_turns_a_line_around() {
+        let content = html! { p { "cc: \x1b[2J<b>\u{202e}" } };
+        let page = Page { title: "\u{9b}31m", links: &[], live: false, content }.html();
+        assert!(page.contains("cc: \\u{1b}[2J&lt;b&gt;\\u{202e}") && page.contains("<title>\\u{9b}31m"), "{page}");
+        assert!(!page.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
     }
 }

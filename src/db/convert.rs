@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_exporter::db::{LeftOut, MergeRequest, Policy, Written, convert, merge, printable};
+use bluefin_common::printable::printable;
+use bluefin_exporter::db::{LeftOut, MergeRequest, Policy, Written, convert, merge};
 
 use super::Bar;
 use crate::out;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_common::printable::printable;
 use bluefin_exporter::db::diff::{Best, Change, Diff, DiffRequest, FindDiff, KeyChange, RowsDiff, Share, diff};
-use bluefin_exporter::db::printable;
 
 use super::Bar;
 use crate::out;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_common::printable::printable;
 use bluefin_common::problem::{BatchNormProblem, FindDbKey};
 use bluefin_exporter::db::name::{DbName, Keys};
-use bluefin_exporter::db::printable;
 use bluefin_exporter::db::query::{Answer, Asked, query};
 use bluefin_producer::driver;
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use bluefin_exporter::db::printable;
+use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
 
 use crate::colour::{self, Tone};
@@ -107,7 +107,7 @@ impl<O: io::Write + Send + 'static> Table<O> {
         let mut line = String::new();
         for ((cell, column), width) in cells.iter().zip(&self.columns).zip(&self.widths) {
             let cell = printable(cell);
-            let cell = if self.shape == Shape::Wide { cell } else { cut(&cell, *width) };
+            let cell = if self.shape == Shape::Wide { cell.into_owned() } else { cut(&cell, *width) };
             let blanks = " ".repeat(width.saturating_sub(length(&cell)));
             let [first, second] = if column.number { [&blanks, &cell] } else { [&cell, &blanks] };
             if !line.is_empty() {

@@ -34,6 +34,7 @@ fn wrong_usage_and_failures_have_their_own_exit_codes() {
     fails(2, "expected F, B or W", &["tune", &list, "--direction", "Q"]);
     fails(2, "BLUEFIN_REDIS_URL", &["status"]);
     fails(2, "expected perf or find", &["enqueue", &list, "--session", "a", "--stage", "fund"]);
+    fails(2, "found the character \\u{1b}", &["enqueue", &list, "--session", "a", "--label", "\x1b[2J"]);
     let missing = path("missing.txt");
     let reason = format!("error: {missing}: No such file or directory (os error 2)\n");
     fails(1, &reason, &["problems", "list", &missing]);

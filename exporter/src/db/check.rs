@@ -17,7 +17,9 @@ use serde::Serialize;
 pub use rules::{Rule, Severity};
 
 use super::name::{DbKind, DbName, Form};
-use super::{Content, Progress, Source, printable};
+use bluefin_common::printable::printable;
+
+use super::{Content, Progress, Source};
 use across::{Kernels, Params, Winner};
 
 /// MIOpen refuses a system database in SQLite that is smaller.
