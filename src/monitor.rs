@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_common::campaign::now_ms;
 use bluefin_common::delivery::Passing as _;
+use bluefin_common::roster::{self, Entry};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
 use bluefin_common::standing;
@@ -33,9 +35,9 @@ pub struct MonitorArgs {
     /// Between two looks
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     every: Duration,
-    /// Publish the jobs of a session again that has work left, nothing in its queues and no new outcome for this long: broker or
-    /// store have lost something; 0s: never
-    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse_duration)]
+    /// Publish the jobs of a session again that has work left, nothing in its queues, no worker at work on it and no new outcome for
+    /// this long: broker or store have lost something; 0s: never. While a worker is at work on it, not before 4 hours
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     mend_after: Duration,
     /// Delete a queue and declare it again that is there in name alone, and publish its jobs: a session of it that has work left
     /// had no new outcome for this long, and for as long again the queue did nothing while others did; 0s: never
@@ -97,6 +99,8 @@ struct Seen {
     has_work_left: bool,
     /// Work waits in one of its queues; what does not is in somebody's hands, or lost.
     waits: bool,
+    /// A worker is at work on it, as far as the roster knows.
+    in_hand: bool,
 }
 
 struct Gauges {
@@ -169,6 +173,9 @@ impl Gauges {
             }
         }
         self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
+        let now_ms = now_ms();
+        let mut roster = roster::read(store).await.map_err(of_store)?;
+        roster.retain(|entry| entry.whereabouts(now_ms).is_here());
         let standings = standing::all(store).await.map_err(of_store)?;
         let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
         let seen = of_sessions.into_iter().map(|(session, progress, queues)| Seen {
@@ -176,6 +183,7 @@ impl Gauges {
             has_work_left: !progress.is_settled()
                 && standings.get(&session.name).is_none_or(|standing| standing.runs()),
             waits: queues.iter().any(waits),
+            in_hand: roster.iter().any(|entry| may_work_on(entry, &session.name)),
             queues: possible_queues(&session),
             session,
         });
@@ -197,6 +205,11 @@ impl Gauges {
             self.waiting.with_label_values(&[on.name()]).set(waiting.lasts(on).as_secs_f64());
         }
     }
+}
+
+/// Whether a worker has, or may have, a job of the session in hand: it does not name all that it has.
+fn may_work_on(entry: &Entry, session: &SessionName) -> bool {
+    entry.in_hand > entry.doing.len() as u64 || entry.doing.iter().any(|doing| doing.session == *session)
 }
 
 fn integer(count: u64) -> i64 {

@@ -16,6 +16,10 @@ use prometheus::{IntCounter, Registry};
 
 use super::Seen;
 
+/// How long a worker may be at work on the last jobs of a session before they are taken for lost: MIOpen's longest search takes 3
+/// hours.
+const IN_HAND: Duration = Duration::from_secs(4 * 3600);
+
 pub struct Mender<'a> {
     broker: &'a dyn Broker,
     store: &'a dyn Store,
@@ -100,9 +104,10 @@ impl Standstill {
         let now = Instant::now();
         let mut known = std::mem::take(&mut self.0);
         let mut stuck = Vec::new();
-        for Seen { session, outcomes, .. } in seen.iter().filter(|one| one.has_work_left && !one.waits) {
+        for Seen { session, outcomes, in_hand, .. } in seen.iter().filter(|one| one.has_work_left && !one.waits) {
             let before = known.remove(&session.name).filter(|before| before.outcomes == *outcomes);
             let mut still = before.unwrap_or(Still { outcomes: *outcomes, since: now, mended: 0 });
+            let limit = if *in_hand && !limit.is_zero() { limit.max(IN_HAND) } else { limit };
             let limit = limit.saturating_mul(2_u32.saturating_pow(still.mended));
             if !limit.is_zero() && now.duration_since(still.since) >= limit {
                 still = Still { since: now, mended: still.mended + 1, ..still };

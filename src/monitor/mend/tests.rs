@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 fn seen(outcomes: u64, waits: bool) -> Vec<Seen> {
     let session = Session::of_kernels("s".parse().unwrap(), Target::Host, "", &Stage::ALL, 0);
     let queues = [EVAL, DEAD_QUEUE].map(str::to_owned).into();
-    vec![Seen { session, outcomes, queues, has_work_left: true, waits }]
+    vec![Seen { session, outcomes, queues, has_work_left: true, waits, in_hand: false }]
 }
 
 fn done(outcomes: u64) -> Vec<Seen> {
@@ -37,6 +37,9 @@ fn a_session_is_stuck_that_stands_still_with_the_same_outcomes() {
     assert!(!stuck(none, seen(2, true)) && !stuck(none, seen(2, false)), "something waited meanwhile");
     assert!(!stuck(none, done(2)) && !stuck(none, seen(2, false)), "it was done meanwhile");
     assert!(!stuck(Duration::ZERO, seen(2, false)), "never");
+    let in_hand = seen(2, false).into_iter().map(|one| Seen { in_hand: true, ..one }).collect();
+    assert!(!stuck(none, in_hand), "a worker is at work on it");
+    assert!(stuck(none, seen(2, false)), "no more");
 }
 
 /// Silent are those that it is told to name, one list for each time that it is asked; none of its queues answers where there is
