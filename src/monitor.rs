@@ -13,7 +13,7 @@ use bluefin_common::roster::{self, Entry};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
 use bluefin_common::standing;
-use bluefin_common::store::{Progress, Store};
+use bluefin_common::store::{Progress, Store, StoreError};
 use bluefin_common::waiting::{On, Waiting};
 use humantime::parse_duration;
 use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
@@ -141,7 +141,7 @@ impl Gauges {
 
     /// What there is to see of each session.
     async fn look(&self, broker: &dyn Broker, store: &dyn Store) -> Result<Vec<Seen>, (On, String)> {
-        let of_store = |error: bluefin_common::store::StoreError| (On::Store, error.to_string());
+        let of_store = |error: StoreError| (On::Store, error.to_string());
         let mut sessions = store.sessions().await.map_err(of_store)?;
         sessions.sort_by_key(|session| std::cmp::Reverse(session.created_ms));
         let mut of_sessions = Vec::new();
@@ -174,8 +174,15 @@ impl Gauges {
         }
         self.cache_fullness.set(store.fullness().await.map_err(of_store)?.ratio);
         let now_ms = now_ms();
-        let mut roster = roster::read(store).await.map_err(of_store)?;
-        roster.retain(|entry| entry.whereabouts(now_ms).is_here());
+        let roster = match roster::read(store).await {
+            Ok(mut roster) => {
+                roster.retain(|entry| entry.whereabouts(now_ms).is_here());
+                Some(roster)
+            }
+            // A user of the release before may not read it: then anybody may be at work on anything.
+            Err(StoreError::Refused { .. }) => None,
+            Err(error) => return Err(of_store(error)),
+        };
         let standings = standing::all(store).await.map_err(of_store)?;
         let waits = |queue: &String| queue != DEAD_QUEUE && depths.get(queue).is_some_and(|depth| *depth > 0);
         let seen = of_sessions.into_iter().map(|(session, progress, queues)| Seen {
@@ -183,7 +190,7 @@ impl Gauges {
             has_work_left: !progress.is_settled()
                 && standings.get(&session.name).is_none_or(|standing| standing.runs()),
             waits: queues.iter().any(waits),
-            in_hand: roster.iter().any(|entry| may_work_on(entry, &session.name)),
+            in_hand: roster.as_ref().is_none_or(|all| all.iter().any(|entry| may_work_on(entry, &session.name))),
             queues: possible_queues(&session),
             session,
         });
