@@ -12,7 +12,7 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, EvalJob, Job};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::retry;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Right, Store};
 use bluefin_common::wire;
 use clap::Subcommand;
 use serde::Serialize;
@@ -189,6 +189,9 @@ impl SomeArgs {
     async fn run(self, again: bool) -> anyhow::Result<ExitCode> {
         let broker = self.fleet.broker().await?;
         let store: Option<Arc<dyn Store>> = if again { Some(self.fleet.store().await?) } else { None };
+        if let Some(store) = &store {
+            store.may(Right::Retract).await?;
+        }
         let mut done = Vec::new();
         let mut missing: Vec<&String> = self.ids.iter().collect();
         each(&*broker, async |delivery| {

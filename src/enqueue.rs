@@ -13,6 +13,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shutdown;
+use bluefin_common::store::Right;
 use bluefin_common::target::Target;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
@@ -101,6 +102,9 @@ impl EnqueueArgs {
     async fn enqueue(&self, shutdown: &CancellationToken) -> anyhow::Result<ExitCode> {
         let admin = self.admin.start().await?;
         let store = self.fleet.patient_store(shutdown).await?;
+        if self.retry_failed {
+            store.may(Right::Retract).await?;
+        }
         let (mut problems, rejects) = self.input.listed()?;
         if self.of_library() {
             problems.extend(applicability::problems(&*store, self.tag.as_ref()).await?);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Right, Store, Touched};
 use humantime::parse_duration;
 use serde_json::json;
 
@@ -60,19 +60,29 @@ impl PruneArgs {
     }
 
     async fn prune(&self, store: &dyn Store) -> anyhow::Result<()> {
+        if !self.consent.dry_run {
+            store.may(Right::Remove).await?;
+        }
         let sessions = self.sessions(store).await?;
-        if self.samples { self.drop_samples(store, &sessions).await } else { self.remove(store, &sessions).await }
+        if self.samples {
+            let names: Vec<SessionName> = sessions.into_iter().map(|(name, _)| name).collect();
+            return self.drop_samples(store, &names).await;
+        }
+        self.remove(store, sessions).await
     }
 
-    async fn sessions(&self, store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
+    /// The sessions that are meant; of those that were chosen for having no work left, what they were chosen by.
+    async fn sessions(&self, store: &dyn Store) -> anyhow::Result<Vec<(SessionName, Option<Touched>)>> {
         let mut names = Vec::new();
         for name in &self.session {
-            names.push(find(store, name).await?.name);
+            names.push((find(store, name).await?.name, None));
         }
         let Some(age) = self.older_than else { return Ok(names) };
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let old = |session: &Session| session.created_ms < now_ms().saturating_sub(age_ms);
         for session in store.sessions().await?.into_iter().filter(old) {
+            // First: what happens while it is looked at counts as well.
+            let seen = store.touched(&session.name).await?;
             let is_over = match standing::of(store, &session.name).await? {
                 Standing::Cancelled | Standing::Deleted => true,
                 Standing::Running | Standing::Paused | Standing::Resuming => {
@@ -80,16 +90,18 @@ impl PruneArgs {
                 }
             };
             if is_over {
-                names.push(session.name);
+                names.push((session.name, Some(seen)));
             }
         }
         Ok(names)
     }
 
-    async fn remove(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
-        if !self.consent.dry_run && !sessions.is_empty() {
-            announce(store, sessions).await?;
-        }
+    async fn remove(&self, store: &dyn Store, chosen: Vec<(SessionName, Option<Touched>)>) -> anyhow::Result<()> {
+        let sessions = if self.consent.dry_run {
+            chosen.into_iter().map(|(session, _)| session).collect()
+        } else {
+            announce(store, chosen).await?
+        };
         let mut all = Vec::new();
         for (at, session) in sessions.iter().enumerate() {
             // Those before it are gone, or would be.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::campaign::now_ms;
 use crate::session::SessionName;
 use crate::shelf::STANDINGS;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Touched};
 use crate::wire::{self, Message};
 
 /// For how long a worker goes by what it has read. Whoever changes a standing waits for longer before relying on it.
@@ -114,6 +114,16 @@ pub async fn set(store: &dyn Store, session: &SessionName, standing: Standing) -
     let record = Record { standing, since_ms: now_ms() };
     let bytes = wire::encode(&record).map_err(corrupt(session.as_str()))?;
     store.put_records(STANDINGS, &[(key, bytes)]).await
+}
+
+/// Records that `session` is deleted, unless somebody touched it since `seen`; whether it did.
+///
+/// # Errors
+/// If the store fails.
+pub async fn delete_untouched(store: &dyn Store, session: &SessionName, seen: &Touched) -> Result<bool, StoreError> {
+    let record = Record { standing: Standing::Deleted, since_ms: now_ms() };
+    let bytes = wire::encode(&record).map_err(corrupt(session.as_str()))?;
+    store.stand_unless_touched(session, seen, &bytes).await
 }
 
 /// Makes room for a new session of the name: forgets that one of it was deleted. `false`: it is still being deleted.

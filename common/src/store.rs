@@ -173,6 +173,15 @@ pub struct Fullness {
     pub evicts: bool,
 }
 
+/// What tells whether anybody gave a session work, or changed how it [stands](crate::standing), since this was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// How often jobs of it were planned, or outcomes taken back.
+    pub times: u64,
+    /// Its record on [`crate::shelf::STANDINGS`].
+    pub standing: Option<Vec<u8>>,
+}
+
 /// What a session takes up in the store, in bytes; where asking exactly would take long, an estimate. Without its blobs, which others
 /// may name as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,9 +243,27 @@ impl Progress {
     }
 }
 
+/// A right that only some users of a fleet's store have. What takes it is to ask for it before it writes anything: a
+/// refusal halfway leaves what nobody with fewer rights can mend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// To remove sessions and blobs.
+    Remove,
+    /// To take outcomes back.
+    Retract,
+}
+
 /// A store. Cheap to share behind an `Arc`.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// Whether this user has `right`; nothing is changed. A store without users gives every right to whoever opened it to write.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] if not.
+    async fn may(&self, _right: Right) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     // === sessions
 
     /// Stores `session` unless one of its name exists; returns the one that is stored now.
@@ -251,6 +278,16 @@ pub trait Store: Send + Sync + 'static {
     async fn pins(&self, session: &SessionName) -> Result<Pins, StoreError>;
     /// Takes the pins of `keys` off the session; those that are not there do no harm.
     async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError>;
+    /// How often the session was touched.
+    async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError>;
+    /// Replaces the session's record on [`crate::shelf::STANDINGS`] by `standing`, unless somebody touched it since `seen`; whether
+    /// it did. Both in one step: whoever plans jobs of it before is seen, and whoever does so after finds that record.
+    async fn stand_unless_touched(
+        &self,
+        session: &SessionName,
+        seen: &Touched,
+        standing: &[u8],
+    ) -> Result<bool, StoreError>;
     /// Removes the session with its pins, plan, outcomes and [shelves](crate::shelf::of_session), itself last, so that what was
     /// interrupted is repeated. Blobs stay.
     async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError>;

@@ -100,6 +100,13 @@ pub(crate) async fn enqueue_by(
     if let Some(advice) = plan.advice() {
         return Err(PlanError::Unready(advice.clone()));
     }
+    // Last: who removed the session has said so before, or has seen that it was planned since.
+    if standing::of(store, &session.name).await? == Standing::Deleted {
+        return Err(PlanError::Unready(format!(
+            "session {0}: it was deleted while its jobs were enqueued; enqueue them again to make another one",
+            session.name
+        )));
+    }
     plan.set_enqueued(enqueuer.total());
     Ok(plan)
 }
@@ -205,7 +212,11 @@ impl<'a> Enqueuer<'a> {
         publish: Publish,
     ) -> Result<Self, PlanError> {
         admit(store, &session.name).await?;
-        let stored = store.create_session(session).await?;
+        // Who plans what a session lost needs no right to make one.
+        let stored = match store.session(&session.name).await? {
+            Some(stored) => stored,
+            None => store.create_session(session).await?,
+        };
         if stored.method != session.method {
             return Err(PlanError::differs(&stored, "tuner", stored.method, session.method));
         }

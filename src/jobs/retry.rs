@@ -8,6 +8,7 @@ use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::SessionName;
 use bluefin_common::shutdown;
 use bluefin_common::standing;
+use bluefin_common::store::Right;
 use clap::ArgGroup;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
@@ -61,6 +62,7 @@ impl RetryArgs {
         let retried = async {
             let opened = self.store.open_patiently(&shutdown).await?;
             let store = &*opened.store;
+            store.may(Right::Retract).await?;
             let sessions = named_or_all(store, self.session.as_ref()).await?;
             let failures = self.failed.unwrap_or(Failures::Of(FailureKind::Dead));
             let broker =

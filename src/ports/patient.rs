@@ -1,5 +1,5 @@
 //! Ports for whoever has work that can wait: what broker and store can not do now is tried again until they can, and a line says
-//! for what. The first signal ends the wait.
+//! for what. The first signal ends the wait, and so does a refusal: somebody is there who asked for it, and is to know at once.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bluefin_common::artifact::{ArtifactRef, CompileRecord};
 use bluefin_common::broker::{Broker, BrokerError, Consumer};
-use bluefin_common::delivery::{Passing, Patience};
+use bluefin_common::delivery::{GivenUp, Passing, Patience};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+    EncodedGroup, Fullness, JobState, Planned, Progress, Right, SessionSize, Store, StoreError, Stored, Touched,
 };
 use bluefin_common::waiting::Waiting;
 use bytes::Bytes;
@@ -28,32 +28,43 @@ fn patience(shutdown: &CancellationToken) -> Patience {
     Patience { limit: FOR_EVER, expired: shutdown.clone(), waiting: Waiting::default() }
 }
 
-/// Waits for a port that is `made` once its server answers. Credentials that are refused end the wait: at the start, they are a
-/// mistake.
+/// Waits for a port that is `made` once its server answers.
 pub(super) async fn connected<T, E, F>(shutdown: &CancellationToken, made: impl Fn() -> F) -> anyhow::Result<T>
 where
     E: Passing + std::error::Error + Send + Sync + 'static,
     F: Future<Output = Result<T, E>>,
 {
-    let try_once = || async {
-        match made().await {
-            Err(error) if error.is_refusal() => Ok(Err(error)),
-            made => made.map(Ok),
-        }
-    };
-    match patience(shutdown).with_error("connect", try_once).await {
+    match unless_refused(&patience(shutdown), "connect", made).await {
         Ok(made) => Ok(made?),
         Err((_, Some(error))) => Err(error.into()),
         Err((_, None)) => anyhow::bail!("stopped before it was connected"),
     }
 }
 
-/// Tries `call` until it succeeds, its error is here to stay, or `patience` ends.
+/// Tries `call` until it succeeds, is refused, its error is here to stay, or `patience` ends.
+async fn unless_refused<T, E: Passing, F>(
+    patience: &Patience,
+    what: &str,
+    call: impl Fn() -> F,
+) -> Result<Result<T, E>, (GivenUp, Option<E>)>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let try_once = || async {
+        match call().await {
+            Err(error) if error.is_refusal() => Ok(Err(error)),
+            done => done.map(Ok),
+        }
+    };
+    patience.with_error(what, try_once).await
+}
+
+/// The same, with one error whatever it was that ended it.
 async fn again<T, E: Passing, F>(patience: &Patience, what: &str, ended: E, call: impl Fn() -> F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
-    patience.with_error(what, call).await.map_err(|(_, error)| error.unwrap_or(ended))
+    unless_refused(patience, what, call).await.map_err(|(_, error)| error.unwrap_or(ended)).flatten()
 }
 
 /// A broker that is waited for.
@@ -160,12 +171,15 @@ macro_rules! patient_store {
 }
 
 patient_store! {
+    may(right: Right) -> ();
     create_session(session: &Session) -> Session;
     session(name: &SessionName) -> Option<Session>;
     sessions() -> Vec<Session>;
     pin(session: &SessionName, key: &str, value: &str) -> String;
     pins(session: &SessionName) -> Pins;
     unpin(session: &SessionName, keys: &[String]) -> ();
+    touched(session: &SessionName) -> Touched;
+    stand_unless_touched(session: &SessionName, seen: &Touched, standing: &[u8]) -> bool;
     remove_session(session: &SessionName) -> ();
     size(session: &SessionName) -> SessionSize;
     put_records(shelf: &str, records: &[(String, Vec<u8>)]) -> ();

@@ -8,7 +8,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::SessionName;
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, FRESH, Standing};
-use bluefin_common::store::{SessionSize, Store};
+use bluefin_common::store::{SessionSize, Store, Touched};
 use bluefin_common::wire;
 use bluefin_exporter::release::Catalog;
 use bluefin_producer::request::requests;
@@ -114,13 +114,31 @@ impl Belongings {
     }
 }
 
-/// Says that `sessions` are going, and waits until every worker has read that: none stores anything of them any more.
-pub async fn announce(store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
-    for session in sessions {
-        standing::set(store, session, Standing::Deleted).await?;
+/// Says that `sessions` are going, and waits until every worker has read that: none stores anything of them any more. One that was
+/// touched since it was looked at stays. Returns those that go.
+pub async fn announce(
+    store: &dyn Store,
+    sessions: Vec<(SessionName, Option<Touched>)>,
+) -> anyhow::Result<Vec<SessionName>> {
+    let mut go = Vec::new();
+    for (session, seen) in sessions {
+        let goes = match seen {
+            Some(seen) => standing::delete_untouched(store, &session, &seen).await?,
+            None => {
+                standing::set(store, &session, Standing::Deleted).await?;
+                true
+            }
+        };
+        if goes {
+            go.push(session);
+        } else {
+            eprintln!("session {session}: kept, as it was given work meanwhile");
+        }
     }
-    tokio::time::sleep(2 * FRESH).await;
-    Ok(())
+    if !go.is_empty() {
+        tokio::time::sleep(2 * FRESH).await;
+    }
+    Ok(go)
 }
 
 /// Removes what belongs to a session. Blobs first, as only the session knows which they are.

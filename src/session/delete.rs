@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use bluefin_common::session::SessionName;
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Right, Store};
 use serde_json::json;
 
 use super::belongings::{Belongings, Consent, announce, remove};
@@ -52,15 +52,21 @@ impl DeleteArgs {
         if !is_there && standing::of(store, &self.name).await? != Standing::Deleted {
             return Err(anyhow!("session {}: there is none of that name", self.name));
         }
+        if !self.consent.dry_run {
+            store.may(Right::Remove).await?;
+        }
+        // What can not be read stops it here, where the session is still whole.
+        let belongings = Belongings::of(store, &self.name, &[]).await?;
         if self.consent.dry_run {
-            return Belongings::of(store, &self.name, &[]).await;
+            return Ok(belongings);
         }
         if self.store.in_file() {
             // Nobody else works with the file.
             standing::set(store, &self.name, Standing::Deleted).await?;
         } else {
-            announce(store, std::slice::from_ref(&self.name)).await?;
+            announce(store, vec![(self.name.clone(), None)]).await?;
         }
+        // Once more: a worker may have stored an outcome meanwhile.
         let belongings = Belongings::of(store, &self.name, &[]).await?;
         remove(store, &belongings).await?;
         if self.store.in_file() {

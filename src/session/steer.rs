@@ -75,16 +75,18 @@ impl Which {
 
     pub async fn resume(self, priority: Option<Priority>) -> anyhow::Result<ExitCode> {
         self.steer(async |store, shutdown| {
+            // Before anything is written: without a broker nothing of it can be done.
+            let broker =
+                if self.store.in_file() { None } else { Some(self.store.fleet.patient_broker(shutdown).await?) };
             if let Some(priority) = priority {
                 lane::prioritize(store, &self.name, priority).await?;
             }
             let was = standing::of(store, &self.name).await?;
             // Queues of a state file end with the process that works on it, and the next one plans what is left.
-            if self.store.in_file() {
+            let Some(broker) = broker else {
                 standing::set(store, &self.name, Standing::Running).await?;
                 return Ok(Done { standing: Standing::Running, published: None });
-            }
-            let broker = self.store.fleet.patient_broker(shutdown).await?;
+            };
             let published = match was {
                 Standing::Cancelled | Standing::Resuming => {
                     let session = find(store, &self.name).await?;

@@ -1,6 +1,7 @@
 //! Running `bluefin` as its users do, and reading what it says.
 
 pub mod fleet;
+pub mod roles;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -12,7 +12,7 @@
 //! | `bluefin:session:<name>:plan` | string | a bit for each bucket of the plan, set if it was ever used |
 //! | `bluefin:session:<name>:plan:<bucket>` | hash | job id → `p` planned or `e` enqueued; a job with an outcome is not in it; group → jobs without an outcome; every group that ever had a job is in it |
 //! | `bluefin:session:<name>:unsettled` | set | groups that have work left, the first 16 bytes of each |
-//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms), `groups` → count |
+//! | `bluefin:session:<name>:stats` | hash | `planned:<stage>`, `done:<stage>`, `candidates:<result>`, `busy:<stage>` (ms), `groups`, `touched` (how often jobs were planned or outcomes taken back) → count |
 //! | `bluefin:session:<name>:best` | hash | group → best median in milliseconds, as text |
 //! | `bluefin:session:<name>:group:<group>` | hash | job id → outcome |
 //! | `bluefin:cas:<digest>` | string, TTL | artifact, zstd |
@@ -37,6 +37,7 @@ mod check;
 mod keys;
 mod link;
 mod remedy;
+mod rights;
 mod scripts;
 mod sentinel;
 mod size;
@@ -62,8 +63,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+    EncodedGroup, Fullness, JobState, Planned, Progress, Right, SessionSize, Store, StoreError, Stored, Touched,
 };
 use bluefin_common::wire;
 use bluefin_common::wire::Message;
@@ -216,6 +218,10 @@ const MAX_TTL_MS: u64 = 100 * 365 * 24 * 3600 * 1000;
 
 #[async_trait]
 impl Store for RedisStore {
+    async fn may(&self, right: Right) -> Result<(), StoreError> {
+        self.try_right(right).await
+    }
+
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
         let name = session.name.as_str();
         let bytes = wire::encode(session).map_err(|source| corrupt(keys::SESSIONS, source))?;
@@ -263,6 +269,26 @@ impl Store for RedisStore {
         }
         let pins = SessionKeys(session).pins();
         self.writes().write(Request::Command(cmd("HDEL").arg(pins).arg(keys))).await
+    }
+
+    async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.atomic().hget(SessionKeys(session).stats(), keys::TOUCHED);
+        pipeline.hget(keys::shelf(STANDINGS), session.as_str());
+        let (times, standing): (Option<u64>, Option<Vec<u8>>) = self.main.call(Request::Pipeline(&pipeline)).await?;
+        Ok(Touched { times: times.unwrap_or(0), standing })
+    }
+
+    async fn stand_unless_touched(
+        &self,
+        session: &SessionName,
+        seen: &Touched,
+        standing: &[u8],
+    ) -> Result<bool, StoreError> {
+        let script = &self.scripts.stand_unless_touched;
+        let mut command = scripts::invoke(script, &[SessionKeys(session).stats(), keys::shelf(STANDINGS)]);
+        command.arg(session.as_str()).arg(seen.times).arg(seen.standing.as_deref().unwrap_or_default()).arg(standing);
+        self.writes().write(Request::Script(script, &command)).await
     }
 
     async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {

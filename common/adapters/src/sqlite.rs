@@ -30,8 +30,9 @@ use bluefin_common::file_system::FileSystem;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored,
+    EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
 };
 use bluefin_common::wire;
 
@@ -206,6 +207,29 @@ impl Store for SqliteStore {
     async fn unpin(&self, session: &SessionName, keys: &[String]) -> Result<(), StoreError> {
         let (session, keys) = (session.clone(), keys.to_vec());
         self.engine.call(move |connection| records::unpin(connection, &session, &keys)).await
+    }
+
+    async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError> {
+        let session = session.clone();
+        self.engine.call(move |connection| work::touched(connection, &session)).await
+    }
+
+    async fn stand_unless_touched(
+        &self,
+        session: &SessionName,
+        seen: &Touched,
+        standing: &[u8],
+    ) -> Result<bool, StoreError> {
+        let (session, seen, standing) = (session.clone(), seen.clone(), standing.to_vec());
+        self.engine
+            .call(move |connection| {
+                let is_untouched = work::touched(connection, &session)? == seen;
+                if is_untouched {
+                    records::put_records(connection, STANDINGS, &[(session.to_string(), standing)])?;
+                }
+                Ok(is_untouched)
+            })
+            .await
     }
 
     async fn remove_session(&self, session: &SessionName) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
 };
 use bluefin_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
@@ -222,6 +222,12 @@ impl Store for Sample {
         no()
     }
     async fn unpin(&self, _: &SessionName, _: &[String]) -> Result<(), StoreError> {
+        no()
+    }
+    async fn touched(&self, _: &SessionName) -> Result<Touched, StoreError> {
+        no()
+    }
+    async fn stand_unless_touched(&self, _: &SessionName, _: &Touched, _: &[u8]) -> Result<bool, StoreError> {
         no()
     }
     async fn remove_session(&self, _: &SessionName) -> Result<(), StoreError> {

@@ -18,6 +18,7 @@ use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
@@ -294,4 +295,29 @@ async fn what_an_open_job_is_follows_from_what_was_asked() {
 
 async fn open_ids(ground: &Ground, session: &Session) -> HashSet<JobId> {
     ground.store.planned_jobs(&session.name).await.unwrap().into_iter().map(|(id, _)| id).collect()
+}
+
+/// Toys are planned, and their session is deleted meanwhile.
+struct DeletedMeanwhile<'a>(&'a SqliteStore, OfToys);
+
+#[async_trait]
+impl Planning for DeletedMeanwhile<'_> {
+    fn selects(&self) -> Selects {
+        self.1.selects()
+    }
+
+    async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
+        standing::set(self.0, &self.1.0.name, Standing::Deleted).await?;
+        self.1.plan(problems).await
+    }
+}
+
+#[tokio::test]
+async fn what_is_enqueued_into_a_session_that_is_deleted_is_not_confirmed() {
+    let Ground { store, broker, metrics } = &Ground::new();
+    let session = Session { method: Method::register(&TOY), ..session("gone", Target::Host) };
+    let planning = DeletedMeanwhile(store, OfToys(session.clone()));
+    let ways = Ways { store, broker, metrics, publish: Publish::Missing };
+    let error = enqueue(&ways, &session, &planning, problems()).await.unwrap_err();
+    assert!(error.to_string().contains("it was deleted while its jobs were enqueued"), "{error}");
 }

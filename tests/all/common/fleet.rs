@@ -1,6 +1,7 @@
 //! A fleet of processes around a RabbitMQ and a Redis.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -46,18 +47,22 @@ impl Fleet {
         arguments: &[&str],
         environment: impl IntoIterator<Item = (&'static str, OsString)>,
     ) -> Running {
-        let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
         let mut command = self.bluefin(arguments);
-        command.envs(environment).stdout(Stdio::null()).stderr(log);
+        command.envs(environment).stdout(Stdio::null()).stderr(self.log());
         Running::start(&mut command)
     }
 
     /// What the workers logged.
     pub fn logged(&self) -> String {
-        std::fs::read_to_string(self.log()).unwrap_or_default()
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    fn log(&self) -> PathBuf {
+    /// Where they log to, each line behind the last.
+    pub fn log(&self) -> File {
+        File::options().create(true).append(true).open(self.log_file()).unwrap()
+    }
+
+    fn log_file(&self) -> PathBuf {
         self.folder.path().join("workers.log")
     }
 

@@ -8,6 +8,9 @@ use bluefin_common::wire;
 /// Hash of all sessions.
 pub(super) const SESSIONS: &str = "bluefin:sessions";
 
+/// Field of a session's stats: how often it was given work.
+pub(super) const TOUCHED: &str = "touched";
+
 /// Written to be replicated, see [`super::link`].
 pub(super) const MARK: &str = "bluefin:blob:mark";
 

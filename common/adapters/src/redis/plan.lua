@@ -12,7 +12,10 @@ local OUTCOMES = HASHES + hashes
 local GROUPS = 2 + hashes
 local JOBS = GROUPS + 3 * groups
 
--- First, so that nothing is in a bucket that nobody knows of.
+-- Who removes a session looks whether this has changed, also where all jobs are known.
+redis.call('HINCRBY', STATS, 'touched', 1)
+
+-- Before any job, so that nothing is in a bucket that nobody knows of.
 local bits = {}
 for hash = 1, hashes do
   local bucket = ARGV[2 + hash]

@@ -12,6 +12,7 @@ end
 if bucket ~= '' then
   redis.call('SETBIT', BUCKETS, bucket, 1)
 end
+redis.call('HINCRBY', STATS, 'touched', 1)
 redis.call('HSET', JOB, id, 'p')
 redis.call('HINCRBY', GROUP, group, 1)
 redis.call('SADD', UNSETTLED, name)

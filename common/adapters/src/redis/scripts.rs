@@ -11,6 +11,7 @@ pub(super) struct Scripts {
     pub retract_outcome: Script,
     pub rewrite_outcome: Script,
     pub settle_group: Script,
+    pub stand_unless_touched: Script,
 }
 
 impl Scripts {
@@ -22,6 +23,7 @@ impl Scripts {
             retract_outcome: Script::new(include_str!("retract_outcome.lua")),
             rewrite_outcome: Script::new(include_str!("rewrite_outcome.lua")),
             settle_group: Script::new(include_str!("settle_group.lua")),
+            stand_unless_touched: Script::new(include_str!("stand_unless_touched.lua")),
         }
     }
 }

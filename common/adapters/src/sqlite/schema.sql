@@ -31,5 +31,6 @@ CREATE TABLE groups (
     PRIMARY KEY (session, id)
 ) WITHOUT ROWID;
 CREATE TABLE best (session TEXT, group_id BLOB, median_ms REAL NOT NULL, PRIMARY KEY (session, group_id)) WITHOUT ROWID;
--- kind: planned, done, busy (name: the stage) or candidates (name: the result); busy counts milliseconds
+-- kind: planned, done, busy (name: the stage) or candidates (name: the result); busy counts milliseconds; or touched
+-- (no name): how often jobs were planned or outcomes taken back
 CREATE TABLE stats (session TEXT, kind TEXT, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (session, kind, name)) WITHOUT ROWID;

@@ -5,14 +5,33 @@ use std::collections::{BTreeMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sqlite::engine::Answer;
-use crate::sqlite::records::improve_best;
+use crate::sqlite::records::{improve_best, records_of};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{EncodedGroup, JobState, OpenJobs, Planned, Progress, Stored};
+use bluefin_common::shelf::STANDINGS;
+use bluefin_common::store::{EncodedGroup, JobState, OpenJobs, Planned, Progress, Stored, Touched};
+
+/// Kind of count, see `schema.sql`.
+const TOUCHED: &str = "touched";
 
 pub(super) fn plan(connection: &Connection, session: &SessionName, jobs: &[Planned]) -> Answer<Vec<JobState>> {
+    touch(connection, session)?;
     jobs.iter().map(|job| plan_one(connection, session, *job)).collect()
+}
+
+/// Counts that the session was given work: whoever removes it looks whether that has changed.
+fn touch(connection: &Connection, session: &SessionName) -> Answer<()> {
+    count(connection, session, TOUCHED, "", 1)
+}
+
+pub(super) fn touched(connection: &Connection, session: &SessionName) -> Answer<Touched> {
+    let times: Option<i64> = connection
+        .prepare_cached("SELECT count FROM stats WHERE session = ?1 AND kind = ?2")?
+        .query_row(params![session.as_str(), TOUCHED], |row| row.get(0))
+        .optional()?;
+    let standing = records_of(connection, STANDINGS, &[session.to_string()])?.into_iter().flatten().next();
+    Ok(Touched { times: times.map_or(0, unsigned), standing })
 }
 
 fn plan_one(connection: &Connection, session: &SessionName, job: Planned) -> Answer<JobState> {
@@ -96,6 +115,7 @@ pub(super) fn retract_outcome(
         .execute(params![session.as_str(), job.group.0, job.id.0])?
         == 1;
     if was_there {
+        touch(connection, session)?;
         connection
             .prepare_cached("INSERT OR REPLACE INTO jobs (session, id, enqueued, group_id) VALUES (?1, ?2, 0, ?3)")?
             .execute(params![session.as_str(), job.id.0, job.group.0])?;

@@ -13,7 +13,7 @@ use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored,
+    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
 };
 use bytes::Bytes;
 
@@ -99,6 +99,21 @@ impl Store for Blinking {
     async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
         self.blink("rewrite_outcomes")?;
         self.store.rewrite_outcomes(outcomes).await
+    }
+
+    async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError> {
+        self.blink("touched")?;
+        self.store.touched(session).await
+    }
+
+    async fn stand_unless_touched(
+        &self,
+        session: &SessionName,
+        seen: &Touched,
+        standing: &[u8],
+    ) -> Result<bool, StoreError> {
+        self.blink("stand_unless_touched")?;
+        self.store.stand_unless_touched(session, seen, standing).await
     }
 
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {

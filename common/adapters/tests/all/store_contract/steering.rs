@@ -165,6 +165,35 @@ pub async fn a_standing_is_known_until_it_is_changed(backend: &impl Backend) {
     assert!(standing::of(store, &s).await.unwrap().runs());
 }
 
+pub async fn a_session_that_was_touched_stays(backend: &impl Backend) {
+    let (store, s) = (&**backend.store(), name("s"));
+    store.create_session(&session("s", "x")).await.unwrap();
+    let jobs = [job(&s, 1, 1)];
+    store.plan(&s, &planned(&jobs)).await.unwrap();
+    let dead = Outcome::dead(&jobs[0], "given up", 9);
+    store.put_outcome(&dead).await.unwrap();
+    store.settle_group(&s, jobs[0].group()).await.unwrap();
+
+    // Planned once more: there was nothing to do, but somebody has been told that it is there.
+    let seen = store.touched(&s).await.unwrap();
+    store.plan(&s, &planned(&jobs)).await.unwrap();
+    assert!(!standing::delete_untouched(store, &s, &seen).await.unwrap());
+    let seen = store.touched(&s).await.unwrap();
+    store.retract_outcome(&dead).await.unwrap();
+    assert!(!standing::delete_untouched(store, &s, &seen).await.unwrap());
+    let seen = store.touched(&s).await.unwrap();
+    standing::set(store, &s, Standing::Resuming).await.unwrap();
+    assert!(!standing::delete_untouched(store, &s, &seen).await.unwrap());
+    assert_eq!(standing::of(store, &s).await.unwrap(), Standing::Resuming);
+
+    let seen = store.touched(&s).await.unwrap();
+    store.progress(&s).await.unwrap();
+    assert!(standing::delete_untouched(store, &s, &seen).await.unwrap(), "to look is not to touch");
+    assert_eq!(standing::of(store, &s).await.unwrap(), Standing::Deleted);
+    store.remove_session(&s).await.unwrap();
+    assert_eq!(store.touched(&s).await.unwrap().times, 0);
+}
+
 pub async fn parked_jobs_are_published_once(backend: &impl Backend) {
     let (store, s, broker) = (&**backend.store(), name("s"), EmbeddedBroker::new());
     let jobs: Vec<_> = (0..100).map(|number| job(&s, 1, number)).collect();
