@@ -25,6 +25,7 @@ mod problems;
 mod release;
 mod renewal;
 mod results;
+mod roles;
 mod roster;
 mod run_plan;
 mod secrets;
