@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use patient::{PatientBroker, PatientStore, connected};
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
-const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The state file of whoever names none.
 pub const DEFAULT_STATE: &str = "bluefin.db";

@@ -1,5 +1,7 @@
 //! `bluefin prune`: makes room in a store.
 
+mod unnamed;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,32 +13,37 @@ use humantime::parse_duration;
 use serde_json::json;
 
 use crate::out;
-use crate::ports::StoreArgs;
+use crate::ports::{ARTIFACT_TTL, StoreArgs};
 use crate::progress::bytes;
 use crate::session::belongings::{Belongings, Consent, announce, remove};
 use crate::session::delete::print;
 use crate::session::steer::find;
+use unnamed::sweep;
 
 /// Groups whose outcomes are read and written in one go.
 const GROUPS: usize = 64;
 
-/// Remove sessions that are done, or the samples of their timings
+/// Remove sessions that are done, or the samples of their timings; and what nobody names any more
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin prune --older-than 30d --dry-run\n  bluefin prune --older-than 30d --yes\n  \
-    bluefin prune --session nightly --samples --yes\n\n\
+    bluefin prune --session nightly --samples --yes\n  bluefin prune --unnamed-for 1h --yes\n\n\
     With a session go its plan, outcomes, solvers, applicability and blobs that nothing else names; what a release names \
     stays. Samples are replaced by their median, as many as there were, so that a \
     session is exported as before. By age only sessions go that are \
-    complete or cancelled."
+    complete or cancelled. What a session leaves that is deleted amid its work goes with the next prune \
+    once nobody has used it for a week."
 )]
 pub struct PruneArgs {
     /// Sessions that were made longer ago than this and have no work left
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "session")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present_any = ["session", "unnamed_for"])]
     older_than: Option<Duration>,
     /// These sessions, whatever their age
     #[arg(long, value_name = "NAME", conflicts_with = "older_than")]
     session: Vec<SessionName>,
+    /// What no session and no release names, and nobody has used for this long [default: 7d]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "samples")]
+    unnamed_for: Option<Duration>,
     /// Only the samples of timings, which most of a session's bytes are
     #[arg(long)]
     samples: bool,
@@ -115,9 +122,11 @@ impl PruneArgs {
             }
             all.push(belongings);
         }
+        let unnamed = sweep(store, self.unnamed_for.unwrap_or(ARTIFACT_TTL), self.consent.dry_run).await?;
         if self.json {
-            return out::json(&json!({ "removed": !self.consent.dry_run, "sessions": all }));
+            return out::json(&json!({ "removed": !self.consent.dry_run, "sessions": all, "unnamed": unnamed }));
         }
+        unnamed.print(self.consent.dry_run)?;
         all.iter().try_for_each(|belongings| print(belongings, self.consent.dry_run))?;
         let verb = if self.consent.dry_run { "would go" } else { "removed" };
         let total = all.iter().map(Belongings::bytes).sum();

@@ -109,6 +109,13 @@ pub fn of_session(session: &SessionName) -> Vec<String> {
     named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 
+/// The session that `shelf` is of, if it is of one: the part of its name behind what is on it.
+#[must_use]
+pub fn session_of(shelf: &str) -> Option<SessionName> {
+    let name: SessionName = shelf.split(':').nth(1)?.parse().ok()?;
+    of_session(&name).iter().any(|of| of == shelf).then_some(name)
+}
+
 /// What was asked of `session`.
 #[must_use]
 pub fn requests(session: &SessionName) -> String {
@@ -125,4 +132,20 @@ pub fn solvers(session: &SessionName) -> String {
 #[must_use]
 pub fn applicability(session: &SessionName) -> String {
     format!("applicability:{session}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shelf_says_whose_it_is() {
+        let session: SessionName = "nightly".parse().unwrap();
+        for shelf in of_session(&session) {
+            assert_eq!(session_of(&shelf).as_ref(), Some(&session), "{shelf}");
+        }
+        for shelf in [TAGS, STANDINGS, &tagged("nightly"), "requests:", "parked:nightly:64", "parked:nightly", ""] {
+            assert_eq!(session_of(shelf), None, "{shelf}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! - Outcomes are idempotent: the first one of a job stands.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -317,6 +318,12 @@ pub trait Store: Send + Sync + 'static {
     async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError>;
     /// Removes blobs that nothing names any more; those that are not there do no harm.
     async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError>;
+
+    /// All blobs that nobody has read or written for `idle`. In a state file, which nobody else works with, all blobs.
+    async fn idle_blobs(&self, idle: Duration) -> Result<Vec<Digest>, StoreError>;
+    /// Sessions that are not there and of which something is, that nobody has read or written for `idle`: what a worker stored that
+    /// did not hear in time that they were removed. [`remove_session`](Self::remove_session) takes that away.
+    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError>;
 
     // === the artifact cache: anything may be gone at any time
 

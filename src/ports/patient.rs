@@ -191,6 +191,8 @@ patient_store! {
     blob(digest: Digest) -> Option<Vec<u8>>;
     blob_sizes(digests: &[Digest]) -> Vec<u64>;
     remove_blobs(digests: &[Digest]) -> ();
+    idle_blobs(idle: Duration) -> Vec<Digest>;
+    orphans(idle: Duration) -> Vec<SessionName>;
     put_artifact(bytes: &[u8]) -> ArtifactRef;
     artifact(artifact: ArtifactRef) -> Option<Bytes>;
     has_artifact(artifact: ArtifactRef) -> bool;

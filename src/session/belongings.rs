@@ -11,6 +11,7 @@ use bluefin_common::standing::{self, FRESH, Standing};
 use bluefin_common::store::{SessionSize, Store, Touched};
 use bluefin_common::wire;
 use bluefin_exporter::release::Catalog;
+use bluefin_producer::PlanError;
 use bluefin_producer::request::requests;
 use serde::Serialize;
 
@@ -85,12 +86,8 @@ impl Belongings {
             }
             visit(store, other, |named| own.retain(|digest| !named.contains(digest))).await?;
         }
-        for manifest in Catalog::new(store).list().await? {
-            for file in &manifest.files {
-                for digest in file.parts.iter().chain([&file.digest]) {
-                    own.remove(digest);
-                }
-            }
+        for digest in named_by_releases(store).await? {
+            own.remove(&digest);
         }
         let mut own: Vec<Digest> = own.into_iter().collect();
         own.sort_unstable();
@@ -148,13 +145,26 @@ pub async fn remove(store: &dyn Store, belongings: &Belongings) -> anyhow::Resul
     Ok(standing::forget_old(store).await?)
 }
 
+/// Every blob that a release names.
+pub async fn named_by_releases(store: &dyn Store) -> anyhow::Result<Vec<Digest>> {
+    let manifests = Catalog::new(store).list().await?;
+    let files = manifests.iter().flat_map(|manifest| &manifest.files);
+    Ok(files.flat_map(|file| file.parts.iter().chain([&file.digest])).copied().collect())
+}
+
 /// Calls `seen` with every blob that `session` names, some at a time.
-async fn visit(store: &dyn Store, session: &SessionName, mut seen: impl FnMut(HashSet<Digest>)) -> anyhow::Result<()> {
+pub async fn visit(
+    store: &dyn Store,
+    session: &SessionName,
+    mut seen: impl FnMut(HashSet<Digest>),
+) -> anyhow::Result<()> {
     let asked = store.records(&shelf::requests(session)).await?;
     seen(asked.iter().filter_map(|(digest, _)| digest.parse().ok()).collect());
-    // One that is gone names nothing.
-    for request in requests(store, session).await.unwrap_or_default() {
-        seen(request.specs.into_iter().collect());
+    match requests(store, session).await {
+        Ok(requests) => requests.into_iter().for_each(|request| seen(request.specs.into_iter().collect())),
+        // One that is gone names nothing.
+        Err(PlanError::Unready(_)) => {}
+        Err(error) => return Err(error.into()),
     }
     for (_, bytes) in store.records(&shelf::compiled(session)).await? {
         if let Ok(kept) = wire::decode::<EvalJob>(&bytes) {

@@ -63,12 +63,14 @@ fn killed_amid(fleet: &Fleet, arguments: &[&str]) {
 
 /// Keys of Redis that are of a session.
 fn keys(redis: &Redis, session: &str) -> Vec<String> {
-    let list = |pattern: &str| {
-        let output =
-            std::process::Command::new("redis-cli").args(["-u", &redis.url(), "KEYS", pattern]).output().unwrap();
-        text(&output.stdout).lines().map(str::to_string).filter(|key| !key.is_empty()).collect::<Vec<_>>()
-    };
-    [list(&format!("bluefin:session:{session}:*")), list(&format!("bluefin:shelf:*:{session}*"))].concat()
+    let patterns = [format!("bluefin:session:{session}:*"), format!("bluefin:shelf:*:{session}*")];
+    patterns.iter().flat_map(|pattern| list(redis, pattern)).collect()
+}
+
+/// Keys of Redis that match `pattern`.
+fn list(redis: &Redis, pattern: &str) -> Vec<String> {
+    let output = std::process::Command::new("redis-cli").args(["-u", &redis.url(), "KEYS", pattern]).output().unwrap();
+    text(&output.stdout).lines().map(str::to_string).filter(|key| !key.is_empty()).collect()
 }
 
 #[test]
@@ -170,6 +172,12 @@ fn a_deleted_session_leaves_nothing_and_its_jobs_are_acknowledged() {
     // Kernels and specs that both have are those of the other one as well.
     let after = fleet.export("stays", "after");
     assert_eq!(crate::common::files(&before), crate::common::files(&after));
+    // What compilers had put there of jobs that were never evaluated is named by nobody, and goes too.
+    say(&fleet, &["prune", "--unnamed-for", "0s", "--yes"]);
+    assert_eq!(crate::common::files(&before), crate::common::files(&fleet.export("stays", "pruned")));
+    say(&fleet, &["session", "delete", "stays", "--yes"]);
+    say(&fleet, &["prune", "--unnamed-for", "0s", "--yes"]);
+    assert_eq!(list(&redis, "bluefin:blob:*"), [""; 0]);
     // A new one of the name is another one.
     enqueue(&fleet, "gone", 2);
     fleet.wait_complete("gone", PATIENCE);

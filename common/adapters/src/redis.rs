@@ -34,6 +34,7 @@
 
 mod address;
 mod check;
+mod idle;
 mod keys;
 mod link;
 mod remedy;
@@ -381,6 +382,14 @@ impl Store for RedisStore {
             let () = self.writes().write(Request::Command(cmd("UNLINK").arg(keys))).await?;
         }
         Ok(())
+    }
+
+    async fn idle_blobs(&self, idle: Duration) -> Result<Vec<Digest>, StoreError> {
+        self.blobs_idle_for(idle).await
+    }
+
+    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.orphans_idle_for(idle).await
     }
 
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {

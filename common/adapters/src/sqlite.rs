@@ -14,6 +14,7 @@ mod work;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -289,6 +290,14 @@ impl Store for SqliteStore {
     async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
         let digests = digests.to_vec();
         self.engine.call(move |connection| size::remove_blobs(connection, &digests)).await
+    }
+
+    async fn idle_blobs(&self, _idle: Duration) -> Result<Vec<Digest>, StoreError> {
+        self.engine.call(size::all_blobs).await
+    }
+
+    async fn orphans(&self, _idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.engine.call(size::orphans).await
     }
 
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {

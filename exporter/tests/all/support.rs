@@ -1,6 +1,7 @@
 //! Sessions made up for tests, and a store that holds them in any order.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, CompileRecord};
@@ -268,6 +269,12 @@ impl Store for Sample {
     }
     async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.blobs.get(&digest).cloned())
+    }
+    async fn idle_blobs(&self, _: Duration) -> Result<Vec<Digest>, StoreError> {
+        no()
+    }
+    async fn orphans(&self, _: Duration) -> Result<Vec<SessionName>, StoreError> {
+        no()
     }
     async fn put_artifact(&self, _: &[u8]) -> Result<ArtifactRef, StoreError> {
         no()

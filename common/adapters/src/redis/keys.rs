@@ -22,6 +22,30 @@ pub(super) fn blob(digest: Digest) -> String {
     format!("bluefin:blob:{digest}")
 }
 
+/// Matches every blob.
+pub(super) fn blob_pattern() -> String {
+    "bluefin:blob:*".to_string()
+}
+
+pub(super) fn digest_of_blob(key: &str) -> Option<Digest> {
+    key.strip_prefix("bluefin:blob:")?.parse().ok()
+}
+
+/// The shelf that is under `key`.
+pub(super) fn shelf_of(key: &str) -> Option<&str> {
+    key.strip_prefix("bluefin:shelf:")
+}
+
+/// Matches what there is of every session, its shelves left out.
+pub(super) fn session_pattern() -> String {
+    "bluefin:session:*".to_string()
+}
+
+/// The session that `key` is of.
+pub(super) fn session_of(key: &str) -> Option<SessionName> {
+    key.strip_prefix("bluefin:session:")?.split(':').next()?.parse().ok()
+}
+
 pub(super) fn artifact(digest: Digest) -> String {
     format!("bluefin:cas:{digest}")
 }

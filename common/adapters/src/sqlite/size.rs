@@ -1,5 +1,7 @@
 //! What a session takes up, and how it goes as a whole.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sqlite::engine::Answer;
@@ -54,6 +56,33 @@ pub(super) fn blobs(connection: &Connection, digests: &[Digest]) -> Answer<Vec<u
         sizes.push(bytes.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)));
     }
     Ok(sizes)
+}
+
+pub(super) fn all_blobs(connection: &Connection) -> Answer<Vec<Digest>> {
+    let mut all = connection.prepare_cached("SELECT digest FROM blobs ORDER BY digest")?;
+    let digests = all.query_map([], |row| row.get(0).map(Digest))?;
+    Ok(digests.collect::<Result<_, _>>()?)
+}
+
+/// Sessions that are not there and of which something is.
+pub(super) fn orphans(connection: &Connection) -> Answer<Vec<SessionName>> {
+    let mut names = BTreeSet::new();
+    for table in ["outcomes", "jobs", "groups", "best", "stats", "pins"] {
+        let mut distinct = connection.prepare_cached(&format!("SELECT DISTINCT session FROM {table}"))?;
+        let found: Vec<String> = distinct.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        names.extend(found.iter().filter_map(|name| name.parse::<SessionName>().ok()));
+    }
+    let mut shelves = connection.prepare_cached("SELECT DISTINCT shelf FROM records")?;
+    let found: Vec<String> = shelves.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    names.extend(found.iter().filter_map(|name| shelf::session_of(name)));
+    let mut known = connection.prepare_cached("SELECT 1 FROM sessions WHERE name = ?1")?;
+    let mut orphans = Vec::new();
+    for name in names {
+        if !known.exists([name.as_str()])? {
+            orphans.push(name);
+        }
+    }
+    Ok(orphans)
 }
 
 pub(super) fn remove_blobs(connection: &Connection, digests: &[Digest]) -> Answer<()> {

@@ -82,6 +82,7 @@ macro_rules! suite {
             outcomes_are_rewritten,
             a_removed_session_leaves_nothing,
             blobs_are_weighed_and_removed,
+            what_is_left_of_a_session_is_found,
             a_standing_is_known_until_it_is_changed,
             a_session_that_was_touched_stays,
             parked_jobs_are_published_once,

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bluefin_adapters::sqlite::SqliteStore;
@@ -149,6 +150,16 @@ impl Store for Blinking {
     async fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         self.blink("blob")?;
         self.store.blob(digest).await
+    }
+
+    async fn idle_blobs(&self, idle: Duration) -> Result<Vec<Digest>, StoreError> {
+        self.blink("idle_blobs")?;
+        self.store.idle_blobs(idle).await
+    }
+
+    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.blink("orphans")?;
+        self.store.orphans(idle).await
     }
 
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {

@@ -1,6 +1,7 @@
 //! The promises of [`Store`] to whoever steers sessions, and what is built on them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
@@ -136,6 +137,28 @@ pub async fn blobs_are_weighed_and_removed(backend: &impl Backend) {
         assert_eq!(store.blob(b).await.unwrap().as_deref(), Some(b"two".as_slice()));
     }
     assert_eq!(store.blob_sizes(&[a]).await.unwrap(), [0]);
+}
+
+pub async fn what_is_left_of_a_session_is_found(backend: &impl Backend) {
+    let (store, gone, stays) = (backend.store(), name("gone"), name("stays"));
+    store.create_session(&session("stays", "x")).await.unwrap();
+    store.put_outcome(&outcome(&job(&stays, 1, 1))).await.unwrap();
+    assert!(store.orphans(Duration::ZERO).await.unwrap().is_empty());
+    // A worker that did not hear of its end.
+    store.put_outcome(&outcome(&job(&gone, 1, 1))).await.unwrap();
+    store.put_records(&shelf::begun(&name("begun")), &[("job".into(), b"1".to_vec())]).await.unwrap();
+    let mut found = store.orphans(Duration::ZERO).await.unwrap();
+    found.sort();
+    assert_eq!(found, [name("begun"), gone]);
+    for session in &found {
+        store.remove_session(session).await.unwrap();
+    }
+    assert!(store.orphans(Duration::ZERO).await.unwrap().is_empty());
+    assert_eq!(store.progress(&stays).await.unwrap().groups, 1);
+
+    let mut blobs = [store.put_blob(b"one").await.unwrap(), store.put_blob(b"two").await.unwrap()];
+    blobs.sort();
+    assert_eq!(store.idle_blobs(Duration::ZERO).await.unwrap(), blobs);
 }
 
 pub async fn a_standing_is_known_until_it_is_changed(backend: &impl Backend) {
