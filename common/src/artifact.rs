@@ -4,10 +4,9 @@ pub(crate) mod previous;
 
 use serde::{Deserialize, Serialize};
 
-use self::previous::CompileRecordV1;
 use crate::digest::Digest;
 use crate::failure::Attempt;
-use crate::wire::{Body, Message, WireError};
+use crate::wire::Message;
 
 /// Names an artifact by content. Both fields are checked before every use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -113,6 +112,8 @@ pub enum Argument {
 /// What the compile cache knows of one set of compiler inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileRecord {
+    /// Of which inputs: one that is found under another key is none.
+    pub key: Digest,
     /// What it is built into as far as the inputs tell, or why it is not. Only failures that would repeat are kept.
     pub result: Attempt<Built>,
     /// What the compiler took, in milliseconds.
@@ -121,10 +122,7 @@ pub struct CompileRecord {
 
 impl Message for CompileRecord {
     const KIND: u8 = 6;
-    const VERSION: u8 = 2;
+    // One of a version before does not say its key, and is compiled again.
+    const VERSION: u8 = 3;
     const NAME: &'static str = "compile record";
-
-    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 1).then(|| Ok(body.read::<Self, CompileRecordV1>()?.into()))
-    }
 }

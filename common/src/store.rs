@@ -333,9 +333,9 @@ pub trait Store: Send + Sync + 'static {
     async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError>;
     /// Whether the artifact is there now, without reading it.
     async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError>;
-    /// Caches what the compiler inputs of digest `key` became.
-    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError>;
-    /// `None`: never compiled, evicted, or written by a version that can not be read.
+    /// Caches what the compiler inputs of the record's key became.
+    async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError>;
+    /// `None`: never compiled, evicted, written by a version that can not be read, or a record of another key.
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError>;
     /// As it is now; the ratio stays 0 where a cache is pruned before it is full.
     async fn fullness(&self) -> Result<Fullness, StoreError>;

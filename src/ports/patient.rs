@@ -196,7 +196,7 @@ patient_store! {
     put_artifact(bytes: &[u8]) -> ArtifactRef;
     artifact(artifact: ArtifactRef) -> Option<Bytes>;
     has_artifact(artifact: ArtifactRef) -> bool;
-    put_compiled(key: Digest, record: &CompileRecord) -> ();
+    put_compiled(record: &CompileRecord) -> ();
     compiled(key: Digest) -> Option<CompileRecord>;
     fullness() -> Fullness;
     plan(session: &SessionName, jobs: &[Planned]) -> Vec<JobState>;

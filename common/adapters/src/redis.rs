@@ -418,16 +418,15 @@ impl Store for RedisStore {
         query(&self.cache, cmd("PEXPIRE").arg(key).arg(self.artifact_ttl_ms)).await
     }
 
-    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
-        let key = keys::compiled(key);
+    async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError> {
+        let key = keys::compiled(record.key);
         let bytes = wire::encode(record).map_err(|source| corrupt(&key, source))?;
         query(&self.cache, cmd("SET").arg(key).arg(bytes).arg("PX").arg(self.artifact_ttl_ms)).await
     }
 
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
-        let key = keys::compiled(key);
-        let stored: Option<Vec<u8>> = query(&self.cache, cmd("GET").arg(&key)).await?;
-        Ok(super::cached_record(&key, stored.as_deref()))
+        let stored: Option<Vec<u8>> = query(&self.cache, cmd("GET").arg(keys::compiled(key))).await?;
+        Ok(super::cached_record(key, stored.as_deref()))
     }
 
     async fn fullness(&self) -> Result<Fullness, StoreError> {

@@ -324,7 +324,8 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| cache::has(connection, Kind::Artifact, artifact.digest)).await
     }
 
-    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
+    async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError> {
+        let key = record.key;
         let encode = |source| StoreError::Corrupt { key: format!("compile record {key}"), source };
         let (bytes, limit) = (wire::encode(record).map_err(encode)?, self.cache_limit);
         self.engine.call(move |connection| cache::put(connection, Kind::Compiled, key, &bytes, limit)).await
@@ -332,7 +333,7 @@ impl Store for SqliteStore {
 
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
         let stored = self.engine.call(move |connection| cache::get(connection, Kind::Compiled, key)).await?;
-        Ok(super::cached_record(&format!("compile record {key}"), stored.as_deref()))
+        Ok(super::cached_record(key, stored.as_deref()))
     }
 
     /// Always 0: the cache is pruned before it is full.

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
+use super::{ArtifactRef, Built, CodeObject, Launch, Packed};
 use crate::description::SolverInfo;
-use crate::failure::Attempt;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KernelV2 {
@@ -82,18 +81,5 @@ impl From<BuiltV2> for Built {
             BuiltV2::Kernel(kernel) => kernel.into(),
             BuiltV2::Miopen(solution) => solution.into(),
         }
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct CompileRecordV1 {
-    result: Attempt<ArtifactRef>,
-    compile_ms: u32,
-}
-
-impl From<CompileRecordV1> for CompileRecord {
-    fn from(old: CompileRecordV1) -> Self {
-        let built = |artifact| Built { objects: vec![CodeObject::plain(artifact, "", "")], ..Built::default() };
-        Self { result: old.result.map(built), compile_ms: old.compile_ms }
     }
 }

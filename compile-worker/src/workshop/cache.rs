@@ -137,7 +137,7 @@ impl Workshop {
         let repeats = result.as_ref().err().is_none_or(|failure| failure.kind == FailureKind::CompileError);
         if repeats {
             let compile_ms = u32::try_from(took.as_millis()).unwrap_or(u32::MAX);
-            self.store.put_compiled(key, &CompileRecord { result: result.clone(), compile_ms }).await?;
+            self.store.put_compiled(&CompileRecord { key, result: result.clone(), compile_ms }).await?;
         }
         Ok(result)
     }

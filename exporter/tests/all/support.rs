@@ -285,7 +285,7 @@ impl Store for Sample {
     async fn has_artifact(&self, _: ArtifactRef) -> Result<bool, StoreError> {
         no()
     }
-    async fn put_compiled(&self, _: Digest, _: &CompileRecord) -> Result<(), StoreError> {
+    async fn put_compiled(&self, _: &CompileRecord) -> Result<(), StoreError> {
         no()
     }
     async fn compiled(&self, _: Digest) -> Result<Option<CompileRecord>, StoreError> {

@@ -177,9 +177,9 @@ impl Store for Blinking {
         self.store.has_artifact(artifact).await
     }
 
-    async fn put_compiled(&self, key: Digest, record: &CompileRecord) -> Result<(), StoreError> {
+    async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError> {
         self.blink("put_compiled")?;
-        self.store.put_compiled(key, record).await
+        self.store.put_compiled(record).await
     }
 
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {

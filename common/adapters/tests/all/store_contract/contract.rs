@@ -9,6 +9,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::store::{JobState, Planned, Store, StoreError, Stored};
+use bluefin_common::wire;
 use tokio::task::JoinSet;
 
 use crate::store_contract::Backend;
@@ -155,12 +156,17 @@ pub async fn a_large_artifact_comes_back(backend: &impl Backend) {
 pub async fn compile_records_come_back(backend: &impl Backend) {
     let (store, key) = (backend.store(), Digest::of(b"inputs"));
     assert_eq!(store.compiled(key).await.unwrap(), None);
-    let failed = CompileRecord { result: Err(Failure::new(FailureKind::CompileError, "line 3")), compile_ms: 120 };
+    let failed = CompileRecord { key, result: Err(Failure::new(FailureKind::CompileError, "line 3")), compile_ms: 120 };
     let object = CodeObject::plain(ArtifactRef::of(b"code"), "saxpy.c", " -DN=1");
-    let compiled = CompileRecord { result: Ok(Built { objects: vec![object], ..Built::default() }), compile_ms: 130 };
+    let compiled =
+        CompileRecord { key, result: Ok(Built { objects: vec![object], ..Built::default() }), compile_ms: 130 };
     for record in [failed, compiled] {
-        store.put_compiled(key, &record).await.unwrap();
-        assert_eq!(store.compiled(key).await.unwrap(), Some(record));
+        store.put_compiled(&record).await.unwrap();
+        assert_eq!(store.compiled(key).await.unwrap(), Some(record.clone()));
+        // As if somebody had swapped two: a record is of the inputs that it names.
+        let other = CompileRecord { key: Digest::of(b"other inputs"), ..record };
+        backend.spoil_compiled(key, &wire::encode(&other).unwrap()).await;
+        assert_eq!(store.compiled(key).await.unwrap(), None);
     }
     backend.spoil_compiled(key, b"written by another version").await;
     assert_eq!(store.compiled(key).await.unwrap(), None, "it is compiled again");
