@@ -23,7 +23,7 @@ use crate::session::Stage;
 use crate::store::Store;
 use crate::wire::{self, Message};
 
-pub use begun::{AtWork, Begun, Hold, MAX_BEGUN, begin_again, spare, suspect};
+pub use begun::{AtWork, Begun, Hold, MAX_BEGUN, Turn, begin_again, spare, suspect};
 pub use intake::{InHand, Intake, Leave, Leaving};
 pub use patience::{GivenUp, Passing, Patience};
 pub use steered::is_wanted;

@@ -243,6 +243,11 @@ impl Queue {
         let jobs = &self.worker.jobs;
         let _at_work = jobs.presence.works_on(&compile_job.job);
         let Some(_hold) = self.worker.at_work.take_up(delivery) else { return Verdict::HandBack(STILL_AT_WORK) };
+        // Held to the end: what kills the worker while a suspect has it is that job.
+        let turn = self.worker.at_work.turn(delivery);
+        let Some(_turn) = self.worker.end.abandon.run_until_cancelled(turn).await else {
+            return Verdict::HandBack(Duration::ZERO);
+        };
         let begin = || jobs.begin(&*self.toolchain, compile_job, delivery);
         let begun = match self.patience().with_error("begin compile job", begin).await {
             Ok(Some(begun)) => begun,

@@ -68,6 +68,9 @@ impl Worker {
         let Some(_hold) = self.post.config.at_work.take_up(delivery) else {
             return Err(Verdict::HandBack(STILL_AT_WORK).into());
         };
+        // Held to the end: what kills the worker while a suspect has it is that job.
+        let turn = self.post.config.at_work.turn(delivery);
+        let Some(_turn) = self.draining.run_until_cancelled(turn).await else { return Err(Stop::drained()) };
         let (job, store) = (&eval_job.job, &*self.post.store);
         self.post.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
         let is_wanted = || delivery::is_wanted(&self.standings, store, delivery, job);

@@ -8,6 +8,7 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, Consumer, DEAD_QUEUE};
 use bluefin_common::campaign::{now_ms, publish};
+use bluefin_common::delivery::MAX_BEGUN;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, compile_queue, eval_queue};
 use bluefin_common::lane::Lane;
@@ -209,7 +210,7 @@ impl Fleet {
         }
     }
 
-    /// The compile job at the head of `queue` comes again, after as many workers that began it are gone.
+    /// The compile job at the head of `queue` comes again and again, after as many workers that `begun` it are gone.
     pub async fn deliver_again(&self, queue: &str, begun: u32) {
         let mut consumer = self.consume(queue).await;
         let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
@@ -217,6 +218,9 @@ impl Fleet {
         let record = (job.id().to_string(), begun.to_string().into_bytes());
         self.store.put_records(&shelf::begun(&job.session), &[record]).await.unwrap();
         drop(delivery);
+        for _ in 1..MAX_BEGUN {
+            drop(tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap());
+        }
         consumer.stop().await;
     }
 }

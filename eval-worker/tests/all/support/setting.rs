@@ -11,6 +11,7 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::candidate::Candidate;
+use bluefin_common::delivery::MAX_BEGUN;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::Attempt;
@@ -159,10 +160,12 @@ impl Setting {
         self.store.put_records(&shelf::begun(&job.session), &[record]).await.unwrap();
     }
 
-    /// Takes the job from its queue and is gone.
+    /// Takes the job from its queue and is gone, as often as it takes to be given up.
     pub async fn die_with(&self, job: &Job) {
         let mut consumer = self.broker.consume(&job.eval_queue(), 1).await.unwrap();
-        drop(consumer.next().await.unwrap());
+        for _ in 0..MAX_BEGUN {
+            drop(consumer.next().await.unwrap());
+        }
     }
 
     pub async fn until<T>(&self, what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
