@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_adapters::amqp::{AmqpBroker, MessageKeys};
 use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
@@ -20,6 +20,9 @@ use patient::{PatientBroker, PatientStore, connected};
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
 pub const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// `NAME:SECRET,...`, or `@FILE` that holds it.
+const MESSAGE_KEYS: &str = "BLUEFIN_MESSAGE_KEYS";
 
 /// The state file of whoever names none.
 pub const DEFAULT_STATE: &str = "bluefin.db";
@@ -53,7 +56,7 @@ impl FleetArgs {
 
     /// Connects to RabbitMQ.
     pub async fn broker(&self) -> anyhow::Result<Arc<dyn Broker>> {
-        Ok(Arc::new(AmqpBroker::connect(&self.broker_url()?).await?))
+        Ok(Arc::new(AmqpBroker::connect_with(&self.broker_url()?, message_keys()?).await?))
     }
 
     /// RabbitMQ and Redis, once they are there, for a worker: later calls return at once what goes wrong. `None` if `shutdown`
@@ -72,8 +75,8 @@ impl FleetArgs {
 
     /// RabbitMQ, once it is there: `shutdown` ends the wait.
     async fn broker_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
-        let url = self.broker_url()?;
-        Ok(Arc::new(connected(shutdown, || AmqpBroker::connect(&url)).await?))
+        let (url, keys) = (self.broker_url()?, message_keys()?);
+        Ok(Arc::new(connected(shutdown, || AmqpBroker::connect_with(&url, keys.clone())).await?))
     }
 
     /// RabbitMQ, which is waited for in every call, until `shutdown`.
@@ -196,6 +199,13 @@ impl Opened {
 /// Whether a variable is set, also to what is no text.
 fn is_set(variable: &str) -> bool {
     !matches!(secrets::value(variable), Ok(None))
+}
+
+/// What messages are signed with and have to be. From the environment alone: they are secrets.
+fn message_keys() -> anyhow::Result<MessageKeys> {
+    let text = url_of(MESSAGE_KEYS, MESSAGE_KEYS, None)?.filter(|text| !text.trim().is_empty());
+    let keys = text.map(|text| MessageKeys::parse(&text)).transpose();
+    Ok(keys.map_err(|error| crate::usage(format!("{MESSAGE_KEYS}: {error}")))?.unwrap_or_default())
 }
 
 fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<String> {

@@ -18,8 +18,9 @@
 //!
 //! A message carries the job's id as `message_id`, the time it was published as `timestamp`, and as headers
 //! `bluefin-digest`, the first 16 hex digits of the BLAKE3 digest of its body, and, in `bluefin.dead`, `bluefin-reason` and
-//! `bluefin-queue`. What the broker itself put there at the delivery limit says so in `x-first-death-reason`. A body that does
-//! not match its digest goes to `bluefin.dead` before a worker sees it; a message without the header is of the release before.
+//! `bluefin-queue`. What the broker itself put there at the delivery limit says so in `x-first-death-reason`. A message
+//! without a digest, or with a body that does not match it, goes to `bluefin.dead` before a worker sees it; so does one without a
+//! `bluefin-signature` that is accepted, where there are [keys](MessageKeys).
 //!
 //! Publishing and consuming have a connection each, so that a broker which stops taking messages still takes
 //! acknowledgements. Delivering again what was handed back with `basic.nack` or `basic.reject` counts as a delivery, so
@@ -34,6 +35,7 @@ mod publisher;
 mod said;
 mod session;
 mod settle;
+mod signature;
 mod silent;
 pub(crate) mod topology;
 
@@ -54,6 +56,7 @@ use self::link::Link;
 use self::message::{Label, any_queue_name, message_id as id_of, queue_name};
 use self::publisher::{Publication, Publishers};
 use self::session::Session;
+pub use self::signature::MessageKeys;
 use self::topology::{Queue, Route, is_delay, lanes_of};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 
@@ -78,6 +81,7 @@ type PublishersOf = (Weak<Session>, Arc<OnceCell<Arc<Publishers>>>);
 /// What the broker, its consumers and their deliveries share.
 struct Shared {
     address: Arc<Address>,
+    keys: MessageKeys,
     publishing: Arc<Link>,
     consuming: Arc<Link>,
     fresh: Arc<Fresh>,
@@ -103,6 +107,14 @@ impl AmqpBroker {
     /// [`BrokerError::Misconfigured`] if the URL is none, and [`BrokerError::Refused`] if the broker refuses the credentials or
     /// the virtual host, or if `bluefin.dead` exists with other properties.
     pub async fn connect(url: &str) -> Result<Self, BrokerError> {
+        Self::connect_with(url, MessageKeys::default()).await
+    }
+
+    /// The same, with keys that messages are signed with and have to be.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_with(url: &str, keys: MessageKeys) -> Result<Self, BrokerError> {
         let address = Arc::new(Address::parse(url)?);
         let fresh = Arc::<Fresh>::default();
         let link = |name| Arc::new(Link::new(name, Arc::clone(&address), Arc::clone(&fresh)));
@@ -111,6 +123,7 @@ impl AmqpBroker {
                 publishing: link("publishing"),
                 consuming: link("consuming"),
                 address: Arc::clone(&address),
+                keys,
                 fresh: Arc::clone(&fresh),
                 closing: CancellationToken::new(),
                 closed: CancellationToken::new(),
@@ -234,7 +247,7 @@ impl Broker for AmqpBroker {
         body: Bytes,
     ) -> Result<(), BrokerError> {
         self.ensure_open()?;
-        let label = Label::new(id_of(message_id)?, &body);
+        let label = Label::new(id_of(message_id)?, &body, &self.shared.keys);
         let route = Route::new(queue_name(queue)?, delay);
         self.shared.publish(Publication { route, properties: label.properties(), body }).await
     }

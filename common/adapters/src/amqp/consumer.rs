@@ -42,9 +42,6 @@ const STALE: Duration = Duration::from_secs(300);
 /// Looks at messages that wait, with nothing in hand and nothing coming, after which a subscription counts as lost.
 const LOOKS: u32 = 2;
 
-/// Why a message is dead that was published with another body.
-const DAMAGED: &str = "body does not match its digest: damaged on the way";
-
 /// What was prefetched and not taken: at most as much as the prefetch of the consumer.
 struct Shelf {
     deliveries: Mutex<VecDeque<Shelved>>,
@@ -343,8 +340,8 @@ impl Subscriber {
     fn shelve(&self, channel: &Arc<Channel>, found: lapin::message::Delivery) {
         match settle::arrived(&self.shared, channel, &self.queue, found) {
             Arrived::Whole(delivery) => self.shelf.put(Arc::clone(channel), delivery),
-            Arrived::Damaged(delivery) => {
-                self.shared.consumers.spawn(bury(delivery));
+            Arrived::Poison(delivery, reason) => {
+                self.shared.consumers.spawn(bury(delivery, reason));
             }
         }
     }
@@ -386,10 +383,10 @@ fn is_refusal(error: &BrokerError) -> bool {
 }
 
 /// No worker is to see what is in `delivery`.
-async fn bury(delivery: Delivery) {
+async fn bury(delivery: Delivery, reason: &'static str) {
     let (message, queue) = (delivery.message_id.clone(), delivery.queue.clone());
-    tracing::error!(message, queue, "{DAMAGED}; to the dead letters");
-    if let Err(error) = delivery.dead(DAMAGED).await {
-        tracing::warn!(message, queue, %error, "damaged message not settled; it comes again");
+    tracing::error!(message, queue, reason, "no job; to the dead letters");
+    if let Err(error) = delivery.dead(reason).await {
+        tracing::warn!(message, queue, %error, "message not settled; it comes again");
     }
 }

@@ -5,12 +5,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
+use crate::amqp::signature::MessageKeys;
 use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{BrokerError, GivenUp};
 use bluefin_common::digest::Digest;
 
-/// What the body is to have as its [`checksum`]. The release before wrote none.
+/// What the body is to have as its [`checksum`].
 const DIGEST: &str = "bluefin-digest";
+/// Who published it, see [`MessageKeys`].
+const SIGNATURE: &str = "bluefin-signature";
 /// Why a message is dead, and the queue it came from.
 const REASON: &str = "bluefin-reason";
 const QUEUE: &str = "bluefin-queue";
@@ -21,6 +24,11 @@ const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Set by the broker on what it dead-letters itself.
 const FIRST_DEATH_REASON: &str = "x-first-death-reason";
 const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
+
+/// Why a message is no job.
+const NO_DIGEST: &str = "no bluefin-digest header: not published by bluefin";
+const DAMAGED: &str = "body does not match its digest: damaged on the way";
+const NOT_SIGNED: &str = "not signed with a key of BLUEFIN_MESSAGE_KEYS";
 
 const CONTENT_TYPE: &str = "application/vnd.bluefin";
 const PERSISTENT: u8 = 2;
@@ -64,13 +72,15 @@ fn checksum(body: &[u8]) -> String {
 pub(super) struct Label {
     pub(super) message_id: ShortString,
     digest: Option<String>,
+    signature: Option<String>,
     pub(super) given_up: Option<GivenUp>,
 }
 
 impl Label {
-    /// Of a new message.
-    pub(super) fn new(message_id: ShortString, body: &[u8]) -> Self {
-        Self { message_id, digest: Some(checksum(body)), given_up: None }
+    /// Of a new message, signed if there are `keys`.
+    pub(super) fn new(message_id: ShortString, body: &[u8], keys: &MessageKeys) -> Self {
+        let signature = keys.sign(message_id.as_str(), body);
+        Self { message_id, digest: Some(checksum(body)), signature, given_up: None }
     }
 
     /// The same, of what was given up.
@@ -78,9 +88,14 @@ impl Label {
         Self { given_up: Some(given_up), ..self.clone() }
     }
 
-    /// Whether `body` is what was published with this label, as far as it says.
-    pub(super) fn fits(&self, body: &[u8]) -> bool {
-        self.digest.as_ref().is_none_or(|digest| *digest == checksum(body))
+    /// Why `body` is no message that was published with this label by somebody with one of `keys`; `None` if it is.
+    pub(super) fn misfit(&self, body: &[u8], keys: &MessageKeys) -> Option<&'static str> {
+        match &self.digest {
+            None => Some(NO_DIGEST),
+            Some(digest) if *digest != checksum(body) => Some(DAMAGED),
+            Some(_) if !keys.accept(self.signature.as_deref(), self.message_id.as_str(), body) => Some(NOT_SIGNED),
+            Some(_) => None,
+        }
     }
 
     pub(super) fn properties(&self) -> BasicProperties {
@@ -93,6 +108,9 @@ impl Label {
         let mut headers = FieldTable::default();
         if let Some(digest) = &self.digest {
             headers.insert(DIGEST.into(), AMQPValue::LongString(digest.as_str().into()));
+        }
+        if let Some(signature) = &self.signature {
+            headers.insert(SIGNATURE.into(), AMQPValue::LongString(signature.as_str().into()));
         }
         if let Some(GivenUp { queue, reason, at_ms }) = &self.given_up {
             headers.insert(QUEUE.into(), AMQPValue::LongString(queue.as_str().into()));
@@ -114,6 +132,7 @@ impl Label {
             message_id: properties.message_id().clone().unwrap_or_default(),
             // One that is no text fits nothing.
             digest: find(headers, DIGEST).map(|_| text(headers, DIGEST).unwrap_or_default()),
+            signature: text(headers, SIGNATURE),
             given_up,
         }
     }
@@ -167,7 +186,11 @@ mod tests {
     use super::*;
 
     fn label(given_up: Option<GivenUp>) -> Label {
-        Label { given_up, ..Label::new("id".into(), b"body") }
+        Label { given_up, ..Label::new("id".into(), b"body", &keys()) }
+    }
+
+    fn keys() -> MessageKeys {
+        MessageKeys::parse(&format!("one:{}", "0f".repeat(32))).unwrap()
     }
 
     #[test]
@@ -176,6 +199,7 @@ mod tests {
         for label in [label(None), label(Some(given_up)), Label { digest: None, ..label(None) }] {
             let read = Label::read(&label.properties());
             assert_eq!((read.message_id, read.digest), (label.message_id, label.digest));
+            assert_eq!(read.signature, label.signature);
             assert_eq!(read.given_up, label.given_up);
         }
     }
@@ -183,13 +207,23 @@ mod tests {
     #[test]
     fn a_label_fits_its_body_alone() {
         let read = Label::read(&label(None).properties());
-        assert!(read.fits(b"body") && !read.fits(b"bodx") && !read.fits(b""));
+        let none = MessageKeys::default();
+        for keys in [&keys(), &none] {
+            assert_eq!(read.misfit(b"body", keys), None);
+            assert_eq!([b"bodx".as_slice(), b""].map(|body| read.misfit(body, keys)), [Some(DAMAGED); 2]);
+        }
+        let unsigned = Label::new("id".into(), b"body", &none);
+        assert_eq!((unsigned.misfit(b"body", &none), unsigned.misfit(b"body", &keys())), (None, Some(NOT_SIGNED)));
+        // A copy under another name is another message.
+        let copy = Label { message_id: "other".into(), ..read.clone() };
+        assert_eq!(copy.misfit(b"body", &keys()), Some(NOT_SIGNED));
         // Golden: a fleet of two releases agrees on it.
         assert_eq!(checksum(b""), "af1349b9f5f9a1a6");
-        assert!(Label::read(&BasicProperties::default()).fits(b"what the release before wrote"));
+        assert_eq!(Label::read(&BasicProperties::default()).misfit(b"body", &none), Some(NO_DIGEST));
         let mut headers = FieldTable::default();
         headers.insert(DIGEST.into(), AMQPValue::Void);
-        assert!(!Label::read(&BasicProperties::default().with_headers(headers)).fits(b""));
+        let void = Label::read(&BasicProperties::default().with_headers(headers));
+        assert_eq!(void.misfit(b"", &none), Some(DAMAGED));
     }
 
     #[test]

@@ -36,8 +36,8 @@ struct AmqpSettle {
 /// What a subscription brought.
 pub(super) enum Arrived {
     Whole(Delivery),
-    /// Its body is not what was published. For no worker: it may decode all the same.
-    Damaged(Delivery),
+    /// It is not what somebody published who may, and why. For no worker: it may decode all the same.
+    Poison(Delivery, &'static str),
 }
 
 pub(super) fn arrived(
@@ -49,7 +49,7 @@ pub(super) fn arrived(
     let label = Label::read(&found.properties);
     let body = Bytes::from(found.data);
     // Whoever looks at the dead gets what there is.
-    let whole = queue.as_str() == DEAD_QUEUE || label.fits(&body);
+    let misfit = if queue.as_str() == DEAD_QUEUE { None } else { label.misfit(&body, &shared.keys) };
     let delivery = Delivery {
         queue: queue.to_string(),
         message_id: label.message_id.to_string(),
@@ -66,7 +66,10 @@ pub(super) fn arrived(
             settled: AtomicBool::new(false),
         }),
     };
-    if whole { Arrived::Whole(delivery) } else { Arrived::Damaged(delivery) }
+    match misfit {
+        None => Arrived::Whole(delivery),
+        Some(reason) => Arrived::Poison(delivery, reason),
+    }
 }
 
 #[async_trait]

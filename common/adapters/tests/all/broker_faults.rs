@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use bluefin_adapters::amqp::AmqpBroker;
+use bluefin_adapters::amqp::{AmqpBroker, MessageKeys};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery};
 use bluefin_common::digest::Digest;
 use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually, free_port};
@@ -120,6 +120,8 @@ async fn what_the_release_before_delayed_arrives() {
     channel.queue_bind(name.into(), name.into(), name.into(), Default::default(), Default::default()).await.unwrap();
     let mut headers = FieldTable::default();
     headers.insert("bluefin-attempt".into(), AMQPValue::LongLongInt(8));
+    let digest = Digest::of(b"body").to_string()[..16].to_owned();
+    headers.insert("bluefin-digest".into(), AMQPValue::LongString(digest.into()));
     let properties =
         BasicProperties::default().with_headers(headers).with_delivery_mode(2).with_message_id("old".into());
     channel.basic_publish(name.into(), QUEUE.into(), Default::default(), b"body", properties).await.unwrap();
@@ -150,21 +152,15 @@ async fn a_damaged_message_reaches_no_worker() {
     };
     // A bit flipped on the way.
     publish("damaged", b"bodi", properties.clone()).await;
+    // A copy that somebody altered, and its digest with it.
+    publish("altered", b"other", BasicProperties::default()).await;
     publish("whole", b"body", properties).await;
-    publish("of the release before", b"other", BasicProperties::default()).await;
     let mut consumer = broker.consume(QUEUE, 10).await.unwrap();
-    let mut found = [next(&mut *consumer).await, next(&mut *consumer).await];
-    found.sort_by_key(|delivery| delivery.message_id.clone());
-    assert_eq!(found.each_ref().map(|delivery| delivery.message_id.as_str()), ["of the release before", "whole"]);
+    let found = next(&mut *consumer).await;
+    assert_eq!(found.message_id, "whole");
     // A copy says of itself what the original said.
-    for delivery in found {
-        delivery.hand_back(Duration::ZERO).await.unwrap();
-    }
-    for _ in 0..2 {
-        let again = next(&mut *consumer).await;
-        let reason = format!("{} is given up", again.message_id);
-        again.dead(&reason).await.unwrap();
-    }
+    found.hand_back(Duration::ZERO).await.unwrap();
+    next(&mut *consumer).await.dead("given up").await.unwrap();
     eventually(SOON, "three dead letters", async || broker.depth(DEAD_QUEUE).await.unwrap() == 3).await;
     let mut dead = BTreeMap::new();
     while let Some(found) = channel.basic_get(DEAD_QUEUE.into(), BasicGetOptions::default()).await.unwrap() {
@@ -174,20 +170,65 @@ async fn a_damaged_message_reaches_no_worker() {
     }
     assert_eq!(dead["damaged"], (Some(header.clone()), b"bodi".to_vec()));
     assert_eq!(dead["whole"], (Some(header), b"body".to_vec()));
-    assert_eq!(dead["of the release before"], (None, b"other".to_vec()));
+    assert_eq!(dead["altered"], (None, b"other".to_vec()));
     connection.close(200, "done".into()).await.unwrap();
     // Whoever looks at the dead sees it, and why.
     let mut graveyard = broker.consume(DEAD_QUEUE, 10).await.unwrap();
-    loop {
+    let mut reasons = BTreeMap::new();
+    for _ in 0..3 {
         let found = next(&mut *graveyard).await;
-        if found.message_id == "damaged" {
-            let given_up = found.given_up.unwrap();
-            assert_eq!((given_up.queue.as_str(), found.body.as_ref()), (QUEUE, b"bodi".as_slice()));
-            assert_eq!(given_up.reason, "body does not match its digest: damaged on the way");
-            break;
+        let given_up = found.given_up.clone().unwrap();
+        assert_eq!(given_up.queue, QUEUE);
+        reasons.insert(found.message_id.clone(), given_up.reason);
+    }
+    assert_eq!(reasons["damaged"], "body does not match its digest: damaged on the way");
+    assert_eq!(reasons["altered"], "no bluefin-digest header: not published by bluefin");
+    broker.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_with_a_key_published_reaches_no_worker() {
+    let vhost = Vhost::fresh();
+    let key = |name: &str, digit: &str| format!("{name}:{}", digit.repeat(64));
+    let connect =
+        async |keys: String| AmqpBroker::connect_with(&vhost.url(), MessageKeys::parse(&keys).unwrap()).await.unwrap();
+    let (old, new) = (key("old", "1"), key("new", "2"));
+    let [before, amid] = [connect(old.clone()).await, connect(format!("{new},{old}")).await];
+    let stranger = connect(key("old", "3")).await;
+    let unsigned = AmqpBroker::connect(&vhost.url()).await.unwrap();
+    let publishers = [("before", &before), ("amid", &amid), ("stranger", &stranger), ("unsigned", &unsigned)];
+    for (id, publisher) in publishers {
+        publisher.declare(QUEUE).await.unwrap();
+        publisher.publish(QUEUE, id, Bytes::from_static(b"body")).await.unwrap();
+    }
+    let mut consumer = amid.consume(QUEUE, 10).await.unwrap();
+    for _ in 0..2 {
+        // A copy is signed as the original was.
+        for _ in 0..2 {
+            next(&mut *consumer).await.hand_back(Duration::ZERO).await.unwrap();
         }
     }
-    broker.close().await;
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let delivery = next(&mut *consumer).await;
+        found.push(delivery.message_id.clone());
+        delivery.ack().await.unwrap();
+    }
+    found.sort();
+    assert_eq!(found, ["amid", "before"]);
+    let mut graveyard = amid.consume(DEAD_QUEUE, 10).await.unwrap();
+    let mut dead = Vec::new();
+    for _ in 0..2 {
+        let delivery = next(&mut *graveyard).await;
+        assert_eq!(delivery.given_up.clone().unwrap().reason, "not signed with a key of BLUEFIN_MESSAGE_KEYS");
+        dead.push(delivery.message_id.clone());
+        delivery.ack().await.unwrap();
+    }
+    dead.sort();
+    assert_eq!(dead, ["stranger", "unsigned"]);
+    for broker in [before, amid, stranger, unsigned] {
+        broker.close().await;
+    }
 }
 
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, BrokerError>, words: &[&str]) {
