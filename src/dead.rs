@@ -230,7 +230,7 @@ async fn revive(store: &dyn Store, broker: &dyn Broker, delivery: &Delivery, dea
     if let Some(job) = job_of(&delivery.body) {
         let outcomes = store.outcomes(&job.session, &[job.group()]).await?;
         if let Some(outcome) = outcomes.iter().find(|outcome| outcome.job_id() == job.id() && was_given_up(outcome)) {
-            retry::take_back_one(store, outcome, false).await?;
+            retry::take_back_one(store, &outcomes, outcome, false).await?;
         }
         broker.publish(&dead.queue, &dead.id, delivery.body.clone()).await?;
         return Ok(store.enqueued(&job.session, &[job.id()]).await?);

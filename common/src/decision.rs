@@ -53,6 +53,42 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
     }
 }
 
+/// Takes find outcomes out of those of a group that do not follow from its perf outcomes: they were planned from others, some of which
+/// were lost with a store or are done again, and say nothing of these.
+pub fn drop_void(session: &Session, outcomes: &mut Vec<Outcome>) {
+    if !session.stages.contains(&Stage::Find) {
+        return;
+    }
+    let follows: Vec<bool> = {
+        let following = match session.method.find {
+            FindJobs::PlayOff => play_offs(session, outcomes),
+            FindJobs::EachSolver => follow_ups(session, outcomes),
+            FindJobs::Planned => return,
+        };
+        let tuned = best_of_each_solver(outcomes);
+        let follows = |outcome: &Outcome| {
+            outcome.job.stage == Stage::Perf
+                || following.iter().any(|job| outcome.job.is(job))
+                || session.method.find == FindJobs::EachSolver && is_of_no_tuned(&outcome.job, &tuned)
+        };
+        outcomes.iter().map(follows).collect()
+    };
+    let mut follows = follows.into_iter();
+    outcomes.retain(|_| follows.next().unwrap_or(true));
+}
+
+/// The play-off of a group, and the one that was planned where nobody knew default params.
+fn play_offs(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
+    let Some(play_off) = follow_ups(session, outcomes).into_iter().next() else { return Vec::new() };
+    let candidates = finalists(outcomes, Defaults::Unknown).into_iter().cloned().collect();
+    vec![play_off.clone(), Job { candidates, ..play_off }]
+}
+
+/// Whether it is of solvers that were not tuned, and was planned at once.
+fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
+    job.candidates.iter().all(|candidate| !tuned.contains_key(candidate.solver.as_str()))
+}
+
 /// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
 /// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
 /// fastest sample says: the other work of a machine makes samples slower, never faster. Beside them the default params of
@@ -223,13 +259,8 @@ pub fn description(outcomes: &[Outcome]) -> Description {
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
     let mut timed = match session.method.find {
         FindJobs::PlayOff if session.stages.contains(&Stage::Find) => {
-            let play_off = follow_ups(session, outcomes).into_iter().next()?;
             let position = |play_off: &Job| outcomes.iter().position(|outcome| outcome.job.is(play_off));
-            let without_defaults = || {
-                let candidates = finalists(outcomes, Defaults::Unknown).into_iter().cloned().collect();
-                position(&Job { candidates, ..play_off.clone() })
-            };
-            let find = position(&play_off).or_else(without_defaults)?;
+            let find = play_offs(session, outcomes).iter().find_map(position)?;
             ranked(outcomes.get(find..=find)?, Stage::Find)
         }
         FindJobs::PlayOff => fastest_of_each_solver(outcomes),
@@ -261,12 +292,9 @@ fn fastest<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a
     let mut solvers = if session.stages.contains(&Stage::Find) {
         let following = follow_ups(session, outcomes);
         let tuned = best_of_each_solver(outcomes);
-        let counts = |outcome: &Outcome| {
-            let candidates = &outcome.job.candidates;
-            // One of params that were the best before more was tuned does not count any more.
-            following.iter().any(|job| outcome.job.is(job))
-                || candidates.iter().all(|c| !tuned.contains_key(c.solver.as_str()))
-        };
+        // One of params that were the best before more was tuned does not count any more.
+        let counts =
+            |outcome: &Outcome| following.iter().any(|job| outcome.job.is(job)) || is_of_no_tuned(&outcome.job, &tuned);
         let finals = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find && counts(outcome));
         finals.flat_map(|outcome| ranked(std::slice::from_ref(outcome), Stage::Find)).collect()
     } else {

@@ -1,7 +1,7 @@
 //! Tries jobs again that have an outcome. It is remembered in the [history](crate::history), the job's message is
 //! [kept](crate::parked), the outcome is taken back, and then what is kept is published: whoever dies in between repeats it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::broker::Broker;
 use crate::campaign::{AdvanceError, conclude, first_message, now_ms};
@@ -53,8 +53,18 @@ pub async fn take_back(
 ) -> Result<u64, AdvanceError> {
     let mut taken = 0;
     for groups in store.groups(session).await?.chunks(GROUPS) {
-        for outcome in store.outcomes(session, groups).await?.iter().filter(|outcome| wanted(outcome)) {
-            taken += u64::from(take_back_one(store, outcome, queues).await?);
+        let outcomes = store.outcomes(session, groups).await?;
+        let again: HashSet<GroupId> = outcomes
+            .iter()
+            .filter(|outcome| outcome.job.stage == Stage::Perf && wanted(outcome))
+            .map(Outcome::group)
+            .collect();
+        // A play-off of those goes along with them.
+        let goes = |outcome: &&Outcome| {
+            wanted(outcome) && (outcome.job.stage == Stage::Perf || !again.contains(&outcome.group()))
+        };
+        for outcome in outcomes.iter().filter(goes) {
+            taken += u64::from(take_back_one(store, &outcomes, outcome, queues).await?);
         }
     }
     Ok(taken)
@@ -89,8 +99,9 @@ pub async fn take_back_measured(
                 continue;
             }
             let mut taken = 0;
-            for outcome in &outcomes {
-                taken += u64::from(take_back_one(store, outcome, queues).await?);
+            // What follows from others goes along with them.
+            for outcome in outcomes.iter().filter(|outcome| !follows(&outcomes, outcome)) {
+                taken += u64::from(take_back_one(store, &outcomes, outcome, queues).await?);
             }
             problems += u64::from(taken > 0);
             jobs += taken;
@@ -119,7 +130,7 @@ pub async fn repeat_play_offs(
             let is_again = |outcome: &Outcome| outcome.job.stage == Stage::Find && outcome.finished_ms >= since_ms;
             let (again, rest): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().partition(is_again);
             for outcome in &again {
-                take_back_one(store, outcome, false).await?;
+                take_back_one(store, &[], outcome, false).await?;
             }
             if !again.is_empty() {
                 conclude(store, broker, session, group, &rest).await?;
@@ -142,17 +153,39 @@ async fn by_group(
     Ok(by_group)
 }
 
-/// The same for one outcome; whether it was there.
+/// The same for one outcome, given those of its group; whether it was there. The find outcomes of the group go, as they follow from
+/// what it was: whoever stores the last perf outcome publishes others, or the same again.
 ///
 /// # Errors
 /// If the store fails; call again.
-pub async fn take_back_one(store: &dyn Store, outcome: &Outcome, queues: bool) -> Result<bool, AdvanceError> {
+pub async fn take_back_one(
+    store: &dyn Store,
+    outcomes: &[Outcome],
+    outcome: &Outcome,
+    queues: bool,
+) -> Result<bool, AdvanceError> {
     history::remember(store, outcome).await?;
+    let group = outcome.group();
+    let goes = |other: &&Outcome| {
+        outcome.job.stage == Stage::Perf && other.group() == group && follows(outcomes, other)
+    };
+    for void in outcomes.iter().filter(goes) {
+        store.discard_outcome(void).await?;
+    }
     if queues {
         let (_, body) = first_message(&outcome.job, now_ms())?;
         parked::park(store, &outcome.job.session, outcome.job_id(), &body).await?;
     }
     Ok(store.retract_outcome(outcome).await?)
+}
+
+/// Whether `outcome` follows from others of its group among `outcomes`: a find job of solvers that were tuned.
+fn follows(outcomes: &[Outcome], outcome: &Outcome) -> bool {
+    let is_tuned = |solver: &str| {
+        let mut perf = outcomes.iter().filter(|other| other.job.stage == Stage::Perf && other.group() == outcome.group());
+        perf.any(|other| other.job.candidates.iter().any(|candidate| candidate.solver == solver))
+    };
+    outcome.job.stage == Stage::Find && outcome.job.candidates.iter().any(|candidate| is_tuned(&candidate.solver))
 }
 
 /// Publishes what was taken back, unless the session is paused: then it is published when that is resumed. Returns how many.

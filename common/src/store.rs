@@ -362,6 +362,8 @@ pub trait Store: Send + Sync + 'static {
     }
     /// Takes an outcome back: its job is planned, in no queue, and its group has work left. `false`: there was none.
     async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError>;
+    /// Takes an outcome back whose job is not to be done again: it is not planned any more, and counts no more. `false`: there was none.
+    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError>;
     /// Puts `outcomes` in the place of those of their jobs; what has none stays without. Counts stay as they are.
     async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError>;
     /// Whether the job is done, without reading its outcome.

@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bluefin_common::decision::drop_void;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
 use bluefin_common::outcome::Outcome;
@@ -65,6 +66,7 @@ impl<F: Fold> Slice<F> {
                     return Ok(Some(lacking));
                 }
                 self.specs.complete(&self.session, &mut outcomes);
+                drop_void(&self.session, &mut outcomes);
                 if let Some(group) = Group::new(&self.session, &outcomes) {
                     self.records.add(&group, &mut self.warnings);
                 }

@@ -204,6 +204,7 @@ patient_store! {
     put_outcome(outcome: &Outcome) -> Stored;
     put_last_outcome(outcome: &Outcome) -> Stored;
     retract_outcome(outcome: &Outcome) -> bool;
+    discard_outcome(outcome: &Outcome) -> bool;
     rewrite_outcomes(outcomes: &[Outcome]) -> ();
     has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
     open_jobs(session: &SessionName, group: GroupId) -> u64;

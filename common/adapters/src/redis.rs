@@ -450,7 +450,11 @@ impl Store for RedisStore {
     }
 
     async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
-        self.take_back(outcome).await
+        self.take_back(outcome, true).await
+    }
+
+    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.take_back(outcome, false).await
     }
 
     async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {

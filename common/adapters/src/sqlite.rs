@@ -361,7 +361,12 @@ impl Store for SqliteStore {
 
     async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
         let (session, job, tally) = (outcome.job.session.clone(), Planned::of(&outcome.job), tally(outcome));
-        self.engine.call(move |connection| work::retract_outcome(connection, &session, job, &tally)).await
+        self.engine.call(move |connection| work::retract_outcome(connection, &session, job, &tally, true)).await
+    }
+
+    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        let (session, job, tally) = (outcome.job.session.clone(), Planned::of(&outcome.job), tally(outcome));
+        self.engine.call(move |connection| work::retract_outcome(connection, &session, job, &tally, false)).await
     }
 
     async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {

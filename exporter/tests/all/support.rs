@@ -246,6 +246,9 @@ impl Store for Sample {
     async fn retract_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
         no()
     }
+    async fn discard_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
+        no()
+    }
     async fn rewrite_outcomes(&self, _: &[Outcome]) -> Result<(), StoreError> {
         no()
     }

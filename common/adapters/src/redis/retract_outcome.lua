@@ -1,21 +1,24 @@
--- Takes an outcome back: its job is planned and in no queue, and its group has work left.
+-- Takes an outcome back: its job is planned and in no queue, and its group has work left; or it is not planned any more.
 -- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
 -- outcome hash of the group
--- ARGV: id, group, stage, name of the group among the unsettled, bucket of the job or nothing if the plan has none; then name
+-- ARGV: id, group, stage, name of the group among the unsettled, bucket of the job or nothing if the plan has none, whether it is
+-- planned again; then name
 -- and count of what the outcome had added to each further count
 -- Returns whether there was one
 local JOB, GROUP, UNSETTLED, STATS, BUCKETS, OUTCOMES = unpack(KEYS)
-local id, group, stage, name, bucket = unpack(ARGV, 1, 5)
+local id, group, stage, name, bucket, again = unpack(ARGV, 1, 6)
 if redis.call('HDEL', OUTCOMES, id) == 0 then
   return 0
 end
-if bucket ~= '' then
-  redis.call('SETBIT', BUCKETS, bucket, 1)
-end
 redis.call('HINCRBY', STATS, 'touched', 1)
-redis.call('HSET', JOB, id, 'p')
-redis.call('HINCRBY', GROUP, group, 1)
-redis.call('SADD', UNSETTLED, name)
+if again == '1' then
+  if bucket ~= '' then
+    redis.call('SETBIT', BUCKETS, bucket, 1)
+  end
+  redis.call('HSET', JOB, id, 'p')
+  redis.call('HINCRBY', GROUP, group, 1)
+  redis.call('SADD', UNSETTLED, name)
+end
 
 -- What comes to nothing is not counted any more.
 local function discount(stat, count)
@@ -25,7 +28,10 @@ local function discount(stat, count)
 end
 
 discount('done:' .. stage, 1)
-for at = 6, #ARGV, 2 do
+if again ~= '1' then
+  discount('planned:' .. stage, 1)
+end
+for at = 7, #ARGV, 2 do
   discount(ARGV[at], ARGV[at + 1])
 end
 return 1

@@ -46,7 +46,7 @@ impl RedisStore {
                 ];
                 let script = &self.scripts.retract_outcome;
                 let mut command = scripts::invoke(script, &names);
-                command.arg(&NOTHING.0).arg(&NOTHING.0).arg("").arg("").arg("");
+                command.arg(&NOTHING.0).arg(&NOTHING.0).arg("").arg("").arg("").arg("");
                 self.writes().call::<bool>(Request::Script(script, &command)).await.map(drop)
             }
         }

@@ -128,7 +128,8 @@ impl RedisStore {
         Ok(Stored { first, open, settled: is_last && open == 0 })
     }
 
-    pub(super) async fn take_back(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+    /// `again`: its job is planned.
+    pub(super) async fn take_back(&self, outcome: &Outcome, again: bool) -> Result<bool, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
         let plan = keys.plan(self.layout(&outcome.job.session).await?);
@@ -143,7 +144,7 @@ impl RedisStore {
         let script = &self.scripts.retract_outcome;
         let mut command = scripts::invoke(script, &names);
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name());
-        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.id)));
+        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.id))).arg(u8::from(again));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }

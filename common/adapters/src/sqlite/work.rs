@@ -104,11 +104,13 @@ pub(super) fn put_outcome(
     Ok(Stored { first, open: open_jobs(connection, session, job.group)?, settled: false })
 }
 
+/// `again`: its job is planned.
 pub(super) fn retract_outcome(
     connection: &Connection,
     session: &SessionName,
     job: Planned,
     tally: &BTreeMap<(&'static str, &'static str), u64>,
+    again: bool,
 ) -> Answer<bool> {
     let was_there = connection
         .prepare_cached("DELETE FROM outcomes WHERE session = ?1 AND group_id = ?2 AND id = ?3")?
@@ -116,10 +118,14 @@ pub(super) fn retract_outcome(
         == 1;
     if was_there {
         touch(connection, session)?;
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO jobs (session, id, enqueued, group_id) VALUES (?1, ?2, 0, ?3)")?
-            .execute(params![session.as_str(), job.id.0, job.group.0])?;
-        unsettle(connection, session, job.group, 1)?;
+        if again {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO jobs (session, id, enqueued, group_id) VALUES (?1, ?2, 0, ?3)")?
+                .execute(params![session.as_str(), job.id.0, job.group.0])?;
+            unsettle(connection, session, job.group, 1)?;
+        } else {
+            discount(connection, session, "planned", job.stage.name(), 1)?;
+        }
         discount(connection, session, "done", job.stage.name(), 1)?;
         for ((kind, name), by) in tally {
             discount(connection, session, kind, name, *by)?;

@@ -8,7 +8,7 @@ use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::{advance, publish_whole};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::decision::{best_of_each_solver, decide, follow_ups, ranked};
+use bluefin_common::decision::{best_of_each_solver, decide, drop_void, follow_ups, ranked};
 use bluefin_common::delivery::pin::Pin as _;
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
@@ -18,6 +18,7 @@ use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{KernelProblem, Problem};
+use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -326,6 +327,43 @@ async fn a_play_off_of_others_is_followed_by_the_right_one() {
     assert!(store.progress(&session.name).await.unwrap().is_complete());
     assert_eq!(broker.depth("bluefin.compile.cc.host").await.unwrap(), 0);
     assert_eq!(decided(&outcomes).0, "A:2");
+}
+
+#[test]
+fn a_play_off_of_an_incomplete_group_is_void() {
+    let all = perf();
+    let session = session(&Stage::ALL);
+    let play_off = |outcomes: &[Outcome]| {
+        let candidates = finalists(outcomes).into_iter().map(|candidate| timed(candidate, 1.0, 0.0, 0)).collect();
+        outcome(Stage::Find, candidates)
+    };
+    // A store that had lost the outcomes of B, and the play-off that came once they were there.
+    let (early, right) = (play_off(&[&all[..2], &all[3..]].concat()), play_off(&all));
+    assert_ne!(early.job_id(), right.job_id());
+    let mut outcomes = [vec![early.clone()], all.clone(), vec![right.clone()]].concat();
+    drop_void(&session, &mut outcomes);
+    assert_eq!(outcomes, [all.clone(), vec![right]].concat());
+    let mut outcomes = [all.clone(), vec![early]].concat();
+    assert!(decide(&session, &outcomes).is_none());
+    drop_void(&session, &mut outcomes);
+    assert_eq!(outcomes, all);
+}
+
+#[tokio::test]
+async fn what_is_tried_again_takes_its_play_off_along() {
+    let (store, session) = (SqliteStore::in_memory().unwrap(), session(&Stage::ALL));
+    let mut outcomes = perf();
+    let play_off = finalists(&outcomes).into_iter().map(|candidate| timed(candidate, 1.0, 0.0, 0)).collect();
+    outcomes.push(outcome(Stage::Find, play_off));
+    for outcome in &outcomes {
+        store.put_outcome(outcome).await.unwrap();
+    }
+    let hangs = |outcome: &Outcome| Failures::Of(FailureKind::Hang).include(outcome);
+    assert_eq!(retry::take_back(&store, &session.name, false, hangs).await.unwrap(), 2);
+    let left = store.outcomes(&session.name, &[outcomes[0].group()]).await.unwrap();
+    assert!(left.len() == 3 && left.iter().all(|outcome| outcome.job.stage == Stage::Perf), "{left:?}");
+    let progress = store.progress(&session.name).await.unwrap();
+    assert_eq!((progress.planned.get("find"), progress.done.get("find")), (None, None));
 }
 
 #[tokio::test]

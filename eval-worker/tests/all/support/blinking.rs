@@ -97,6 +97,11 @@ impl Store for Blinking {
         self.store.retract_outcome(outcome).await
     }
 
+    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.blink("discard_outcome")?;
+        self.store.discard_outcome(outcome).await
+    }
+
     async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
         self.blink("rewrite_outcomes")?;
         self.store.rewrite_outcomes(outcomes).await

@@ -7,9 +7,11 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::first_message;
 use bluefin_common::digest::Digest;
+use bluefin_common::job::Job;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::parked;
 use bluefin_common::retry::{self, Failures};
+use bluefin_common::session::Stage;
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing, Standings};
 use bluefin_common::store::{JobState, Planned, Progress, Store};
@@ -56,6 +58,16 @@ pub async fn an_outcome_is_taken_back(backend: &impl Backend) {
     assert_eq!(store.progress(&s).await.unwrap(), before);
     let stored = store.put_outcome(&outcome(&jobs[0])).await.unwrap();
     assert!(stored.first && stored.open == 1);
+
+    // What follows from it goes for good, and is as if it had never been planned.
+    let before = store.progress(&s).await.unwrap();
+    let find = Job { stage: Stage::Find, ..jobs[0].clone() };
+    store.put_outcome(&outcome(&find)).await.unwrap();
+    assert_eq!(store.progress(&s).await.unwrap().planned["find"], 1);
+    assert!(store.discard_outcome(&outcome(&find)).await.unwrap());
+    assert!(!store.discard_outcome(&outcome(&find)).await.unwrap(), "once");
+    assert_eq!(store.progress(&s).await.unwrap(), before);
+    assert_eq!(store.open_jobs(&s, find.group()).await.unwrap(), 1, "that of the other job");
 
     // What is tried again remembers what it was.
     let mut tried = Outcome::dead(&jobs[1], "a worker died", 0);
