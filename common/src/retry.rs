@@ -60,9 +60,8 @@ pub async fn take_back(
             .map(Outcome::group)
             .collect();
         // A play-off of those goes along with them.
-        let goes = |outcome: &&Outcome| {
-            wanted(outcome) && (outcome.job.stage == Stage::Perf || !again.contains(&outcome.group()))
-        };
+        let goes =
+            |outcome: &&Outcome| wanted(outcome) && !(again.contains(&outcome.group()) && follows(&outcomes, outcome));
         for outcome in outcomes.iter().filter(goes) {
             taken += u64::from(take_back_one(store, &outcomes, outcome, queues).await?);
         }
@@ -166,9 +165,8 @@ pub async fn take_back_one(
 ) -> Result<bool, AdvanceError> {
     history::remember(store, outcome).await?;
     let group = outcome.group();
-    let goes = |other: &&Outcome| {
-        outcome.job.stage == Stage::Perf && other.group() == group && follows(outcomes, other)
-    };
+    let goes =
+        |other: &&Outcome| outcome.job.stage == Stage::Perf && other.group() == group && follows(outcomes, other);
     for void in outcomes.iter().filter(goes) {
         store.discard_outcome(void).await?;
     }
@@ -182,7 +180,8 @@ pub async fn take_back_one(
 /// Whether `outcome` follows from others of its group among `outcomes`: a find job of solvers that were tuned.
 fn follows(outcomes: &[Outcome], outcome: &Outcome) -> bool {
     let is_tuned = |solver: &str| {
-        let mut perf = outcomes.iter().filter(|other| other.job.stage == Stage::Perf && other.group() == outcome.group());
+        let mut perf =
+            outcomes.iter().filter(|other| other.job.stage == Stage::Perf && other.group() == outcome.group());
         perf.any(|other| other.job.candidates.iter().any(|candidate| candidate.solver == solver))
     };
     outcome.job.stage == Stage::Find && outcome.job.candidates.iter().any(|candidate| is_tuned(&candidate.solver))
