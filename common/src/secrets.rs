@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The variables that hold addresses with passwords.
+/// The variables that hold addresses with passwords, or keys.
 pub const VARIABLES: [&str; 4] = ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_MESSAGE_KEYS"];
 
 /// The variable by which a process learns where [`take`] has put them: `<descriptor>:<process>`.

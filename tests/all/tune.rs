@@ -225,6 +225,51 @@ fn parts_run_on_machines_of_their_own() {
     expect(part(there.path(), "export").args(["--session", "other"]), 1);
 }
 
+/// When the outcomes of the only session ended, in milliseconds since the Unix epoch.
+async fn ended(folder: &Path) -> Vec<u64> {
+    let store = SqliteStore::open(&folder.join("state.db")).await.unwrap();
+    let session = store.sessions().await.unwrap().remove(0).name;
+    let groups = store.groups(&session).await.unwrap();
+    let ended = store.outcomes(&session, &groups).await.unwrap().iter().map(|outcome| outcome.finished_ms).collect();
+    store.close().await;
+    ended
+}
+
+#[tokio::test]
+async fn what_was_tuned_is_measured_again_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    expect(&mut tune(folder, PROBLEMS), 0);
+    let first = ended(folder).await;
+    let said = text(&expect(tune(folder, PROBLEMS).args(["--remeasure", "all"]), 0).stderr);
+    assert!(said.contains("measured again: 2 of the problems"), "{said}");
+    let second = ended(folder).await;
+    assert_eq!(first.len(), second.len(), "{said}");
+    assert!(first.iter().max() < second.iter().min(), "{first:?} {second:?}");
+    // The same by a verb of its own, which leaves the work to the next run.
+    let retry = ["jobs", "retry", "--remeasure", "ALL", "--state", "state.db"];
+    let said = text(&expect(bluefin().current_dir(folder).args(retry), 0).stdout);
+    assert!(said.contains("jobs planned again"), "{said}");
+    expect(&mut tune(folder, PROBLEMS), 0);
+    assert!(second.iter().max() < ended(folder).await.iter().min());
+    expect(bluefin().current_dir(folder).args(["jobs", "retry", "--state", "state.db"]), 2);
+}
+
+#[test]
+fn whether_tuning_comes_to_the_same_is_measured_idle_and_beside_busy_loops() {
+    let arguments =
+        ["bench", "stability", "--repeats", "2", "--busy", "1", "--problems", "1", "--candidates", "2", "--json"];
+    let rows = json(&expect(bluefin().args(arguments), 0));
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["busy_loops"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1]);
+    for row in rows {
+        assert_eq!((row["runs"].as_u64(), row["device"].as_str()), (Some(2), Some("host")), "{row}");
+        let number = |name: &str| row[name].as_f64().unwrap();
+        assert!(number("mean_regret") <= number("worst_regret") && number("mean_regret") >= 0.0, "{row}");
+        assert!(number("winners") <= number("changes") + 1.0, "{row}");
+    }
+}
+
 #[test]
 fn tunes_a_kernel_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
