@@ -25,8 +25,8 @@ pub(crate) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
 
 fn is_inherited(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let secret =
-        name.starts_with("BLUEFIN_") && ["_URL", "PASSWORD", "SECRET", "TOKEN"].iter().any(|word| name.contains(word));
+    let secret = name.starts_with("BLUEFIN_")
+        && ["_URL", "_KEYS", "PASSWORD", "SECRET", "TOKEN"].iter().any(|word| name.contains(word));
     !secret && (NAMES.contains(&&*name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
