@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use anyhow::ensure;
 use bluefin_common::session::SessionName;
 use bluefin_eval_worker::timing::{Limits, median};
 use serde::Serialize;
 
 use super::device::{Bench, Tuned};
-use super::subjects::{self, Subject};
+use super::subjects::{self, Most, Subject};
 use crate::{out, width};
 
 /// Play-offs of the judge, whose median counts.
@@ -77,16 +76,8 @@ struct Condition {
 
 impl StabilityArgs {
     pub(super) async fn run(&self) -> anyhow::Result<()> {
-        let mut subjects = match &self.state {
-            Some(path) => subjects::of_state(path, self.session.as_ref()).await?,
-            None => subjects::compiled_here(self.candidates.unwrap_or(16)).await?,
-        };
-        subjects.truncate(self.problems.unwrap_or(usize::MAX));
-        for subject in &mut subjects {
-            subject.candidates.truncate(self.candidates.unwrap_or(usize::MAX));
-        }
-        subjects.retain(|subject| !subject.candidates.is_empty());
-        ensure!(!subjects.is_empty(), "no compiled candidate to measure");
+        let most = Most { problems: self.problems, candidates: self.candidates };
+        let mut subjects = subjects::chosen(self.state.as_deref(), self.session.as_ref(), most).await?;
         let mut benches = Vec::new();
         for device in &self.device {
             benches.push(Bench::start(device).await?);

@@ -69,8 +69,31 @@ impl Subject {
     }
 }
 
+/// How much is measured at most; `None`: all that there is.
+#[derive(Clone, Copy)]
+pub struct Most {
+    pub problems: Option<usize>,
+    /// Of each problem.
+    pub candidates: Option<usize>,
+}
+
+/// Those of a session in a state file, or some for the host that are compiled now. At least one, with at least one candidate.
+pub async fn chosen(state: Option<&Path>, session: Option<&SessionName>, most: Most) -> anyhow::Result<Vec<Subject>> {
+    let mut subjects = match state {
+        Some(path) => of_state(path, session).await?,
+        None => compiled_here(most.candidates.unwrap_or(16)).await?,
+    };
+    subjects.truncate(most.problems.unwrap_or(usize::MAX));
+    for subject in &mut subjects {
+        subject.candidates.truncate(most.candidates.unwrap_or(usize::MAX));
+    }
+    subjects.retain(|subject| !subject.candidates.is_empty());
+    ensure!(!subjects.is_empty(), "no compiled candidate to measure");
+    Ok(subjects)
+}
+
 /// Those of a session in a state file.
-pub async fn of_state(path: &Path, session: Option<&SessionName>) -> anyhow::Result<Vec<Subject>> {
+async fn of_state(path: &Path, session: Option<&SessionName>) -> anyhow::Result<Vec<Subject>> {
     let (store, name) = session_in(path, session).await?;
     let mut jobs: Vec<EvalJob> = Kept::load(&store, &name).await?.jobs().cloned().collect();
     jobs.sort_by_key(|job| job.job.id());
@@ -83,7 +106,7 @@ pub async fn of_state(path: &Path, session: Option<&SessionName>) -> anyhow::Res
 }
 
 /// Some small ones for the host, compiled now.
-pub async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
+async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory()?);
     let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
     let session = Session::of_kernels("bench".parse()?, Target::Host, "bluefin bench", &[Stage::Perf], now_ms());

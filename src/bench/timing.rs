@@ -10,7 +10,7 @@ use bluefin_eval_worker::timing::{Cache, Estimator, Limits, Rule, median};
 
 use super::Figure;
 use super::device::{Bench, Tuned};
-use super::subjects::{self, Subject};
+use super::subjects::{self, Most, Subject};
 
 /// Times that each way to keep the cache cold is tried on a winner.
 const COOLED: usize = 5;
@@ -48,16 +48,8 @@ pub struct TimingArgs {
 
 impl TimingArgs {
     pub(super) async fn run(&self) -> anyhow::Result<Vec<Figure>> {
-        let mut subjects = match &self.state {
-            Some(path) => subjects::of_state(path, self.session.as_ref()).await?,
-            None => subjects::compiled_here(self.candidates.unwrap_or(16)).await?,
-        };
-        subjects.truncate(self.problems.unwrap_or(usize::MAX));
-        for subject in &mut subjects {
-            subject.candidates.truncate(self.candidates.unwrap_or(usize::MAX));
-        }
-        subjects.retain(|subject| !subject.candidates.is_empty());
-        ensure!(!subjects.is_empty(), "no compiled candidate to measure");
+        let most = Most { problems: self.problems, candidates: self.candidates };
+        let mut subjects = subjects::chosen(self.state.as_deref(), self.session.as_ref(), most).await?;
         let mut bench = Bench::start(&self.device).await?;
 
         let (tuned, mut figures) = tune(&mut bench, &mut subjects).await?;

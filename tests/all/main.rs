@@ -31,6 +31,7 @@ mod run_plan;
 mod secrets;
 mod session;
 mod snapshots;
+mod stability;
 mod steer;
 mod storm;
 mod triton;
