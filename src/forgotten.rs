@@ -42,7 +42,7 @@ async fn never_compiled(
         ids.entry(kept.job.group()).or_default().insert(kept.job.id());
     }
     let mut missing = Vec::new();
-    for (group, mut jobs) in open.into_iter().filter_map(|(group, jobs)| Some((group?, jobs))) {
+    for (group, mut jobs) in open {
         let kept = ids.get(&group);
         jobs.retain(|job| kept.is_some_and(|kept| !kept.contains(job)));
         if jobs.is_empty() {

@@ -453,7 +453,7 @@ impl TuneGemmArgs {
     }
 }
 
-/// Microseconds and config of the winner. State files of earlier releases may have the reference for one, which is no config.
+/// Microseconds and config of the winner. The reference is no config.
 fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
     let winner = summary.as_ref()?.winner.as_ref()?;
     let config = winner.params.iter().filter_map(|(name, value)| match value {

@@ -1,7 +1,5 @@
 //! What a compile yields.
 
-pub(crate) mod previous;
-
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -122,7 +120,6 @@ pub struct CompileRecord {
 
 impl Message for CompileRecord {
     const KIND: u8 = 6;
-    // One of a version before does not say its key, and is compiled again.
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 1;
     const NAME: &'static str = "compile record";
 }

@@ -149,7 +149,7 @@ pub struct GivenUp {
     pub queue: String,
     /// In the words of who gave it up.
     pub reason: String,
-    /// When, in milliseconds since the Unix epoch; not known of what the broker or the release before gave up.
+    /// When, in milliseconds since the Unix epoch; not known of what the broker gave up.
     pub at_ms: Option<u64>,
 }
 

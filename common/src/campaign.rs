@@ -218,8 +218,7 @@ async fn is_there(store: &dyn Store, eval_job: &EvalJob) -> Result<bool, StoreEr
 /// artifact that goes meanwhile sends it back to be compiled.
 fn compiled_before(job: &Job, outcomes: &[Outcome], enqueued_ms: u64) -> Option<EvalJob> {
     let task = outcomes.iter().find_map(|outcome| outcome.task)?;
-    // The release before did not say by which.
-    let of_it = |outcome: &&Outcome| outcome.task.is_none_or(|own| own == task);
+    let of_it = |outcome: &&Outcome| outcome.task == Some(task);
     let ran = outcomes.iter().filter(of_it).flat_map(|outcome| &outcome.candidates);
     let built = |wanted: &Candidate| -> Option<Built> {
         let mut ran = ran.clone().filter(|ran| ran.candidate == *wanted && ran.result.is_ok());

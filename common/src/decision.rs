@@ -32,7 +32,7 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
     let mut tuned = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
     match session.method.find {
         FindJobs::PlayOff => {
-            let candidates: Vec<_> = finalists(outcomes, Defaults::Beside).into_iter().cloned().collect();
+            let candidates: Vec<_> = finalists(outcomes).into_iter().cloned().collect();
             let job = tuned.next().filter(|_| !candidates.is_empty());
             job.map(|job| Job { stage: Stage::Find, candidates, ..job.clone() }).into_iter().collect()
         }
@@ -61,8 +61,7 @@ pub fn drop_void(session: &Session, outcomes: &mut Vec<Outcome>) {
     }
     let follows: Vec<bool> = {
         let following = match session.method.find {
-            FindJobs::PlayOff => play_offs(session, outcomes),
-            FindJobs::EachSolver => follow_ups(session, outcomes),
+            FindJobs::PlayOff | FindJobs::EachSolver => follow_ups(session, outcomes),
             FindJobs::Planned => return,
         };
         let tuned = best_of_each_solver(outcomes);
@@ -77,13 +76,6 @@ pub fn drop_void(session: &Session, outcomes: &mut Vec<Outcome>) {
     outcomes.retain(|_| follows.next().unwrap_or(true));
 }
 
-/// The play-off of a group, and the one that was planned where nobody knew default params.
-fn play_offs(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
-    let Some(play_off) = follow_ups(session, outcomes).into_iter().next() else { return Vec::new() };
-    let candidates = finalists(outcomes, Defaults::Unknown).into_iter().cloned().collect();
-    vec![play_off.clone(), Job { candidates, ..play_off }]
-}
-
 /// Whether it is of solvers that were not tuned, and was planned at once.
 fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
     job.candidates.iter().all(|candidate| !tuned.contains_key(candidate.solver.as_str()))
@@ -93,7 +85,7 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
 /// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
 /// fastest sample says: the other work of a machine makes samples slower, never faster. Beside them the default params of
 /// solvers that may win, which a gain is said over. Ordered by name: the job does not depend on which of them was the fastest.
-fn finalists(outcomes: &[Outcome], defaults: Defaults) -> BTreeSet<&Candidate> {
+fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let mut timed = in_order(outcomes, Stage::Perf);
     let fastest_ms = |timed: &Timed<'_>| timed.timing.range_ms().0;
     timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| fastest_ms(a).total_cmp(&fastest_ms(b))));
@@ -109,21 +101,10 @@ fn finalists(outcomes: &[Outcome], defaults: Defaults) -> BTreeSet<&Candidate> {
         // Not always one more: a larger budget may have timed it twice.
         finalists.insert(&timed.outcome.candidate);
     }
-    if defaults == Defaults::Unknown {
-        return finalists;
-    }
     let may_win: HashSet<&str> = timed.iter().filter(|timed| is_close(timed)).map(Timed::solver).collect();
     let defaults = timed.iter().filter(|timed| may_win.contains(timed.solver()) && is_default(outcomes, timed));
     finalists.extend(defaults.map(|timed| &timed.outcome.candidate));
     finalists
-}
-
-/// Whether default params are among the finalists.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Defaults {
-    Beside,
-    /// Nobody knew them when the play-off was planned: outcomes of the release before do not say.
-    Unknown,
 }
 
 /// Whether it has its solver's default params. One without params has none that could be left.
@@ -260,7 +241,7 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let mut timed = match session.method.find {
         FindJobs::PlayOff if session.stages.contains(&Stage::Find) => {
             let position = |play_off: &Job| outcomes.iter().position(|outcome| outcome.job.is(play_off));
-            let find = play_offs(session, outcomes).iter().find_map(position)?;
+            let find = follow_ups(session, outcomes).first().and_then(position)?;
             ranked(outcomes.get(find..=find)?, Stage::Find)
         }
         FindJobs::PlayOff => fastest_of_each_solver(outcomes),

@@ -1,8 +1,6 @@
 //! What an exporter tells of candidates beside their times. It travels with the outcome, so that whoever exports needs to
 //! know neither kernel specs nor tools.
 
-pub(crate) mod previous;
-
 use serde::{Deserialize, Serialize};
 
 use crate::candidate::Candidate;

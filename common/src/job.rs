@@ -1,10 +1,7 @@
 //! What travels on a queue: a [`CompileJob`], then the [`EvalJob`] that it becomes.
 
-pub(crate) mod previous;
-
 use serde::{Deserialize, Serialize};
 
-use self::previous::{CompileJobV1, EvalJobV2, EvalJobV3};
 use crate::artifact::Built;
 use crate::candidate::Candidate;
 use crate::course::{Course, Worked};
@@ -17,7 +14,7 @@ use crate::problem::Problem;
 use crate::session::{SessionName, Stage};
 use crate::target::Target;
 use crate::task::TaskRef;
-use crate::wire::{Body, Message, WireError};
+use crate::wire::Message;
 
 /// Identity of a job: the digest of what the job is. Two producers that plan the same work plan the same job.
 pub type JobId = Digest;
@@ -103,7 +100,7 @@ pub fn compile_queue(toolchain: &str, target: &Target) -> String {
     format!("bluefin.compile.{toolchain}.{target}")
 }
 
-/// `bluefin.compile.<toolchain>`, where the release before queued the jobs of all targets: still consumed, never published to.
+/// `bluefin.compile.<toolchain>`.
 #[must_use]
 pub fn previous_compile_queue(toolchain: &str) -> String {
     format!("bluefin.compile.{toolchain}")
@@ -143,12 +140,8 @@ pub enum CompileWork {
 
 impl Message for CompileJob {
     const KIND: u8 = 1;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 1;
     const NAME: &'static str = "compile job";
-
-    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 1).then(|| Ok(body.read::<Self, CompileJobV1>()?.into()))
-    }
 }
 
 /// A job whose candidates are compiled, or have failed to: everything an eval worker needs, with no kernel known to it.
@@ -188,14 +181,6 @@ impl EvalJob {
 
 impl Message for EvalJob {
     const KIND: u8 = 2;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 1;
     const NAME: &'static str = "eval job";
-
-    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        match version {
-            3 => Some(body.read::<Self, EvalJobV3>().map(Self::from)),
-            2 => Some(body.read::<Self, EvalJobV2>().map(Self::from)),
-            _ => None,
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! What came of a job: for each candidate a timing or a failure.
 
-mod previous;
-
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::Built;
@@ -11,7 +9,7 @@ use crate::description::Description;
 use crate::digest::Digest;
 use crate::failure::{Attempt, Failure, FailureKind};
 use crate::job::{EvalJob, GroupId, Job, JobId};
-use crate::wire::{Body, Message, WireError};
+use crate::wire::Message;
 
 /// Times of one candidate. All in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -245,11 +243,7 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 6;
+    const VERSION: u8 = 1;
     const NAME: &'static str = "outcome";
-    const PACKED_SINCE: Option<u8> = Some(4);
-
-    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        previous::read(version, body)
-    }
+    const IS_PACKED: bool = true;
 }

@@ -1,17 +1,14 @@
 //! A tuning campaign.
 
-mod previous;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use self::previous::SessionV2;
 use crate::method::Method;
 use crate::target::Target;
-use crate::wire::{Body, Message, WireError};
+use crate::wire::Message;
 
 /// A step of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -150,17 +147,8 @@ impl Session {
 
 impl Message for Session {
     const KIND: u8 = 4;
-    /// 3 has the same shape. What tells them apart is how a store may keep the plan, see `bluefin_adapters::redis`.
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 1;
     const NAME: &'static str = "session";
-
-    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        match version {
-            2 => Some(body.read::<Self, SessionV2>().map(Self::from)),
-            3 => Some(body.read::<Self, Self>()),
-            _ => None,
-        }
-    }
 }
 
 /// What a session may spend. `None`: no limit.

@@ -109,9 +109,8 @@ impl Planned {
     }
 }
 
-/// Jobs that are planned and have no outcome, by group. `None`: planned by the release before this one, which did not say of
-/// which group.
-pub type OpenJobs = HashMap<Option<GroupId>, Vec<JobId>>;
+/// Jobs that are planned and have no outcome, by group.
+pub type OpenJobs = HashMap<GroupId, Vec<JobId>>;
 
 /// Where a planned job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

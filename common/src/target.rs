@@ -30,14 +30,6 @@ enum Unchecked {
     Gpu { arch: String, cus: u32 },
 }
 
-/// A [`Target`] in text, as it is written and as the release before wrote it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Text {
-    Name(String),
-    Fields(Unchecked),
-}
-
 impl TryFrom<Unchecked> for Target {
     type Error = InvalidTarget;
 
@@ -66,11 +58,7 @@ impl Serialize for Target {
 impl<'de> Deserialize<'de> for Target {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let target = if deserializer.is_human_readable() {
-            match Text::deserialize(deserializer)? {
-                Text::Name(name) if name == "Host" => Ok(Self::Host),
-                Text::Name(name) => name.parse(),
-                Text::Fields(fields) => fields.try_into(),
-            }
+            String::deserialize(deserializer)?.parse()
         } else {
             Unchecked::deserialize(deserializer)?.try_into()
         };
@@ -208,7 +196,6 @@ mod tests {
             let target: Target = text.parse().unwrap();
             assert_eq!(serde_json::to_value(&target).unwrap(), text);
             assert_eq!(serde_json::from_value::<Target>(text.into()).unwrap(), target);
-            assert!(serde_json::from_str::<Target>("\"Host\"").is_ok(), "of the release before");
         }
     }
 

@@ -1,7 +1,5 @@
 //! What is the same for all candidates of a problem that a device evaluates: its buffers and the answer.
 
-pub(crate) mod previous;
-
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::Built;

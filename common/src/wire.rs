@@ -3,7 +3,7 @@
 //! Layout: `b"BF"`, kind (u8), schema version (u8), codec (u8), body. A peer of another version gets a clear error, not
 //! garbage. This is the only module that names bincode, so that the codec can be replaced in one place.
 //!
-//! The body of a kind that is [packed](Message::PACKED_SINCE) is one zstd frame, which says how large its content is; the codec
+//! The body of a kind that is [packed](Message::IS_PACKED) is one zstd frame, which says how large its content is; the codec
 //! is that of the content.
 
 pub mod fixed;
@@ -31,8 +31,8 @@ pub trait Message: Serialize + DeserializeOwned {
     const VERSION: u8;
     /// For error messages.
     const NAME: &'static str;
-    /// The first version whose body is packed: of what is kept by the million, in memory.
-    const PACKED_SINCE: Option<u8> = None;
+    /// Whether its body is packed: of what is kept by the million, in memory.
+    const IS_PACKED: bool = false;
 
     /// Reads a body of an older `version`; `None` if that is not read any more. What the release before this one wrote is:
     /// whoever changes a shape moves the old one to `previous.rs` beside it, with golden bytes in the tests, and takes out what
@@ -159,10 +159,6 @@ impl WireError {
     }
 }
 
-fn is_packed<T: Message>(version: u8) -> bool {
-    T::PACKED_SINCE.is_some_and(|since| version >= since)
-}
-
 fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<MAX_BODY>()
 }
@@ -179,7 +175,7 @@ pub fn encode<T: Message>(value: &T) -> Result<Vec<u8>, WireError> {
     if bytes.len() > HEADER + MAX_BODY {
         return Err(WireError::Size { expected, found: bytes.len() });
     }
-    if is_packed::<T>(T::VERSION) {
+    if T::IS_PACKED {
         let body = bytes.split_off(HEADER);
         bytes.extend(frame::pack(&body).map_err(|error| failed(error.to_string()))?);
     }
@@ -232,5 +228,5 @@ pub fn decode<T: Message>(bytes: &[u8]) -> Result<T, WireError> {
         }
         Ok(value)
     };
-    if is_packed::<T>(version) { frame::unpack(expected, body, read) } else { read(body) }
+    if T::IS_PACKED { frame::unpack(expected, body, read) } else { read(body) }
 }

@@ -13,7 +13,6 @@ use bluefin_common::job::{CompileJob, CompileWork, EvalJob, GroupId, JobId, comp
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
 use bluefin_common::store::{OpenJobs, Planned, Store};
-use bluefin_common::task::TaskRef;
 use bluefin_common::wire;
 use tokio_util::sync::CancellationToken;
 
@@ -106,9 +105,7 @@ impl Undone {
     #[must_use]
     pub fn are_all(&self, unsettled: &HashSet<GroupId>, open: &OpenJobs) -> bool {
         let left = self.left();
-        // Of jobs whose group is not known, the group is among those that are left.
-        let mut grouped = open.iter().filter(|(group, _)| group.is_some()).flat_map(|(_, jobs)| jobs);
-        unsettled.is_subset(&left.groups) && grouped.all(|job| left.jobs.contains(job))
+        unsettled.is_subset(&left.groups) && open.values().flatten().all(|job| left.jobs.contains(job))
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
@@ -136,35 +133,20 @@ impl Carried<'_> {
     pub async fn publish(&self, kept: &Kept, open: &OpenJobs) -> Result<u64, Error> {
         let known = self.store.groups(&self.session.name).await?;
         let groups: BTreeSet<GroupId> = kept.0.keys().chain(&known).copied().collect();
-        let ungrouped: HashSet<JobId> = open.get(&None).into_iter().flatten().copied().collect();
         let mut published = 0;
         for group in groups {
-            let open = open.get(&Some(group)).into_iter().flatten().copied().collect();
-            published += self.publish_group(group, kept.of(group), open, &ungrouped).await?;
+            let open = open.get(&group).into_iter().flatten().copied().collect();
+            published += self.publish_group(group, kept.of(group), open).await?;
         }
         Ok(published)
     }
 
-    /// `others` are the open jobs of the group, and `ungrouped` those that the release before planned, of whatever group.
-    async fn publish_group(
-        &self,
-        group: GroupId,
-        kept: &[EvalJob],
-        mut others: HashSet<JobId>,
-        ungrouped: &HashSet<JobId>,
-    ) -> Result<u64, Error> {
+    /// `others` are the open jobs of the group.
+    async fn publish_group(&self, group: GroupId, kept: &[EvalJob], mut others: HashSet<JobId>) -> Result<u64, Error> {
         let (name, mut published) = (&self.session.name, 0);
-        let open = usize::try_from(self.store.open_jobs(name, group).await?).unwrap_or(usize::MAX);
-        let mut unnamed = open.saturating_sub(others.len());
-        let mut is_open = |id: JobId| {
-            let named = others.remove(&id);
-            let of_before = !named && unnamed > 0 && ungrouped.contains(&id);
-            unnamed -= usize::from(of_before);
-            named || of_before
-        };
         for kept in kept {
             let id = kept.job.id();
-            is_open(id);
+            others.remove(&id);
             if !self.store.has_outcome(name, group, id).await? {
                 // A run of other problems may have forgotten it.
                 self.store.plan(name, &[Planned::of(&kept.job)]).await?;
@@ -172,19 +154,15 @@ impl Carried<'_> {
                 published += 1;
             }
         }
-        let mut outcomes = self.store.outcomes(name, &[group]).await?;
-        if let (Some(kept), [first, ..]) = (kept.first(), outcomes.as_mut_slice()) {
-            // The release before did not say in an outcome what its candidates were checked by.
-            first.task = first.task.or(self.task_of(kept).await?.digest());
-        }
+        let outcomes = self.store.outcomes(name, &[group]).await?;
         // Find jobs were never kept: their queue ended with the process that they were planned in.
         for job in follow_ups(self.session, &outcomes) {
-            if is_open(job.id()) {
+            if others.remove(&job.id()) {
                 campaign::publish(self.store, self.broker, &job, &outcomes, now_ms()).await?;
                 published += 1;
             }
         }
-        if !others.is_empty() || unnamed > 0 {
+        if !others.is_empty() {
             self.undone.add(group, others);
         } else if published == 0 {
             // Whoever stored the last outcome may have died before the group took its next step.
@@ -200,18 +178,9 @@ impl Carried<'_> {
         Ok(published)
     }
 
-    /// The task of a kept job. The release before kept it within the job; it becomes a blob, which a play-off can name.
-    async fn task_of(&self, kept: &EvalJob) -> Result<TaskRef, Error> {
-        let TaskRef::Inline(task) = &kept.task else { return Ok(kept.task.clone()) };
-        let (digest, bytes) = task.encode().map_err(|error| unsendable(&error))?;
-        self.store.put_blob(&bytes).await?;
-        Ok(TaskRef::Blob(digest))
-    }
-
     async fn publish_kept(&self, kept: &EvalJob) -> Result<(), Error> {
-        let job = EvalJob { task: self.task_of(kept).await?, ..kept.clone() };
-        let body = wire::encode(&job).map_err(|error| unsendable(&error))?;
-        Ok(self.broker.publish(&job.job.eval_queue(), &job.job.id().to_string(), body.into()).await?)
+        let body = wire::encode(kept).map_err(|error| unsendable(&error))?;
+        Ok(self.broker.publish(&kept.job.eval_queue(), &kept.job.id().to_string(), body.into()).await?)
     }
 
     /// Takes the compile jobs of `toolchain`, until `stop`: those whose artifacts are gone, and rounds of a search. None of them

@@ -2,13 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::StoreError;
-use bluefin_common::wire::WireError;
 use bluefin_miopen::db::{Refused, WriteError};
-use bluefin_spec::SpecError;
 
 /// Why an export wrote nothing.
 #[derive(Debug, thiserror::Error)]
@@ -21,12 +18,6 @@ pub enum ExportError {
         /// The sessions that are there, for people.
         known: String,
     },
-    #[error("kernel spec {digest}: not in the store, though outcomes name it")]
-    NoSpec { digest: Digest },
-    #[error("kernel spec {digest}: {source}")]
-    SpecBytes { digest: Digest, source: WireError },
-    #[error("kernel spec {digest}: {source}")]
-    Spec { digest: Digest, source: Box<SpecError> },
     #[error("{}: {source}", path.display())]
     Sqlite { path: PathBuf, source: rusqlite::Error },
     #[error(transparent)]
@@ -44,12 +35,7 @@ impl ExportError {
         match self {
             Self::Store(error) => error.is_transient(),
             Self::File(_) | Self::Sqlite { .. } => true,
-            Self::NoSession { .. }
-            | Self::NoSpec { .. }
-            | Self::SpecBytes { .. }
-            | Self::Spec { .. }
-            | Self::Refused(_)
-            | Self::Task { .. } => false,
+            Self::NoSession { .. } | Self::Refused(_) | Self::Task { .. } => false,
         }
     }
 

@@ -16,7 +16,6 @@ mod formats;
 pub mod install;
 mod metrics;
 mod output;
-mod previous;
 pub mod release;
 pub mod report;
 pub mod results;

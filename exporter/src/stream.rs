@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bluefin_common::decision::drop_void;
-use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
@@ -18,7 +17,6 @@ use tokio::task::JoinHandle;
 
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
-use crate::previous::Specs;
 
 /// Most groups fetched at a time.
 const MAX_GROUPS: usize = 500;
@@ -40,10 +38,9 @@ pub(crate) struct Folded<F> {
     pub outcomes: u64,
 }
 
-/// Outcomes of some groups, with what it takes to fold them.
+/// Outcomes of some groups, and what was made of them.
 struct Slice<F> {
     session: Arc<Session>,
-    specs: Specs,
     only: Option<Arc<HashSet<Problem>>>,
     /// Those that are not folded yet.
     groups: VecDeque<EncodedGroup>,
@@ -53,27 +50,21 @@ struct Slice<F> {
 
 impl<F: Fold> Slice<F> {
     /// Folds it on another thread.
-    fn begin(mut self) -> JoinHandle<Result<(Self, Option<Digest>), StoreError>> {
-        tokio::task::spawn_blocking(move || self.fold().map(|lacking| (self, lacking)))
+    fn begin(self) -> JoinHandle<Result<Self, StoreError>> {
+        tokio::task::spawn_blocking(move || self.fold())
     }
 
-    /// Folds its groups, up to one that takes a kernel spec which is not loaded: that is returned.
-    fn fold(&mut self) -> Result<Option<Digest>, StoreError> {
-        while let Some(group) = self.groups.front() {
+    fn fold(mut self) -> Result<Self, StoreError> {
+        while let Some(group) = self.groups.pop_front() {
             let mut outcomes = group.decode()?;
             if self.is_asked_for(&outcomes) {
-                if let Some(lacking) = self.specs.lacking(&outcomes) {
-                    return Ok(Some(lacking));
-                }
-                self.specs.complete(&self.session, &mut outcomes);
                 drop_void(&self.session, &mut outcomes);
                 if let Some(group) = Group::new(&self.session, &outcomes) {
                     self.records.add(&group, &mut self.warnings);
                 }
             }
-            self.groups.pop_front();
         }
-        Ok(None)
+        Ok(self)
     }
 
     fn is_asked_for(&self, outcomes: &[Outcome]) -> bool {
@@ -118,7 +109,6 @@ pub(crate) async fn slices<F: Fold>(
     take: &mut impl Take<F>,
 ) -> Result<u64, ExportError> {
     let session = Arc::new(session.clone());
-    let mut specs = Specs::default();
     let mut all = 0;
     let (mut rest, mut size) = (groups, FIRST_GROUPS);
     let mut fetching = FuturesOrdered::new();
@@ -136,14 +126,7 @@ pub(crate) async fn slices<F: Fold>(
             Some(slice) = fetching.next() => fetched.push_back(slice),
             Some(slice) = OptionFuture::from(folding.front_mut()) => {
                 folding.pop_front();
-                let (mut slice, lacking): (Slice<F>, _) = slice??;
-                if let Some(digest) = lacking {
-                    specs.load(store, digest).await?;
-                    slice.specs = specs.clone();
-                    folding.push_front(slice.begin());
-                    continue;
-                }
-                let Slice { records, warnings, .. } = slice;
+                let Slice { records, warnings, .. } = slice??;
                 if take.take(records, warnings).await?.is_break() {
                     break;
                 }
@@ -158,8 +141,8 @@ pub(crate) async fn slices<F: Fold>(
             let bytes: usize = groups.iter().map(EncodedGroup::size).sum();
             // Not at once to the largest size: small groups may be followed by large ones.
             size = (groups.len() * BYTES / bytes.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
-            let (session, specs, only) = (Arc::clone(&session), specs.clone(), only.clone());
-            let slice = Slice { session, specs, only, groups, records: empty(), warnings: Warnings::new() };
+            let (session, only) = (Arc::clone(&session), only.clone());
+            let slice = Slice { session, only, groups, records: empty(), warnings: Warnings::new() };
             folding.push_back(slice.begin());
         }
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use bluefin_test_support::data;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -290,9 +289,4 @@ async fn the_same_as_data_and_two_compared() {
     assert_eq!((&itself["winners"]["tied"], &itself["winners"]["mean_speedup"]), (&json!(5), &json!(1.0)));
     let nowhere = expect(bluefin().args(["report", "--compare", path, "nowhere", "--state", path]), 1);
     assert!(text(&nowhere.stderr).contains("no file, session or release"), "{nowhere:?}");
-
-    // Of the release before, which did not say who worked on what.
-    std::fs::write(folder.path().join("before.db"), data("state/interrupted.db")).unwrap();
-    expect(bluefin().args(["report", "--state", "before.db"]).current_dir(folder.path()), 0);
-    assert!(std::fs::read_to_string(folder.path().join("report.html")).unwrap().contains("<h1>Session "));
 }

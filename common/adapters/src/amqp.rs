@@ -13,8 +13,7 @@
 //! its depth, means all of them.
 //!
 //! A queue has delays of its own because what is to be moved at least once stays at the head until it can be: a queue that is
-//! deleted, or full, holds up nobody else's. The release before had one exchange and queue for each delay, `bluefin.delay.<N>s`,
-//! which are left alone.
+//! deleted, or full, holds up nobody else's.
 //!
 //! A message carries the job's id as `message_id`, the time it was published as `timestamp`, and as headers
 //! `bluefin-digest`, the first 16 hex digits of the BLAKE3 digest of its body, and, in `bluefin.dead`, `bluefin-reason` and

@@ -55,7 +55,7 @@ use bytes::Bytes;
 use lru::LruCache;
 use redis::{Cmd, FromRedisValue, cmd};
 
-use self::keys::{Layout, SessionKeys};
+use self::keys::SessionKeys;
 use self::link::{Link, Request};
 use self::scripts::Scripts;
 use crate::packed::{pack, unpack};
@@ -129,7 +129,6 @@ pub struct RedisStore {
 struct Kept {
     read: Instant,
     session: Session,
-    layout: Layout,
 }
 
 impl RedisStore {
@@ -183,24 +182,16 @@ impl RedisStore {
         check::used_memory(&self.main).await
     }
 
-    /// How the plan of a session is kept; what is not there yet will be of this release.
-    async fn layout(&self, session: &SessionName) -> Result<Layout, StoreError> {
-        Ok(self.look_up(session, |kept| kept.layout).await?.unwrap_or(Layout::Buckets))
-    }
-
-    /// What `of` takes of a session.
-    async fn look_up<T>(&self, name: &SessionName, of: impl Fn(&Kept) -> T) -> Result<Option<T>, StoreError> {
+    async fn look_up(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
         let kept = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = kept().get(name).filter(|kept| kept.read.elapsed() < SESSION_KEPT) {
-            return Ok(Some(of(kept)));
+            return Ok(Some(kept.session.clone()));
         }
         let stored: Option<Vec<u8>> = query(&self.main, cmd("HGET").arg(keys::SESSIONS).arg(name.as_str())).await?;
         let Some(bytes) = stored else { return Ok(None) };
         let session: Session = decode(&session_key(name.as_str()), &bytes)?;
-        let read = Kept { read: Instant::now(), session, layout: Layout::of(&bytes) };
-        let found = of(&read);
-        kept().put(name.clone(), read);
-        Ok(Some(found))
+        kept().put(name.clone(), Kept { read: Instant::now(), session: session.clone() });
+        Ok(Some(session))
     }
 
     /// Where small values are written that are no outcomes.
@@ -233,7 +224,7 @@ impl Store for RedisStore {
     }
 
     async fn session(&self, name: &SessionName) -> Result<Option<Session>, StoreError> {
-        self.look_up(name, |kept| kept.session.clone()).await
+        self.look_up(name).await
     }
 
     async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
@@ -487,7 +478,7 @@ impl Store for RedisStore {
     }
 
     async fn open_jobs(&self, session: &SessionName, group: GroupId) -> Result<u64, StoreError> {
-        let plan = SessionKeys(session).plan(self.layout(session).await?);
+        let plan = SessionKeys(session).plan();
         let open: Option<u64> = query(&self.main, cmd("HGET").arg(plan.open(group)).arg(&group.0)).await?;
         Ok(open.unwrap_or(0))
     }
@@ -498,10 +489,10 @@ impl Store for RedisStore {
 
     async fn settle_group(&self, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
         let keys = SessionKeys(session);
-        let plan = keys.plan(self.layout(session).await?);
+        let plan = keys.plan();
         let script = &self.scripts.settle_group;
         let mut command = scripts::invoke(script, &[plan.open(group), keys.unsettled()]);
-        command.arg(&group.0).arg(plan.layout.unsettled(&group));
+        command.arg(&group.0).arg(keys::unsettled_name(&group));
         self.writes().write(Request::Script(script, &command)).await
     }
 

@@ -1,14 +1,14 @@
 //! Golden bytes of every message, and what happens to bytes that are none.
 //!
 //! A golden file that no longer matches means that peers of the released version are no longer understood: raise the
-//! message's version, keep the file of the old one, and read it (`previous.rs` beside the type). `BLUEFIN_BLESS=1` writes the files anew.
+//! message's version, keep the file of the old one, and read it ([`Message::of_previous`]). `BLUEFIN_BLESS=1` writes the files anew.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::course::{Course, Worked};
+use bluefin_common::course::Worked;
 use bluefin_common::description::{Description, SolverInfo, Work};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
@@ -20,9 +20,10 @@ use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
-use bluefin_common::wire::{Message, WireError, decode, encode};
+use bluefin_common::wire::{Body, Message, WireError, decode, encode};
 use bluefin_spec::Bundle;
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 
 fn job() -> Job {
     let sizes = BTreeMap::from([("n".to_string(), 1 << 20), ("radius".to_string(), 3)]);
@@ -42,7 +43,7 @@ fn job() -> Job {
     }
 }
 
-/// As a spec's candidate is built; `file` and `options` are what the release before did not say.
+/// As a spec's candidate is built.
 fn built(file: &str, options: &str) -> Built {
     Built {
         objects: vec![CodeObject::plain(ArtifactRef::of(b"code object"), file, options)],
@@ -188,18 +189,10 @@ fn bytes_of(name: &str, version: u8) -> Vec<u8> {
 /// Head and body, unpacked: another release of zstd may pack the same otherwise.
 fn content<T: Message>(bytes: &[u8]) -> Vec<u8> {
     let (head, body) = bytes.split_at(5);
-    if T::PACKED_SINCE.is_some_and(|since| head[3] >= since) {
+    if T::IS_PACKED {
         return [head, &zstd::decode_all(body).unwrap()].concat();
     }
     bytes.to_vec()
-}
-
-/// The bytes of a value of the release before this one are those of `now`.
-fn was<T: Message + PartialEq + std::fmt::Debug>(version: u8, now: &T) {
-    let bytes = bytes_of(T::NAME, version);
-    assert_eq!(bytes[3], version);
-    assert_eq!(decode::<T>(&bytes).unwrap(), *now);
-    refuses_damage::<T>(&bytes);
 }
 
 fn check<T: Message + PartialEq + std::fmt::Debug>(value: &T) {
@@ -250,35 +243,33 @@ fn golden_bytes() {
     check(&record("stencil.hip", " -DBLOCK=64"));
 }
 
+/// Of version 2, which has a `label`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Toy {
+    number: u32,
+    label: String,
+}
+
+impl Message for Toy {
+    const KIND: u8 = 99;
+    const VERSION: u8 = 2;
+    const NAME: &'static str = "toy";
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        let read = |number| Self { number, label: String::new() };
+        (version == 1).then(|| body.read::<Self, u32>().map(read))
+    }
+}
+
 #[test]
 fn what_the_release_before_wrote_is_read() {
-    was(1, &compile_job());
-    let inline = TaskRef::Inline(Box::new(task(built("", ""))));
-    let undescribed = Description::default;
-    let described = || Description { work: Work::default(), ..description() };
-    let compiled = None;
-    was(3, &EvalJob { compiled: compiled.clone(), description: described(), ..eval_job() });
-    was(
-        2,
-        &EvalJob {
-            compiled,
-            task: inline,
-            description: undescribed(),
-            built: vec![Ok(built("", "")), compiler_says_no()],
-            ..eval_job()
-        },
-    );
-    let undisturbed =
-        || Outcome { device_state: DeviceState { disturbance: None, ..outcome().device_state }, ..outcome() };
-    was(5, &undisturbed());
-    let before = || Outcome { description: described(), course: Course::default(), ..undisturbed() };
-    was(4, &before());
-    was(3, &before());
-    let mut then = Outcome { task: None, description: undescribed(), ..before() };
-    then.candidates.iter_mut().for_each(|candidate| candidate.built = Some(built("", "")));
-    was(2, &then);
-    was(3, &session());
-    was(2, &Session { search: None, ..session() });
+    let now = Toy { number: 7, label: "new".to_string() };
+    assert_eq!(decode::<Toy>(&encode(&now).unwrap()).unwrap(), now);
+    let before = [b'B', b'F', Toy::KIND, 1, 1, 7];
+    assert_eq!(decode::<Toy>(&before).unwrap(), Toy { number: 7, label: String::new() });
+    refuses_damage::<Toy>(&before);
+    let older = [b'B', b'F', Toy::KIND, 0, 1, 7];
+    assert!(matches!(decode::<Toy>(&older), Err(WireError::Version { found: 0, want: 2, .. })));
 }
 
 #[test]
@@ -358,14 +349,4 @@ proptest! {
             prop_assert_eq!(read, outcome());
         }
     }
-}
-
-/// A release that does not know packed bodies looks at the codec first: it must find one that it knows, and say that the outcome
-/// is of another version.
-#[test]
-fn the_release_before_hands_outcomes_of_this_one_back() {
-    assert_eq!(encode(&outcome()).unwrap()[..5], [b'B', b'F', Outcome::KIND, Outcome::VERSION, 1]);
-    let (packed, plain) = (bytes_of("outcome", 4), bytes_of("outcome", 3));
-    assert_eq!(content::<Outcome>(&packed)[5..], plain[5..], "packed, and nothing else");
-    assert!(packed.len() < plain.len());
 }

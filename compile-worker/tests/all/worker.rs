@@ -13,7 +13,7 @@ use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::delivery::MAX_BEGUN;
 use bluefin_common::failure::FailureKind;
-use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue, previous_compile_queue};
+use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
@@ -359,25 +359,6 @@ async fn a_queue_is_served_once_its_session_is_known() {
     until("its own job", async || limited.settled("done") == 1.0).await;
     limited.stop().await;
     assert_eq!(one.broker.depth(&other.compiles()).await.unwrap(), 1);
-}
-
-#[tokio::test]
-async fn what_the_release_before_queued_is_compiled_or_goes_where_it_belongs() {
-    let [one, other] = two_classes().await;
-    let mut evals = one.consume(&one.evals()).await;
-    let previous = previous_compile_queue("noop");
-    let (mine, theirs) = (one.job(64, 1), other.job(64, 1));
-    for job in [&theirs, &mine] {
-        let body = wire::encode(&compile_job(job.clone())).unwrap();
-        one.broker.publish(&previous, &job.id().to_string(), body.into()).await.unwrap();
-    }
-    let worker = one.worker(|config| config.targets = Some(vec![one.session.target.clone()]));
-    assert_eq!(next::<EvalJob>(&mut evals).await.job, mine);
-    let mut waiting = other.consume(&other.compiles()).await;
-    assert_eq!(next::<CompileJob>(&mut waiting).await, compile_job(theirs));
-    worker.stop().await;
-    assert_eq!(one.broker.depth(&previous).await.unwrap(), 0);
-    assert_eq!(one.broker.depth(DEAD_QUEUE).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -7,5 +7,4 @@ mod export;
 mod format;
 mod miopen;
 mod play_off;
-mod previous;
 mod release;

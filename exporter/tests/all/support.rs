@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, CompileRecord};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::follow_ups;
-use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{GroupId, Job, JobId};
@@ -159,17 +158,6 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
     }
     all.sort_by_key(Outcome::job_id);
     all
-}
-
-/// What is read where the previous release wrote `outcome`: nobody says what its solvers and kernels are called.
-pub fn of_previous(mut outcome: Outcome) -> Outcome {
-    outcome.task = None;
-    outcome.description = Description::default();
-    let built = outcome.candidates.iter_mut().filter_map(|candidate| candidate.built.as_mut());
-    for object in built.flat_map(|built| &mut built.objects) {
-        (object.file, object.options) = (String::new(), String::new());
-    }
-    outcome
 }
 
 /// A store that only answers questions.

@@ -3,7 +3,6 @@
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::session::SessionName;
-use bluefin_common::wire;
 
 /// Hash of all sessions.
 pub(super) const SESSIONS: &str = "bluefin:sessions";
@@ -79,8 +78,8 @@ impl<'a> SessionKeys<'a> {
         format!("bluefin:session:{}:group:{group}", self.0)
     }
 
-    pub fn plan(self, layout: Layout) -> PlanKeys<'a> {
-        PlanKeys { session: self, layout }
+    pub fn plan(self) -> PlanKeys<'a> {
+        PlanKeys(self)
     }
 
     fn key(self, last: &str) -> String {
@@ -92,82 +91,47 @@ impl<'a> SessionKeys<'a> {
 /// memory (`hash-max-listpack-entries`).
 const BUCKETS: u16 = 1 << 14;
 
-/// How the plan of a session is kept. It stays as it is for as long as the session lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// A hash of jobs and one of groups: of what the release before began.
-    Whole,
-    /// Many small hashes, each with the jobs and groups whose ids begin alike.
-    Buckets,
+/// The name of a group among the unsettled, which are counted and never listed.
+pub(super) fn unsettled_name(group: &GroupId) -> &[u8] {
+    group.0.first_chunk::<16>().map_or(&[], |first| first)
 }
 
-impl Layout {
-    /// That of a session, by its version.
-    pub fn of(session: &[u8]) -> Self {
-        match wire::version(session) {
-            Some(..=3) => Self::Whole,
-            _ => Self::Buckets,
-        }
-    }
-
-    /// The name of a group among the unsettled, which are counted and never listed.
-    pub fn unsettled(self, group: &GroupId) -> &[u8] {
-        match self {
-            Self::Whole => &group.0,
-            Self::Buckets => group.0.first_chunk::<16>().map_or(&[], |first| first),
-        }
-    }
-
-    /// The bucket of a job or a group.
-    pub fn bucket(self, id: Digest) -> Option<u16> {
-        let Digest([first, second, ..]) = id;
-        (self == Self::Buckets).then_some(u16::from_be_bytes([first, second]) % BUCKETS)
-    }
+/// The bucket of a job or a group: a plan is many small hashes, each with the jobs and groups whose ids begin alike.
+pub(super) fn bucket(id: Digest) -> u16 {
+    let Digest([first, second, ..]) = id;
+    u16::from_be_bytes([first, second]) % BUCKETS
 }
 
 /// Keys of the plan of a session.
 #[derive(Clone, Copy)]
-pub(super) struct PlanKeys<'a> {
-    session: SessionKeys<'a>,
-    pub layout: Layout,
-}
+pub(super) struct PlanKeys<'a>(SessionKeys<'a>);
 
 impl PlanKeys<'_> {
     /// The hash that `job` is in.
     pub fn job(self, job: JobId) -> String {
-        self.layout.bucket(job).map_or_else(|| self.session.key("jobs"), |bucket| self.bucket(bucket))
+        self.hash(bucket(job))
     }
 
     /// The hash that `group` is in.
     pub fn open(self, group: GroupId) -> String {
-        self.layout.bucket(group).map_or_else(|| self.whole_open(), |bucket| self.bucket(bucket))
-    }
-
-    /// The hash of all groups of a plan that is kept whole.
-    pub fn whole_open(self) -> String {
-        self.session.key("open")
+        self.hash(bucket(group))
     }
 
     /// The bitmap of the buckets in use.
     pub fn buckets(self) -> String {
-        self.session.key("plan")
+        self.0.key("plan")
     }
 
     /// All hashes, of which `bitmap` says which buckets are in use.
     pub fn hashes(self, bitmap: &[u8]) -> Vec<String> {
-        match self.layout {
-            Layout::Whole => vec![self.session.key("jobs"), self.whole_open()],
-            Layout::Buckets => {
-                let is_used = |bucket: &u16| {
-                    let byte = bitmap.get(usize::from(bucket / 8)).copied().unwrap_or(0);
-                    byte & (0x80 >> (bucket % 8)) != 0
-                };
-                (0..BUCKETS).filter(is_used).map(|bucket| self.bucket(bucket)).collect()
-            }
-        }
+        let is_used = |bucket: &u16| {
+            let byte = bitmap.get(usize::from(bucket / 8)).copied().unwrap_or(0);
+            byte & (0x80 >> (bucket % 8)) != 0
+        };
+        (0..BUCKETS).filter(is_used).map(|bucket| self.hash(bucket)).collect()
     }
 
-    fn bucket(self, bucket: u16) -> String {
-        format!("bluefin:session:{}:plan:{bucket:04x}", self.session.0)
+    fn hash(self, bucket: u16) -> String {
+        format!("bluefin:session:{}:plan:{bucket:04x}", self.0.0)
     }
 }

@@ -1,6 +1,6 @@
 -- Records jobs as planned and says where each is.
 -- KEYS: unsettled, stats, bitmap of the buckets in use, then the hashes of the plan, then one outcome hash for each group
--- ARGV: how many hashes and how many groups there are; of each hash its bucket, or nothing if the plan has none; of each group
+-- ARGV: how many hashes and how many groups there are; of each hash its bucket; of each group
 -- its id, which hash it is in, and its name among the unsettled; of each job, of which there is one at least, its id, which hash it is in, which group it
 -- is of, and its stage
 -- Returns for each job: 0 planned, 1 enqueued, 2 done
@@ -18,15 +18,10 @@ redis.call('HINCRBY', STATS, 'touched', 1)
 -- Before any job, so that nothing is in a bucket that nobody knows of.
 local bits = {}
 for hash = 1, hashes do
-  local bucket = ARGV[2 + hash]
-  if bucket ~= '' then
-    local at = #bits
-    bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', bucket, '1'
-  end
+  local at = #bits
+  bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', ARGV[2 + hash], '1'
 end
-if #bits > 0 then
-  redis.call('BITFIELD', BUCKETS, unpack(bits))
-end
+redis.call('BITFIELD', BUCKETS, unpack(bits))
 
 -- A group that was never planned has no outcome.
 local hash_of, open = {}, {}

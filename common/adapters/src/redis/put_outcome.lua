@@ -3,7 +3,7 @@
 -- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
 -- best, outcome hash of the group
 -- ARGV: id, group, stage, outcome, best median in milliseconds or nothing, whether no job follows, name of the group among the
--- unsettled, its bucket or nothing if the plan has none; then name and increment of each further count
+-- unsettled, its bucket; then name and increment of each further count
 -- Returns whether it was the first, and the open jobs of the group
 local JOB, GROUP, UNSETTLED, STATS, BUCKETS, BEST, OUTCOMES = unpack(KEYS)
 local id, group, stage, outcome, best, is_last, name, bucket = unpack(ARGV, 1, 8)
@@ -28,9 +28,7 @@ if planned == 1 then
   open = redis.call('HINCRBY', GROUP, group, -1)
 else
   -- Never planned, or the plan was lost: planned and done at once.
-  if bucket ~= '' then
-    redis.call('SETBIT', BUCKETS, bucket, 1)
-  end
+  redis.call('SETBIT', BUCKETS, bucket, 1)
   if not redis.call('HGET', GROUP, group) then
     redis.call('HINCRBY', STATS, 'groups', 1)
   end

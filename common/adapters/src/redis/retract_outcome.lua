@@ -1,7 +1,7 @@
 -- Takes an outcome back: its job is planned and in no queue, and its group has work left; or it is not planned any more.
 -- KEYS: hash of the plan that the job is in, and the one that its group is in, unsettled, stats, bitmap of the buckets in use,
 -- outcome hash of the group
--- ARGV: id, group, stage, name of the group among the unsettled, bucket of the job or nothing if the plan has none, whether it is
+-- ARGV: id, group, stage, name of the group among the unsettled, bucket of the job, whether it is
 -- planned again; then name
 -- and count of what the outcome had added to each further count
 -- Returns whether there was one
@@ -12,9 +12,7 @@ if redis.call('HDEL', OUTCOMES, id) == 0 then
 end
 redis.call('HINCRBY', STATS, 'touched', 1)
 if again == '1' then
-  if bucket ~= '' then
-    redis.call('SETBIT', BUCKETS, bucket, 1)
-  end
+  redis.call('SETBIT', BUCKETS, bucket, 1)
   redis.call('HSET', JOB, id, 'p')
   redis.call('HINCRBY', GROUP, group, 1)
   redis.call('SADD', UNSETTLED, name)

@@ -8,7 +8,7 @@ use bluefin_common::session::SessionName;
 use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{Right, StoreError};
 
-use crate::redis::keys::{self, Layout, SessionKeys};
+use crate::redis::keys::{self, SessionKeys};
 use crate::redis::link::Request;
 use crate::redis::{RedisStore, scripts};
 
@@ -35,7 +35,7 @@ impl RedisStore {
                 Ok(())
             }
             Right::Retract => {
-                let plan = keys.plan(Layout::Buckets);
+                let plan = keys.plan();
                 let names = [
                     plan.job(NOTHING),
                     plan.open(NOTHING),

@@ -41,7 +41,7 @@ impl RedisStore {
     /// What a session has once, but for its plan's hashes. What tells of those is the last.
     async fn rest(&self, session: &SessionName) -> Result<[String; 5], StoreError> {
         let keys = SessionKeys(session);
-        let plan = keys.plan(self.layout(session).await?);
+        let plan = keys.plan();
         Ok([keys.unsettled(), keys.stats(), keys.best(), keys.pins(), plan.buckets()])
     }
 

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use indexmap::{IndexMap, IndexSet};
 use redis::cmd;
 
-use crate::redis::keys::{Layout, SessionKeys};
+use crate::redis::keys::{self, SessionKeys};
 use crate::redis::link::Request;
 use crate::redis::{RedisStore, corrupt, query, scripts};
 use crate::tally::{best_ms, tally};
@@ -34,10 +34,9 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl RedisStore {
     pub(super) async fn plan_jobs(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
-        let layout = self.layout(session).await?;
         let mut states = Vec::with_capacity(jobs.len());
         for batch in jobs.chunks(PLAN_BATCH) {
-            let of_batch = self.plan_batch(SessionKeys(session), layout, batch).await?;
+            let of_batch = self.plan_batch(SessionKeys(session), batch).await?;
             if of_batch.len() != batch.len() {
                 let reason = format!("plan: found {} states, expected {}", of_batch.len(), batch.len());
                 return Err(self.main.unavailable(reason));
@@ -51,16 +50,11 @@ impl RedisStore {
         Ok(states)
     }
 
-    async fn plan_batch(
-        &self,
-        keys: SessionKeys<'_>,
-        layout: Layout,
-        batch: &[Planned],
-    ) -> Result<Vec<u8>, StoreError> {
-        let plan = keys.plan(layout);
+    async fn plan_batch(&self, keys: SessionKeys<'_>, batch: &[Planned]) -> Result<Vec<u8>, StoreError> {
+        let plan = keys.plan();
         // What is asked for and its bucket; Lua counts from one.
         let mut hashes = IndexMap::new();
-        let mut numbered = |hash: String, id: Digest| hashes.insert_full(hash, layout.bucket(id)).0 + 1;
+        let mut numbered = |hash: String, id: Digest| hashes.insert_full(hash, keys::bucket(id)).0 + 1;
         let groups: IndexSet<GroupId> = batch.iter().map(|job| job.group).collect();
         let jobs: Vec<usize> = batch.iter().map(|job| numbered(plan.job(job.id), job.id)).collect();
         let open: Vec<usize> = groups.iter().map(|group| numbered(plan.open(*group), *group)).collect();
@@ -72,10 +66,10 @@ impl RedisStore {
         let mut command = scripts::invoke(script, &names);
         command.arg(hashes.len()).arg(groups.len());
         for bucket in hashes.values() {
-            command.arg(number_of(*bucket));
+            command.arg(*bucket);
         }
         for (group, hash) in groups.iter().zip(open) {
-            command.arg(&group.0).arg(hash).arg(layout.unsettled(group));
+            command.arg(&group.0).arg(hash).arg(keys::unsettled_name(group));
         }
         for (job, hash) in batch.iter().zip(jobs) {
             let group = groups.get_index_of(&job.group).map(|group| group + 1);
@@ -85,7 +79,7 @@ impl RedisStore {
     }
 
     pub(super) async fn mark_enqueued(&self, session: &SessionName, jobs: &[JobId]) -> Result<(), StoreError> {
-        let plan = SessionKeys(session).plan(self.layout(session).await?);
+        let plan = SessionKeys(session).plan();
         let script = &self.scripts.enqueued;
         for batch in jobs.chunks(PLAN_BATCH) {
             let mut hashes = IndexSet::new();
@@ -104,7 +98,7 @@ impl RedisStore {
     pub(super) async fn store_outcome(&self, outcome: &Outcome, is_last: bool) -> Result<Stored, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
-        let plan = keys.plan(self.layout(&outcome.job.session).await?);
+        let plan = keys.plan();
         let names = [
             plan.job(job.id),
             plan.open(job.group),
@@ -120,7 +114,7 @@ impl RedisStore {
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name()).arg(bytes);
         // The shortest text that reads back as the same number.
         command.arg(best_ms(outcome).map_or_else(String::new, |best| best.to_string())).arg(u8::from(is_last));
-        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.group)));
+        command.arg(keys::unsettled_name(&job.group)).arg(keys::bucket(job.group));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
@@ -132,7 +126,7 @@ impl RedisStore {
     pub(super) async fn take_back(&self, outcome: &Outcome, again: bool) -> Result<bool, StoreError> {
         let job = Planned::of(&outcome.job);
         let keys = SessionKeys(&outcome.job.session);
-        let plan = keys.plan(self.layout(&outcome.job.session).await?);
+        let plan = keys.plan();
         let names = [
             plan.job(job.id),
             plan.open(job.group),
@@ -144,7 +138,7 @@ impl RedisStore {
         let script = &self.scripts.retract_outcome;
         let mut command = scripts::invoke(script, &names);
         command.arg(&job.id.0).arg(&job.group.0).arg(job.stage.name());
-        command.arg(plan.layout.unsettled(&job.group)).arg(number_of(plan.layout.bucket(job.id))).arg(u8::from(again));
+        command.arg(keys::unsettled_name(&job.group)).arg(keys::bucket(job.id)).arg(u8::from(again));
         for ((kind, name), count) in tally(outcome) {
             command.arg(format!("{kind}:{name}")).arg(count);
         }
@@ -190,7 +184,7 @@ impl RedisStore {
 
     /// All hashes of the plan of `session`.
     pub(super) async fn hashes(&self, session: &SessionName) -> Result<Vec<String>, StoreError> {
-        let plan = SessionKeys(session).plan(self.layout(session).await?);
+        let plan = SessionKeys(session).plan();
         let bitmap: Option<Vec<u8>> = query(&self.main, cmd("GET").arg(plan.buckets())).await?;
         Ok(plan.hashes(&bitmap.unwrap_or_default()))
     }
@@ -222,13 +216,11 @@ impl RedisStore {
 
     pub(super) async fn progress_of(&self, session: &SessionName) -> Result<Progress, StoreError> {
         let keys = SessionKeys(session);
-        let plan = keys.plan(self.layout(session).await?);
         let mut pipeline = redis::pipe();
-        pipeline.atomic().hgetall(keys.stats()).scard(keys.unsettled()).hlen(plan.whole_open());
-        let (mut stats, unsettled_groups, of_whole): (BTreeMap<String, u64>, u64, u64) =
+        pipeline.atomic().hgetall(keys.stats()).scard(keys.unsettled());
+        let (mut stats, unsettled_groups): (BTreeMap<String, u64>, u64) =
             self.main.call(Request::Pipeline(&pipeline)).await?;
-        let counted = stats.remove("groups").unwrap_or(0);
-        let groups = if plan.layout == Layout::Whole { of_whole } else { counted };
+        let groups = stats.remove("groups").unwrap_or(0);
         let mut progress = Progress { unsettled_groups, groups, ..Progress::default() };
         for (name, count) in stats {
             match name.split_once(':') {
@@ -241,11 +233,6 @@ impl RedisStore {
         }
         Ok(progress)
     }
-}
-
-/// How a script is told a bucket.
-fn number_of(bucket: Option<u16>) -> String {
-    bucket.map_or_else(String::new, |bucket| bucket.to_string())
 }
 
 /// What a step of a [`Scan`] found.

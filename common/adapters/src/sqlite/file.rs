@@ -14,7 +14,7 @@ use bluefin_common::store::StoreError;
 const APPLICATION_ID: i32 = 0x4246_494e;
 
 /// Raised with every change of the schema.
-const VERSION: i32 = 2;
+const VERSION: i32 = 1;
 
 /// How long a reader waits for the moments at which the writer has the file for itself.
 const BUSY: Duration = Duration::from_secs(5);
@@ -165,9 +165,6 @@ fn prepare(connection: &Connection, path: &Path, journal: Journal) -> rusqlite::
     }
     connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
     connection.pragma_update(None, "cache_size", -(32 << 10))?;
-    if found == Found::State {
-        add_group(connection)?;
-    }
     if found == Found::Nothing {
         connection.execute_batch(&format!(
             "BEGIN IMMEDIATE; {}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;",
@@ -176,15 +173,6 @@ fn prepare(connection: &Connection, path: &Path, journal: Journal) -> rusqlite::
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(Ok(()))
-}
-
-/// Files of the release before do not say of which group an open job is. That release writes on as if nothing had been added.
-fn add_group(connection: &Connection) -> rusqlite::Result<()> {
-    let columns = "SELECT 1 FROM pragma_table_info('jobs') WHERE name = 'group_id'";
-    if !connection.prepare(columns)?.exists([])? {
-        connection.execute_batch("ALTER TABLE jobs ADD COLUMN group_id BLOB")?;
-    }
-    Ok(())
 }
 
 fn check(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Found, StoreError>> {

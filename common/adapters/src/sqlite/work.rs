@@ -43,10 +43,6 @@ fn plan_one(connection: &Connection, session: &SessionName, job: Planned) -> Ans
         .query_row(params![session.as_str(), job.id.0], |row| row.get(0))
         .optional()?;
     if let Some(enqueued) = known {
-        // The release before did not say of which group it is.
-        connection
-            .prepare_cached("UPDATE jobs SET group_id = ?3 WHERE session = ?1 AND id = ?2 AND group_id IS NULL")?
-            .execute(params![session.as_str(), job.id.0, job.group.0])?;
         return Ok(if enqueued { JobState::Enqueued } else { JobState::Planned });
     }
     connection
@@ -226,8 +222,7 @@ pub(super) fn open_jobs_by_group(connection: &Connection, session: &SessionName)
     let mut rows = statement.query([session.as_str()])?;
     let mut open = OpenJobs::new();
     while let Some(row) = rows.next()? {
-        let group: Option<[u8; 32]> = row.get(0)?;
-        open.entry(group.map(Digest)).or_default().push(Digest(row.get(1)?));
+        open.entry(Digest(row.get(0)?)).or_default().push(Digest(row.get(1)?));
     }
     Ok(open)
 }

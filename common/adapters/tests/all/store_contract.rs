@@ -95,23 +95,3 @@ suite!(
     on_sqlite: crate::store_contract::sqlite::OnSqlite,
     on_nfs: crate::store_contract::sqlite::OnNfs
 );
-
-// What the plan of a session is asked, of one that the release before began.
-suite!(
-    on_redis_begun_before,
-    crate::store_contract::redis::BegunBefore,
-    [
-        jobs_move_from_planned_to_done,
-        large_plans_keep_their_order,
-        the_first_outcome_stands,
-        concurrent_outcomes_of_one_job_count_once,
-        an_outcome_without_a_plan_counts,
-        outcomes_are_in_order,
-        groups_settle,
-        a_last_outcome_settles_its_group,
-        the_best_only_improves,
-        sessions_do_not_mix,
-        an_outcome_is_taken_back,
-        a_removed_session_leaves_nothing,
-    ]
-);

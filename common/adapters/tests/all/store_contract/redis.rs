@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use bluefin_adapters::redis::RedisStore;
 use bluefin_common::digest::Digest;
 use bluefin_common::store::{JobState, Planned, Store, StoreError};
-use bluefin_common::wire;
 use bluefin_test_support::{Redis, RedisOptions, eventually, free_port};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
@@ -65,81 +64,29 @@ impl Backend for OnRedis {
     }
 }
 
-/// The same, where the sessions of the tests are of version 3, whose plans are not in buckets.
-pub struct BegunBefore(OnRedis);
-
-impl Backend for BegunBefore {
-    type Store = RedisStore;
-
-    async fn start() -> Self {
-        let on = OnRedis::start().await;
-        let names = ["s", "a", "b", "gone", "stays"].map(str::to_owned);
-        let cases = (0..1000).map(|number| format!("case-{number}"));
-        begin_before(&on.server, names.into_iter().chain(cases)).await;
-        Self(on)
-    }
-
-    fn store(&self) -> &Arc<RedisStore> {
-        self.0.store()
-    }
-
-    async fn spoil_artifact(&self, digest: Digest, bytes: Option<&[u8]>) {
-        self.0.spoil_artifact(digest, bytes).await;
-    }
-
-    async fn spoil_blob(&self, digest: Digest, bytes: &[u8]) {
-        self.0.spoil_blob(digest, bytes).await;
-    }
-
-    async fn spoil_compiled(&self, key: Digest, bytes: &[u8]) {
-        self.0.spoil_compiled(key, bytes).await;
-    }
-}
-
-/// Sessions of version 3, which are as those of now.
-async fn begin_before(server: &Redis, names: impl IntoIterator<Item = String>) {
-    let session = |name: String| {
-        let mut bytes = wire::encode(&session(&name, "x")).unwrap();
-        bytes[3] = 3;
-        (name, bytes)
-    };
-    let sessions: Vec<(String, Vec<u8>)> = names.into_iter().map(session).collect();
-    let () = raw(server).await.hset_multiple("bluefin:sessions", &sessions).await.unwrap();
-}
-
 async fn keys(server: &Redis, pattern: &str) -> BTreeSet<String> {
     raw(server).await.keys(pattern).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_plan_is_kept_as_the_session_was_begun() {
+async fn a_plan_is_kept_in_many_small_hashes() {
     let OnRedis { store, server } = OnRedis::start().await;
-    begin_before(&server, ["before".to_string()]).await;
+    let s = name("now");
     store.create_session(&session("now", "x")).await.unwrap();
-    for s in [name("before"), name("now")] {
-        let jobs: Vec<_> = (0..40).map(|number| job(&s, number / 4, number)).collect();
-        store.plan(&s, &jobs.iter().map(Planned::of).collect::<Vec<_>>()).await.unwrap();
-        store.put_outcome(&outcome(&jobs[0])).await.unwrap();
-        // One that nobody planned.
-        store.put_outcome(&outcome(&job(&s, 99, 99))).await.unwrap();
-        assert_eq!((store.progress(&s).await.unwrap().groups, store.groups(&s).await.unwrap().len()), (11, 11));
-        assert_eq!(store.planned_jobs(&s).await.unwrap().len(), 39);
-    }
-    let of_plan = |keys: BTreeSet<String>| -> BTreeSet<String> {
-        keys.into_iter()
-            .filter(|key| !key.contains(":group:"))
-            .map(|key| key.split(':').nth(3).unwrap().into())
-            .collect()
-    };
-    let before = of_plan(keys(&server, "bluefin:session:before:*").await);
-    assert_eq!(before, ["best", "jobs", "open", "stats", "unsettled"].map(str::to_owned).into());
+    let jobs: Vec<_> = (0..40).map(|number| job(&s, number / 4, number)).collect();
+    store.plan(&s, &jobs.iter().map(Planned::of).collect::<Vec<_>>()).await.unwrap();
+    store.put_outcome(&outcome(&jobs[0])).await.unwrap();
+    // One that nobody planned.
+    store.put_outcome(&outcome(&job(&s, 99, 99))).await.unwrap();
+    assert_eq!((store.progress(&s).await.unwrap().groups, store.groups(&s).await.unwrap().len()), (11, 11));
+    assert_eq!(store.planned_jobs(&s).await.unwrap().len(), 39);
     let now = keys(&server, "bluefin:session:now:*").await;
     assert!(now.iter().filter(|key| key.contains(":plan:")).count() > 40, "{now:?}");
-    assert_eq!(of_plan(now), ["best", "plan", "stats", "unsettled"].map(str::to_owned).into());
-    for s in [name("before"), name("now")] {
-        store.remove_session(&s).await.unwrap();
-        assert!(keys(&server, &format!("bluefin:session:{s}:*")).await.is_empty());
-    }
+    let kinds: BTreeSet<_> =
+        now.iter().filter(|key| !key.contains(":group:")).map(|key| key.split(':').nth(3).unwrap()).collect();
+    assert_eq!(kinds, ["best", "plan", "stats", "unsettled"].into());
+    store.remove_session(&s).await.unwrap();
+    assert!(keys(&server, "bluefin:session:now:*").await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -240,7 +240,7 @@ async fn a_file_that_is_no_state_is_refused_and_untouched() {
     let newer = folder.path().join("newer.db");
     SqliteStore::open(&newer).await.unwrap().close().await;
     Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
-    assert!(refusal(&newer).await.contains("found state of version 99, expected 2"));
+    assert!(refusal(&newer).await.contains("found state of version 99, expected 1"));
 
     assert!(refusal(&folder.path().join("no/such/folder.db")).await.contains("folder.db"));
     assert_eq!(names(folder.path()), ["newer.db", "notes.txt", "other.db"]);
