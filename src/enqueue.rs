@@ -27,6 +27,7 @@ use crate::admin::AdminArgs;
 use crate::campaign::End;
 use crate::input::{Input, InputArgs, nothing};
 use crate::ports::FleetArgs;
+use crate::search::SearchArgs;
 use crate::{applicability, out};
 use choice::ChoiceArgs;
 
@@ -61,6 +62,8 @@ pub struct EnqueueArgs {
     label: String,
     #[command(flatten)]
     choice: ChoiceArgs,
+    #[command(flatten)]
+    search: SearchArgs,
     /// How much the session matters from now on: high goes ahead of others, low has the fewest turns [default: as it was, or normal]
     #[arg(long, value_name = "high|normal|low")]
     priority: Option<Priority>,
@@ -111,7 +114,7 @@ impl EnqueueArgs {
         }
         let metrics = Metrics::register(&admin.registry)?;
         metrics.rejected(rejects.len() as u64);
-        let session = self.session(store.session(&self.session).await?);
+        let session = self.session(store.session(&self.session).await?)?;
         let planners = Planners::shipped();
         let planner = planners.get(session.method)?;
         let Input { problems, specs, rejects } = if planner.takes_specs() {
@@ -163,16 +166,25 @@ impl EnqueueArgs {
     }
 
     /// The session that is `stored`, or a new one of kernel specs.
-    fn session(&self, stored: Option<Session>) -> Session {
+    fn session(&self, stored: Option<Session>) -> anyhow::Result<Session> {
+        let search = self.search.plan(self.input.budget)?;
         let Some(stored) = stored else {
             let target = self.target.clone().unwrap_or(Target::Host);
             let stages = if self.stage.is_empty() { Stage::ALL.to_vec() } else { self.stages() };
-            return Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
+            let plain = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
+            return Ok(Session { search, ..plain });
         };
         if !self.label.is_empty() && self.label != stored.label {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
-        stored
+        if search.is_some() && search != stored.search {
+            let found = stored
+                .search
+                .as_ref()
+                .map_or("none".to_string(), |plan| format!("{}:{}", plan.strategy, plan.candidates));
+            return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
+        }
+        Ok(stored)
     }
 
     /// Those that were named, in order.

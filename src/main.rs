@@ -40,6 +40,7 @@ mod release;
 mod report;
 mod results;
 mod run;
+mod search;
 mod selftest;
 mod session;
 mod solvers;

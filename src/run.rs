@@ -36,6 +36,7 @@ use crate::enqueue::complain;
 use crate::input::{Input, InputArgs};
 use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
+use crate::search::SearchArgs;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
 use crate::solvers::default_fin;
 use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools};
@@ -437,6 +438,11 @@ impl SessionStep {
             ticket: self.ticket.clone(),
             find_mode: self.find_mode,
             blacklist: self.blacklist.iter().map(|one| one.0).collect(),
+            search: SearchArgs {
+                search: self.search.as_ref().map(|search| search.0.clone()),
+                search_seed: self.search_seed,
+                search_option: self.search_options.clone().into_iter().collect(),
+            },
             budget: BudgetArgs {
                 solver_budget: budget.solver.map(|time| time.0),
                 problem_budget: budget.problem.map(|time| time.0),

@@ -17,7 +17,7 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
-use bluefin_producer::plan::Planners;
+use bluefin_producer::plan::{CandidateBudget, Planners};
 use bluefin_producer::session::{Wanted, make};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::{bytes, human};
+use crate::search::SearchArgs;
 
 use delete::DeleteArgs;
 use steer::{UnpinArgs, Which};
@@ -127,6 +128,8 @@ pub struct NewArgs {
     /// Algorithms that MIOpen leaves out
     #[arg(short = 'B', long, value_enum, value_name = "ALGORITHM,...", value_delimiter = ',', ignore_case = true)]
     pub blacklist: Vec<Blacklisted>,
+    #[command(flatten)]
+    pub search: SearchArgs,
     #[command(flatten)]
     pub budget: BudgetArgs,
     /// Print the session as JSON
@@ -245,7 +248,7 @@ impl NewArgs {
             method,
             budget: self.budget.budget(),
             environment,
-            search: None,
+            search: self.search.plan(CandidateBudget::NORMAL)?,
         };
         planner.check(&session)?;
         Ok(Wanted { session, named: self.name.is_some(), pins })

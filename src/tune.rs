@@ -18,7 +18,7 @@ use bluefin_common::limits;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
-use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
@@ -33,6 +33,7 @@ use crate::admin::AdminArgs;
 use crate::input::{Input, InputArgs};
 use crate::ports::StoreArgs;
 use crate::progress::human;
+use crate::search::SearchArgs;
 use crate::workers::{Compilers, ConditionsArgs, LocalDevice, OPEN_FILES, Ports};
 use crate::{export as export_verb, failed, forgotten, out, table};
 pub use site::Site;
@@ -51,6 +52,8 @@ pub use site::Site;
 pub struct TuneArgs {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    search: SearchArgs,
     /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
     /// with --stage compile a target, which need not be here [default: gpu where there is one, else host]
     #[arg(long, value_name = "DEVICE")]
@@ -117,6 +120,12 @@ impl From<Again> for Remeasure {
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         limits::expect_open_files(OPEN_FILES)?;
+        if self.search.search.is_some() && (self.tuner != Method::KERNELS || self.stage.is_some()) {
+            return Err(crate::usage(
+                "--search plans each round from what the one before came to, on the device, and among candidates of kernel specs: \
+                 not with --tuner or --stage",
+            ));
+        }
         if self.tuner != Method::KERNELS {
             return self.with_miopen().await;
         }
@@ -141,15 +150,18 @@ impl TuneArgs {
 
     /// The session for `target` that `versions` shape.
     fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
+        let search = self.search.plan(self.input.budget)?;
         let name = match &self.session {
             Some(name) => name.clone(),
-            // Results of another compiler or CPU are another session, so that nothing stale is taken for tuned.
+            // Results of another compiler, CPU or search are another session, so that nothing stale is taken for tuned.
             None => {
-                let versions = Digest::of_parts(digest::VERSIONS, [versions.as_bytes()]);
-                format!("tune-{target}-{}", &versions.short()[..8]).parse()?
+                let search = search.as_ref().map(|plan| format!("{plan:?}"));
+                let shaped = [versions].into_iter().chain(search.as_deref()).map(str::as_bytes);
+                let shaped = Digest::of_parts(digest::VERSIONS, shaped);
+                format!("tune-{target}-{}", &shaped.short()[..8]).parse()?
             }
         };
-        Ok(Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()))
+        Ok(Session { search, ..Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()) })
     }
 
     async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
@@ -216,7 +228,7 @@ impl TuneArgs {
         request::keep(&**store, session, &asked, &problems).await?;
         let ways = Ways { store: &**store, broker: &**broker, metrics: &metrics, publish: Publish::Unfinished };
         let plan = Plan { rejects, ..enqueue(&ways, session, &*planning, problems).await? };
-        self.say(&skipped(&plan, &self.input));
+        self.say(&skipped(&plan, &self.input, session.search.as_ref()));
         plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         Ok(plan)
     }
@@ -272,11 +284,15 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
 }
 
 /// What the budget leaves out.
-fn skipped(plan: &Plan, input: &InputArgs) -> String {
+fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> String {
     let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
     let left = valid_candidates.saturating_sub(candidates);
     let mut text = format!("{} problems, {candidates} candidates in {} jobs", plan.problems, plan.jobs);
-    if left > 0 {
+    if let Some(SearchPlan { strategy, candidates, .. }) = search {
+        text.push_str(&format!(
+            " so far; the search {strategy} tries up to {candidates} for each solver, of {valid_candidates} valid candidates in all"
+        ));
+    } else if left > 0 {
         text.push_str(&format!(
             "; budget {} skips {left} of {valid_candidates} valid candidates (--budget thorough or all tries more)",
             input.budget

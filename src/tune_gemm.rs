@@ -36,6 +36,7 @@ use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
 use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
+use crate::search::SearchArgs;
 use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
 use crate::{failed, out, table};
 use files::{Config, Entry, Size};
@@ -109,6 +110,8 @@ pub struct TuneGemmArgs {
     /// Candidates for each size: quick (8), normal (16), thorough (64), all, or a number
     #[arg(long, default_value_t = CandidateBudget::All)]
     budget: CandidateBudget,
+    #[command(flatten)]
+    search: SearchArgs,
     #[command(flatten)]
     load: LoadArgs,
     /// Say of each winner that it is correct; every config is checked in any case
@@ -372,12 +375,16 @@ impl TuneGemmArgs {
             Some((compilers, device)) => format!("{}\n{}", compilers.versions(), device.versions()),
             None => format!("{:?}\n{}", work.entries, self.budget),
         };
+        let search = if given { None } else { self.search.plan(self.budget)? };
+        let searched = search.as_ref().map(|plan| format!("{plan:?}"));
         let when = if given { format!("{} {}", now_ms(), std::process::id()) } else { String::new() };
-        let shaped = Digest::of_parts(digest::VERSIONS, [versions.as_bytes(), when.as_bytes()]);
+        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(searched.as_deref()).map(str::as_bytes);
+        let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let stages: &[Stage] = if given { &[Stage::Perf] } else { &Stage::ALL };
         let what = if given { "given" } else { "tune" };
         let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
-        Ok(Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms()))
+        let plain = Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms());
+        Ok(Session { search, ..plain })
     }
 
     async fn plan(

@@ -24,6 +24,8 @@ pub const COMPILE: &str = "bluefin 2026 compile 2";
 pub const MIOPEN_SOLVERS: &str = "bluefin 2026 miopen solvers";
 /// Of the name of a solver: the order in which its candidates are tried.
 pub const CANDIDATE_ORDER: &str = "bluefin 2026 candidate order";
+/// Of the seed of a session, a problem and the name of a solver: the seed of a search.
+pub const SEARCH: &str = "bluefin 2026 search";
 /// Of a candidate: the time that the device has for it which does nothing.
 pub const NOOP: &str = "bluefin 2026 noop";
 /// Of the manifest of a release.

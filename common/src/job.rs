@@ -42,6 +42,8 @@ pub struct Job {
     pub toolchain: String,
     /// In the order that their outcomes keep; part of the job's id.
     pub candidates: Vec<Candidate>,
+    /// The round of its search that it was planned in, from zero: no part of its id, since no candidate is in two rounds.
+    pub round: u32,
     /// How it travels: by the lane that its message came by, and what follows from it.
     #[serde(skip)]
     pub lane: Lane,
@@ -63,7 +65,7 @@ impl Job {
     /// Whether both have the same [`id`](Self::id), without the work of making one.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
-        let Self { session, stage, target, problem, method: _, spec, toolchain, candidates, lane: _ } = self;
+        let Self { session, stage, target, problem, method: _, spec, toolchain, candidates, round: _, lane: _ } = self;
         (stage, candidates, problem, spec) == (&other.stage, &other.candidates, &other.problem, &other.spec)
             && (session, target, toolchain) == (&other.session, &other.target, &other.toolchain)
     }

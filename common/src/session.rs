@@ -119,6 +119,18 @@ pub struct SearchPlan {
     pub strategy: String,
     /// Candidates of each solver that it may try for a problem.
     pub candidates: u64,
+    /// Another one gives another search.
+    pub seed: u64,
+    /// What the strategy has options for, by name.
+    pub options: BTreeMap<String, String>,
+}
+
+impl SearchPlan {
+    /// A search by `strategy` of up to `candidates` of each solver.
+    #[must_use]
+    pub fn new(strategy: &str, candidates: u64) -> Self {
+        Self { strategy: strategy.to_string(), candidates, seed: 0, options: BTreeMap::new() }
+    }
 }
 
 impl Session {

@@ -7,12 +7,10 @@
 use std::sync::Arc;
 
 use bluefin_common::campaign::{self, AdvanceError, now_ms};
-use bluefin_common::candidate::Candidate;
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{JobState, Planned};
-use bluefin_spec::search::BATCH;
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
@@ -41,7 +39,7 @@ impl Jobs {
         if round.is_empty() {
             return self.conclude(&session, job, &outcomes).await;
         }
-        self.publish_round(&jobs(job, &round)).await
+        self.publish_round(&round.jobs(job)).await
     }
 
     /// The search of the group of `job` is given up: with what was tried the group goes on.
@@ -94,10 +92,4 @@ impl Jobs {
 /// Once there is a find job the search is over.
 fn is_concluded(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find)
-}
-
-/// The perf jobs of a round of the group of `job`.
-fn jobs(job: &Job, round: &[Vec<Candidate>]) -> Vec<Job> {
-    let batches = round.iter().flat_map(|candidates| candidates.chunks(BATCH));
-    batches.map(|batch| Job { stage: Stage::Perf, candidates: batch.to_vec(), ..job.clone() }).collect()
 }

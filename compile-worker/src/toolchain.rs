@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bluefin_common::artifact::Built;
-use bluefin_common::candidate::Candidate;
 use bluefin_common::delivery::pin::Pin;
 use bluefin_common::description::Description;
 use bluefin_common::failure::{Attempt, Failure};
@@ -26,7 +25,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
-use bluefin_spec::search::Strategies;
+use bluefin_spec::search::{Round, Strategies};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use crate::error::Error;
@@ -75,14 +74,14 @@ pub trait Toolchain: Send + Sync + 'static {
     /// What is no candidate's fault: store, disk, processes, or a job that makes no sense.
     async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error>;
 
-    /// The round that the search of a group is at, as [`bluefin_spec::search::current_round`] has it: for each solver the
+    /// The round that the search of a group is at, as [`Searching::current`](bluefin_spec::search::Searching::current) has it: for each solver the
     /// candidates that are tried next, those included that have outcomes by now. None: the search is over, as it is at once
     /// where tuning spaces are not known.
     ///
     /// # Errors
     /// What stands in the way of an answer.
-    async fn next_round(&self, _ask: Ask<'_>) -> Result<Vec<Vec<Candidate>>, Error> {
-        Ok(Vec::new())
+    async fn next_round(&self, _ask: Ask<'_>) -> Result<Round, Error> {
+        Ok(Round::default())
     }
 
     /// The compiler of kernel specs that it compiles with, if it does.

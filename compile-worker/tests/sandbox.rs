@@ -376,6 +376,7 @@ fn a_worker() -> ExitCode {
             spec: bundle.digest().unwrap(),
             toolchain: "cc".to_string(),
             candidates: vec![spec.reference()],
+            round: 0,
             lane: Lane::First,
         };
         let (broker, store) = (Arc::new(EmbeddedBroker::new()), Arc::new(SqliteStore::in_memory().unwrap()));

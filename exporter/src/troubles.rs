@@ -150,6 +150,7 @@ mod tests {
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),
             candidates: candidates.iter().map(|of| of.candidate.clone()).collect(),
+            round: 0,
             lane: Lane::First,
         };
         let solver = SolverInfo { name: "A".to_string(), default: Some(vec![0_i64.into()]), ..SolverInfo::default() };

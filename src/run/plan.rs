@@ -1,6 +1,7 @@
 //! A campaign as a file: TOML, one table a step. Tables and keys that are not known, or given twice, are refused with their
 //! place.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::problems::{Operation, Precision};
+use crate::search::SearchChoice;
 use crate::session::Blacklisted;
 
 /// Largest plan.
@@ -93,6 +95,11 @@ pub struct SessionStep {
     pub find_mode: Option<u8>,
     #[serde(default)]
     pub blacklist: Vec<Named<Blacklisted>>,
+    /// `NAME[:N]`
+    pub search: Option<Word<SearchChoice>>,
+    pub search_seed: Option<u64>,
+    #[serde(default)]
+    pub search_options: BTreeMap<String, String>,
     #[serde(default)]
     pub budget: BudgetStep,
 }
@@ -113,6 +120,9 @@ impl SessionStep {
             ticket: None,
             find_mode: None,
             blacklist: Vec::new(),
+            search: None,
+            search_seed: None,
+            search_options: BTreeMap::new(),
             budget: BudgetStep::default(),
         }
     }

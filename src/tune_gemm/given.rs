@@ -37,6 +37,7 @@ impl Planning for Given<'_> {
                     spec: self.loaded.digest,
                     toolchain: self.loaded.spec.toolchain.clone(),
                     candidates: vec![candidate.clone()],
+                    round: 0,
                     lane: Lane::First,
                 };
                 ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])

@@ -100,6 +100,7 @@ impl Planning for OfWords {
                 spec: Digest::of(b"words"),
                 toolchain: "press".to_string(),
                 candidates: ["gigantic", "big", "tiny", ""].map(word).to_vec(),
+                round: 0,
                 lane: Lane::First,
             };
             ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])

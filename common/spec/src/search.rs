@@ -1,93 +1,114 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
-use std::collections::HashSet;
+mod rounds;
+mod space;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bluefin_common::candidate::Candidate;
-use bluefin_common::outcome::Outcome;
-use bluefin_common::session::{SearchPlan, Stage};
-use bluefin_common::value::Value;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::outcome::{CandidateOutcome, Outcome};
+use bluefin_common::session::Stage;
 
+pub use self::rounds::{Round, Searching};
+pub use self::space::Space;
 use crate::error::SpecError;
-use crate::{Candidates, KernelSpec, Scope, Solver};
 
 /// Candidates of one job. Small enough that a job takes seconds and its progress shows; a larger budget adds jobs and leaves the
 /// existing ones as they are.
 pub const BATCH: usize = 8;
 
-/// A strategy. Pure: the same space and the same outcomes give the same candidates, whoever asks, so that a round that is
-/// planned twice is planned once.
+/// A strategy. Pure: the same [`Ask`] gives the same candidates, whoever asks, so that a round that is planned twice is planned
+/// once.
 pub trait Search: Send + Sync {
     /// As sessions name it.
     fn name(&self) -> &'static str;
 
-    /// Up to `n` candidates of `space` to be tried next. None: the search is over. What is among `tried` is not tried again,
+    /// Up to [`Ask::n`] candidates of the space to be tried next. None: the search is over. What was tried is not tried again,
     /// whether it is returned or not.
     ///
     /// # Errors
     /// An expression of the spec that has no value.
-    fn next(&self, space: &Space<'_>, tried: &[Tried<'_>], n: usize) -> Result<Vec<Candidate>, SpecError>;
+    fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError>;
 
     /// Candidates of each solver that a round is meant to have.
     fn round(&self) -> usize {
         BATCH
     }
-}
 
-/// The tuning space of one solver for one problem.
-#[derive(Clone, Copy, Debug)]
-pub struct Space<'a> {
-    pub spec: &'a KernelSpec,
-    pub solver: &'a Solver,
-    pub scope: &'a Scope,
-}
-
-impl Space<'_> {
-    /// The first `limit` candidates in the fixed order, see [`KernelSpec::candidates`].
+    /// Whether it can make something of `options`.
     ///
     /// # Errors
-    /// A constraint that has no value for a point.
-    pub fn first(&self, limit: usize) -> Result<Candidates, SpecError> {
-        self.spec.candidates(self.solver, self.scope, limit)
+    /// The option that it does not have, or what is wrong with its value, and what is expected.
+    fn check(&self, options: &BTreeMap<String, String>) -> Result<(), String> {
+        match options.keys().next() {
+            Some(name) => Err(format!("found option {name:?}, expected none: {} has no options", self.name())),
+            None => Ok(()),
+        }
     }
+}
 
-    /// Whether `params` are a point of the space that satisfies its constraints.
-    #[must_use]
-    pub fn holds(&self, params: &[Value]) -> bool {
-        let candidate = Candidate { solver: self.solver.name.clone(), params: params.to_vec() };
-        self.spec.build(&candidate, self.scope).is_ok()
-    }
+/// What a strategy is asked with.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// All that could be tried.
+    pub space: &'a Space<'a>,
+    /// What was tried, in the order of the rounds, and by candidate within one.
+    pub tried: &'a [Tried<'a>],
+    /// Another one for each seed of a session, problem and solver.
+    pub seed: u64,
+    /// Those of the session, which [`Search::check`] has seen.
+    pub options: &'a BTreeMap<String, String>,
+    /// Candidates wanted.
+    pub n: usize,
 }
 
 /// A candidate that has an outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried<'a> {
     pub candidate: &'a Candidate,
-    /// Its median; `None` if it failed.
-    pub median_ms: Option<f64>,
+    /// The round that it was tried in, from zero.
+    pub round: u32,
+    pub result: Result<Time, FailureKind>,
+}
+
+/// How long a candidate took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Time {
+    pub median_ms: f64,
+    pub spread_ms: f64,
+    /// It was not measured to the end, as it could not win any more: the median of what was measured is but a bound.
+    pub pruned: bool,
 }
 
 impl<'a> Tried<'a> {
-    /// What the perf stage of a group has tried of `solver`, by candidate.
-    #[must_use]
-    pub fn of(outcomes: &'a [Outcome], solver: &str) -> Vec<Self> {
-        let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+    /// What the perf stage of a group has tried of `solver` in rounds before `round`.
+    fn before(round: u32, outcomes: &'a [Outcome], solver: &str) -> Vec<Self> {
+        let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf && outcome.job.round < round);
         let mut tried: Vec<Self> = perf
-            .flat_map(|outcome| &outcome.candidates)
-            .filter(|outcome| outcome.candidate.solver == solver)
-            .map(|outcome| {
-                let timing = outcome.result.as_ref().ok();
-                Self { candidate: &outcome.candidate, median_ms: timing.map(|timing| timing.median_ms) }
-            })
+            .flat_map(|outcome| outcome.candidates.iter().map(|one| Self::of(one, outcome.job.round)))
+            .filter(|tried| tried.candidate.solver == solver)
             .collect();
         // Outcomes come in no particular order.
-        tried.sort_by(|a, b| a.candidate.cmp(b.candidate));
-        tried.dedup_by(|a, b| a.candidate == b.candidate);
+        tried.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidate.cmp(b.candidate)));
+        let mut seen = HashSet::new();
+        tried.retain(|tried| seen.insert(tried.candidate));
         tried
+    }
+
+    fn of(outcome: &'a CandidateOutcome, round: u32) -> Self {
+        let result = outcome.result.as_ref();
+        let time = |timing: &bluefin_common::outcome::Timing| Time {
+            median_ms: timing.median_ms,
+            spread_ms: timing.spread_ms,
+            pruned: timing.pruned,
+        };
+        Self { candidate: &outcome.candidate, round, result: result.map(time).map_err(|failure| failure.kind) }
     }
 }
 
-/// The default, then the others in the order that [`KernelSpec::candidates`] has.
+/// The default, then the others in the order that [`KernelSpec::candidates`](crate::KernelSpec::candidates) has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedOrder;
 
@@ -96,10 +117,11 @@ impl Search for FixedOrder {
         "fixed"
     }
 
-    fn next(&self, space: &Space<'_>, tried: &[Tried<'_>], n: usize) -> Result<Vec<Candidate>, SpecError> {
-        let mut next = space.first(tried.len().saturating_add(n))?.points;
-        next.retain(|candidate| tried.iter().all(|tried| tried.candidate != candidate));
-        next.truncate(n);
+    fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+        let tried: HashSet<&Candidate> = ask.tried.iter().map(|tried| tried.candidate).collect();
+        let mut next = ask.space.first(tried.len().saturating_add(ask.n))?;
+        next.retain(|candidate| !tried.contains(candidate));
+        next.truncate(ask.n);
         Ok(next)
     }
 }
@@ -133,70 +155,4 @@ impl Strategies {
     pub fn names(&self) -> Vec<&'static str> {
         self.0.iter().map(|search| search.name()).collect()
     }
-}
-
-/// What `search` tries next of every solver of `spec` that applies, given the outcomes of the group so far. A solver has
-/// nothing more to try when the plan's candidates are spent.
-///
-/// # Errors
-/// An expression of the spec that has no value.
-pub fn next_round(
-    search: &dyn Search,
-    plan: &SearchPlan,
-    (spec, scope): (&KernelSpec, &Scope),
-    outcomes: &[Outcome],
-) -> Result<Vec<Vec<Candidate>>, SpecError> {
-    let mut round = Vec::new();
-    for solver in spec.solvers_for(scope)? {
-        let tried = Tried::of(outcomes, &solver.name);
-        let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
-        let n = left.min(search.round());
-        if n == 0 {
-            continue;
-        }
-        let space = Space { spec, solver, scope };
-        let mut next = search.next(&space, &tried, n)?;
-        next.retain(|candidate| {
-            candidate.solver == solver.name && tried.iter().all(|tried| tried.candidate != candidate)
-        });
-        next.truncate(n);
-        if !next.is_empty() {
-            round.push(next);
-        }
-    }
-    Ok(round)
-}
-
-/// The round that a group is at, given its outcomes so far: the first one, counted from the beginning, of which a candidate has
-/// none. Empty: the search is over.
-///
-/// A strategy is told the rounds before and no more, so that whoever asks gets the same round until all of it is done, whatever
-/// part of it is done, planned or published by then.
-///
-/// # Errors
-/// An expression of the spec that has no value.
-pub fn current_round(
-    search: &dyn Search,
-    plan: &SearchPlan,
-    (spec, scope): (&KernelSpec, &Scope),
-    outcomes: &[Outcome],
-) -> Result<Vec<Vec<Candidate>>, SpecError> {
-    let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-    let done: HashSet<_> = perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
-    let mut before = HashSet::new();
-    loop {
-        let told: Vec<Outcome> = perf().map(|outcome| only(outcome, &before)).collect();
-        let round = next_round(search, plan, (spec, scope), &told)?;
-        if round.is_empty() || round.iter().flatten().any(|candidate| !done.contains(candidate)) {
-            return Ok(round);
-        }
-        // Never one of those before, so that this ends.
-        before.extend(round.into_iter().flatten());
-    }
-}
-
-/// What `outcome` says of `candidates`.
-fn only(outcome: &Outcome, candidates: &HashSet<Candidate>) -> Outcome {
-    let kept = outcome.candidates.iter().filter(|outcome| candidates.contains(&outcome.candidate));
-    Outcome { candidates: kept.cloned().collect(), ..outcome.clone() }
 }

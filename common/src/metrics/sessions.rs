@@ -99,6 +99,7 @@ mod tests {
             spec: Digest::of(b""),
             toolchain: "cc".to_string(),
             candidates: vec![candidate.clone()],
+            round: 0,
             lane: Lane::First,
         };
         let timed = CandidateOutcome { candidate, built: None, result: Ok(Timing::single(1.0)) };

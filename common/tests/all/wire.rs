@@ -39,6 +39,7 @@ fn job() -> Job {
             Candidate { solver: "Tiled".to_string(), params: vec![Value::Int(64), Value::Text("row".to_string())] },
             Candidate { solver: "Tiled".to_string(), params: vec![Value::Int(-1), Value::Bool(true)] },
         ],
+        round: 0,
         lane: Lane::First,
     }
 }
@@ -160,7 +161,11 @@ fn session() -> Session {
         method: Method::MIOPENDRIVER,
         budget: Budget { solver_ms: Some(600_000), tuning_patience: Some(50), ..Budget::default() },
         environment: environment.map(|(name, value)| (name.to_string(), value.to_string())).into(),
-        search: Some(SearchPlan { strategy: "fixed".to_string(), candidates: 16 }),
+        search: Some(SearchPlan {
+            seed: 7,
+            options: [("length".to_string(), "0.5".to_string())].into(),
+            ..SearchPlan::new("fixed", 16)
+        }),
     }
 }
 

@@ -11,7 +11,7 @@ use bluefin_common::job::Job;
 use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
-use bluefin_spec::search::current_round;
+use bluefin_spec::search::{Round, Searching};
 use bluefin_spec::{KernelSpec, Scope};
 use futures_util::stream::{self, StreamExt as _};
 
@@ -75,7 +75,7 @@ impl Toolchain for Kernels {
         }
     }
 
-    async fn next_round(&self, ask: Ask<'_>) -> Result<Vec<Vec<Candidate>>, Error> {
+    async fn next_round(&self, ask: Ask<'_>) -> Result<Round, Error> {
         let Ask { job, plan, strategies, outcomes, workshop } = ask;
         let loaded = workshop.specs().get(job.spec).await?;
         let (job, plan, strategies, outcomes) = (job.clone(), plan.clone(), strategies.clone(), Arc::clone(outcomes));
@@ -83,10 +83,12 @@ impl Toolchain for Kernels {
         let round = tokio::task::spawn_blocking(move || {
             let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
             let Some(scope) = loaded.spec.scope(&job.problem, &job.target).map_err(failed)? else {
-                return Ok(Vec::new());
+                return Ok(Round::default());
             };
-            let Some(search) = strategies.get(&plan.strategy) else { return Ok(Vec::new()) };
-            current_round(search, &plan, (&loaded.spec, &scope), &outcomes).map_err(failed)
+            let Some(search) = strategies.get(&plan.strategy) else { return Ok(Round::default()) };
+            let (plan, problem) = (&plan, &job.problem);
+            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
+            searching.current(&outcomes).map_err(failed)
         });
         round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
     }

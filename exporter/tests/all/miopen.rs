@@ -39,6 +39,7 @@ fn job(session: &Session, stage: Stage, candidate: Candidate) -> Job {
         spec: Digest::of(b""),
         toolchain: session.method.name.to_string(),
         candidates: vec![candidate],
+        round: 0,
         lane: Lane::First,
     }
 }

@@ -150,6 +150,7 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
             spec: spec.digest,
             toolchain: spec.spec.toolchain.clone(),
             candidates: spec.spec.candidates(solver, &scope, 100).unwrap().points,
+            round: 0,
             lane: Lane::First,
         }));
     }

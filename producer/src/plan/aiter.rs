@@ -92,6 +92,7 @@ impl OfAiter {
             toolchain: method.name.to_string(),
             // All that the tuner of the family knows.
             candidates: vec![Candidate { solver: aiter.family.clone(), params: Vec::new() }],
+            round: 0,
             lane: Lane::First,
         };
         ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
-use bluefin_common::job::{Job, JobId, group_id};
+use bluefin_common::job::{Job, group_id};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
@@ -13,7 +13,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Search, Strategies, next_round};
+use bluefin_spec::search::{BATCH, Search, Searching, Strategies};
 use bluefin_spec::{Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -85,6 +85,9 @@ impl Planner for Kernels {
             )));
         }
         refuse_others(session, &[PROBLEM, SESSION])?;
+        if let Some(plan) = &session.search {
+            self.strategy(plan)?;
+        }
         needs_perf(&session.stages)
     }
 
@@ -197,48 +200,30 @@ impl OfSpecs<'_> {
             let wrong = |source| of_problem(problem, source);
             let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
             let outcomes = self.store.outcomes(&self.session.name, &[group_id(problem, loaded.digest)]).await?;
-            let way = Rounds { session: &self.session, problem, loaded, scope: &scope, search, plan };
-            groups.push(way.plan(&outcomes).map_err(wrong)?);
+            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
+            let any = job(&self.session, problem, loaded, Vec::new());
+            groups.push(rounds(searching, &any, &outcomes).map_err(wrong)?);
         }
         groups.retain(|group| !group.jobs.is_empty());
         Ok(groups)
     }
 }
 
-/// A search for one problem with one spec.
-struct Rounds<'a> {
-    session: &'a Session,
-    problem: &'a Problem,
-    loaded: &'a LoadedSpec,
-    scope: &'a Scope,
-    search: &'a dyn Search,
-    plan: &'a SearchPlan,
-}
-
-impl Rounds<'_> {
-    /// Round after round, each as it followed from those before it, up to the first that is not done.
-    fn plan(&self, outcomes: &[Outcome]) -> Result<PlannedGroup, SpecError> {
-        let Self { session, problem, loaded, scope, search, plan } = *self;
-        let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
-        for solver in loaded.spec.solvers_for(scope)? {
-            group.valid += loaded.spec.candidates(solver, scope, 0)?.valid;
-        }
-        let mut before: Vec<Outcome> = Vec::new();
-        loop {
-            let round = next_round(search, plan, (&loaded.spec, scope), &before)?;
-            let batches = round.iter().flat_map(|candidates| candidates.chunks(BATCH));
-            let jobs: Vec<Job> = batches.map(|batch| job(session, problem, loaded, batch.to_vec())).collect();
-            let ids: Vec<JobId> = jobs.iter().map(Job::id).collect();
-            let done: Vec<&Outcome> = outcomes.iter().filter(|outcome| ids.contains(&outcome.job_id())).collect();
-            let is_last = jobs.is_empty() || done.len() < jobs.len();
-            before.extend(done.into_iter().cloned());
-            group.chosen += jobs.iter().map(|job| job.candidates.len() as u64).sum::<u64>();
-            group.jobs.extend(jobs);
-            if is_last {
-                return Ok(group);
-            }
-        }
+/// The jobs of all rounds of a search so far, those that are done as their outcomes have them.
+fn rounds(searching: Searching<'_>, any: &Job, outcomes: &[Outcome]) -> Result<PlannedGroup, SpecError> {
+    let Searching { spec, scope, .. } = searching;
+    let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
+    for solver in spec.solvers_for(scope)? {
+        group.valid += spec.candidates(solver, scope, 0)?.valid;
     }
+    let round = searching.current(outcomes)?;
+    let perf = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
+    group.jobs = perf.filter(|job| job.round != round.number).cloned().collect();
+    // Outcomes come in no particular order.
+    group.jobs.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidates.cmp(&b.candidates)));
+    group.jobs.extend(round.jobs(any));
+    group.chosen = group.jobs.iter().map(|job| job.candidates.len() as u64).sum();
+    Ok(group)
 }
 
 /// Plans the perf jobs of `problem` for every spec that applies to it. Empty: no solver applies.
@@ -370,6 +355,7 @@ fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Ve
         spec: loaded.digest,
         toolchain: loaded.spec.toolchain.to_string(),
         candidates,
+        round: 0,
         lane: Lane::First,
     }
 }

@@ -92,6 +92,7 @@ impl<'a> OfMiopen<'a> {
             spec: Digest::of(b""),
             toolchain: toolchain(*method).to_string(),
             candidates: solvers.into_iter().map(candidate).collect(),
+            round: 0,
             lane: Lane::First,
         }
     }

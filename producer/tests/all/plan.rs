@@ -125,6 +125,7 @@ impl Planning for OfToys {
                 spec: Digest::of(b"toy"),
                 toolchain: "toy".to_string(),
                 candidates: vec![Candidate { solver: "Toy".to_string(), params: Vec::new() }],
+                round: 0,
                 lane: Lane::First,
             };
             ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
@@ -203,7 +204,7 @@ fn done(job: &Job) -> Outcome {
 async fn a_session_that_searches_is_planned_round_by_round() {
     let ground = Ground::new();
     let planners = Planners::shipped();
-    let search = SearchPlan { strategy: "fixed".to_string(), candidates: 2 * BATCH as u64 };
+    let search = SearchPlan::new("fixed", 2 * BATCH as u64);
     let searching = Session { search: Some(search), ..session("it", Target::Host) };
     let asked = Asked { specs: specs(), ..Asked::default() };
     let counts = |plan: &Plan| (plan.enqueued, plan.waiting, plan.done);
@@ -244,7 +245,7 @@ async fn a_session_that_searches_is_planned_round_by_round() {
 #[tokio::test]
 async fn a_strategy_that_is_not_known_is_named() {
     let ground = Ground::new();
-    let search = SearchPlan { strategy: "luck".to_string(), candidates: 8 };
+    let search = SearchPlan::new("luck", 8);
     let searching = Session { search: Some(search), ..session("it", Target::Host) };
     let asked = Asked { specs: specs(), ..Asked::default() };
     let error = Planners::shipped().begin(&ground.store, &searching, &asked).await.err().unwrap();
@@ -255,7 +256,7 @@ async fn a_strategy_that_is_not_known_is_named() {
 #[tokio::test]
 async fn what_an_open_job_is_follows_from_what_was_asked() {
     let (ground, planners) = (Ground::new(), Planners::shipped());
-    let search = SearchPlan { strategy: "fixed".to_string(), candidates: 2 * BATCH as u64 };
+    let search = SearchPlan::new("fixed", 2 * BATCH as u64);
     for (session, asked) in [
         (session("plain", Target::Host), Asked { specs: specs(), ..Asked::default() }),
         (

@@ -87,6 +87,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         spec: Digest::of(b"a spec"),
         toolchain: "cc".to_string(),
         candidates: candidates.iter().map(|one| one.candidate.clone()).collect(),
+        round: 0,
         lane: Lane::First,
     };
     let begun_ms = BEGAN_MS + 1000 * index;

@@ -105,7 +105,7 @@ impl Campaign {
         }
         let target = self.target().parse().expect("it is a target");
         let name = self.name.parse().expect("it is a name");
-        let search = Some(SearchPlan { strategy: "fixed".to_string(), candidates: 20 });
+        let search = Some(SearchPlan::new("fixed", 20));
         let session = Session { search, ..Session::of_kernels(name, target, "", &Stage::ALL, 1) };
         while store.create_session(&session).await.is_err() {
             tokio::time::sleep(PAUSE).await;

@@ -73,6 +73,7 @@ pub fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
         spec: Digest::of(b"spec"),
         toolchain: "cc".to_string(),
         candidates: candidates.iter().map(|outcome| outcome.candidate.clone()).collect(),
+        round: 0,
         lane: Lane::First,
     };
     Outcome::undone(&job, Description::default(), candidates, 0)
@@ -381,10 +382,8 @@ async fn a_play_off_goes_to_the_device_as_its_candidates_ran_before() {
         store.create_session(&session).await.unwrap();
         store.put_blob(&bytes).await.unwrap();
         let mut outcomes = tuned(&[("A", 1, 1.0), ("A", 2, 1.05), ("B", 1, 1.2)]);
-        // As the release before wrote it, which did not say what it was checked by.
-        let of_before = 1;
-        for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.task = (index != of_before).then_some(digest);
+        for outcome in &mut outcomes {
+            outcome.task = Some(digest);
             outcome.description = Description {
                 library: "spec".to_string(),
                 reference: Some(reference.clone()),
@@ -426,7 +425,7 @@ async fn a_play_off_goes_to_the_device_as_its_candidates_ran_before() {
 #[tokio::test]
 async fn a_finished_round_asks_for_the_next_until_there_is_a_find_job() {
     let (store, broker) = (SqliteStore::in_memory().unwrap(), EmbeddedBroker::new());
-    let search = Some(SearchPlan { strategy: "reverse".to_string(), candidates: 8 });
+    let search = Some(SearchPlan::new("reverse", 8));
     let session = Session { search, ..session(&Stage::ALL) };
     store.create_session(&session).await.unwrap();
     broker.declare("bluefin.compile.cc.host").await.unwrap();

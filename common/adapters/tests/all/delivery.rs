@@ -82,6 +82,7 @@ fn job() -> Job {
         spec: Digest::of(b""),
         toolchain: "cc".to_string(),
         candidates: Vec::new(),
+        round: 0,
         lane: Lane::First,
     }
 }

@@ -176,6 +176,7 @@ impl Fleet {
             spec: self.bundle.digest().unwrap(),
             toolchain: self.spec.toolchain.clone(),
             candidates: self.spec.candidates(solver, &scope, candidates).unwrap().points,
+            round: 0,
             lane: Lane::First,
         }
     }

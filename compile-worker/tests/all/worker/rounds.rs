@@ -19,7 +19,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{FixedOrder, Search, Space, Strategies, Tried, next_round};
+use bluefin_spec::search::{Ask, FixedOrder, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -34,11 +34,11 @@ impl Search for Backwards {
         "backwards"
     }
 
-    fn next(&self, space: &Space<'_>, tried: &[Tried<'_>], n: usize) -> Result<Vec<Candidate>, SpecError> {
-        let mut all = space.first(usize::MAX)?.points;
-        all.retain(|candidate| tried.iter().all(|tried| tried.candidate != candidate));
+    fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+        let mut all = ask.space.first(usize::MAX)?;
+        all.retain(|candidate| ask.tried.iter().all(|tried| tried.candidate != candidate));
         all.reverse();
-        all.truncate(n);
+        all.truncate(ask.n);
         Ok(all)
     }
 }
@@ -54,10 +54,6 @@ fn small(bundle: &mut Bundle) {
         assert!(bundle.toml.contains(from));
         bundle.toml = bundle.toml.replacen(from, to, 1);
     }
-}
-
-fn plan(strategy: &str, candidates: u64) -> SearchPlan {
-    SearchPlan { strategy: strategy.to_string(), candidates }
 }
 
 async fn searching(search: Option<SearchPlan>) -> Fleet {
@@ -82,13 +78,15 @@ impl Fleet {
 
     /// The first round, as a producer plans it.
     fn first_round(&self) -> Vec<Job> {
-        let scope = self.spec.scope(&self.job(64, 0).problem, &Target::Host).unwrap().unwrap();
+        let any = self.job(64, 0);
+        let scope = self.spec.scope(&any.problem, &Target::Host).unwrap().unwrap();
         let Some(plan) = &self.session.search else {
             let all = |solver| self.spec.candidates(solver, &scope, usize::MAX).unwrap().points;
             return self.jobs(&self.spec.solvers_for(&scope).unwrap().into_iter().map(all).collect::<Vec<_>>());
         };
         let search: &dyn Search = if plan.strategy == "fixed" { &FixedOrder } else { &Backwards };
-        self.jobs(&next_round(search, plan, (&self.spec, &scope), &[]).unwrap())
+        let searching = Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope };
+        searching.current(&[]).unwrap().jobs(&any)
     }
 
     /// Asks for the next round of the group, as whoever finds it finished does.
@@ -161,7 +159,7 @@ fn perf(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
 #[tokio::test]
 async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner() {
     let mut ends = Vec::new();
-    for search in [None, Some(plan("fixed", 100)), Some(plan("backwards", 100))] {
+    for search in [None, Some(SearchPlan::new("fixed", 100)), Some(SearchPlan::new("backwards", 100))] {
         let fleet = searching(search).await;
         let worker = knowing(&fleet, fleet.broker.clone());
         for job in fleet.first_round() {
@@ -181,7 +179,7 @@ async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner
 
 #[tokio::test]
 async fn a_search_tries_as_many_as_it_may_and_what_comes_next_in_its_order() {
-    let fleet = searching(Some(plan("backwards", 12))).await;
+    let fleet = searching(Some(SearchPlan::new("backwards", 12))).await;
     let worker = knowing(&fleet, fleet.broker.clone());
     for job in fleet.first_round() {
         fleet.enqueue(&job).await;
@@ -195,6 +193,8 @@ async fn a_search_tries_as_many_as_it_may_and_what_comes_next_in_its_order() {
     let last = expected.split_off(expected.len() - 12);
     let tried = perf(&outcomes).flat_map(|outcome| &outcome.job.candidates).filter(|tried| tried.solver == tiled.name);
     assert_eq!(tried.cloned().collect::<HashSet<_>>(), last.into_iter().collect());
+    let rounds: BTreeSet<u32> = perf(&outcomes).map(|outcome| outcome.job.round).collect();
+    assert_eq!(rounds, [0, 1].into());
     let sizes: BTreeSet<usize> = perf(&outcomes).map(|outcome| outcome.job.candidates.len()).collect();
     assert_eq!(sizes, [1, 4, 8].into(), "the reference, what was left, a full round");
 }
@@ -268,7 +268,7 @@ impl Broker for Dying {
 #[tokio::test]
 async fn a_worker_that_dies_amid_a_round_leaves_it_to_the_next() {
     for (published, passes) in [(0, false), (1, false), (2, true)] {
-        let fleet = searching(Some(plan("backwards", 8))).await;
+        let fleet = searching(Some(SearchPlan::new("backwards", 8))).await;
         let expected: BTreeSet<JobId> = fleet.first_round().iter().map(Job::id).collect();
         assert_eq!(expected.len(), 2);
         let dying = Arc::new(Dying {
@@ -311,7 +311,7 @@ async fn a_worker_that_dies_amid_a_round_leaves_it_to_the_next() {
 
 #[tokio::test]
 async fn a_round_that_is_under_way_is_not_planned_again() {
-    let fleet = searching(Some(plan("backwards", 100))).await;
+    let fleet = searching(Some(SearchPlan::new("backwards", 100))).await;
     let worker = knowing(&fleet, fleet.broker.clone());
     let mut evals = fleet.consume(&evals()).await;
     fleet.ask().await;
@@ -333,7 +333,7 @@ async fn a_round_that_is_under_way_is_not_planned_again() {
 
 #[tokio::test]
 async fn a_strategy_that_is_not_known_is_for_a_newer_worker() {
-    let fleet = searching(Some(plan("annealing", 8))).await;
+    let fleet = searching(Some(SearchPlan::new("annealing", 8))).await;
     let worker = knowing(&fleet, fleet.broker.clone());
     fleet.ask().await;
     settled(&worker, "handed_back", 1).await;
@@ -344,7 +344,7 @@ async fn a_strategy_that_is_not_known_is_for_a_newer_worker() {
 
 #[tokio::test]
 async fn a_search_that_can_not_go_on_ends_with_what_it_has() {
-    let fleet = searching(Some(plan("fixed", 100))).await;
+    let fleet = searching(Some(SearchPlan::new("fixed", 100))).await;
     let mut dead = fleet.consume(DEAD_QUEUE).await;
     let mut evals = fleet.consume(&evals()).await;
     // A spec that the store has lost: that is waited for.

@@ -103,6 +103,7 @@ impl Setting {
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),
             candidates: (0..candidates).map(candidate).collect(),
+            round: 0,
             lane: Lane::First,
         }
     }

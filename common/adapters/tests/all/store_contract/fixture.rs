@@ -39,6 +39,7 @@ pub fn job(session: &SessionName, group: i64, number: i64) -> Job {
         candidates: (0..4)
             .map(|i| Candidate { solver: "saxpy".into(), params: vec![Value::Int(number), Value::Int(i)] })
             .collect(),
+        round: 0,
         lane: Lane::First,
     }
 }

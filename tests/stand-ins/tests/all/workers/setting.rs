@@ -153,6 +153,7 @@ impl Setting {
             spec: Digest::of(b""),
             toolchain: self.session.method.to_string(),
             candidates: vec![Candidate { solver: solver.to_string(), params: Vec::new() }],
+            round: 0,
             lane: Lane::First,
         }
     }

@@ -1,0 +1,110 @@
+//! Which round a search is at. Jobs say the round that they were planned in, so that the rounds before need not be played again:
+//! two questions tell the round, however many there were.
+
+use std::collections::HashSet;
+
+use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::Job;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{SearchPlan, Stage};
+
+use super::{Ask, BATCH, Search, Space, Tried};
+use crate::error::SpecError;
+use crate::{KernelSpec, Scope};
+
+/// A search of one problem with one spec.
+#[derive(Clone, Copy)]
+pub struct Searching<'a> {
+    pub search: &'a dyn Search,
+    pub plan: &'a SearchPlan,
+    pub problem: &'a Problem,
+    pub spec: &'a KernelSpec,
+    pub scope: &'a Scope,
+}
+
+/// What is tried at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// From zero.
+    pub number: u32,
+    /// Of each solver that has something left to try. None at all: the search is over.
+    pub candidates: Vec<Vec<Candidate>>,
+}
+
+impl Round {
+    /// Whether nothing is left to try.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    /// Its perf jobs, like `any` of the group.
+    #[must_use]
+    pub fn jobs(&self, any: &Job) -> Vec<Job> {
+        let batches = self.candidates.iter().flat_map(|candidates| candidates.chunks(BATCH));
+        let job = |batch: &[Candidate]| Job {
+            stage: Stage::Perf,
+            candidates: batch.to_vec(),
+            round: self.number,
+            ..any.clone()
+        };
+        batches.map(job).collect()
+    }
+}
+
+impl Searching<'_> {
+    /// The round that the group is at, given its outcomes so far: the first of which a candidate has none.
+    ///
+    /// A strategy is told the rounds before and no more, so that whoever asks gets the same round until all of it is done, whatever
+    /// part of it is done, planned or published by then.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    pub fn current(&self, outcomes: &[Outcome]) -> Result<Round, SpecError> {
+        let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+        let last = perf().map(|outcome| outcome.job.round).max().unwrap_or(0);
+        let round = self.round(last, outcomes)?;
+        let done: HashSet<&Candidate> =
+            perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
+        if round.is_empty() || round.candidates.iter().flatten().any(|candidate| !done.contains(candidate)) {
+            return Ok(round);
+        }
+        self.round(last.saturating_add(1), outcomes)
+    }
+
+    /// What is tried in round `number`, of every solver that applies, given what the rounds before it came to. A solver has nothing
+    /// more to try when the plan's candidates are spent.
+    fn round(&self, number: u32, outcomes: &[Outcome]) -> Result<Round, SpecError> {
+        let Self { search, plan, spec, scope, .. } = *self;
+        let mut candidates = Vec::new();
+        for solver in spec.solvers_for(scope)? {
+            let tried = Tried::before(number, outcomes, &solver.name);
+            let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
+            let n = left.min(search.round());
+            if n == 0 {
+                continue;
+            }
+            let space = &Space::of(spec, solver, scope);
+            let seed = self.seed(&solver.name);
+            let mut next = search.next(&Ask { space, tried: &tried, seed, options: &plan.options, n })?;
+            let mut known: HashSet<&Candidate> = tried.iter().map(|tried| tried.candidate).collect();
+            let mut is_new =
+                next.iter().map(|one| one.solver == solver.name && known.insert(one)).collect::<Vec<_>>().into_iter();
+            next.retain(|_| is_new.next().unwrap_or(false));
+            next.truncate(n);
+            if !next.is_empty() {
+                candidates.push(next);
+            }
+        }
+        Ok(Round { number, candidates })
+    }
+
+    fn seed(&self, solver: &str) -> u64 {
+        let problem = self.problem.canonical();
+        let parts = [&self.plan.seed.to_le_bytes(), problem.as_bytes(), solver.as_bytes()];
+        let Digest(bytes) = Digest::of_parts(digest::SEARCH, parts);
+        bytes.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
+    }
+}

@@ -1,0 +1,107 @@
+//! What there is to search: points of a solver's params.
+
+use std::collections::HashMap;
+
+use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::{CANDIDATE_ORDER, Digest};
+use bluefin_common::value::Value;
+
+use crate::error::SpecError;
+use crate::permutation::Permutation;
+use crate::{KernelSpec, Scope, Solver};
+
+/// The tuning space of one solver for one problem.
+#[derive(Debug)]
+pub struct Space<'a>(Points<'a>);
+
+#[derive(Debug)]
+enum Points<'a> {
+    /// A product of values, less what constraints forbid.
+    Spec { spec: &'a KernelSpec, solver: &'a Solver, scope: &'a Scope },
+    /// Those of a list.
+    Listed(Listed),
+}
+
+#[derive(Debug)]
+struct Listed {
+    solver: String,
+    params: Vec<(String, Vec<Value>)>,
+    points: Vec<Vec<Value>>,
+    index: HashMap<Vec<Value>, usize>,
+    order: [u8; 32],
+}
+
+impl<'a> Space<'a> {
+    /// That of `solver`, of `spec`, where the expressions have the values of `scope`.
+    #[must_use]
+    pub fn of(spec: &'a KernelSpec, solver: &'a Solver, scope: &'a Scope) -> Self {
+        Self(Points::Spec { spec, solver, scope })
+    }
+
+    /// `points` of the params `names`, each of as many values. Another `seed` gives them another order.
+    #[must_use]
+    pub fn listed(solver: &str, names: &[String], points: Vec<Vec<Value>>, seed: u64) -> Self {
+        let params = names.iter().enumerate().map(|(at, name)| {
+            let mut values: Vec<Value> = points.iter().filter_map(|point| point.get(at).cloned()).collect();
+            values.sort_unstable();
+            values.dedup();
+            (name.clone(), values)
+        });
+        let params = params.collect();
+        let index = points.iter().enumerate().map(|(at, point)| (point.clone(), at)).collect();
+        let order = Digest::of_parts(CANDIDATE_ORDER, [solver.as_bytes(), &seed.to_le_bytes()]).0;
+        Self(Points::Listed(Listed { solver: solver.to_string(), params, points, index, order }))
+    }
+
+    /// The solver whose params they are.
+    #[must_use]
+    pub fn solver(&self) -> &str {
+        match &self.0 {
+            Points::Spec { solver, .. } => &solver.name,
+            Points::Listed(listed) => &listed.solver,
+        }
+    }
+
+    /// Names of the params and the values that each may have, in the order that points have them.
+    pub fn params(&self) -> Box<dyn Iterator<Item = (&str, &[Value])> + '_> {
+        match &self.0 {
+            Points::Spec { solver, .. } => {
+                Box::new(solver.params.iter().map(|param| (param.name.as_str(), param.values.as_slice())))
+            }
+            Points::Listed(listed) => {
+                Box::new(listed.params.iter().map(|(name, values)| (name.as_str(), values.as_slice())))
+            }
+        }
+    }
+
+    /// The first `limit` candidates in the fixed order: that of [`KernelSpec::candidates`], which begins with the default; of a
+    /// list a pseudo-random one.
+    ///
+    /// # Errors
+    /// A constraint that has no value for a point.
+    pub fn first(&self, limit: usize) -> Result<Vec<Candidate>, SpecError> {
+        match &self.0 {
+            Points::Spec { spec, solver, scope } => Ok(spec.candidates(solver, scope, limit)?.points),
+            Points::Listed(listed) => {
+                let order = Permutation::new(listed.points.len() as u64, &listed.order);
+                let first = (0..listed.points.len().min(limit)).filter_map(|at| {
+                    let at = usize::try_from(order.at(at as u64)).ok()?;
+                    let params = listed.points.get(at)?.clone();
+                    Some(Candidate { solver: listed.solver.clone(), params })
+                });
+                Ok(first.collect())
+            }
+        }
+    }
+
+    /// Whether `params` are a point of the space: all constraints hold.
+    #[must_use]
+    pub fn holds(&self, candidate: &Candidate) -> bool {
+        match &self.0 {
+            Points::Spec { spec, solver, scope } => {
+                candidate.solver == solver.name && spec.build(candidate, scope).is_ok()
+            }
+            Points::Listed(listed) => candidate.solver == listed.solver && listed.index.contains_key(&candidate.params),
+        }
+    }
+}
