@@ -113,11 +113,14 @@ impl CheckArgs {
         let rejected = !input.rejects.is_empty();
         let compilers = Compilers::probe(&input.specs.toolchains(), Some(slots)).await?;
         let store = Arc::new(SqliteStore::in_memory()?);
-        let (jobs, plan) = self.plan(&*store, input).await?;
+        let session =
+            Session::of_kernels("check".parse()?, self.target.0.clone(), "bluefin check", &[Stage::Perf], now_ms());
+        let session = store.create_session(&session).await?;
+        let (jobs, plan) = self.plan(&*store, &session, input).await?;
         plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         let workshop = workshop(store.clone(), slots)?;
         workshop.confine(compilers.toolchains()).await;
-        let bench = Arc::new(Bench { executor, store, workshop, compilers, free: Semaphore::new(slots) });
+        let bench = Arc::new(Bench { executor, store, session, workshop, compilers, free: Semaphore::new(slots) });
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let checked = self.check(&bench, jobs, slots).await?;
         say_speed(
@@ -141,14 +144,11 @@ impl CheckArgs {
     }
 
     /// The jobs of all problems; nothing is enqueued.
-    async fn plan(&self, store: &dyn Store, input: Input) -> anyhow::Result<(Vec<Job>, Plan)> {
+    async fn plan(&self, store: &dyn Store, session: &Session, input: Input) -> anyhow::Result<(Vec<Job>, Plan)> {
         let Input { problems, specs, .. } = input;
-        let session =
-            Session::of_kernels("check".parse()?, self.target.0.clone(), "bluefin check", &[Stage::Perf], now_ms());
-        let session = store.create_session(&session).await?;
         let planners = Planners::shipped();
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
-        let planning = planners.begin(store, &session, &asked).await?;
+        let planning = planners.begin(store, session, &asked).await?;
         let mut plan = Plan::new(&session.name, planning.selects());
         let mut jobs = Vec::new();
         for (problem, planned) in problems.iter().zip(planning.plan(&problems).await?) {
@@ -216,6 +216,7 @@ const RIGHT: &str = "right";
 struct Bench {
     executor: Executor,
     store: Arc<SqliteStore>,
+    session: Session,
     workshop: Workshop,
     compilers: Compilers,
     free: Semaphore,
@@ -233,7 +234,7 @@ impl Bench {
         let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
         let Compiled { task, description, built } =
-            toolchain.compile(Work { job: &job, workshop: &self.workshop }).await?;
+            toolchain.compile(Work { job: &job, session: &self.session, workshop: &self.workshop }).await?;
         let results = match task {
             TaskRef::Inline(task) => self.execute(*task, &built).await?,
             // No jobs follow here, so that none is a blob.

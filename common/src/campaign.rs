@@ -58,15 +58,13 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Stores an outcome, and its group's end with it where that is all that can follow. Otherwise [`advance`] is next.
+/// Stores an outcome of `session`, and its group's end with it where that is all that can follow. Otherwise [`advance_in`] is
+/// next.
 ///
 /// # Errors
 /// If the store fails; call again.
-pub async fn put_outcome(store: &dyn Store, outcome: &Outcome) -> Result<Stored, StoreError> {
-    match store.session(&outcome.job.session).await? {
-        Some(session) if !session.has_follow_ups() => store.put_last_outcome(outcome).await,
-        _ => store.put_outcome(outcome).await,
-    }
+pub async fn put_outcome(store: &dyn Store, session: &Session, outcome: &Outcome) -> Result<Stored, StoreError> {
+    if session.has_follow_ups() { store.put_outcome(outcome).await } else { store.put_last_outcome(outcome).await }
 }
 
 /// Takes the next step of the group of `job`, given that `open` of its planned jobs have no outcome yet: nothing while
@@ -79,6 +77,23 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
         return Ok(());
     }
     let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
+    advance_in(store, broker, &session, job, open).await
+}
+
+/// The same for whoever has read the session of the job.
+///
+/// # Errors
+/// If the store or the broker fails; call again later.
+pub async fn advance_in(
+    store: &dyn Store,
+    broker: &dyn Broker,
+    session: &Session,
+    job: &Job,
+    open: u64,
+) -> Result<(), AdvanceError> {
+    if open > 0 {
+        return Ok(());
+    }
     let group = job.group();
     if !session.has_follow_ups() {
         store.settle_group(&session.name, group).await?;
@@ -89,7 +104,7 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     if session.search.is_some() && outcomes.iter().all(|outcome| outcome.job.stage == Stage::Perf) {
         return ask_for_round(broker, job).await;
     }
-    conclude(store, broker, &session, group, &outcomes).await
+    conclude(store, broker, session, group, &outcomes).await
 }
 
 /// Asks a compile worker to plan what the session's search tries next in the group of `job`: only one knows the tuning space.

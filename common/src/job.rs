@@ -118,6 +118,23 @@ pub fn eval_queue(target: &Target, method: Method) -> String {
     }
 }
 
+/// A message that has a job done.
+pub trait Order: Message + Send + Sync + 'static {
+    /// What is to be done.
+    fn job(&self) -> &Job;
+
+    /// The same.
+    fn job_mut(&mut self) -> &mut Job;
+
+    /// Milliseconds since the Unix epoch at which the producer enqueued it.
+    fn enqueued_ms(&self) -> u64;
+
+    /// Whether it is done once the job has an outcome.
+    fn has_outcome(&self) -> bool {
+        true
+    }
+}
+
 /// A job that waits for its artifacts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileJob {
@@ -138,6 +155,24 @@ pub enum CompileWork {
     Candidates,
     /// To plan what the session's search tries next in the group of the job, whose outcomes so far are all in the Store.
     NextRound,
+}
+
+impl Order for CompileJob {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn job_mut(&mut self) -> &mut Job {
+        &mut self.job
+    }
+
+    fn enqueued_ms(&self) -> u64 {
+        self.enqueued_ms
+    }
+
+    fn has_outcome(&self) -> bool {
+        self.work == CompileWork::Candidates
+    }
 }
 
 impl Message for CompileJob {
@@ -178,6 +213,20 @@ impl EvalJob {
     pub fn course(&self, evaluated: Option<Worked>) -> Course {
         let Self { enqueued_ms, recompiles, compiled, .. } = self;
         Course { enqueued_ms: *enqueued_ms, recompiles: *recompiles, compiled: compiled.clone(), evaluated }
+    }
+}
+
+impl Order for EvalJob {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn job_mut(&mut self) -> &mut Job {
+        &mut self.job
+    }
+
+    fn enqueued_ms(&self) -> u64 {
+        self.enqueued_ms
     }
 }
 

@@ -35,7 +35,7 @@ pub async fn keep(
     let mut consumer = broker.consume(queue, PREFETCH).await?;
     let mut seen = HashSet::new();
     while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
-        let Some((job, delivery)) = delivery::open::<EvalJob>(delivery, None).await else { continue };
+        let Some((job, delivery)) = delivery::open::<EvalJob>(delivery).await? else { continue };
         let record = (job.job.id().to_string(), delivery.body.to_vec());
         store.put_records(&shelf::compiled(&job.job.session), &[record]).await?;
         delivery.ack().await?;
@@ -191,10 +191,10 @@ impl Carried<'_> {
     pub async fn serve(&self, toolchain: &str, stop: &CancellationToken) -> Result<(), Error> {
         let mut consumer = self.broker.consume(&compile_queue(toolchain, &self.session.target), PREFETCH).await?;
         while let Some(Some(delivery)) = stop.run_until_cancelled(consumer.next()).await {
-            let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery, None).await else { continue };
+            let Some((compile_job, delivery)) = delivery::open::<CompileJob>(delivery).await? else { continue };
             let CompileJob { job, work, .. } = compile_job;
             let undone = match work {
-                CompileWork::Candidates => delivery::begin(self.store, self.broker, &job).await?,
+                CompileWork::Candidates => delivery::begin(self.store, self.broker, self.session, &job).await?,
                 CompileWork::NextRound => true,
             };
             if undone {

@@ -1,23 +1,22 @@
-//! One job: from its delivery to an eval job, or to an outcome where nothing is left to evaluate.
+//! One job: from what it asks for to an eval job, or to an outcome where nothing is left to evaluate.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bluefin_common::broker::{Broker, BrokerError, Delivery};
-use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::broker::BrokerError;
+use bluefin_common::campaign::now_ms;
 use bluefin_common::course::{Course, Worked};
-use bluefin_common::delivery::pin::Pinned;
-use bluefin_common::delivery::{self, Begun, told};
-use bluefin_common::job::{CompileJob, CompileWork, EvalJob};
-use bluefin_common::metrics::Step;
+use bluefin_common::delivery::{Context, Given, Product, told};
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
+use bluefin_common::metrics::Settled;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
-use bluefin_common::roster::Presence;
 use bluefin_common::session::Stage;
-use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Store;
+use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_spec::search::Strategies;
 
+use crate::end::End;
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::machine::Machine;
@@ -26,14 +25,11 @@ use crate::toolchain::{Compiled, Toolchain, Work};
 use crate::workshop::Workshop;
 
 /// How a job was done with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Done {
-    /// Passed on, or its outcome is stored.
-    Passed,
-    /// There was nothing to do: it had an outcome.
+    Passed(Product),
+    /// There was nothing to do.
     Skipped,
-    /// The session is pinned to another compiler than this worker has.
-    NotMine,
     /// It takes a newer release of bluefin.
     Newer,
 }
@@ -42,55 +38,43 @@ pub(crate) enum Done {
 pub(crate) struct Jobs {
     /// The worker's name.
     pub(crate) worker: String,
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) context: Context,
+    pub(crate) end: End,
     pub(crate) workshop: Workshop,
     pub(crate) metrics: Metrics,
     pub(crate) gate: Gate,
     pub(crate) machine: Machine,
-    pub(crate) pinned: Pinned,
-    pub(crate) presence: Presence,
-    pub(crate) standings: Standings,
+    /// Units that wait for a slot, and jobs in hand, before no further delivery is taken.
+    pub(crate) backlog: usize,
     /// Evaluation queues that are known to exist.
     pub(crate) declared: Mutex<HashSet<String>>,
+    /// By the names of toolchains, the targets whose queues are served.
+    pub(crate) served: Mutex<HashMap<String, HashSet<Target>>>,
     pub(crate) strategies: Strategies,
 }
 
 impl Jobs {
-    /// Whether there is anything to do, and whether it may be begun; `None` if not.
-    pub(crate) async fn begin(
-        &self,
-        toolchain: &dyn Toolchain,
-        compile_job: &CompileJob,
-        delivery: &Delivery,
-    ) -> Result<Option<Begun>, Error> {
-        let job = &compile_job.job;
-        let name = toolchain.name();
-        if job.toolchain != name {
-            let found = job.toolchain.chars().take(64).collect::<String>();
-            return Err(Error::Job { reason: format!("toolchain {found:?} in the queue of {name}") });
-        }
-        if !delivery::is_wanted(&self.standings, self.store(), delivery, job).await? {
-            return Ok(None);
-        }
-        let is_new = match compile_job.work {
-            CompileWork::Candidates => delivery::begin(self.store(), &*self.broker, job).await?,
-            CompileWork::NextRound => true,
-        };
-        if !is_new {
-            return Ok(None);
-        }
-        Ok(Some(delivery::begin_again(self.store(), delivery, job).await?))
+    /// Whether the queue of these is served.
+    pub(crate) fn serves(&self, toolchain: &str, target: &Target) -> bool {
+        self.served().get(toolchain).is_some_and(|targets| targets.contains(target))
     }
 
-    pub(crate) async fn process(&self, toolchain: &dyn Toolchain, compile_job: &CompileJob) -> Result<Done, Error> {
-        match compile_job.work {
-            CompileWork::Candidates => self.compile(toolchain, compile_job).await,
-            CompileWork::NextRound => self.plan_round(toolchain, &compile_job.job).await,
+    /// Whether `toolchain` may compile for the session of `job`. What it can not serve is asked first: a session is not pinned to
+    /// such a compiler.
+    pub(crate) async fn pin(&self, toolchain: &dyn Toolchain, job: &Job) -> Result<bool, Error> {
+        let Context { pinned, .. } = &self.context;
+        Ok(toolchain.serves(&job.target).await? && pinned.allows(self.store(), &job.session, toolchain.pin()).await?)
+    }
+
+    pub(crate) async fn process(&self, toolchain: &dyn Toolchain, given: Given<'_, CompileJob>) -> Result<Done, Error> {
+        match given.order.work {
+            CompileWork::Candidates => Ok(Done::Passed(self.compile(toolchain, given).await?)),
+            CompileWork::NextRound => self.plan_round(toolchain, given).await,
         }
     }
 
-    async fn compile(&self, toolchain: &dyn Toolchain, compile_job: &CompileJob) -> Result<Done, Error> {
-        let CompileJob { job, enqueued_ms, recompiles, .. } = compile_job;
+    async fn compile(&self, toolchain: &dyn Toolchain, given: Given<'_, CompileJob>) -> Result<Product, Error> {
+        let Given { order: CompileJob { job, enqueued_ms, recompiles, .. }, session } = given;
         if *recompiles > 0 {
             self.workshop.forget();
         }
@@ -98,14 +82,9 @@ impl Jobs {
         if *recompiles > u32::from(job.stage == Stage::Find) {
             self.gate.came_back(&job.eval_queue());
         }
-        // Asked first: a session is not pinned to a compiler that cannot serve it.
-        let serves = toolchain.serves(&job.target).await?;
-        if !serves || !self.pinned.allows(self.store(), &job.session, toolchain.pin()).await? {
-            return Ok(Done::NotMine);
-        }
         let waiting = self.metrics.waiting(job.candidates.len());
         let begun_ms = now_ms();
-        let compiled = toolchain.compile(Work { job, workshop: &self.workshop }).await?;
+        let compiled = toolchain.compile(Work { job, session, workshop: &self.workshop }).await?;
         drop(waiting);
         let Compiled { task, description, built } = compiled;
         if built.len() != job.candidates.len() {
@@ -118,9 +97,10 @@ impl Jobs {
         let (enqueued_ms, recompiles) = (*enqueued_ms, *recompiles);
         if built.iter().any(Result::is_ok) {
             let failed = job.candidates.iter().zip(&built).filter_map(|(of, built)| Some((of, built.as_ref().err()?)));
-            told::compiled(job, failed, worked.ended_ms - worked.begun_ms, &self.presence);
+            told::compiled(job, failed, worked.ended_ms - worked.begun_ms, &self.context.presence);
             let (job, compiled) = (job.clone(), Some(worked));
             self.pass_on(EvalJob { job, enqueued_ms, recompiles, compiled, task, description, built }).await?;
+            Ok(Product::Passed(Settled::Done))
         } else {
             let failures = built.into_iter().filter_map(Result::err);
             let candidates = job.candidates.iter().zip(failures).map(|(candidate, failure)| CandidateOutcome {
@@ -129,20 +109,7 @@ impl Jobs {
                 result: Err(failure),
             });
             let course = Course { enqueued_ms, recompiles, compiled: Some(worked), evaluated: None };
-            self.store_outcome(&Outcome {
-                course,
-                ..Outcome::undone(job, description, candidates.collect(), now_ms())
-            })
-            .await?;
-        }
-        Ok(Done::Passed)
-    }
-
-    /// Stores the outcome of a job that is given up; of a search that is given up the group goes on with what was tried.
-    pub(crate) async fn give_up(&self, compile_job: &CompileJob, reason: &str) -> Result<(), Error> {
-        match compile_job.work {
-            CompileWork::Candidates => self.store_outcome(&Outcome::dead(&compile_job.job, reason, now_ms())).await,
-            CompileWork::NextRound => self.give_up_search(&compile_job.job).await,
+            Ok(Outcome { course, ..Outcome::undone(job, description, candidates.collect(), now_ms()) }.into())
         }
     }
 
@@ -152,10 +119,10 @@ impl Jobs {
         let body = wire::encode(&job).map_err(|error| Error::Job { reason: error.to_string() })?;
         let declared = self.declared().contains(&lane);
         if !declared {
-            self.broker.declare(&lane).await?;
+            self.context.broker.declare(&lane).await?;
             self.declared().insert(lane.clone());
         }
-        let published = self.broker.publish(&lane, &job.job.id().to_string(), body.into()).await;
+        let published = self.context.broker.publish(&lane, &job.job.id().to_string(), body.into()).await;
         if matches!(published, Err(BrokerError::Unroutable { .. })) {
             // Deleted meanwhile: declared again at the next attempt.
             self.declared().remove(&lane);
@@ -165,23 +132,12 @@ impl Jobs {
         Ok(())
     }
 
-    async fn store_outcome(&self, outcome: &Outcome) -> Result<(), Error> {
-        if self.standings.of(self.store(), &outcome.job.session).await? == Standing::Deleted {
-            return Ok(());
-        }
-        let stored = campaign::put_outcome(self.store(), outcome).await?;
-        if stored.first {
-            self.metrics.pipeline.outcome(Step::Compile, outcome);
-            told::ended(outcome, &self.presence);
-        }
-        if !stored.settled {
-            campaign::advance(self.store(), &*self.broker, &outcome.job, stored.open).await?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn store(&self) -> &dyn Store {
         self.workshop.store()
+    }
+
+    pub(crate) fn served(&self) -> MutexGuard<'_, HashMap<String, HashSet<Target>>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn declared(&self) -> MutexGuard<'_, HashSet<String>> {

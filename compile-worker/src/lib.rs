@@ -13,6 +13,7 @@
 mod backlog;
 pub mod carried;
 mod diagnose;
+mod end;
 mod error;
 mod folder;
 mod gate;

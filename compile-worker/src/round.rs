@@ -7,19 +7,25 @@
 use std::sync::Arc;
 
 use bluefin_common::campaign::{self, AdvanceError, now_ms};
-use bluefin_common::job::{Job, JobId};
+use bluefin_common::delivery::{Given, Product};
+use bluefin_common::job::{CompileJob, Job, JobId};
+use bluefin_common::metrics::Settled;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{JobState, Planned};
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
-use crate::toolchain::{Ask, Toolchain, session};
+use crate::toolchain::{Ask, Toolchain};
 
 impl Jobs {
     /// Plans the next round of the search that `job` is of, or concludes the perf stage of its group.
-    pub(crate) async fn plan_round(&self, toolchain: &dyn Toolchain, job: &Job) -> Result<Done, Error> {
-        let session = session(&self.workshop, job).await?;
+    pub(crate) async fn plan_round(
+        &self,
+        toolchain: &dyn Toolchain,
+        given: Given<'_, CompileJob>,
+    ) -> Result<Done, Error> {
+        let Given { order: CompileJob { job, .. }, session } = given;
         let Some(plan) = &session.search else { return Ok(Done::Skipped) };
         if self.strategies.get(&plan.strategy).is_none() {
             tracing::error!(
@@ -30,26 +36,26 @@ impl Jobs {
             );
             return Ok(Done::Newer);
         }
-        let outcomes = self.outcomes(&session, job).await?;
+        let outcomes = self.outcomes(session, job).await?;
         if is_concluded(&outcomes) {
             return Ok(Done::Skipped);
         }
         let (strategies, workshop) = (&self.strategies, &self.workshop);
         let round = toolchain.next_round(Ask { job, plan, strategies, outcomes: &outcomes, workshop }).await?;
         if round.is_empty() {
-            return self.conclude(&session, job, &outcomes).await;
+            return self.conclude(session, job, &outcomes).await;
         }
         self.publish_round(&round.jobs(job)).await
     }
 
     /// The search of the group of `job` is given up: with what was tried the group goes on.
-    pub(crate) async fn give_up_search(&self, job: &Job) -> Result<(), Error> {
-        let session = session(&self.workshop, job).await?;
-        let outcomes = self.outcomes(&session, job).await?;
+    pub(crate) async fn give_up_search(&self, given: Given<'_, CompileJob>) -> Result<(), Error> {
+        let Given { order: CompileJob { job, .. }, session } = given;
+        let outcomes = self.outcomes(session, job).await?;
         if is_concluded(&outcomes) {
             return Ok(());
         }
-        match self.conclude(&session, job, &outcomes).await? {
+        match self.conclude(session, job, &outcomes).await? {
             // Some of its round may be in no queue: nobody would ask again.
             Done::Skipped => Err(Error::OpenRound),
             _ => Ok(()),
@@ -65,8 +71,8 @@ impl Jobs {
         if self.store().open_jobs(&session.name, job.group()).await? > 0 {
             return Ok(Done::Skipped);
         }
-        campaign::conclude(self.store(), &*self.broker, session, job.group(), outcomes).await?;
-        Ok(Done::Passed)
+        campaign::conclude(self.store(), &*self.context.broker, session, job.group(), outcomes).await?;
+        Ok(Done::Passed(Product::Passed(Settled::Done)))
     }
 
     /// Plans all of a round, so that its group is not done before all of it is, then publishes what is in no queue yet.
@@ -78,14 +84,14 @@ impl Jobs {
         let mut published: Vec<JobId> = Vec::new();
         for ((job, planned), _) in missing {
             let (queue, body) = campaign::first_message(job, now_ms()).map_err(AdvanceError::from)?;
-            self.broker.publish(&job.lane.of(&queue), &planned.id.to_string(), body.into()).await?;
+            self.context.broker.publish(&job.lane.of(&queue), &planned.id.to_string(), body.into()).await?;
             published.push(planned.id);
         }
         if published.is_empty() {
             return Ok(Done::Skipped);
         }
         self.store().enqueued(session, &published).await?;
-        Ok(Done::Passed)
+        Ok(Done::Passed(Product::Passed(Settled::Done)))
     }
 }
 

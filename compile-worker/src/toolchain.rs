@@ -94,24 +94,10 @@ pub trait Toolchain: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub job: &'a Job,
+    /// That the job is of.
+    pub session: &'a Session,
     /// Of the worker that has it in hand.
     pub workshop: &'a Workshop,
-}
-
-impl Work<'_> {
-    /// The session of the job.
-    ///
-    /// # Errors
-    /// If the store fails or does not have it.
-    pub async fn session(&self) -> Result<Session, Error> {
-        session(self.workshop, self.job).await
-    }
-}
-
-/// The session of `job`.
-pub(crate) async fn session(workshop: &Workshop, job: &Job) -> Result<Session, Error> {
-    let session = workshop.store().session(&job.session).await?;
-    session.ok_or_else(|| Error::Missing { what: format!("session {}", job.session) })
 }
 
 /// What a job was compiled into: what becomes of its [`EvalJob`](bluefin_common::job::EvalJob).

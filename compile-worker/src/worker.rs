@@ -1,13 +1,13 @@
 //! The worker: a task for each queue that it serves, begun when the queue is known; drains when told to, or when it is time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bluefin_common::broker::Broker;
 use bluefin_common::delivery::pin::Pinned;
-use bluefin_common::delivery::{AtWork, GivenUp, InHand, Leave, Leaving, Patience};
+use bluefin_common::delivery::{AtWork, Context, GivenUp, Leave, Leaving, Patience};
 use bluefin_common::method::Method;
 use bluefin_common::metrics::Step;
 use bluefin_common::roster::Presence;
@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::end::End;
 use crate::error::Error;
 use crate::folder;
 use crate::gate::Gate;
@@ -33,9 +34,6 @@ use crate::workshop::Workshop;
 
 /// All workers of a fleet look for sessions, and most sessions are of a target that is known.
 const SELDOM: u32 = 4;
-
-/// As good as for ever.
-const FOR_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What a compile worker is told.
 #[derive(Clone)]
@@ -143,30 +141,20 @@ pub async fn run(
     if swept > 0 {
         tracing::info!(swept, "removed temporary folders of workers that were killed");
     }
-    let worker = Arc::new(Worker::new(config, broker, store, metrics, &shutdown));
+    let worker = Worker::new(config, broker, store, metrics, &shutdown);
     worker.jobs.workshop.confine(&worker.config.toolchains).await;
     let ended = CancellationToken::new();
     let served = async {
         let _ended = ended.clone().drop_guard();
-        Arc::clone(&worker).run().await
+        worker.run().await
     };
-    tokio::join!(served, worker.jobs.presence.keep(worker.jobs.store(), &ended)).0
+    tokio::join!(served, worker.jobs.context.presence.keep(worker.jobs.store(), &ended)).0
 }
 
-/// What the queues of a worker share.
-pub(crate) struct Worker {
-    pub(crate) config: Config,
-    pub(crate) jobs: Jobs,
-    pub(crate) patience: Patience,
-    pub(crate) end: End,
-    /// What stops all of its queues, as a part of what the process waits for.
-    pub(crate) waiting: Waiting,
-    leaving: Leaving,
-    pub(crate) at_work: AtWork,
-    /// Taking one job at a time, so that no more are taken than are to be.
-    taking: Mutex<()>,
-    /// By the names of toolchains, the targets whose queues are served.
-    served: Mutex<HashMap<String, HashSet<Target>>>,
+/// A worker that looks for queues, and what all of them share.
+struct Worker {
+    config: Config,
+    jobs: Arc<Jobs>,
 }
 
 impl Worker {
@@ -177,12 +165,7 @@ impl Worker {
         metrics: Metrics,
         shutdown: &CancellationToken,
     ) -> Self {
-        let end = End {
-            reason: Arc::default(),
-            // Ends everything else when one part of it fails.
-            stop: shutdown.child_token(),
-            abandon: CancellationToken::new(),
-        };
+        let end = End::with(shutdown);
         let Config { waiting, pauses, give_up, alone, .. } = config.clone();
         let waiting = waiting.part();
         let presence = config.on_roster.map(|every| {
@@ -190,9 +173,24 @@ impl Worker {
             Presence::new(Step::Compile, &config.name, toolchains, every, &waiting)
         });
         let presence = presence.unwrap_or_default();
+        let context = Context {
+            broker,
+            store: Arc::clone(&store),
+            metrics: metrics.pipeline.clone(),
+            pinned: Pinned::of(presence.clone()),
+            presence,
+            standings: Standings::default(),
+            at_work: AtWork::default(),
+            leaving: Leaving::new(config.leave),
+            patience: Patience { limit: config.patience, expired: end.abandon.clone(), waiting: waiting.clone() },
+            stop: end.stop.clone(),
+            prefetch: config.prefetch,
+            grace: config.grace,
+        };
         let jobs = Jobs {
             worker: config.name.clone(),
-            broker,
+            context,
+            end,
             workshop: Workshop::new(
                 store,
                 config.slots,
@@ -202,61 +200,39 @@ impl Worker {
             ),
             gate: Gate::new(config.high_water, metrics.clone()),
             metrics,
-            machine: Machine::new(MachinePatience { pauses, give_up, alone }, waiting.clone(), config.slots),
-            pinned: Pinned::of(presence.clone()),
-            presence,
-            standings: Standings::default(),
+            machine: Machine::new(MachinePatience { pauses, give_up, alone }, waiting, config.slots),
+            backlog: config.backlog,
             declared: Mutex::default(),
+            served: Mutex::default(),
             strategies: config.strategies.clone(),
         };
-        Self {
-            patience: Patience { limit: config.patience, expired: end.abandon.clone(), waiting: waiting.clone() },
-            waiting,
-            leaving: Leaving::new(config.leave),
-            at_work: AtWork::default(),
-            config,
-            jobs,
-            end,
-            taking: Mutex::default(),
-            served: Mutex::default(),
-        }
+        Self { config, jobs: Arc::new(jobs) }
     }
 
-    async fn run(self: Arc<Self>) -> Result<(), Error> {
+    async fn run(&self) -> Result<(), Error> {
         let mut queues = JoinSet::new();
         for toolchain in &self.config.toolchains {
             self.begin(&mut queues, toolchain, JobsOf::ReleaseBefore);
         }
-        let (jobs, stop) = (&self.jobs, &self.end.stop);
-        let gate = jobs.gate.run(&*jobs.broker, jobs.store(), stop);
+        let Jobs { context, end, workshop, .. } = &*self.jobs;
+        let gate = self.jobs.gate.run(&*context.broker, &*context.store, &end.stop);
         let machine = async {
-            if let Err(error) = jobs.machine.watch(&jobs.workshop, &self.config.toolchains, stop).await {
-                self.end.now(error);
+            if let Err(error) = self.jobs.machine.watch(workshop, &self.config.toolchains, &end.stop).await {
+                end.now(error);
             }
         };
-        let leave = async {
-            if stop.run_until_cancelled(self.leaving.time()).await.is_some() {
-                tracing::info!("it is time to leave: finishing what is under way");
-                stop.run_until_cancelled(self.leaving.nothing_in_hand()).await;
-                stop.cancel();
-            }
-        };
-        tokio::join!(Arc::clone(&self).look_for_queues(&mut queues), gate, machine, leave);
+        tokio::join!(self.look_for_queues(&mut queues), gate, machine);
         let mut result = Ok(());
         while let Some(served) = queues.join_next().await {
             result = result.and(served.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() })));
         }
-        match self.end.reason().take() {
-            Some(error) => Err(error),
-            None => result,
-        }
+        end.take_reason().map_or(result, Err)
     }
 
     /// Begins to serve the queues of all targets, as they become known, until the worker is to stop.
-    async fn look_for_queues(self: Arc<Self>, queues: &mut JoinSet<Result<(), Error>>) {
-        let stop = &self.end.stop;
-        // For broker or store there is nothing else to do than to wait.
-        let patience = Patience { limit: FOR_YEARS, expired: stop.clone(), ..self.patience.clone() };
+    async fn look_for_queues(&self, queues: &mut JoinSet<Result<(), Error>>) {
+        let stop = &self.jobs.end.stop;
+        let patience = self.jobs.context.endless();
         let mut said = String::new();
         let (mut served, mut pause) = (0, self.config.look_every);
         while !stop.is_cancelled() {
@@ -266,7 +242,7 @@ impl Worker {
                         self.serve(queues, &toolchain, target).await;
                     }
                 }
-                Err(error) if error.ends_worker() => self.end.now(error),
+                Err(error) if error.ends_worker() => self.jobs.end.now(error),
                 // A session of a newer release, for one.
                 Err(error) if error.to_string() != said => {
                     said = error.to_string();
@@ -309,18 +285,13 @@ impl Worker {
     }
 
     /// Begins to serve the queue of `toolchain` and `target`, unless it is served or not for this worker.
-    async fn serve(
-        self: &Arc<Self>,
-        queues: &mut JoinSet<Result<(), Error>>,
-        toolchain: &Arc<dyn Toolchain>,
-        target: Target,
-    ) {
-        if self.serves(toolchain.name(), &target) {
+    async fn serve(&self, queues: &mut JoinSet<Result<(), Error>>, toolchain: &Arc<dyn Toolchain>, target: Target) {
+        if self.jobs.serves(toolchain.name(), &target) {
             return;
         }
         match toolchain.serves(&target).await {
             Ok(true) => {
-                self.served().entry(toolchain.name().to_string()).or_default().insert(target.clone());
+                self.jobs.served().entry(toolchain.name().to_string()).or_default().insert(target.clone());
                 self.begin(queues, toolchain, JobsOf::Target(target));
             }
             Ok(false) => {}
@@ -329,50 +300,7 @@ impl Worker {
         }
     }
 
-    fn begin(
-        self: &Arc<Self>,
-        queues: &mut JoinSet<Result<(), Error>>,
-        toolchain: &Arc<dyn Toolchain>,
-        jobs_of: JobsOf,
-    ) {
-        let queue = Queue { worker: Arc::clone(self), toolchain: Arc::clone(toolchain), jobs_of };
-        queues.spawn(queue.run());
-    }
-
-    /// Whether the queue of these is served.
-    pub(crate) fn serves(&self, toolchain: &str, target: &Target) -> bool {
-        self.served().get(toolchain).is_some_and(|targets| targets.contains(target))
-    }
-
-    /// A job is taken, unless there were enough.
-    pub(crate) fn takes(&self) -> Option<InHand> {
-        let _one = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
-        (!self.leaving.has_enough()).then(|| self.leaving.took())
-    }
-
-    fn served(&self) -> MutexGuard<'_, HashMap<String, HashSet<Target>>> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// How the whole worker ends.
-#[derive(Clone)]
-pub(crate) struct End {
-    reason: Arc<Mutex<Option<Error>>>,
-    pub(crate) stop: CancellationToken,
-    /// Ends what is in flight, as when the grace period is over.
-    pub(crate) abandon: CancellationToken,
-}
-
-impl End {
-    /// Takes no more jobs and hands back those in flight. The first reason stands.
-    pub(crate) fn now(&self, error: Error) {
-        self.reason().get_or_insert(error);
-        self.stop.cancel();
-        self.abandon.cancel();
-    }
-
-    fn reason(&self) -> MutexGuard<'_, Option<Error>> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    fn begin(&self, queues: &mut JoinSet<Result<(), Error>>, toolchain: &Arc<dyn Toolchain>, jobs_of: JobsOf) {
+        queues.spawn(Queue::new(&self.jobs, toolchain, jobs_of).run());
     }
 }

@@ -15,7 +15,7 @@ use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
 use bluefin_common::child_file::{self, ChildFileError};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::job::Job;
+use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use bluefin_common::task::{Task, TaskRef};
 use lru::LruCache;
@@ -134,14 +134,13 @@ impl Workshop {
         self.metrics.observe_compile(took, made);
     }
 
-    /// Puts the task of `job` into the store, unless this worker has, and names it: jobs that follow in its group are checked
+    /// Puts the task of a job of `session` into the store, unless this worker has, and names it: jobs that follow in its group are checked
     /// by it. Where none can, it goes with the job alone.
     ///
     /// # Errors
     /// If the store fails; a task that is too large.
-    pub async fn put_task(&self, job: &Job, task: Task) -> Result<TaskRef, Error> {
-        let session = self.store.session(&job.session).await?;
-        if session.is_some_and(|session| !session.has_follow_ups()) {
+    pub async fn put_task(&self, session: &Session, task: Task) -> Result<TaskRef, Error> {
+        if !session.has_follow_ups() {
             return Ok(TaskRef::Inline(Box::new(task)));
         }
         let (digest, bytes) = task.encode().map_err(|error| Error::Job { reason: error.to_string() })?;

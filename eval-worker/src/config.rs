@@ -29,7 +29,7 @@ pub struct Config {
     pub turn: Arc<Mutex<()>>,
     /// How often a device that does not work is tried again; without it, the worker ends.
     pub reprobe: Option<Duration>,
-    /// How often a machine that is in no state to work, or a broker that lets nobody consume, is looked at again.
+    /// How often a machine that is in no state to work is looked at again.
     pub look_again: Duration,
     /// When the worker ends by itself.
     pub leave: Leave,

@@ -127,7 +127,7 @@ impl Toolchain for Press {
         Ok(true)
     }
 
-    async fn compile(&self, Work { job, workshop }: Work<'_>) -> Result<Compiled, compile_worker::Error> {
+    async fn compile(&self, Work { job, workshop, .. }: Work<'_>) -> Result<Compiled, compile_worker::Error> {
         let mut built = Vec::new();
         for candidate in &job.candidates {
             let letters = candidate.params_text();

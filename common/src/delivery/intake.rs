@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::{GivenUp, Patience};
 use crate::broker::{Broker, BrokerError, Consumer, Delivery};
 
 /// When a worker ends by itself.
@@ -23,26 +24,29 @@ pub struct Intake {
     broker: Arc<dyn Broker>,
     queue: String,
     prefetch: u16,
+    patience: Patience,
     consumer: Option<Box<dyn Consumer>>,
     /// One was settled.
     proven: bool,
 }
 
 impl Intake {
-    /// Of `queue`, at most `prefetch` at a time.
-    ///
-    /// # Errors
-    /// If the queue can not be consumed.
-    pub async fn open(broker: &Arc<dyn Broker>, queue: impl Into<String>, prefetch: u16) -> Result<Self, BrokerError> {
+    /// Of `queue`, at most `prefetch` at a time, once it is [resumed](Self::resume). `patience` is for a broker that lets nobody
+    /// consume.
+    #[must_use]
+    pub fn new(broker: &Arc<dyn Broker>, queue: impl Into<String>, prefetch: u16, patience: Patience) -> Self {
         let (broker, queue, prefetch) = (Arc::clone(broker), queue.into(), prefetch.max(1));
-        let consumer = Some(broker.consume(&queue, 1).await?);
-        Ok(Self { broker, queue, prefetch, consumer, proven: prefetch == 1 })
+        Self { broker, queue, prefetch, patience, consumer: None, proven: prefetch == 1 }
     }
 
     /// How many may be in hand now.
     #[must_use]
     pub fn room(&self) -> usize {
-        if self.proven { self.prefetch.into() } else { 1 }
+        self.at_a_time().into()
+    }
+
+    fn at_a_time(&self) -> u16 {
+        if self.proven { self.prefetch } else { 1 }
     }
 
     /// The next delivery; `None` once the broker is closed. Waits for ever while it is [paused](Self::pause). Cancel safe.
@@ -53,20 +57,12 @@ impl Intake {
         }
     }
 
-    /// A job that was taken is done with: from now on as many are taken as there is room for.
-    ///
-    /// # Errors
-    /// If the queue can not be consumed any more.
-    pub async fn proven(&mut self) -> Result<(), BrokerError> {
-        if self.proven {
-            return Ok(());
-        }
-        self.proven = true;
-        if self.consumer.is_some() {
+    /// A job that was taken is done with: once it is [resumed](Self::resume) as many are taken as there is room for.
+    pub async fn proven(&mut self) {
+        if !self.proven {
+            self.proven = true;
             self.pause().await;
-            self.resume().await?;
         }
-        Ok(())
     }
 
     /// Takes nothing more and hands back what is not taken yet, so that others get it.
@@ -76,16 +72,22 @@ impl Intake {
         }
     }
 
-    /// Takes again.
+    /// Takes again, if it does not; `false` if patience ended before the broker let it.
     ///
     /// # Errors
     /// If the queue can not be consumed.
-    pub async fn resume(&mut self) -> Result<(), BrokerError> {
-        if self.consumer.is_none() {
-            let prefetch = if self.proven { self.prefetch } else { 1 };
-            self.consumer = Some(self.broker.consume(&self.queue, prefetch).await?);
+    pub async fn resume(&mut self) -> Result<bool, BrokerError> {
+        if self.consumer.is_some() {
+            return Ok(true);
         }
-        Ok(())
+        let (broker, queue, prefetch) = (&self.broker, &self.queue, self.at_a_time());
+        let consume = || broker.consume(queue, prefetch);
+        match self.patience.with_error("consume", consume).await {
+            Ok(consumer) => self.consumer = Some(consumer),
+            Err((GivenUp::Failed(_), Some(error))) => return Err(error),
+            Err(_) => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
@@ -120,20 +122,27 @@ impl Leaving {
         self.changed.notify_waiters();
     }
 
-    /// A job is taken, and in hand until the guard is dropped.
+    /// A job is taken, and in hand until the guard is dropped; `None` if there were enough.
     #[must_use]
-    pub fn took(&self) -> InHand {
+    pub fn take(&self) -> Option<InHand> {
         let mut counts = self.counts();
+        if self.are_enough(&counts) {
+            return None;
+        }
         counts.taken += 1;
         counts.in_hand += 1;
         self.changed.notify_waiters();
-        InHand(self.clone())
+        Some(InHand(self.clone()))
     }
 
     /// Whether no further job is to be taken.
     #[must_use]
     pub fn has_enough(&self) -> bool {
-        self.leave.after_jobs.is_some_and(|limit| self.counts().taken >= limit)
+        self.are_enough(&self.counts())
+    }
+
+    fn are_enough(&self, counts: &Counts) -> bool {
+        self.leave.after_jobs.is_some_and(|limit| counts.taken >= limit)
     }
 
     /// Returns when it is time to leave: after enough jobs, or when none came for long enough.
@@ -209,17 +218,17 @@ mod tests {
     #[tokio::test]
     async fn who_has_done_enough_leaves_though_no_more_comes() {
         let leaving = Leaving::new(Leave { after_jobs: Some(2), when_idle: None });
-        let _first = leaving.took();
+        let _first = leaving.take().unwrap();
         assert!(!leaves(&leaving).await && !leaving.has_enough());
-        let (time, second) = tokio::join!(leaves(&leaving), async { leaving.took() });
-        assert!(time && leaving.has_enough());
+        let (time, second) = tokio::join!(leaves(&leaving), async { leaving.take().unwrap() });
+        assert!(time && leaving.has_enough() && leaving.take().is_none());
         drop(second);
     }
 
     #[tokio::test]
     async fn who_has_something_in_hand_is_not_idle() {
         let leaving = Leaving::new(Leave { when_idle: Some(MOMENT), after_jobs: None });
-        let job = leaving.took();
+        let job = leaving.take().unwrap();
         assert!(!leaves(&leaving).await);
         drop(job);
         assert!(leaves(&leaving).await);

@@ -92,12 +92,8 @@ impl Fin {
     }
 
     /// What one candidate of a job is built into, from the cache or compiled now.
-    async fn compile_one(
-        &self,
-        Work { job, workshop }: Work<'_>,
-        session: &Session,
-        candidate: &Candidate,
-    ) -> Result<Attempt<(SolverInfo, Built)>, Error> {
+    async fn compile_one(&self, work: Work<'_>, candidate: &Candidate) -> Result<Attempt<(SolverInfo, Built)>, Error> {
+        let Work { job, session, workshop } = work;
         let step = match job.stage {
             Stage::Perf => Step::PerfCompile,
             Stage::Find => Step::FindCompile,
@@ -106,7 +102,7 @@ impl Fin {
             Ok(request) => request,
             Err(error) => return Ok(Err(Failure::new(FailureKind::NotApplicable, error.to_string()))),
         };
-        let call = || self.call((step, request), Work { job, workshop }, session, candidate);
+        let call = || self.call((step, request), work, candidate);
         let built = workshop.cached(self.key(job, session, candidate), call).await?;
         Ok(built.map(|built| described(candidate, built)))
     }
@@ -124,8 +120,7 @@ impl Fin {
     async fn call(
         &self,
         (step, request): (Step, Request),
-        Work { job, workshop }: Work<'_>,
-        session: &Session,
+        Work { job, session, workshop }: Work<'_>,
         candidate: &Candidate,
     ) -> Result<Attempt<Made>, Error> {
         let machine = |source| Error::Machine { what: "a folder for fin".to_string(), source };
@@ -188,11 +183,10 @@ impl Toolchain for Fin {
     }
 
     async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
-        let session = work.session().await?;
         let mut description = Description { library: NAME.to_string(), ..Description::default() };
         let mut built = Vec::with_capacity(work.job.candidates.len());
         for candidate in &work.job.candidates {
-            let compiled = self.compile_one(work, &session, candidate).await?;
+            let compiled = self.compile_one(work, candidate).await?;
             built.push(compiled.map(|(solver, built)| {
                 if description.solver(&solver.name).is_none() {
                     description.solvers.push(solver);

@@ -9,6 +9,7 @@ use bluefin_common::delivery::pin::{Pin, PlainPin};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::problem::DataType;
+use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_spec::search::{Round, Searching};
@@ -61,7 +62,7 @@ impl Toolchain for Kernels {
     }
 
     async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
-        let Work { job, workshop } = work;
+        let Work { job, session, workshop } = work;
         let loaded = workshop.specs().get(job.spec).await?;
         let description = loaded.spec.describe(job);
         let scope = match scope(&loaded.spec, job) {
@@ -69,7 +70,7 @@ impl Toolchain for Kernels {
             Err(failure) => return Ok(Compiled::failed(job, description, &failure)),
         };
         let bench = Bench { compiler: &*self.compiler, workshop, loaded: &loaded, scope: &scope };
-        match bench.build_all(job).await? {
+        match bench.build_all(job, session).await? {
             Ok((task, built)) => Ok(Compiled { task, description, built }),
             Err(failure) => Ok(Compiled::failed(job, description, &failure)),
         }
@@ -118,7 +119,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Builds the reference and all candidates. The inner error is one that all of them share; a task that nobody needs is
     /// not stored.
-    async fn build_all(&self, job: &Job) -> Result<Attempt<(TaskRef, Vec<Attempt<Built>>)>, Error> {
+    async fn build_all(&self, job: &Job, session: &Session) -> Result<Attempt<(TaskRef, Vec<Attempt<Built>>)>, Error> {
         let spec = &self.loaded.spec;
         let (buffers, tolerance) = match spec.task_parts(self.scope) {
             Ok(parts) => parts,
@@ -147,7 +148,7 @@ impl Bench<'_> {
             }
         };
         let task = if built.iter().any(Result::is_ok) {
-            self.workshop.put_task(job, Task { buffers, reference, tolerance }).await?
+            self.workshop.put_task(session, Task { buffers, reference, tolerance }).await?
         } else {
             TaskRef::None
         };

@@ -231,8 +231,8 @@ impl Running for RunningAiter {
             }
             Err(error) => return failed(Failure::new(FailureKind::NotApplicable, error.to_string())),
         };
-        let session = assignment.session().await?;
-        let answering = self.answer(assignment, &session, family, problem);
+        let session = assignment.session;
+        let answering = self.answer(assignment, session, family, problem);
         let Answer { verdict, compared, busy } = match self.modules.ready(assignment, family).await? {
             None => answering.await?,
             Some(building) => {

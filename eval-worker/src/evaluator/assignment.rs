@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::delivery::{GivenUp, OTHER_VERSION, Patience, Verdict};
+use bluefin_common::delivery::{Halt, OTHER_VERSION, Patience};
 use bluefin_common::job::{EvalJob, Job};
 use bluefin_common::session::Session;
 use bluefin_common::store::{Store, StoreError};
@@ -24,6 +24,8 @@ use crate::timing::Limits;
 /// candidates if its method compiles, and has no outcome yet.
 pub struct Assignment<'a> {
     pub eval_job: &'a EvalJob,
+    /// That the job is of.
+    pub session: &'a Session,
     /// What samples may take.
     pub limits: &'a Limits,
     pub store: &'a dyn Store,
@@ -70,21 +72,10 @@ impl Assignment<'_> {
             Ok(task) => Ok(self.tasks.put(digest, task)),
             Err(error) if error.is_of_another_version() => {
                 tracing::error!(task = %digest.short(), %error, "handed back to workers of that version");
-                Err(Verdict::HandBack(OTHER_VERSION).into())
+                Err(Halt::Later(OTHER_VERSION).into())
             }
             Err(error) => Err(Stop::Bury(error.to_string())),
         }
-    }
-
-    /// The session that the job is of.
-    ///
-    /// # Errors
-    /// Ends the way of a job whose session is not there.
-    pub async fn session(&self) -> Result<Session, Stop> {
-        let name = &self.job().session;
-        let found = self.patience.with("read session", || self.store.session(name)).await?;
-        // It was there when the job was planned: this is not the store, or it has lost something.
-        found.ok_or_else(|| GivenUp::Failed(format!("session {name}: not in the store")).into())
     }
 
     /// An artifact, from memory if it was needed before. `translators`: those that make of it what is loaded in its place, if

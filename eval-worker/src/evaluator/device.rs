@@ -132,11 +132,7 @@ async fn spent(assignment: &Assignment<'_>) -> Result<Option<Failure>, Stop> {
     if assignment.job().stage == Stage::Find {
         return Ok(None);
     }
-    let (store, name) = (assignment.store, &assignment.job().session);
-    match assignment.patience.with("read session", || store.session(name)).await? {
-        Some(session) => budget::spent(assignment, &session.budget).await,
-        None => Ok(None),
-    }
+    budget::spent(assignment, &assignment.session.budget).await
 }
 
 impl Device {

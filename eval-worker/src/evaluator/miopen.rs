@@ -143,12 +143,12 @@ impl Running for RunningTool {
     }
 
     async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
-        let session = assignment.session().await?;
+        let session = assignment.session;
         if let Some(failure) = budget::spent(assignment, &session.budget).await? {
             let candidates = CandidateOutcome::all_failed(assignment.job(), &failure);
             return Ok(Evaluated { candidates, ..Evaluated::default() });
         }
-        let watch = self.device.watch(&session);
+        let watch = self.device.watch(session);
         let job = ToolJob { assignment, device: &self.device, session, watch, metrics: &self.metrics };
         let evaluated = self.device.tool.evaluate(&job).await?;
         if evaluated.busy.is_zero() {
@@ -166,7 +166,7 @@ impl Running for RunningTool {
 /// A job that a tool evaluates, whose budget is not spent.
 pub(super) struct ToolJob<'a> {
     pub(super) assignment: &'a Assignment<'a>,
-    pub(super) session: Session,
+    pub(super) session: &'a Session,
     /// Bounds of one process.
     pub(super) watch: Watch,
     device: &'a MiopenDevice,
@@ -180,7 +180,7 @@ impl ToolJob<'_> {
 
     /// Where one of its processes runs.
     pub(super) fn place(&self) -> Result<Place, Stop> {
-        let mut place = Place::new(Some(&self.session))
+        let mut place = Place::new(Some(self.session))
             .map_err(|error| Stop::Machine(format!("folder of temporary files: {error}")))?;
         if let Some(gpu) = &self.device.gpu {
             place.show_gpu(gpu);

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use bluefin_common::delivery::{GivenUp, Verdict};
+use bluefin_common::delivery::{GivenUp, Halt};
 
 use crate::supervisor::DeviceError;
 
 /// Ends the way of a job before there is an outcome of its candidates.
 #[derive(Debug)]
 pub enum Stop {
-    /// It is settled, and that is all.
-    Settle(Verdict),
+    /// What happens to deliveries of all workers.
+    Halt(Halt),
     /// It makes no sense, and is given up with an outcome that says why.
     Bury(String),
     /// What it was compiled into is gone: it is compiled again.
@@ -29,19 +29,19 @@ impl Stop {
     /// The worker ends before it got to the job, or through it.
     #[must_use]
     pub fn drained() -> Self {
-        Self::Settle(Verdict::HandBack(Duration::ZERO))
+        Self::Halt(Halt::Later(Duration::ZERO))
     }
 }
 
-impl From<Verdict> for Stop {
-    fn from(verdict: Verdict) -> Self {
-        Self::Settle(verdict)
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
     }
 }
 
 impl From<GivenUp> for Stop {
     fn from(given_up: GivenUp) -> Self {
-        Self::Settle(given_up.into())
+        Self::Halt(given_up.into())
     }
 }
 

@@ -1,173 +1,36 @@
-//! The way of one job through the worker.
+//! What an eval worker does with one job.
 
 use std::collections::HashSet;
+use std::future::pending;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bluefin_common::broker::{Delivery, delay_after};
+use async_trait::async_trait;
 use bluefin_common::campaign::{self, now_ms};
 use bluefin_common::course::Worked;
-use bluefin_common::delivery::{self, Begun, GivenUp, MAX_BEGUN, NOT_MINE, STILL_AT_WORK, Verdict, told};
+use bluefin_common::delivery::{Context, Given, Halt, Product, Role};
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::job::{EvalJob, Job, JobId};
-use bluefin_common::lane::Lane;
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::metrics::{Settled, Step};
 use bluefin_common::outcome::Outcome;
-use bluefin_common::standing::Standing;
-use tokio::time::timeout;
 
 use super::Worker;
 use crate::evaluator::Evaluated;
 use crate::evaluator::assignment::Assignment;
 use crate::evaluator::stop::Stop;
-use crate::supervisor::DeviceError;
 
-/// What forgetting a count may take once the grace period of a drain is over.
-const LAST_WORD: Duration = Duration::from_secs(1);
+#[async_trait]
+impl Role for Worker {
+    type Order = EvalJob;
+    type Load = ();
+    const STEP: Step = Step::Eval;
 
-impl Worker {
-    /// Takes a job through all steps and settles it.
-    ///
-    /// # Errors
-    /// If the device is gone; the job is handed back.
-    pub(super) async fn handle(&self, delivery: Delivery) -> Result<(), DeviceError> {
-        let pipeline = &self.post.metrics.pipeline;
-        let _in_flight = pipeline.in_flight(Step::Eval);
-        let opened = delivery::open::<EvalJob>(delivery, Some(pipeline)).await;
-        let Some((mut eval_job, delivery)) = opened else { return Ok(()) };
-        eval_job.job.lane = Lane::split(&delivery.queue).1;
-        let presence = &self.post.presence;
-        let _at_work = presence.works_on(&eval_job.job);
-        let mut result = Ok(());
-        let verdict = match self.process(&delivery, &eval_job).await {
-            Ok(settled) => Verdict::Ack(settled),
-            Err(Stop::Settle(verdict)) => verdict,
-            Err(Stop::Bury(reason)) => self.bury(&eval_job, reason).await,
-            Err(Stop::SendBack) => self.send_back(&eval_job).await,
-            Err(Stop::Machine(reason)) => {
-                // First, so that the job does not come back to this worker.
-                self.stand_still(reason.clone());
-                Verdict::later(Duration::ZERO, reason)
-            }
-            Err(Stop::Suspect(reason)) => self.put_aside(&delivery, &eval_job, reason).await,
-            Err(Stop::Device(error)) => {
-                tracing::warn!(message = delivery.message_id, problem = %eval_job.job.problem, "job handed back");
-                result = Err(error);
-                Verdict::HandBack(Duration::ZERO)
-            }
-        };
-        delivery::settle(delivery, (Step::Eval, eval_job.job.stage), verdict, (pipeline, presence)).await;
-        result
+    fn context(&self) -> &Context {
+        &self.context
     }
 
-    async fn process(&self, delivery: &Delivery, eval_job: &EvalJob) -> Result<Settled, Stop> {
-        if self.draining.is_cancelled() {
-            return Err(Stop::drained());
-        }
-        let Some(_hold) = self.post.config.at_work.take_up(delivery) else {
-            return Err(Verdict::HandBack(STILL_AT_WORK).into());
-        };
-        // Held to the end: what kills the worker while a suspect has it is that job.
-        let turn = self.post.config.at_work.turn(delivery);
-        let Some(_turn) = self.draining.run_until_cancelled(turn).await else { return Err(Stop::drained()) };
-        let (job, store) = (&eval_job.job, &*self.post.store);
-        self.post.metrics.pipeline.started(Step::Eval, eval_job.enqueued_ms, now_ms());
-        let is_wanted = || delivery::is_wanted(&self.standings, store, delivery, job);
-        if !self.patience.with("look how the session stands", is_wanted).await? {
-            return Ok(Settled::Skipped);
-        }
-        let begin = || delivery::begin(store, &*self.post.broker, job);
-        if !self.patience.with("look for outcome", begin).await? {
-            return Ok(Settled::Skipped);
-        }
-        if let Some(reason) = self.mismatch(eval_job) {
-            return Err(Stop::Bury(reason));
-        }
-        let allows = || self.pinned.allows_all(store, &job.session, &self.pins);
-        if !self.patience.with("pin", allows).await? {
-            self.post.metrics.pipeline.refused(Step::Eval);
-            return Err(Verdict::HandBack(NOT_MINE).into());
-        }
-        match self.patience.with("count", || delivery::begin_again(store, delivery, job)).await? {
-            Begun::Now => {}
-            Begun::TooOften(workers) => {
-                return Err(Stop::Bury(format!("{workers} workers died while they worked on it")));
-            }
-            Begun::Worn => return Err(Verdict::HandBack(Duration::ZERO).into()),
-        }
-        let evaluated = self.evaluate(eval_job).await;
-        if !matches!(evaluated, Err(Stop::Suspect(_))) {
-            self.spare(delivery, job).await;
-        }
-        self.store_outcome(&self.outcome(eval_job, evaluated?)).await?;
-        Ok(Settled::Done)
-    }
-
-    async fn evaluate(&self, eval_job: &EvalJob) -> Result<Evaluated, Stop> {
-        let assignment = Assignment {
-            eval_job,
-            limits: &self.post.config.limits,
-            store: &*self.post.store,
-            patience: &self.patience,
-            artifacts: &self.artifacts,
-            tasks: &self.tasks,
-            turn: &self.post.config.turn,
-            draining: &self.draining,
-        };
-        let evaluated = self.running.evaluate(&assignment).await?;
-        self.suspects().clear();
-        Ok(evaluated)
-    }
-
-    /// This worker lives, so the job did not kill it. A count that stays costs a job nothing that is done or goes well the next
-    /// time.
-    async fn spare(&self, delivery: &Delivery, job: &Job) {
-        let spare = || delivery::spare(&*self.post.store, delivery, job);
-        let spared = match self.patience.with("forget count", spare).await {
-            Err(GivenUp::Expired) => timeout(LAST_WORD, spare()).await.is_ok_and(|spared| spared.is_ok()),
-            spared => spared.is_ok(),
-        };
-        if !spared {
-            tracing::debug!(job = %job.id().short(), "its count stays");
-        }
-    }
-
-    /// Somebody killed what worked on a job: it is counted, and given up in the end. Not so the first time where another job met
-    /// the same just before: then it is something on this machine that kills.
-    async fn put_aside(&self, delivery: &Delivery, eval_job: &EvalJob, reason: String) -> Verdict {
-        let job = &eval_job.job;
-        if self.draining.is_cancelled() {
-            self.spare(delivery, job).await;
-            return Verdict::later(Duration::ZERO, reason);
-        }
-        let (is_new, is_alone) = {
-            let mut suspects = self.suspects();
-            (suspects.insert(job.id()), suspects.len() == 1)
-        };
-        if !is_alone {
-            self.stand_still(reason.clone());
-            if is_new {
-                self.spare(delivery, job).await;
-                return Verdict::later(Duration::ZERO, reason);
-            }
-        }
-        let count = || delivery::suspect(&*self.post.store, delivery, job);
-        match self.patience.with("count", count).await {
-            Ok(times) if times >= MAX_BEGUN => {
-                self.bury(eval_job, format!("killed {times} times by nobody knows whom; the last time: {reason}")).await
-            }
-            Ok(times) => Verdict::later(delay_after(times), reason),
-            Err(given_up) => given_up.into(),
-        }
-    }
-
-    fn suspects(&self) -> MutexGuard<'_, HashSet<JobId>> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is wrong with a job that decodes.
-    fn mismatch(&self, eval_job: &EvalJob) -> Option<String> {
+    fn misfit(&self, eval_job: &EvalJob) -> Option<String> {
         let EvalJob { job, built, .. } = eval_job;
         let evaluator = &self.post.config.evaluator;
         let target = evaluator.target();
@@ -184,26 +47,102 @@ impl Worker {
             .then(|| format!("built: found {found}, expected one for each of {expected} candidates"))
     }
 
-    /// Gives a job up, with an outcome that says why.
-    async fn bury(&self, eval_job: &EvalJob, reason: String) -> Verdict {
-        match self.store_outcome(&Outcome::dead_compiled(eval_job, &reason, now_ms())).await {
-            Ok(()) => Verdict::Dead(reason),
-            Err(given_up) => given_up.into(),
+    async fn pin(&self, Given { session, .. }: Given<'_, EvalJob>) -> Result<bool, Halt> {
+        let Context { patience, pinned, store, .. } = &self.context;
+        Ok(patience.with("pin", || pinned.allows_all(&**store, &session.name, &self.pins)).await?)
+    }
+
+    async fn work(&self, given: Given<'_, EvalJob>) -> Result<Product, Halt> {
+        let eval_job = given.order;
+        match self.evaluate(given).await {
+            Ok(evaluated) => Ok(self.outcome(eval_job, evaluated).into()),
+            Err(Stop::Halt(halt)) => Err(halt),
+            Err(Stop::Bury(reason)) => Err(Halt::Hopeless(reason)),
+            Err(Stop::SendBack) => self.send_back(eval_job).await,
+            Err(Stop::Machine(reason)) => {
+                // First, so that the job does not come back to this worker.
+                self.stand_still(reason.clone());
+                Err(Halt::later(Duration::ZERO, reason))
+            }
+            Err(Stop::Suspect(reason)) => Err(self.put_aside(&eval_job.job, reason)),
+            Err(Stop::Device(error)) => {
+                tracing::warn!(job = %eval_job.job.id().short(), problem = %eval_job.job.problem, "job handed back");
+                self.gone().get_or_insert(error);
+                self.context.stop.cancel();
+                Err(Halt::Later(Duration::ZERO))
+            }
         }
     }
 
-    /// Has a job compiled again whose artifacts are gone: nobody else does it, and what it was compiled from is all in the job.
-    async fn send_back(&self, eval_job: &EvalJob) -> Verdict {
-        let send_back = || campaign::send_back(&*self.post.broker, eval_job);
-        match self.patience.with("send back to compile", send_back).await {
-            Ok(Ok(())) => {
-                let recompiles = eval_job.recompiles + 1;
-                tracing::info!(job = %eval_job.job.id().short(), recompiles, "artifacts are gone; compiling again");
-                Verdict::Ack(Settled::Recompile)
-            }
-            Ok(Err(reason)) => self.bury(eval_job, reason).await,
-            Err(given_up) => given_up.into(),
+    async fn give_up(&self, given: Given<'_, EvalJob>, reason: &str) -> Result<Option<Outcome>, Halt> {
+        Ok(Some(Outcome::dead_compiled(given.order, reason, now_ms())))
+    }
+
+    fn load(&self) {}
+
+    async fn held_up(&self) -> &'static str {
+        if let Some(reason) = self.running.lacks() {
+            self.stand_still(reason);
         }
+        // What the machine is waited for is said elsewhere.
+        pending().await
+    }
+
+    async fn goes_on(&self) {
+        if self.unfit().is_some() {
+            self.mended().await;
+        }
+    }
+}
+
+impl Worker {
+    async fn evaluate(&self, Given { order, session }: Given<'_, EvalJob>) -> Result<Evaluated, Stop> {
+        let assignment = Assignment {
+            eval_job: order,
+            session,
+            limits: &self.post.config.limits,
+            store: &*self.context.store,
+            patience: &self.context.patience,
+            artifacts: &self.artifacts,
+            tasks: &self.tasks,
+            turn: &self.post.config.turn,
+            draining: &self.context.stop,
+        };
+        let evaluated = self.running.evaluate(&assignment).await?;
+        self.suspects().clear();
+        Ok(evaluated)
+    }
+
+    /// Somebody killed what worked on a job. That counts, but not the first time where another job met the same just before: then
+    /// it is something on this machine that kills.
+    fn put_aside(&self, job: &Job, reason: String) -> Halt {
+        if self.context.stop.is_cancelled() {
+            return Halt::later(Duration::ZERO, reason);
+        }
+        let (is_new, is_alone) = {
+            let mut suspects = self.suspects();
+            (suspects.insert(job.id()), suspects.len() == 1)
+        };
+        if !is_alone {
+            self.stand_still(reason.clone());
+            if is_new {
+                return Halt::later(Duration::ZERO, reason);
+            }
+        }
+        Halt::Suspect(reason)
+    }
+
+    fn suspects(&self) -> MutexGuard<'_, HashSet<JobId>> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a job compiled again whose artifacts are gone: nobody else does it, and what it was compiled from is all in the job.
+    async fn send_back(&self, eval_job: &EvalJob) -> Result<Product, Halt> {
+        let send_back = || campaign::send_back(&*self.context.broker, eval_job);
+        self.context.patience.with("send back to compile", send_back).await?.map_err(Halt::Hopeless)?;
+        let recompiles = eval_job.recompiles + 1;
+        tracing::info!(job = %eval_job.job.id().short(), recompiles, "artifacts are gone; compiling again");
+        Ok(Product::Passed(Settled::Recompile))
     }
 
     fn outcome(&self, eval_job: &EvalJob, evaluated: Evaluated) -> Outcome {
@@ -224,25 +163,6 @@ impl Worker {
             finished_ms,
             course: eval_job.course(Some(worked)),
         }
-    }
-
-    /// Makes an outcome durable, and lets its group take the next step.
-    async fn store_outcome(&self, outcome: &Outcome) -> Result<(), GivenUp> {
-        let (standings, session) = (&self.standings, &outcome.job.session);
-        let standing = || standings.of(&*self.post.store, session);
-        if self.patience.with("look how the session stands", standing).await? == Standing::Deleted {
-            return Ok(());
-        }
-        let stored = self.patience.with("store outcome", || campaign::put_outcome(&*self.post.store, outcome)).await?;
-        if stored.first {
-            self.post.metrics.pipeline.outcome(Step::Eval, outcome);
-            told::ended(outcome, &self.post.presence);
-        }
-        if stored.settled {
-            return Ok(());
-        }
-        let advance = || campaign::advance(&*self.post.store, &*self.post.broker, &outcome.job, stored.open);
-        self.patience.with("advance group", advance).await
     }
 }
 

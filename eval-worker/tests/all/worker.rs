@@ -62,6 +62,7 @@ fn a_job_becomes_an_outcome() {
         assert_eq!((&uncompiled.result, &uncompiled.built), (&Err(refused), &None));
         assert_eq!(crashed.result.as_ref().unwrap_err().kind, FailureKind::Fault);
 
+        assert_eq!(setting.calls.lock().unwrap()["session"], 1, "read once a job");
         let session = &setting.session.name;
         assert_eq!(setting.store.best_ms(session, job.group()).await.unwrap(), Some(median_ms));
         assert!(setting.store.progress(session).await.unwrap().is_complete());

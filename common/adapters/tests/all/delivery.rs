@@ -1,4 +1,6 @@
-//! The life of a delivery: what an outage costs, who killed whom, and how much a worker holds.
+//! The parts of the life of a delivery: what an outage costs, who killed whom, and how much a worker holds.
+
+mod life;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, Delivery};
 use bluefin_common::delivery::{
-    AtWork, Begun, GivenUp, Intake, Leave, Leaving, MAX_BEGUN, Patience, Turn, Verdict, begin_again, spare,
+    AtWork, Begun, GivenUp, Halt, Intake, Leave, Leaving, MAX_BEGUN, Patience, Turn, begin_again, spare,
 };
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
@@ -62,14 +64,14 @@ async fn what_lasts_longer_than_patience_is_handed_back_at_no_cost() {
     let patience = patience(Duration::from_secs(60));
     let given_up = patience.with("put outcome", || async { Err::<(), _>(away(true)) }).await.unwrap_err();
     assert!(matches!(&given_up, GivenUp::TooLong(reason) if reason.contains("NOAUTH")), "{given_up:?}");
-    assert!(matches!(Verdict::from(given_up), Verdict::HandBack(_)));
+    assert!(matches!(Halt::from(given_up), Halt::Later(_)));
     // Damage in the store does not pass, and is no reason to lose a job either.
     let damaged = StoreError::Tampered { what: "blob", digest: Digest::of(b"") };
     let damaged = std::sync::Mutex::new(Some(damaged));
     let call = || async { Err::<(), _>(damaged.lock().unwrap().take().unwrap()) };
     let given_up = patience.with("read", call).await.unwrap_err();
     assert!(matches!(given_up, GivenUp::Failed(_)), "{given_up:?}");
-    assert!(matches!(Verdict::from(given_up), Verdict::HandBack(_)));
+    assert!(matches!(Halt::from(given_up), Halt::Later(_)));
 }
 
 fn job() -> Job {
@@ -94,6 +96,13 @@ async fn fill(broker: &dyn Broker, count: usize) {
     }
 }
 
+/// Of a worker that may hold eight.
+async fn opened(broker: &Arc<dyn Broker>) -> Intake {
+    let mut intake = Intake::new(broker, QUEUE, 8, patience(Duration::from_secs(60)));
+    assert!(intake.resume().await.unwrap());
+    intake
+}
+
 async fn next(intake: &mut Intake) -> Delivery {
     timeout(Duration::from_secs(5), intake.next()).await.unwrap().unwrap()
 }
@@ -103,7 +112,7 @@ async fn only_a_worker_that_worked_on_a_job_was_killed_by_it() {
     let (broker, store): (Arc<dyn Broker>, _) = (Arc::new(EmbeddedBroker::new()), SqliteStore::in_memory().unwrap());
     fill(&*broker, 1).await;
     let job = job();
-    let mut intake = Intake::open(&broker, QUEUE, 8).await.unwrap();
+    let mut intake = opened(&broker).await;
     // Dropped before anybody began: as often as you like.
     for _ in 0..MAX_BEGUN - 1 {
         drop(next(&mut intake).await);
@@ -135,7 +144,7 @@ async fn a_job_is_blamed_for_what_it_does_alone() {
     let (broker, store): (Arc<dyn Broker>, _) = (Arc::new(EmbeddedBroker::new()), SqliteStore::in_memory().unwrap());
     fill(&*broker, 2).await;
     let (job, soon) = (job(), Duration::from_secs(1));
-    let mut intake = Intake::open(&broker, QUEUE, 8).await.unwrap();
+    let mut intake = opened(&broker).await;
     // Killed a second after its start, fifty times.
     for _ in 0..50 {
         let (delivery, at_work) = (next(&mut intake).await, AtWork::default());
@@ -180,12 +189,13 @@ async fn a_job_is_blamed_for_what_it_does_alone() {
 async fn a_worker_holds_one_job_until_it_has_done_one() {
     let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::new());
     fill(&*broker, 20).await;
-    let mut intake = Intake::open(&broker, QUEUE, 8).await.unwrap();
+    let mut intake = opened(&broker).await;
     let first = next(&mut intake).await;
     assert_eq!((intake.room(), broker.depth(QUEUE).await.unwrap()), (1, 19));
     assert!(timeout(Duration::from_millis(50), intake.next()).await.is_err(), "it has one in hand");
     first.ack().await.unwrap();
-    intake.proven().await.unwrap();
+    intake.proven().await;
+    assert!(intake.resume().await.unwrap());
     assert_eq!(intake.room(), 8);
     let mut taken = Vec::new();
     for _ in 0..8 {
@@ -207,14 +217,14 @@ async fn a_worker_holds_one_job_until_it_has_done_one() {
     for delivery in taken {
         delivery.hand_back(Duration::ZERO).await.unwrap();
     }
-    intake.resume().await.unwrap();
+    assert!(intake.resume().await.unwrap());
     assert_eq!(next(&mut intake).await.redeliveries, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_leaves_when_it_is_idle_or_has_done_enough() {
     let idle = Leaving::new(Leave { when_idle: Some(Duration::from_secs(600)), after_jobs: None });
-    let job = idle.took();
+    let job = idle.take().unwrap();
     assert!(timeout(Duration::from_secs(3600), idle.time()).await.is_err(), "it works");
     let ended = Instant::now();
     drop(job);
@@ -223,9 +233,9 @@ async fn a_worker_leaves_when_it_is_idle_or_has_done_enough() {
     assert!(waited >= Duration::from_secs(600) && waited < Duration::from_secs(601), "{waited:?}");
 
     let enough = Leaving::new(Leave { when_idle: None, after_jobs: Some(2) });
-    drop(enough.took());
+    drop(enough.take().unwrap());
     assert!(!enough.has_enough() && timeout(Duration::from_secs(9), enough.time()).await.is_err());
-    drop(enough.took());
+    drop(enough.take().unwrap());
     assert!(enough.has_enough());
     enough.time().await;
 

@@ -62,7 +62,7 @@ impl Toolchain for Toy {
         Ok(*target == Target::Host)
     }
 
-    async fn compile(&self, Work { job, workshop }: Work<'_>) -> Result<Compiled, Error> {
+    async fn compile(&self, Work { job, workshop, .. }: Work<'_>) -> Result<Compiled, Error> {
         let mut built = Vec::new();
         for candidate in &job.candidates {
             let source = candidate.params_text();

@@ -12,7 +12,7 @@ use bluefin_aiter::Family;
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::child_file;
-use bluefin_common::delivery::Verdict;
+use bluefin_common::delivery::Halt;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::shelf::MODULES;
 use bluefin_common::store::StoreError;
@@ -120,7 +120,7 @@ impl Modules {
                 Some(Record::Building { by: other, seen_ms }) if other != by && now_ms() < seen_ms + STALE_MS => {
                     if began.elapsed() > WAIT {
                         let reason = format!("another host builds aiter's kernels of {}", family.name);
-                        return Err(Verdict::later(AGAIN, reason).into());
+                        return Err(Halt::later(AGAIN, reason).into());
                     }
                     tokio::select! {
                         () = sleep(LOOK_EVERY) => {}

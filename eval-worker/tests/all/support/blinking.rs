@@ -1,6 +1,6 @@
 //! A store that is away at first.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,21 +18,27 @@ use bluefin_common::store::{
 };
 use bytes::Bytes;
 
+/// How often each method was called.
+pub type Calls = Arc<Mutex<HashMap<&'static str, u64>>>;
+
 /// Fails the first call of every method, as a store does that restarts at the worst moments, or all calls while it is away.
 pub struct Blinking {
     store: Arc<SqliteStore>,
-    called: Mutex<HashSet<&'static str>>,
+    called: Calls,
     blinks: bool,
     away: Arc<AtomicBool>,
 }
 
 impl Blinking {
-    pub fn new(store: Arc<SqliteStore>, blinks: bool, away: Arc<AtomicBool>) -> Self {
-        Self { store, called: Mutex::default(), blinks, away }
+    pub fn new(store: Arc<SqliteStore>, called: Calls, blinks: bool, away: Arc<AtomicBool>) -> Self {
+        Self { store, called, blinks, away }
     }
 
     fn blink(&self, method: &'static str) -> Result<(), StoreError> {
-        let first = self.called.lock().unwrap().insert(method);
+        let mut called = self.called.lock().unwrap();
+        let times = called.entry(method).or_default();
+        *times += 1;
+        let first = *times == 1;
         if self.away.load(Ordering::Relaxed) || self.blinks && first {
             return Err(StoreError::Unavailable { store: "test".to_string(), reason: "blinks".to_string() });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::blinking::Blinking;
+use super::blinking::{Blinking, Calls};
 use super::{RIGHT, child, kernel, limits, metrics, task};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
@@ -40,6 +40,8 @@ pub struct Setting {
     pub store: Arc<SqliteStore>,
     /// Whether the worker's store fails the first call of each method.
     pub blinks: bool,
+    /// What workers asked of it.
+    pub calls: Calls,
     /// Whether the worker's store is away now.
     pub away: Arc<AtomicBool>,
     pub registry: Registry,
@@ -68,6 +70,7 @@ impl Setting {
             broker,
             store,
             blinks: false,
+            calls: Calls::default(),
             away: Arc::default(),
             registry: Registry::new(),
             shutdown: CancellationToken::new(),
@@ -86,7 +89,8 @@ impl Setting {
         self.registry = registry;
         let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
         let store = Arc::clone(&self.store);
-        let store: Arc<dyn Store> = Arc::new(Blinking::new(store, self.blinks, Arc::clone(&self.away)));
+        let store: Arc<dyn Store> =
+            Arc::new(Blinking::new(store, Arc::clone(&self.calls), self.blinks, Arc::clone(&self.away)));
         self.tasks.spawn(run(config, broker, store, metrics, self.shutdown.clone()))
     }
 
