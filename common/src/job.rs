@@ -102,12 +102,6 @@ pub fn compile_queue(toolchain: &str, target: &Target) -> String {
     format!("bluefin.compile.{toolchain}.{target}")
 }
 
-/// `bluefin.compile.<toolchain>`.
-#[must_use]
-pub fn previous_compile_queue(toolchain: &str) -> String {
-    format!("bluefin.compile.{toolchain}")
-}
-
 /// `bluefin.eval.<device class>`, and `bluefin.eval.<device class>.<method>` for jobs that a tool evaluates: a device serves
 /// all toolchains, but not every machine has the tool.
 #[must_use]

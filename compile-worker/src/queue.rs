@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bluefin_common::broker::{Broker, BrokerError, Delivery, Settle};
 use bluefin_common::campaign::now_ms;
 use bluefin_common::delivery::{self, Context, Given, GivenUp, Halt, NOT_MINE, OTHER_VERSION, Product, Role};
-use bluefin_common::job::{CompileJob, CompileWork, compile_queue, eval_queue, previous_compile_queue};
+use bluefin_common::job::{CompileJob, CompileWork, compile_queue, eval_queue};
 use bluefin_common::method::Method;
 use bluefin_common::metrics::Step;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::target::Target;
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use crate::backlog::Waiting;
@@ -25,44 +23,25 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often that is doubled for one that says each time that the machine is at its end, while that is well.
 const DOUBLED: u32 = 5;
 
-/// A compile queue of one toolchain.
+/// The compile queue of one toolchain and target.
 pub(crate) struct Queue {
     jobs: Arc<Jobs>,
     toolchain: Arc<dyn Toolchain>,
-    jobs_of: JobsOf,
-    /// Where its jobs are evaluated, if that is one queue.
-    evaluated_in: Option<String>,
-}
-
-/// Whose jobs wait in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum JobsOf {
-    Target(Target),
-    /// Those of all targets, where the release before put them. What is not to be compiled here and now goes on to the queue of
-    /// its own, so that this one runs dry.
-    ReleaseBefore,
+    target: Target,
+    /// Where its jobs are evaluated.
+    evaluated_in: String,
 }
 
 impl Queue {
-    pub(crate) fn new(jobs: &Arc<Jobs>, toolchain: &Arc<dyn Toolchain>, jobs_of: JobsOf) -> Self {
-        let evaluated_in = match &jobs_of {
-            JobsOf::Target(target) => {
-                Some(eval_queue(target, Method::of_toolchain(toolchain.name()).unwrap_or_default()))
-            }
-            JobsOf::ReleaseBefore => None,
-        };
-        Self { jobs: Arc::clone(jobs), toolchain: Arc::clone(toolchain), jobs_of, evaluated_in }
+    pub(crate) fn new(jobs: &Arc<Jobs>, toolchain: &Arc<dyn Toolchain>, target: Target) -> Self {
+        let evaluated_in = eval_queue(&target, Method::of_toolchain(toolchain.name()).unwrap_or_default());
+        Self { jobs: Arc::clone(jobs), toolchain: Arc::clone(toolchain), target, evaluated_in }
     }
 
     /// Serves it until the worker is to stop, then drains.
     pub(crate) async fn run(self) -> Result<(), Error> {
-        let name = match &self.jobs_of {
-            JobsOf::Target(target) => compile_queue(self.toolchain.name(), target),
-            JobsOf::ReleaseBefore => previous_compile_queue(self.toolchain.name()),
-        };
-        if let Some(queue) = &self.evaluated_in {
-            self.jobs.gate.watch(queue);
-        }
+        let name = compile_queue(self.toolchain.name(), &self.target);
+        self.jobs.gate.watch(&self.evaluated_in);
         let (worker, compiler, slots) = (&self.jobs.worker, self.toolchain.identity(), self.jobs.workshop.slots());
         tracing::info!(worker, queue = name, compiler, slots, "serving");
         Ok(delivery::serve(&Arc::new(self), &name).await?)
@@ -117,16 +96,6 @@ impl Role for Queue {
         &self.jobs.context
     }
 
-    fn route(&self, delivery: Delivery, CompileJob { job, .. }: &CompileJob) -> Delivery {
-        if self.jobs_of != JobsOf::ReleaseBefore {
-            return delivery;
-        }
-        let (broker, queue) = (Arc::clone(&self.jobs.context.broker), job.compile_queue());
-        let Delivery { message_id, body, settle, .. } = delivery;
-        let moved = Moved { broker, settle, queue, message_id: message_id.clone(), body: body.clone() };
-        Delivery { message_id, body, settle: Box::new(moved), ..delivery }
-    }
-
     fn misfit(&self, CompileJob { job, .. }: &CompileJob) -> Option<String> {
         let name = self.toolchain.name();
         let found = || job.toolchain.chars().take(64).collect::<String>();
@@ -135,11 +104,6 @@ impl Role for Queue {
 
     async fn pin(&self, given: Given<'_, CompileJob>) -> Result<bool, Halt> {
         let CompileJob { job, work, .. } = given.order;
-        let is_for_now =
-            || self.jobs.serves(self.toolchain.name(), &job.target) && self.jobs.gate.is_open(&job.eval_queue());
-        if self.jobs_of == JobsOf::ReleaseBefore && !is_for_now() {
-            return Err(Halt::Later(Duration::ZERO));
-        }
         match work {
             CompileWork::Candidates => self.patiently("pin", || self.jobs.pin(&*self.toolchain, job)).await,
             // What is tried next is the same for all compilers.
@@ -182,43 +146,12 @@ impl Role for Queue {
         if self.toolchain.roomy().now_or_never().is_none() {
             return "the disk that its compiler writes to has no room";
         }
-        match &self.evaluated_in {
-            Some(queue) => self.jobs.gate.closed(queue).await,
-            None => std::future::pending().await,
-        }
+        self.jobs.gate.closed(&self.evaluated_in).await;
         "its evaluation has as much as it takes, or the artifact cache is full"
     }
 
     async fn goes_on(&self) {
         self.toolchain.roomy().await;
-        if let Some(queue) = &self.evaluated_in {
-            self.jobs.gate.opened(queue).await;
-        }
-    }
-}
-
-/// Hands a delivery back to another queue than the one that it came from.
-struct Moved {
-    broker: Arc<dyn Broker>,
-    settle: Box<dyn Settle>,
-    queue: String,
-    message_id: String,
-    body: Bytes,
-}
-
-#[async_trait]
-impl Settle for Moved {
-    async fn ack(&self) -> Result<(), BrokerError> {
-        self.settle.ack().await
-    }
-
-    async fn republish(&self, delay: Duration) -> Result<(), BrokerError> {
-        self.broker.declare(&self.queue).await?;
-        self.broker.publish_after(delay, &self.queue, &self.message_id, self.body.clone()).await?;
-        self.settle.ack().await
-    }
-
-    async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
-        self.settle.dead(reason).await
+        self.jobs.gate.opened(&self.evaluated_in).await;
     }
 }

@@ -28,7 +28,7 @@ use crate::job::Jobs;
 use crate::machine::{Machine, MachinePatience};
 use crate::metrics::Metrics;
 use crate::process::Limits;
-use crate::queue::{JobsOf, Queue};
+use crate::queue::Queue;
 use crate::toolchain::Toolchain;
 use crate::workshop::Workshop;
 
@@ -211,9 +211,6 @@ impl Worker {
 
     async fn run(&self) -> Result<(), Error> {
         let mut queues = JoinSet::new();
-        for toolchain in &self.config.toolchains {
-            self.begin(&mut queues, toolchain, JobsOf::ReleaseBefore);
-        }
         let Jobs { context, end, workshop, .. } = &*self.jobs;
         let gate = self.jobs.gate.run(&*context.broker, &*context.store, &end.stop);
         let machine = async {
@@ -292,15 +289,11 @@ impl Worker {
         match toolchain.serves(&target).await {
             Ok(true) => {
                 self.jobs.served().entry(toolchain.name().to_string()).or_default().insert(target.clone());
-                self.begin(queues, toolchain, JobsOf::Target(target));
+                queues.spawn(Queue::new(&self.jobs, toolchain, target).run());
             }
             Ok(false) => {}
             // Asked again with the next look.
             Err(error) => self.jobs.machine.doubt(error),
         }
-    }
-
-    fn begin(&self, queues: &mut JoinSet<Result<(), Error>>, toolchain: &Arc<dyn Toolchain>, jobs_of: JobsOf) {
-        queues.spawn(Queue::new(&self.jobs, toolchain, jobs_of).run());
     }
 }

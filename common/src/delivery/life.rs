@@ -277,10 +277,7 @@ impl<R: Role> Life<'_, R> {
     async fn settle(self, state: State) {
         let Context { metrics, presence, .. } = self.role.context();
         let (message, job) = (self.delivery.message_id.clone(), self.order.as_ref().map(|order| order.job()));
-        let delivery = match &self.order {
-            Some(order) => self.role.route(self.delivery, order),
-            None => self.delivery,
-        };
+        let delivery = self.delivery;
         let (settled, result) = match state {
             State::HandedBack => {
                 if job.is_some() {

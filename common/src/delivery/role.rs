@@ -5,7 +5,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Context, GivenUp, LOST, OTHER_VERSION, STOOD_STILL, STUCK};
-use crate::broker::Delivery;
 use crate::job::Order;
 use crate::metrics::{Settled, Step};
 use crate::outcome::Outcome;
@@ -23,11 +22,6 @@ pub trait Role: Send + Sync + 'static {
 
     /// What the deliveries of the worker share.
     fn context(&self) -> &Context;
-
-    /// `delivery`, which may be one that goes to another queue when it is handed back.
-    fn route(&self, delivery: Delivery, _order: &Self::Order) -> Delivery {
-        delivery
-    }
 
     /// Why nobody will ever do the job, though it decodes.
     fn misfit(&self, order: &Self::Order) -> Option<String>;
