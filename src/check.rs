@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::arch;
 use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
@@ -36,8 +37,6 @@ use crate::input::{Input, InputArgs};
 use crate::workers::Compilers;
 use crate::{itself, out, width};
 
-/// Compute units of the GPUs that are meant where an architecture alone is named.
-const USUAL_UNITS: [(&str, u32); 3] = [("gfx90a", 104), ("gfx942", 304), ("gfx1100", 96)];
 /// Jobs that are compiled or executed at a time, for each CPU.
 const JOBS_AHEAD: usize = 2;
 
@@ -78,7 +77,7 @@ impl FromStr for ArchOrTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usual = USUAL_UNITS.iter().find(|(arch, _)| *arch == text).map(|(arch, units)| format!("{arch}-{units}"));
+        let usual = arch::of(text).and_then(|known| Some(format!("{}-{}", known.name, known.usual_units()?)));
         let target: Target = usual.as_deref().unwrap_or(text).parse().map_err(|error| format!("{error}"))?;
         Ok(Self(target))
     }
@@ -111,7 +110,7 @@ impl CheckArgs {
         input.rejects.iter().for_each(|reject| eprintln!("rejected: {reject}"));
         anyhow::ensure!(!input.problems.is_empty(), "no problem to check in what was named");
         let rejected = !input.rejects.is_empty();
-        let compilers = Compilers::probe(&input.specs.toolchains(), Some(slots)).await?;
+        let compilers = Compilers::probe(&input.specs.toolchains(), Some(slots)).await?.all_for(target)?;
         let store = Arc::new(SqliteStore::in_memory()?);
         let session =
             Session::of_kernels("check".parse()?, self.target.0.clone(), "bluefin check", &[Stage::Perf], now_ms());

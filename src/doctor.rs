@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_common::arch::Vendor;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
@@ -47,7 +48,7 @@ pub struct DoctorArgs {
 
 impl DoctorArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        if let Some(target) = self.target.as_ref().filter(|target| !target.arch().starts_with("gfx")) {
+        if let Some(target) = self.target.as_ref().filter(|target| target.vendor() != Some(Vendor::Amd)) {
             return Err(crate::usage(format!("--target {target}: MIOpen runs on gfx… devices only")));
         }
         let request = Request {

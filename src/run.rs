@@ -306,7 +306,7 @@ impl CarriedOut {
     async fn local(&self, session: &Session, asked: &Asked) -> anyhow::Result<Local> {
         let (wait, target) = (&self.plan.wait, &session.target);
         if session.method.evaluated_by == EvaluatedBy::Device {
-            let compilers = Compilers::probe(&asked.specs.toolchains(), wait.compile_slots).await?;
+            let compilers = Compilers::probe(&asked.specs.toolchains(), wait.compile_slots).await?.all_for(target)?;
             return Ok(Local::Device(compilers, LocalDevice::find(&target.to_string(), Limits::default()).await?));
         }
         let from = |variable: &str| std::env::var_os(variable).map(PathBuf::from);

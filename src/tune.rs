@@ -165,7 +165,8 @@ impl TuneArgs {
     }
 
     async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
-        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?;
+        let compilers =
+            Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&device.target)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
         if let Some(again) = self.remeasure {

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_common::arch::Vendor;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign::now_ms;
 use bluefin_common::digest::{self, Digest};
@@ -221,7 +222,7 @@ impl TuneGemmArgs {
         // Both take seconds.
         let device = LocalDevice::find(&text, self.load.limits());
         let (device, compilers) = tokio::try_join!(device, Compilers::probe(&["triton"], self.num_threads))?;
-        Ok((compilers, device))
+        Ok((compilers.all_for(&device.target)?, device))
     }
 
     fn entries(&self) -> anyhow::Result<Vec<Entry>> {
@@ -256,7 +257,7 @@ impl TuneGemmArgs {
     /// The problems of `entries` on `target`.
     fn work(&self, entries: Vec<Entry>, target: &Target) -> anyhow::Result<Work> {
         let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
-        let nvidia = target.arch().starts_with("sm_");
+        let nvidia = target.vendor() == Some(Vendor::Nvidia);
         let space = self.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
         let [type_a, type_b, type_c] = self.types()?;
         if type_a == 2 && !self.ieee {

@@ -228,6 +228,12 @@ impl CompileWorkerArgs {
         let shutdown = shutdown::on_signal()?;
         let waiting = Waiting::default();
         let Some(toolchains) = self.toolchains(&waiting, &shutdown).await? else { return Ok(ExitCode::SUCCESS) };
+        for target in &self.target {
+            let refusals: Option<Vec<String>> = toolchains.iter().map(|toolchain| toolchain.refusal(target)).collect();
+            if let Some(refusals) = refusals {
+                tracing::warn!("{target} is not served: {}", refusals.join("; "));
+            }
+        }
         let mut admin = self.admin.start().await?;
         let pipeline = PipelineMetrics::register(&admin.registry)?;
         let metrics = compile_worker::Metrics::register(&admin.registry, pipeline.clone())?;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::arch;
+
 /// Where the topology is.
 pub const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology";
 
@@ -11,7 +13,7 @@ pub const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology";
 pub struct Node {
     /// Such as `gfx90a`.
     pub arch: String,
-    /// Compute units; `None` where it does not say.
+    /// Compute units as a target counts them, which on RDNA are work-group processors of two; `None` where it does not say.
     pub cus: Option<u32>,
     /// 0: none.
     pub unique_id: u64,
@@ -28,9 +30,11 @@ impl Node {
             properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
         };
         let version = value("gfx_target_version").filter(|version| *version > 0)?;
+        let arch = arch_of(version);
         let cus = value("simd_count").zip(value("simd_per_cu")).and_then(|(all, each)| all.checked_div(each));
+        let cus = cus.map(|cus| cus / u64::from(arch::of(&arch).map_or(1, |known| known.cus_of_unit)));
         Some(Self {
-            arch: arch_of(version),
+            arch,
             cus: cus.and_then(|cus| u32::try_from(cus).ok()).filter(|cus| *cus > 0),
             unique_id: value("unique_id").unwrap_or_default(),
             domain: value("domain").unwrap_or_default(),
@@ -83,7 +87,7 @@ mod tests {
         let node = |text: &str| Node::parse(text).map(|node| (node.arch, node.cus));
         let named = |name: &str, cus| Some((name.to_string(), cus));
         assert_eq!(node("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n"), named("gfx90a", Some(104)));
-        assert_eq!(node("simd_count 72\nsimd_per_cu 2\ngfx_target_version 100300\n"), named("gfx1030", Some(36)));
+        assert_eq!(node("simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n"), named("gfx1030", Some(36)));
         assert_eq!(node("simd_count 4\nsimd_per_cu 0\ngfx_target_version 90010\n"), named("gfx90a", None));
         assert_eq!((node("cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n"), node("")), (None, None));
     }

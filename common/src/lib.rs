@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod algorithm;
+pub mod arch;
 pub mod archive;
 pub mod artifact;
 pub mod broker;

@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::arch::{self, Architecture, Vendor};
+
 /// What code is built for: a GPU architecture with its number of compute units, or the machine's own CPU.
 ///
-/// Architectures and CU counts are data, not an enum: a new GPU needs no release.
+/// Architectures and CU counts are data, not an enum: a GPU that is not in the table of [`crate::arch`] is taken for its family.
 /// Prints as `host`, `gfx90a-104`, `sm_90-132`, in JSON as well; this is also the device class that names the evaluation queue.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
@@ -69,9 +71,7 @@ impl<'de> Deserialize<'de> for Target {
 impl Target {
     /// `None` if no compiler would name an architecture like that, or no GPU has as many units.
     fn gpu(arch: &str, cus: u32) -> Option<Self> {
-        let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_"))?;
-        let plain = (1..=16).contains(&known.len()) && known.bytes().all(|b| b.is_ascii_alphanumeric());
-        (plain && (1..=65_535).contains(&cus)).then(|| Self::Gpu { arch: arch.to_string(), cus })
+        (arch::is_name(arch) && (1..=65_535).contains(&cus)).then(|| Self::Gpu { arch: arch.to_string(), cus })
     }
 
     /// The architecture as the compiler names it; `host` for the CPU.
@@ -92,24 +92,31 @@ impl Target {
         }
     }
 
-    /// Threads that run in lockstep: 64 on gfx9 and older, 32 on gfx10 and later and on NVIDIA, 1 on the CPU.
+    /// What is known of the architecture; `None` for the CPU.
+    #[must_use]
+    pub fn known(&self) -> Option<&'static Architecture> {
+        arch::of(self.arch())
+    }
+
+    /// Who makes the GPU; `None` for the CPU.
+    #[must_use]
+    pub fn vendor(&self) -> Option<Vendor> {
+        self.known().map(|known| known.vendor)
+    }
+
+    /// Threads that run in lockstep: 1 on the CPU.
     #[must_use]
     pub fn wave(&self) -> u32 {
-        match self {
-            Self::Host => 1,
-            Self::Gpu { arch, .. } if arch.starts_with("gfx1") => 32,
-            Self::Gpu { arch, .. } if arch.starts_with("gfx") => 64,
-            Self::Gpu { .. } => 32,
-        }
+        self.known().map_or(1, Architecture::wave)
     }
 
     /// MIOpen's literal for the backend in file names (`HIP`); bluefin's own for targets that MIOpen does not know.
     #[must_use]
     pub fn backend(&self) -> &'static str {
-        match self {
-            Self::Host => "HOST",
-            Self::Gpu { arch, .. } if arch.starts_with("gfx") => "HIP",
-            Self::Gpu { .. } => "CUDA",
+        match self.vendor() {
+            None => "HOST",
+            Some(Vendor::Amd) => "HIP",
+            Some(Vendor::Nvidia) => "CUDA",
         }
     }
 
@@ -150,7 +157,9 @@ impl fmt::Debug for Target {
 
 /// A text that names no target.
 #[derive(Debug, thiserror::Error)]
-#[error("target: found {found:?}, expected host, gfx…-<CUs> (gfx90a-104) or sm_…-<SMs> (sm_90-132)")]
+#[error(
+    "target: found {found:?}, expected host, gfx…-<CUs> (gfx90a-104), sm_…-<SMs> (sm_90-132) or a GPU by its name (mi300x, h100)"
+)]
 pub struct InvalidTarget {
     found: String,
 }
@@ -158,12 +167,14 @@ pub struct InvalidTarget {
 impl FromStr for Target {
     type Err = InvalidTarget;
 
+    /// Reads what [`Display`](fmt::Display) prints, and names of GPUs that people buy: `rtx4090` is `sm_89-128`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "host" {
             return Ok(Self::Host);
         }
         text.rsplit_once('-')
             .and_then(|(arch, cus)| Self::gpu(arch, cus.parse().ok()?))
+            .or_else(|| arch::product(text).and_then(|(known, units)| Self::gpu(known.name, units)))
             .ok_or_else(|| InvalidTarget { found: text.chars().take(80).collect() })
     }
 }
@@ -197,6 +208,21 @@ mod tests {
             assert_eq!(serde_json::to_value(&target).unwrap(), text);
             assert_eq!(serde_json::from_value::<Target>(text.into()).unwrap(), target);
         }
+    }
+
+    #[test]
+    fn gpus_have_names_of_their_own() {
+        for (text, target) in [
+            ("h100", "sm_90-132"),
+            ("H100-PCIe", "sm_90-114"),
+            ("RTX 3090", "sm_86-82"),
+            ("mi300x", "gfx942-304"),
+            ("rx7900xtx", "gfx1100-48"),
+        ] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), target);
+        }
+        let error = "rtx9999".parse::<Target>().unwrap_err().to_string();
+        assert!(error.contains("a GPU by its name"), "{error}");
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub trait Toolchain: Send + Sync + 'static {
     /// Whether it compiles for `target`: otherwise it does not serve the queue of that.
     async fn serves(&self, target: &Target) -> Result<bool, Error>;
 
+    /// Why it does not compile for `target`, and what does, where that is known at once; `None` where it may.
+    fn refusal(&self, _target: &Target) -> Option<String> {
+        None
+    }
+
     /// Compiles something trivial, as it did when it was found: whether this machine still can.
     ///
     /// # Errors

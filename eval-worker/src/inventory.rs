@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use bluefin_common::arch::{self, Architecture};
 use bluefin_common::secrets;
 use bluefin_common::target::Target;
 use serde::Serialize;
@@ -197,7 +198,11 @@ fn entry(list: Option<String>, number: &str) -> String {
 
 impl DeviceInfo {
     fn answers_to(&self, word: &str) -> bool {
-        self.device == word || self.target == word || !self.uuid.is_empty() && self.uuid.eq_ignore_ascii_case(word)
+        let product = |(known, units): (&Architecture, u32)| self.target == format!("{}-{units}", known.name);
+        self.device == word
+            || self.target == word
+            || arch::product(word).is_some_and(product)
+            || !self.uuid.is_empty() && self.uuid.eq_ignore_ascii_case(word)
     }
 
     /// What it runs code for.
@@ -282,6 +287,7 @@ mod tests {
         assert_eq!(names("gpu").len(), 4);
         assert_eq!(names("2, 0"), ["hip:0", "cuda:0"]);
         assert_eq!(names("sm_90-132"), ["cuda:0", "cuda:1"]);
+        assert_eq!(names("h100,mi210"), ["cuda:0", "cuda:1", "hip:0", "hip:1"]);
         assert_eq!(names("gpu-A,cuda:0,host"), ["cuda:0", "host"]);
         for text in ["4", "", "gfx942-304", "GPU-c", "0,x"] {
             let error = machine.select(text).unwrap_err();

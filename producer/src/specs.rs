@@ -48,7 +48,7 @@ impl Specs {
     /// Sorts `all` by whether they are for `target`.
     #[must_use]
     pub fn for_target(all: Vec<LoadedSpec>, target: &Target) -> Self {
-        let is_here = |spec: &LoadedSpec| spec.spec.targets.iter().any(|arch| arch == target.arch());
+        let is_here = |spec: &LoadedSpec| spec.spec.is_for(target);
         let (here, elsewhere) = all.into_iter().partition(is_here);
         Self { here, elsewhere }
     }

@@ -56,7 +56,7 @@ impl TuneArgs {
             eprintln!("rejected: {reject}");
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
-        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?;
+        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
         let session = self.session(&target, &compilers.versions())?;
         let plan = self.plan(site, &session, input).await?;
         if plan.jobs == 0 {

@@ -1,6 +1,7 @@
 //! What is tuned: types of elements, and which configs are tried.
 
 use anyhow::Context as _;
+use bluefin_common::arch::Vendor;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
@@ -76,7 +77,7 @@ pub fn candidate(loaded: &LoadedSpec, space: Space, config: &Config, target: &Ta
     let [whole, parts] = space.solvers();
     let name = if config.get("SPLIT_K").copied() == Some(1) { whole } else { parts };
     let solver = loaded.spec.solver(name).with_context(|| format!("solver {name}"))?;
-    let nvidia = target.arch().starts_with("sm_");
+    let nvidia = target.vendor() == Some(Vendor::Nvidia);
     let param = |param: &Param| match (param.name.as_str(), config.get(&param.name)) {
         // AMD's matrix instructions are nothing to NVIDIA's compiler.
         ("matrix_instr_nonkdim", _) if nvidia => Value::Int(16),

@@ -63,6 +63,14 @@ impl Compilers {
         Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
 
+    /// The same, unless one of them does not compile for `target`.
+    pub fn all_for(self, target: &Target) -> anyhow::Result<Self> {
+        match self.toolchains.iter().find_map(|toolchain| toolchain.refusal(target)) {
+            Some(refusal) => anyhow::bail!("{target}: {refusal}"),
+            None => Ok(self),
+        }
+    }
+
     /// These.
     pub fn of(toolchains: Vec<Arc<dyn Toolchain>>, slots: usize) -> Self {
         Self { toolchains, slots }

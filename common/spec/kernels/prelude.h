@@ -36,9 +36,14 @@ template <class To, class From, int N> DEVICE Vec<To, N> convert(const Vec<From,
 // Aligned for the widest vector.
 #define SHARED __attribute__((shared, aligned(16)))
 
+#if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_mfma_f32_32x32x8f16)
+#define HAS_MFMA 1
+#endif
+
 // Goes between KERNEL and the kernel's name: the block size it is launched with, which bounds its registers.
-#if defined(__gfx90a__) || defined(__gfx942__)
-// Two waves a SIMD leave 256 registers to each, few enough that clang lets matrix instructions sum in plain registers;
+#if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_mfma_f32_32x32x8bf16_1k)
+// Its accumulators are registers like others. Two waves a SIMD leave 256 to each, few enough that clang lets matrix
+// instructions sum in plain registers;
 // with more it keeps the sums of a loop in plain ones but multiplies into accumulation ones, copying there and back.
 #define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(2)))
 #elif defined(__AMDGCN__)
@@ -133,7 +138,7 @@ DEVICE float wave_sum(float value, int lane) {
 }
 
 // ---- Matrix cores: FP16 products summed in FP32. A lane's part of each operand is laid out as the instruction says.
-#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
+#if HAS_MFMA
 // A is 32 x 8: lane l holds row l % 32, columns 4 * (l / 32) to + 3; B alike by column. Register r of C is row
 // 8 * (r / 4) + 4 * (l / 32) + r % 4 of column l % 32.
 DEVICE void matrix_fma(Vec<float, 16>& c, Vec<half, 4> a, Vec<half, 4> b) {

@@ -7,6 +7,7 @@ use crate::expression::{Expression, Values, push};
 use crate::rules::{TRITON, is_identifier};
 use crate::scope::MAX_BYTES;
 use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver, Specialize};
+use bluefin_common::arch::Vendor;
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::DataType;
@@ -224,7 +225,7 @@ impl Geometry {
             }
             *slot = narrow(found);
         }
-        let nvidia = target.arch().starts_with("sm_");
+        let nvidia = target.vendor() == Some(Vendor::Nvidia);
         let mut grid = [1_u32; 3];
         for (axis, ((slot, expression), threads)) in grid.iter_mut().zip(&self.grid).zip(block).enumerate() {
             // CUDA bounds the blocks of an axis, HIP its threads (32 bits).

@@ -100,7 +100,7 @@ pub struct KernelSpec {
     pub kind: Kind,
     /// As [`Method::toolchains`] has it; names the compile queue.
     pub toolchain: String,
-    /// Architectures as [`bluefin_common::target::Target::arch`] names them.
+    /// Architectures as [`bluefin_common::target::Target::arch`] names them, or groups of them: [`bluefin_common::arch::is_meant`].
     pub targets: Vec<String>,
     /// File that is compiled.
     pub source: String,

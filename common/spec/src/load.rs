@@ -9,11 +9,12 @@ use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
 use crate::format::{Bind, RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
 use crate::place::Places;
-use crate::rules::{TARGET, TRITON, is_arch, is_flag, is_identifier, is_spec_name, variables};
+use crate::rules::{TARGET, TRITON, is_flag, is_identifier, is_spec_name, is_target, variables};
 use crate::{
     ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, Specialize,
     ToleranceSpec, TypeOf,
 };
+use bluefin_common::arch::FEATURES;
 use bluefin_common::method::{EvaluatedBy, Method};
 use bluefin_common::problem::DataType;
 use bluefin_common::task::Role;
@@ -68,7 +69,9 @@ impl Loader<'_> {
         }
         let specialize = self.specialize(raw)?;
         let mut names = self.variables(raw, kind)?;
-        let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &names);
+        let mut early = names.clone();
+        raw.lets.iter().filter_map(|text| text.split_once('=')).for_each(|(name, _)| _ = early.remove(name.trim()));
+        let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &early);
         let lets = self.lets(raw, &mut names)?;
         // An `applicable` that needs no derived value is checked before they are computed, so that it can guard them.
         let (applicable, applicable_uses_lets) = match early {
@@ -115,8 +118,13 @@ impl Loader<'_> {
     fn targets(&self, raw: &RawSpec) -> Result<bool, SpecError> {
         self.list("targets", raw.targets.len(), 1, MAX_LIST)?;
         self.unique("targets", raw.targets.iter().map(String::as_str))?;
-        for (index, arch) in raw.targets.iter().enumerate() {
-            self.require(is_arch(arch), &format!("targets[{index}]"), arch, "host, gfx… or sm_…")?;
+        for (index, word) in raw.targets.iter().enumerate() {
+            self.require(
+                is_target(word),
+                &format!("targets[{index}]"),
+                word,
+                "host, gfx…, sm_…, amd, nvidia or has_…",
+            )?;
         }
         let hosts = raw.targets.iter().filter(|arch| *arch == "host").count();
         let toolchains = evaluated_on_devices();
@@ -169,7 +177,8 @@ impl Loader<'_> {
             return Err(self.invalid("sizes", "a table", "none, as the problem has its own sizes"));
         }
         self.list("sizes", raw.sizes.len(), usize::from(kind == Kind::Kernel), 64)?;
-        let mut names: Names = TARGET.iter().chain(variables(kind)).map(ToString::to_string).collect();
+        let known = TARGET.iter().chain(variables(kind)).chain(&FEATURES);
+        let mut names: Names = known.map(ToString::to_string).collect();
         for name in raw.sizes.keys() {
             self.declare(&mut names, name, &format!("sizes.{name}"))?;
         }
@@ -444,7 +453,11 @@ impl Loader<'_> {
     /// Makes `name` known to the expressions that follow.
     fn declare(&self, names: &mut Names, name: &str, field: &str) -> Result<(), SpecError> {
         self.require(is_name(name), field, name, "an identifier that means nothing else in an expression")?;
-        self.require(names.insert(name.to_string()), field, name, "a name that is not taken")
+        // A spec may have a value of its own in place of a feature, as those did that are older than the feature. That it has
+        // is remembered by what is no word of an expression.
+        let free =
+            names.insert(name.to_string()) || FEATURES.contains(&name) && names.insert(format!("{name} of the spec"));
+        self.require(free, field, name, "a name that is not taken")
     }
 
     fn unique<'n>(&self, field: &str, names: impl Iterator<Item = &'n str>) -> Result<(), SpecError> {

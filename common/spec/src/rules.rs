@@ -1,6 +1,7 @@
 //! What names and flags of a spec may be. They become parts of queue names, macros, symbols and a compiler's command line.
 
 use crate::Kind;
+use bluefin_common::arch;
 
 /// The toolchain whose kernels are specialised by their arguments, and which says how large blocks are.
 pub(super) const TRITON: &str = "triton";
@@ -67,11 +68,9 @@ pub(super) fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && plain && !name.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// `host`, or an architecture as compilers name it.
-pub(super) fn is_arch(arch: &str) -> bool {
-    let known = arch.strip_prefix("gfx").or_else(|| arch.strip_prefix("sm_"));
-    let plain = |rest: &str| (1..=16).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric());
-    arch == "host" || known.is_some_and(plain)
+/// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.
+pub(super) fn is_target(word: &str) -> bool {
+    word == "host" || arch::is_name(word) || arch::is_group(word)
 }
 
 /// A flag that shapes code and cannot make the compiler read, write or load anything else: no path, no plugin, no
@@ -136,6 +135,11 @@ mod tests {
     fn names() {
         assert!(is_spec_name("conv-fwd-host") && !is_spec_name("Conv") && !is_spec_name("-a") && !is_spec_name(""));
         assert!(is_identifier("_a1") && !is_identifier("1a") && !is_identifier("a-b") && !is_identifier(""));
-        assert!(is_arch("host") && is_arch("gfx90a") && is_arch("sm_90") && !is_arch("cpu") && !is_arch("gfx/.."));
+        for word in ["host", "gfx90a", "sm_90", "amd", "nvidia", "has_mfma"] {
+            assert!(is_target(word), "{word}");
+        }
+        for word in ["cpu", "gfx/..", "gpu", "shared_memory", "vendor", "has_it"] {
+            assert!(!is_target(word), "{word}");
+        }
     }
 }

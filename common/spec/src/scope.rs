@@ -6,6 +6,7 @@ use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::load::TOLERANCES;
 use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
+use bluefin_common::arch::{self, FEATURES};
 use bluefin_common::description::Work;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
@@ -53,6 +54,12 @@ impl Scope {
 }
 
 impl KernelSpec {
+    /// Whether `target` is among its targets.
+    #[must_use]
+    pub fn is_for(&self, target: &Target) -> bool {
+        self.targets.iter().any(|word| arch::is_meant(word, target.arch()))
+    }
+
     /// The scope of `problem` on `target`, or `None` if the spec is not for them: of another kind, another architecture,
     /// or not `applicable`.
     ///
@@ -76,10 +83,14 @@ impl KernelSpec {
         if !fits {
             return Ok(Err(Unfit::Problem));
         }
-        if !self.targets.iter().any(|arch| arch == target.arch()) {
+        if !self.is_for(target) {
             return Ok(Err(Unfit::Target));
         }
         let mut values = Values::new();
+        // First, so that what the spec calls so comes before them.
+        for name in FEATURES {
+            push(&mut values, name, &arch::feature(target.arch(), name));
+        }
         for (name, value) in problem.variables() {
             push(&mut values, &name, &value);
         }

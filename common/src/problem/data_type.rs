@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arch::{self, Fp8};
+
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DataType {
@@ -119,9 +121,10 @@ impl DataType {
     /// The type as an architecture's matrix instructions have it: what FP8 and BF8 are encoded as is a matter of the architecture.
     #[must_use]
     pub fn on(self, arch: &str) -> Self {
+        let fnuz = arch::of(arch).is_some_and(|known| known.fp8 == Fp8::Fnuz);
         match self {
-            Self::Fp8 if arch.starts_with("gfx94") => Self::Fp8Fnuz,
-            Self::Bf8 if arch.starts_with("gfx94") => Self::Bf8Fnuz,
+            Self::Fp8 if fnuz => Self::Fp8Fnuz,
+            Self::Bf8 if fnuz => Self::Bf8Fnuz,
             other => other,
         }
     }

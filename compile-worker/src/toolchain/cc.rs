@@ -96,8 +96,8 @@ impl Shapes for Cc {
 
 #[async_trait]
 impl Compiler for Cc {
-    fn serves(&self, arch: &str) -> bool {
-        arch == Target::Host.arch()
+    fn refusal(&self, arch: &str) -> Option<String> {
+        (arch != Target::Host.arch()).then(|| format!("{} compiles for host, found {arch}", self.identity))
     }
 
     fn program(&self) -> Option<&Path> {

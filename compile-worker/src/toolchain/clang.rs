@@ -1,16 +1,17 @@
 //! `clang`: HIP-dialect C++ for GPUs. Where there is no clang, CUDA's own compiler stands in for it, see [`nvcc`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bluefin_common::arch::{self, Vendor};
 use bluefin_common::failure::Attempt;
 use bluefin_common::problem::DataType;
-use bluefin_common::target::Target;
 
 use super::nvcc::{self, Nvcc};
-use super::program::{Program, Wanted, first_line, with_own_instructions};
+use super::program::{Program, Wanted, first_line, unknown_to, with_own_instructions};
 use super::{Compiler, Kernels, Toolchain, tried};
 use crate::error::Error;
 use crate::unit::{Input, Shapes, Unit, checked_source};
@@ -25,6 +26,8 @@ static CLANG: Wanted = Wanted {
 
 /// Both ways out: AMD needs lld, NVIDIA only the compiler.
 const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
+/// The backends, whose architectures are asked for.
+const TRIPLES: [&str; 2] = ["--target=amdgcn-amd-amdhsa", "--target=nvptx64-nvidia-cuda"];
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -32,6 +35,8 @@ const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 
 pub struct Clang {
     program: Program,
     identity: String,
+    /// The architectures that it knows, those with something behind their names among them.
+    known: BTreeSet<String>,
 }
 
 /// The toolchain of the clang that is here, or of the nvcc in its place.
@@ -59,23 +64,28 @@ impl Clang {
     /// # Errors
     /// No compiler, or one that does not work, with what to install.
     pub fn probe() -> Result<Self, Error> {
-        let mut clang = Self { program: CLANG.find()?, identity: String::new() };
+        let mut clang = Self { program: CLANG.find()?, identity: String::new(), known: BTreeSet::new() };
         for arch in TRIED {
             clang.program.try_out(arch, ("trial.hip", TRIAL), |input| clang.command(input))?;
         }
         clang.identity = first_line(&clang.program.ask(&["--version"])?.0);
+        for triple in TRIPLES {
+            // What it prints to which of both has changed.
+            let (out, error) = clang.program.ask(&[triple, "--print-supported-cpus"])?;
+            clang.known.extend(listed(&out).chain(listed(&error)));
+        }
         Ok(clang)
     }
 
     /// One that is not tried.
     #[cfg(test)]
     pub(crate) fn named(program: &str, identity: &str) -> Self {
-        Self { program: Program::at(program, &CLANG), identity: identity.to_string() }
+        Self { program: Program::at(program, &CLANG), identity: identity.to_string(), known: BTreeSet::new() }
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
         let flags = input.flags.iter().cloned();
-        if !input.arch.starts_with("sm_") {
+        if arch::vendor(input.arch) != Some(Vendor::Nvidia) {
             let gpu = format!("--offload-arch={}", input.arch);
             let own = [
                 "-x",
@@ -92,12 +102,17 @@ impl Clang {
         }
         let gpu = format!("--cuda-gpu-arch={}", with_own_instructions(input.arch));
         let mut own = vec!["-x", "cuda", "--cuda-device-only", &gpu, "-nocudainc", "-nocudalib", "-S", "-O3", "-w"];
-        if input.arch == "sm_90" {
-            // The first PTX that describes tensors to the copy engine as it should; drivers from 555 on read it.
-            own.push("--cuda-feature=+ptx85");
-        }
+        let ptx =
+            arch::of(input.arch).and_then(|known| known.ptx).map(|version| format!("--cuda-feature=+ptx{version}"));
+        own.extend(ptx.as_deref());
         self.program.line(&own, flags, input)
     }
+}
+
+/// The names in what `--print-supported-cpus` prints, one a line.
+fn listed(text: &str) -> impl Iterator<Item = String> {
+    let names = text.lines().map(str::trim).filter(|line| arch::is_name(line));
+    names.map(ToString::to_string).collect::<Vec<_>>().into_iter()
 }
 
 impl Shapes for Clang {
@@ -116,8 +131,9 @@ impl Shapes for Clang {
 
 #[async_trait]
 impl Compiler for Clang {
-    fn serves(&self, arch: &str) -> bool {
-        arch != Target::Host.arch()
+    fn refusal(&self, arch: &str) -> Option<String> {
+        let known = self.known.contains(&with_own_instructions(arch));
+        (!known).then(|| unknown_to(&self.identity, arch))
     }
 
     fn program(&self) -> Option<&Path> {

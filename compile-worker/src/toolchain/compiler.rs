@@ -13,9 +13,9 @@ use crate::workshop::{Made, Workshop};
 /// Compiles candidates of kernel specs, each in a run of its own. It was tried and works.
 #[async_trait]
 pub trait Compiler: Shapes {
-    /// Whether it compiles for that architecture.
-    fn serves(&self, _arch: &str) -> bool {
-        true
+    /// Why it does not compile for that architecture, and what does; `None` if it does.
+    fn refusal(&self, _arch: &str) -> Option<String> {
+        None
     }
 
     /// Whether it runs no program, so that its jobs only wait.

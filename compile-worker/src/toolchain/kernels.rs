@@ -50,7 +50,11 @@ impl Toolchain for Kernels {
     }
 
     async fn serves(&self, target: &Target) -> Result<bool, Error> {
-        Ok(self.compiler.serves(target.arch()))
+        Ok(self.refusal(target).is_none())
+    }
+
+    fn refusal(&self, target: &Target) -> Option<String> {
+        self.compiler.refusal(target.arch())
     }
 
     fn only_waits(&self) -> bool {

@@ -1,5 +1,6 @@
 //! CUDA's own compiler, for NVIDIA GPUs only: it serves the toolchain `clang` where there is no clang.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use bluefin_common::failure::Attempt;
 use bluefin_common::problem::DataType;
 
 use super::Compiler;
-use super::program::{Program, Wanted, first_line, with_own_instructions};
+use super::program::{Program, Wanted, first_line, unknown_to, with_own_instructions};
 use crate::error::Error;
 use crate::unit::{Input, Shapes, Unit, checked_source};
 use crate::workshop::{Made, Workshop};
@@ -27,6 +28,8 @@ const TRIAL: &str = "extern \"C\" __global__ void f(int *x) { *x = 1; }\n";
 pub struct Nvcc {
     program: Program,
     identity: String,
+    /// The architectures that it knows, with what is behind their names.
+    known: BTreeSet<String>,
 }
 
 /// Whether the environment names it.
@@ -40,17 +43,19 @@ impl Nvcc {
     /// # Errors
     /// No compiler, or one that does not work, with what to install.
     pub fn probe() -> Result<Self, Error> {
-        let mut nvcc = Self { program: NVCC.find()?, identity: String::new() };
+        let mut nvcc = Self { program: NVCC.find()?, identity: String::new(), known: BTreeSet::new() };
         nvcc.program.try_out("sm_80", ("trial.hip", TRIAL), |input| nvcc.command(input))?;
         let version = nvcc.program.ask(&["--version"])?.0;
         let release = version.lines().find(|line| line.contains("release")).unwrap_or(&version);
         nvcc.identity = format!("nvcc: {}", first_line(release));
+        let known = nvcc.program.ask(&["--list-gpu-code"])?.0;
+        nvcc.known = known.split_whitespace().map(ToString::to_string).collect();
         Ok(nvcc)
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
         let gpu = with_own_instructions(input.arch);
-        let compute = gpu.trim_start_matches("sm_");
+        let compute = gpu.split_once('_').map_or(&*gpu, |(_, number)| number);
         let gpu = format!("-gencode=arch=compute_{compute},code={gpu}");
         // It knows none of clang's warnings, and -w is silent about all.
         let flags = input.flags.iter().filter(|flag| !flag.starts_with("-W")).cloned();
@@ -74,8 +79,10 @@ impl Shapes for Nvcc {
 
 #[async_trait]
 impl Compiler for Nvcc {
-    fn serves(&self, arch: &str) -> bool {
-        arch.starts_with("sm_")
+    fn refusal(&self, arch: &str) -> Option<String> {
+        // What needs a suffix is listed without it by the releases that know but one.
+        let known = self.known.contains(arch) || self.known.contains(&with_own_instructions(arch));
+        (!known).then(|| unknown_to(&self.identity, arch))
     }
 
     fn program(&self) -> Option<&Path> {
@@ -98,8 +105,14 @@ mod tests {
     /// CUDA's compiler is on few machines, so that its command line is also checked here.
     #[test]
     fn nvcc_is_told_what_clang_is() {
-        let nvcc = Nvcc { program: Program::at("nvcc", &NVCC), identity: String::new() };
-        assert!(nvcc.serves("sm_90") && !nvcc.serves("gfx90a"));
+        let known = ["sm_80", "sm_90", "sm_90a"].map(String::from).into();
+        let nvcc = Nvcc { program: Program::at("nvcc", &NVCC), identity: "nvcc: release 12.4".to_string(), known };
+        assert_eq!((nvcc.refusal("sm_90"), nvcc.refusal("sm_80")), (None, None));
+        assert_eq!(
+            nvcc.refusal("gfx90a").unwrap(),
+            "nvcc: release 12.4 does not know gfx90a, expected clang 15 or later (BLUEFIN_CLANG and BLUEFIN_NVCC name compilers)"
+        );
+        assert!(nvcc.refusal("sm_120").unwrap().contains("expected clang 20 or later, or nvcc 12.8 or later"));
         assert_eq!(nvcc.name(), "clang");
         let flags = ["-Wno-pass-failed".to_string(), "-DX=1".to_string()];
         let defines = [("BM".to_string(), "64".to_string())];

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use bluefin_common::arch::{self, Architecture};
+
 use crate::diagnose::{exhausted, limit_met};
 use crate::error::Error;
 use crate::process::{Limits, environment};
@@ -154,8 +156,14 @@ pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_string()
 }
 
-/// Hopper's own instructions (wgmma, setmaxnreg) need the architecture's feature-complete name. Its code runs on that
-/// architecture alone, as a tuned kernel's does anyway.
-pub(super) fn with_own_instructions(arch: &str) -> &str {
-    if arch == "sm_90" { "sm_90a" } else { arch }
+/// The architecture as a compiler is told it. Instructions that it alone has (Hopper's wgmma, setmaxnreg) need its
+/// feature-complete name. Code for that runs on it alone, as a tuned kernel's does anyway.
+pub(super) fn with_own_instructions(arch: &str) -> String {
+    format!("{arch}{}", arch::of(arch).map_or("", |known| known.suffix))
+}
+
+/// Why a compiler of C++ that calls itself `identity` refuses `arch`, which is not among those that it knows.
+pub(super) fn unknown_to(identity: &str, arch: &str) -> String {
+    let expected = arch::of(arch).map(Architecture::known_to_cpp).unwrap_or_default();
+    format!("{identity} does not know {arch}, expected {expected} (BLUEFIN_CLANG and BLUEFIN_NVCC name compilers)")
 }

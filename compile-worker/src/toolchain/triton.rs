@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bluefin_common::arch::{self, Architecture};
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
@@ -43,6 +44,8 @@ const TRIAL: &str =
 pub struct Triton {
     python: PathBuf,
     identity: String,
+    /// Of Triton.
+    version: String,
     /// What it reads beside the folder of its program.
     readable: Vec<PathBuf>,
     children: Children,
@@ -177,7 +180,13 @@ impl Triton {
         let own = Digest::of_parts(digest::COMPILE, [SERVER.as_bytes(), CHECKS.as_bytes()]).to_string();
         let own: String = own.chars().take(8).collect();
         let identity = format!("Triton {}, Python {}, {own}", greeting.triton, greeting.python);
-        Ok(Self { python: python.to_path_buf(), identity, readable: greeting.folders, children: Children::default() })
+        Ok(Self {
+            python: python.to_path_buf(),
+            identity,
+            version: greeting.triton,
+            readable: greeting.folders,
+            children: Children::default(),
+        })
     }
 
     /// Compiles what `request` says with the files of `bundle`.
@@ -259,22 +268,18 @@ impl std::fmt::Display for Request {
     }
 }
 
-/// Backend, architecture and lanes of a warp, as Triton knows a target.
-fn target(arch: &str) -> (String, String, u32) {
-    match arch.strip_prefix("sm_") {
-        Some(number) => ("cuda".to_string(), number.to_string(), 32),
-        None => ("hip".to_string(), arch.to_string(), if arch.starts_with("gfx9") { 64 } else { 32 }),
-    }
+/// Major and minor version of `3.6.0`; the newest where it says something else.
+fn version(text: &str) -> (u16, u16) {
+    let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(u16::MAX));
+    (numbers.next().unwrap_or(u16::MAX), numbers.next().unwrap_or(u16::MAX))
 }
 
-/// Shared memory that a block can have, in bytes: CUDA's and AMD's manuals.
-fn shared_memory(arch: &str) -> u32 {
-    match arch {
-        "gfx950" => 163_840,
-        "sm_80" | "sm_87" => 166_912,
-        "sm_86" | "sm_89" | "sm_120" | "sm_121" => 101_376,
-        "sm_90" | "sm_100" | "sm_103" => 232_448,
-        _ => 65_536,
+/// Backend, architecture and lanes of a warp, as Triton knows a target.
+fn target(arch: &str) -> (String, String, u32) {
+    let wave = arch::of(arch).map_or(1, Architecture::wave);
+    match arch::compute_capability(arch) {
+        Some((number, _)) => ("cuda".to_string(), number.to_string(), wave),
+        None => ("hip".to_string(), arch.to_string(), wave),
     }
 }
 
@@ -325,7 +330,7 @@ impl Shapes for Triton {
             target: target(arch),
             source: source.to_string(),
             defines: build.defines.iter().cloned().collect(),
-            shared: shared_memory(arch),
+            shared: arch::of(arch).map_or(0, |known| known.shared_memory),
             launches: build.launches.iter().zip(&build.typed).map(launch).collect(),
             checks: BTreeSet::new(),
         };
@@ -340,8 +345,13 @@ impl Shapes for Triton {
 
 #[async_trait]
 impl Compiler for Triton {
-    fn serves(&self, arch: &str) -> bool {
-        ["gfx9", "gfx10", "gfx11", "gfx12", "sm_"].iter().any(|family| arch.starts_with(family))
+    fn refusal(&self, arch: &str) -> Option<String> {
+        let refused =
+            |expected: String| format!("Triton {} does not compile for {arch}, expected {expected}", self.version);
+        match arch::of(arch) {
+            Some(known) => known.known_to_triton(version(&self.version)).err().map(refused),
+            None => Some(refused("a GPU".to_string())),
+        }
     }
 
     fn program(&self) -> Option<&Path> {

@@ -1,5 +1,6 @@
 //! For which architecture a code object was built, so that one for another is told from one that is broken.
 
+use bluefin_common::arch::{self, Vendor};
 use bluefin_common::target::Target;
 
 use super::DeviceError;
@@ -7,77 +8,56 @@ use super::DeviceError;
 /// `e_machine` of ELF files.
 const MACHINE_CUDA: u16 = 190;
 const MACHINE_AMD: u16 = 224;
-/// `EF_AMDGPU_MACH_AMDGCN_*` of LLVM's `ELF.h`: the low byte of `e_flags`.
-const AMD: [(u32, &str); 31] = [
-    (0x2c, "gfx900"),
-    (0x2d, "gfx902"),
-    (0x2e, "gfx904"),
-    (0x2f, "gfx906"),
-    (0x30, "gfx908"),
-    (0x31, "gfx909"),
-    (0x32, "gfx90c"),
-    (0x33, "gfx1010"),
-    (0x34, "gfx1011"),
-    (0x35, "gfx1012"),
-    (0x36, "gfx1030"),
-    (0x37, "gfx1031"),
-    (0x38, "gfx1032"),
-    (0x39, "gfx1033"),
-    (0x3d, "gfx1035"),
-    (0x3e, "gfx1034"),
-    (0x3f, "gfx90a"),
-    (0x40, "gfx940"),
-    (0x41, "gfx1100"),
-    (0x42, "gfx1013"),
-    (0x43, "gfx1150"),
-    (0x44, "gfx1103"),
-    (0x45, "gfx1036"),
-    (0x46, "gfx1101"),
-    (0x47, "gfx1102"),
-    (0x48, "gfx1200"),
-    (0x4a, "gfx1151"),
-    (0x4b, "gfx941"),
-    (0x4c, "gfx942"),
-    (0x4e, "gfx1201"),
-    (0x4f, "gfx950"),
-];
 /// Bytes at the start of PTX in which its target is looked for, behind the compiler's comment.
 const PTX_HEAD: usize = 4096;
 
+/// What a code object says that it is for.
+enum Built {
+    /// The architecture of that name.
+    For(String),
+    /// One of NVIDIA's; its driver knows which.
+    ForNvidia,
+}
+
 /// The architecture that `code` says it is for; `None` where it does not say, or in words of tomorrow.
-fn built_for(code: &[u8]) -> Option<String> {
+fn built_for(code: &[u8]) -> Option<Built> {
     if code.starts_with(b"\x7fELF") {
         let machine = u16::from_le_bytes(code.get(18..20)?.try_into().ok()?);
         let flags = u32::from_le_bytes(code.get(48..52)?.try_into().ok()?);
         return match machine {
-            MACHINE_AMD => AMD.iter().find(|(number, _)| *number == flags & 0xff).map(|(_, name)| (*name).to_string()),
+            // The low byte is `EF_AMDGPU_MACH`.
+            MACHINE_AMD => arch::of_machine(flags & 0xff).map(|known| Built::For(known.name.to_string())),
             // The driver knows its own; the number moved with a new version of the format.
-            MACHINE_CUDA => Some("sm_".to_string()),
+            MACHINE_CUDA => Some(Built::ForNvidia),
             _ => None,
         };
     }
     let head = String::from_utf8_lossy(code.get(..PTX_HEAD).unwrap_or(code));
     let target = head.lines().find_map(|line| line.trim().strip_prefix(".target"))?;
     let arch: String = target.trim().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    arch.starts_with("sm_").then_some(arch)
+    (arch::vendor(&arch) == Some(Vendor::Nvidia)).then_some(Built::For(arch))
 }
 
 /// Refuses a code object that is for something else than `target`.
 pub(super) fn check(code: &[u8], target: &Target) -> Result<(), DeviceError> {
     let Some(built) = built_for(code) else { return Ok(()) };
-    let runs = match (built.strip_prefix("sm_"), target.arch().strip_prefix("sm_")) {
-        (Some(""), Some(_)) => true,
+    let here = target.arch();
+    let runs = match &built {
+        Built::ForNvidia => target.vendor() == Some(Vendor::Nvidia),
         // PTX runs on what it was made for and on all that came after, but for what names one architecture alone.
-        (Some(built), Some(here)) => match (built.parse::<u32>(), here.parse::<u32>()) {
-            (Ok(built), Ok(here)) => built <= here,
-            _ => built.trim_end_matches(char::is_alphabetic) == here,
+        Built::For(built) => match (arch::compute_capability(built), arch::compute_capability(here)) {
+            (Some((built, false)), Some((here, false))) => built <= here,
+            (Some((built, _)), Some((here, _))) => built == here,
+            _ => built == here,
         },
-        _ => built == target.arch(),
     };
     if runs {
         return Ok(());
     }
-    let built = if built == "sm_" { "NVIDIA" } else { &built };
+    let built = match &built {
+        Built::ForNvidia => "NVIDIA",
+        Built::For(built) => built,
+    };
     Err(DeviceError::WrongTarget(format!("code object: found one for {built}, expected one for {}", target.arch())))
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use bluefin_common::arch::{self, Vendor};
 use bluefin_common::target::{Target, db_basename};
 use serde::Serialize;
 
@@ -140,7 +141,7 @@ impl Device {
     /// Whether MIOpen runs on it.
     #[must_use]
     pub fn is_miopens(&self) -> bool {
-        self.id.starts_with("gfx")
+        arch::vendor(&self.id) == Some(Vendor::Amd)
     }
 
     /// Whether databases of both may be used together.
@@ -170,15 +171,9 @@ impl Device {
     }
 }
 
-/// Splits the architecture, and what MIOpen adds to it, off the front. Architectures of the tenth generation and later
-/// have four digits, those before three.
+/// Splits the architecture, and what MIOpen adds to it, off the front.
 fn split_id(base: &str) -> Option<(&str, &str)> {
-    let digits = match base.strip_prefix("gfx") {
-        Some(rest) if rest.starts_with('1') => 7,
-        Some(_) => 6,
-        None if base.starts_with("sm_") => base.rfind('_').filter(|at| *at > 3).unwrap_or(5),
-        None => return None,
-    };
+    let digits = arch::end_of_name(base)?;
     let (arch, rest) = base.split_at_checked(digits)?;
     if !arch.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase() || byte == b'_') {
         return None;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use async_trait::async_trait;
+use bluefin_common::arch;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::job::{Job, group_id};
 use bluefin_common::lane::Lane;
@@ -114,6 +115,7 @@ impl Planner for Kernels {
         if let Some(target) = asked.target.as_ref().filter(|target| **target != session.target) {
             return Err(PlanError::differs(session, "target", &session.target, target));
         }
+        arch::warn_of_unknown(session.target.arch());
         let is_part = asked.stages.iter().all(|stage| session.stages.contains(stage));
         if !is_part {
             let text = |stages: &[Stage]| format!("{stages:?}");

@@ -32,9 +32,11 @@ pub fn write(folder: &Path, gpus: &[Gpu], memory: u64) -> io::Result<()> {
 
 fn properties(index: usize, gpu: &Gpu) -> String {
     let (major, minor, stepping) = gpu.version();
+    // HIP counts work-group processors of two compute units on RDNA, KFD compute units.
+    let (cus, simds) = if gpu.wave() == 32 { (gpu.cus * 2, 2) } else { (gpu.cus, 4) };
     let fields = [
         ("cpu_cores_count", 0),
-        ("simd_count", u64::from(gpu.cus) * 4),
+        ("simd_count", u64::from(cus) * simds),
         ("mem_banks_count", 1),
         ("io_links_count", 1),
         ("max_waves_per_simd", 8),
@@ -45,7 +47,7 @@ fn properties(index: usize, gpu: &Gpu) -> String {
         ("array_count", 8),
         ("simd_arrays_per_engine", 1),
         ("cu_per_simd_array", 16),
-        ("simd_per_cu", 4),
+        ("simd_per_cu", simds),
         ("max_slots_scratch_cu", 32),
         ("gfx_target_version", u64::from(major * 10_000 + minor * 100 + stepping)),
         ("vendor_id", 4098),

@@ -1,12 +1,11 @@
 //! What a row of a file is held against.
 
+use bluefin_common::arch::{self, Architecture, Fp8, Operand};
+
 use super::{Findings, Rule};
 use crate::exceeds;
 use crate::family::{Column, Work};
 use crate::sheet::{Kind, View};
-
-/// Compute units of the GPUs of an architecture, those of its partitions left out.
-const CUS: [(&str, &[u32]); 3] = [("gfx90a", &[104, 110]), ("gfx942", &[304, 228, 80]), ("gfx950", &[256])];
 
 /// How far computed numbers may be from written ones: `us` is rounded after they were computed from it, and some files keep
 /// one decimal.
@@ -81,9 +80,11 @@ fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
                 format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
             });
         }
-        let eight_bits = match gfx.as_str() {
-            "gfx942" if cell == "torch.float8_e4m3fn" => Some("torch.float8_e4m3fnuz"),
-            "gfx950" | "gfx1250" if cell == "torch.float8_e4m3fnuz" => Some("torch.float8_e4m3fn"),
+        // A row says whether there are such instructions; of what has none it is not known.
+        let multiplies = |known: &&Architecture| !known.has_row() || known.has(Operand::Fp8);
+        let eight_bits = match arch::of(&gfx).filter(multiplies).map(|known| known.fp8) {
+            Some(Fp8::Fnuz) if cell == "torch.float8_e4m3fn" => Some("torch.float8_e4m3fnuz"),
+            Some(Fp8::Ocp) if cell == "torch.float8_e4m3fnuz" => Some("torch.float8_e4m3fn"),
             _ => None,
         };
         if let Some(expected) = eight_bits {
@@ -105,7 +106,10 @@ fn compute_units(view: &View<'_>, findings: &mut Findings<'_>) {
         }
         Some(_) => {}
         None => {
-            let known = CUS.iter().find(|(known, _)| *known == gfx).map_or(&[][..], |(_, known)| known);
+            // Of whole GPUs, not of their partitions.
+            let mut known: Vec<u32> =
+                arch::of(&gfx).map_or(&[][..], |known| known.products).iter().map(|(_, units)| *units).collect();
+            known.dedup();
             if !known.is_empty() && !known.contains(&cus) {
                 let expected = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
                 findings.add(Rule::Cus, line, || format!("cu_num: found {cus} for {gfx}, expected {expected}"));

@@ -5,6 +5,7 @@ mod reader;
 
 use std::path::Path;
 
+use bluefin_common::arch::Vendor;
 use bluefin_common::target::Target;
 use rusqlite::Connection;
 
@@ -39,7 +40,7 @@ impl KernelName {
     pub fn of(file: &str, options: &str, target: &Target) -> Self {
         let name = if file.ends_with(".o") { file.to_string() } else { format!("{file}.o") };
         let arch = target.arch();
-        let named = options.contains("-mcpu=") || name.ends_with(".mlir.o") || !arch.starts_with("gfx");
+        let named = options.contains("-mcpu=") || name.ends_with(".mlir.o") || target.vendor() != Some(Vendor::Amd);
         let args = if named { options.to_string() } else { format!("{options} -mcpu={arch}") };
         Self { name, args }
     }

@@ -182,11 +182,7 @@ impl Request {
 /// The architecture with the features that kernels of compile and eval jobs are built for.
 #[must_use]
 pub fn target_id(target: &Target) -> String {
-    match target.arch() {
-        arch @ "gfx1030" => arch.to_string(),
-        arch @ "gfx900" => format!("{arch}:xnack-"),
-        arch => format!("{arch}:sram-ecc+:xnack-"),
-    }
+    format!("{}{}", target.arch(), target.known().map_or("", |known| known.miopen_features))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
 
+use bluefin_common::arch;
 use bluefin_common::kfd;
 use bluefin_common::target::Target;
 
@@ -12,15 +13,6 @@ use super::interface::Interface;
 use super::library::{Runtime, Special};
 use super::sysfs::{self, Amd};
 use super::{cuda, hip, telemetry};
-
-/// The last-level cache behind the L2 that no attribute tells of, in bytes: AMD's Infinity Cache.
-fn infinity_cache(arch: &str) -> u64 {
-    match arch {
-        "gfx942" | "gfx950" => 256 << 20,
-        _ if arch.starts_with("gfx1") => 128 << 20,
-        _ => 0,
-    }
-}
 
 /// A device and what is not for people: its place among the others and its cache.
 pub(super) struct Facts {
@@ -91,7 +83,8 @@ impl Runtime {
         };
         let text = format!("{arch}-{units}");
         let target: Target = text.parse().map_err(|error| DeviceError::Lost(format!("{name}: {error}")))?;
-        let cache_bytes = u64::from(attribute(numbers.cache)?).max(infinity_cache(&arch));
+        let cache_bytes =
+            u64::from(attribute(numbers.cache)?).max(arch::of(&arch).map_or(0, |known| known.memory_side_cache));
         let info = DeviceInfo {
             device: format!("{}:{ordinal}", self.interface().name()),
             name,

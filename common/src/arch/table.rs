@@ -1,0 +1,549 @@
+//! The table of architectures: a constant for what each family has in common, then a row for each architecture.
+//!
+//! Sources. AMD: LLVM's "User Guide for AMDGPU Backend" (processors, features, `EF_AMDGPU_MACH`), the instruction set documents
+//! (matrix instructions, registers), ROCm's "GPU hardware specifications" (products, LDS, Infinity Cache), Triton's
+//! `TargetUtils.cpp`, and MIOpen's `handle.hpp`. NVIDIA: "CUDA C++ Programming Guide", tables of compute capabilities (shared
+//! memory, registers), "PTX ISA" (`mma`, `wgmma`, `tcgen05`, `cp.async`; the version that has each target), the architectures'
+//! white papers (multiprocessors), release notes of CUDA, `OffloadArch` and `NVPTX.td` of LLVM, and Triton's README (compute capability 8.0
+//! and later).
+
+use super::MatrixUnit::{Mfma, Mma, Tcgen05, Wgmma, Wmma};
+use super::Operand::{Bf16, Fp8 as Float8, Fp16, Fp32, Fp64, Int8, Tf32};
+use super::{Architecture, AsyncCopy, CudaReleases, Fp8, Matrix, MatrixUnit, Operand, Vendor};
+
+const MIB: u64 = 1 << 20;
+
+const fn matrix(unit: MatrixUnit, operand: Operand, shapes: &'static [[u16; 3]]) -> Matrix {
+    Matrix { unit, operand, shapes }
+}
+
+const fn cuda(major: u16, minor: u16) -> Option<CudaReleases> {
+    Some(CudaReleases { first: (major, minor), last: None })
+}
+
+/// CUDA 13 no longer compiles for what is older than Turing.
+const fn cuda_until_12(major: u16, minor: u16) -> Option<CudaReleases> {
+    Some(CudaReleases { first: (major, minor), last: Some((12, 9)) })
+}
+
+const TRITON: Option<(u16, u16)> = Some((3, 6));
+
+// ---- Families of AMD
+
+const AMD: Architecture = Architecture {
+    name: "gfx",
+    products: &[],
+    vendor: Vendor::Amd,
+    family: "AMD",
+    waves: &[64],
+    shared_memory: 65_536,
+    registers: 256,
+    matrix: &[],
+    async_copy: AsyncCopy::None,
+    fp8: Fp8::Ocp,
+    xcds: 1,
+    memory_side_cache: 0,
+    cus_of_unit: 1,
+    machine: None,
+    miopen_features: ":sram-ecc+:xnack-",
+    suffix: "",
+    ptx: None,
+    clang: None,
+    nvcc: None,
+    triton: None,
+};
+
+const GCN5: Architecture = Architecture { name: "gfx9", family: "GCN 5", ..AMD };
+
+const CDNA1: Architecture = Architecture {
+    name: "gfx908",
+    family: "CDNA",
+    // And 256 accumulators, which only matrix instructions use.
+    registers: 256,
+    matrix: &[
+        matrix(Mfma, Fp32, &[[32, 32, 2], [16, 16, 4]]),
+        matrix(Mfma, Fp16, &[[32, 32, 8], [16, 16, 16]]),
+        matrix(Mfma, Bf16, &[[32, 32, 4], [16, 16, 8]]),
+        matrix(Mfma, Int8, &[[32, 32, 8], [16, 16, 16]]),
+    ],
+    triton: TRITON,
+    ..GCN5
+};
+
+const CDNA2: Architecture = Architecture {
+    name: "gfx90a",
+    family: "CDNA 2",
+    registers: 512,
+    matrix: &[
+        matrix(Mfma, Fp64, &[[16, 16, 4]]),
+        matrix(Mfma, Fp32, &[[32, 32, 2], [16, 16, 4]]),
+        matrix(Mfma, Fp16, &[[32, 32, 8], [16, 16, 16]]),
+        matrix(Mfma, Bf16, &[[32, 32, 8], [16, 16, 16]]),
+        matrix(Mfma, Int8, &[[32, 32, 8], [16, 16, 16]]),
+    ],
+    ..CDNA1
+};
+
+const CDNA3: Architecture = Architecture {
+    name: "gfx94",
+    family: "CDNA 3",
+    matrix: &[
+        matrix(Mfma, Fp64, &[[16, 16, 4]]),
+        matrix(Mfma, Fp32, &[[32, 32, 2], [16, 16, 4]]),
+        matrix(Mfma, Tf32, &[[32, 32, 4], [16, 16, 8]]),
+        matrix(Mfma, Fp16, &[[32, 32, 8], [16, 16, 16]]),
+        matrix(Mfma, Bf16, &[[32, 32, 8], [16, 16, 16]]),
+        matrix(Mfma, Float8, &[[32, 32, 16], [16, 16, 32]]),
+        matrix(Mfma, Int8, &[[32, 32, 16], [16, 16, 32]]),
+    ],
+    fp8: Fp8::Fnuz,
+    xcds: 8,
+    memory_side_cache: 256 * MIB,
+    ..CDNA2
+};
+
+const CDNA4: Architecture = Architecture {
+    name: "gfx95",
+    family: "CDNA 4",
+    shared_memory: 163_840,
+    matrix: &[
+        matrix(Mfma, Fp64, &[[16, 16, 4]]),
+        matrix(Mfma, Fp32, &[[32, 32, 2], [16, 16, 4]]),
+        matrix(Mfma, Fp16, &[[32, 32, 8], [16, 16, 16], [32, 32, 16], [16, 16, 32]]),
+        matrix(Mfma, Bf16, &[[32, 32, 8], [16, 16, 16], [32, 32, 16], [16, 16, 32]]),
+        matrix(Mfma, Float8, &[[32, 32, 16], [16, 16, 32], [32, 32, 64], [16, 16, 128]]),
+        matrix(Mfma, Int8, &[[32, 32, 16], [16, 16, 32], [32, 32, 32], [16, 16, 64]]),
+    ],
+    fp8: Fp8::Ocp,
+    ..CDNA3
+};
+
+/// What all from the tenth generation on have: waves of 32 or 64, and work-group processors of two compute units.
+const RDNA: Architecture = Architecture {
+    name: "gfx1",
+    family: "RDNA",
+    waves: &[32, 64],
+    // As much as any has, so that no cache holds what is to be cold.
+    memory_side_cache: 128 * MIB,
+    cus_of_unit: 2,
+    miopen_features: "",
+    ..AMD
+};
+
+const RDNA1: Architecture =
+    Architecture { name: "gfx101", family: "RDNA 1", memory_side_cache: 0, triton: TRITON, ..RDNA };
+
+const RDNA2: Architecture = Architecture { name: "gfx103", family: "RDNA 2", triton: TRITON, ..RDNA };
+
+const RDNA3: Architecture = Architecture {
+    name: "gfx11",
+    family: "RDNA 3",
+    matrix: &[
+        matrix(Wmma, Fp16, &[[16, 16, 16]]),
+        matrix(Wmma, Bf16, &[[16, 16, 16]]),
+        matrix(Wmma, Int8, &[[16, 16, 16]]),
+    ],
+    triton: TRITON,
+    ..RDNA
+};
+
+const RDNA3_5: Architecture = Architecture { name: "gfx115", family: "RDNA 3.5", ..RDNA3 };
+
+/// Its later members are no RDNA, and share neither matrix instructions nor shared memory with it.
+const GFX12: Architecture = Architecture { name: "gfx12", family: "the twelfth generation", ..RDNA };
+
+const RDNA4: Architecture = Architecture {
+    name: "gfx120",
+    family: "RDNA 4",
+    matrix: &[
+        matrix(Wmma, Fp16, &[[16, 16, 16]]),
+        matrix(Wmma, Bf16, &[[16, 16, 16]]),
+        matrix(Wmma, Float8, &[[16, 16, 16]]),
+        matrix(Wmma, Int8, &[[16, 16, 16]]),
+    ],
+    triton: TRITON,
+    ..RDNA
+};
+
+// ---- Families of NVIDIA
+
+const NVIDIA: Architecture = Architecture {
+    name: "sm_",
+    products: &[],
+    vendor: Vendor::Nvidia,
+    family: "NVIDIA",
+    waves: &[32],
+    shared_memory: 49_152,
+    registers: 255,
+    matrix: &[],
+    async_copy: AsyncCopy::None,
+    fp8: Fp8::Ocp,
+    xcds: 1,
+    memory_side_cache: 0,
+    cus_of_unit: 1,
+    machine: None,
+    miopen_features: "",
+    suffix: "",
+    ptx: None,
+    clang: None,
+    nvcc: None,
+    triton: None,
+};
+
+/// Volta and Turing.
+const SM_7: Architecture = Architecture { name: "sm_7", family: "Volta and Turing", shared_memory: 65_536, ..NVIDIA };
+
+/// What Ampere and Ada have in common.
+const SM_8: Architecture = Architecture {
+    name: "sm_8",
+    family: "Ampere and Ada",
+    shared_memory: 101_376,
+    matrix: &[
+        matrix(Mma, Fp64, &[[8, 8, 4]]),
+        matrix(Mma, Tf32, &[[16, 8, 4], [16, 8, 8]]),
+        matrix(Mma, Fp16, &[[16, 8, 8], [16, 8, 16]]),
+        matrix(Mma, Bf16, &[[16, 8, 8], [16, 8, 16]]),
+        matrix(Mma, Int8, &[[8, 8, 16], [16, 8, 16], [16, 8, 32]]),
+    ],
+    async_copy: AsyncCopy::Threads,
+    triton: TRITON,
+    ..NVIDIA
+};
+
+/// The warp's instructions from Ada on.
+const MMA_WITH_FP8: &[Matrix] = &[
+    matrix(Mma, Fp64, &[[8, 8, 4]]),
+    matrix(Mma, Tf32, &[[16, 8, 4], [16, 8, 8]]),
+    matrix(Mma, Fp16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Bf16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Float8, &[[16, 8, 16], [16, 8, 32]]),
+    matrix(Mma, Int8, &[[8, 8, 16], [16, 8, 16], [16, 8, 32]]),
+];
+
+/// Without what Hopper alone has.
+const SM_9: Architecture = Architecture {
+    name: "sm_9",
+    family: "Hopper",
+    shared_memory: 232_448,
+    matrix: MMA_WITH_FP8,
+    async_copy: AsyncCopy::Tensors,
+    ..SM_8
+};
+
+/// Blackwell of data centers, without what needs a name with a suffix.
+const SM_10: Architecture = Architecture { name: "sm_10", family: "Blackwell (data center)", ..SM_9 };
+
+/// What was called sm_101 before CUDA 13.
+const SM_11: Architecture = Architecture { name: "sm_11", family: "Blackwell (Thor)", ..SM_9 };
+
+const SM_12: Architecture =
+    Architecture { name: "sm_12", family: "Blackwell (workstation)", shared_memory: 101_376, ..SM_9 };
+
+/// What an architecture without a row has: that of the longest name that its own begins with.
+pub(super) static FAMILIES: [Architecture; 20] = [
+    AMD,
+    GCN5,
+    CDNA3,
+    CDNA4,
+    RDNA,
+    RDNA1,
+    RDNA2,
+    RDNA3,
+    RDNA3_5,
+    GFX12,
+    RDNA4,
+    NVIDIA,
+    SM_7,
+    SM_8,
+    SM_9,
+    SM_10,
+    SM_11,
+    SM_12,
+    // Members of later steppings are what these are.
+    Architecture { name: "gfx90a", ..CDNA2 },
+    Architecture { name: "gfx908", ..CDNA1 },
+];
+
+/// What `wgmma` of Hopper multiplies, and the instructions of a warp.
+const HOPPER_MATRIX: &[Matrix] = &[
+    matrix(Mma, Fp64, &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Tf32, &[[16, 8, 4], [16, 8, 8]]),
+    matrix(Mma, Fp16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Bf16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Float8, &[[16, 8, 16], [16, 8, 32]]),
+    matrix(Mma, Int8, &[[8, 8, 16], [16, 8, 16], [16, 8, 32]]),
+    matrix(Wgmma, Tf32, &[[64, 256, 8]]),
+    matrix(Wgmma, Fp16, &[[64, 256, 16]]),
+    matrix(Wgmma, Bf16, &[[64, 256, 16]]),
+    matrix(Wgmma, Float8, &[[64, 256, 32]]),
+    matrix(Wgmma, Int8, &[[64, 256, 32]]),
+];
+
+/// What `tcgen05` of Blackwell multiplies, and the instructions of a warp.
+const BLACKWELL_MATRIX: &[Matrix] = &[
+    matrix(Mma, Fp64, &[[8, 8, 4], [16, 8, 4], [16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Tf32, &[[16, 8, 4], [16, 8, 8]]),
+    matrix(Mma, Fp16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Bf16, &[[16, 8, 8], [16, 8, 16]]),
+    matrix(Mma, Float8, &[[16, 8, 16], [16, 8, 32]]),
+    matrix(Mma, Int8, &[[8, 8, 16], [16, 8, 16], [16, 8, 32]]),
+    matrix(Tcgen05, Tf32, &[[128, 256, 8]]),
+    matrix(Tcgen05, Fp16, &[[128, 256, 16]]),
+    matrix(Tcgen05, Bf16, &[[128, 256, 16]]),
+    matrix(Tcgen05, Float8, &[[128, 256, 32]]),
+];
+
+const CLANG_15: Option<u16> = Some(15);
+
+/// All architectures that are known, by vendor and age.
+pub static ROWS: &[Architecture] = &[
+    // ---- AMD
+    Architecture {
+        name: "gfx900",
+        products: &[("mi25", 64), ("vega64", 64), ("vega56", 56)],
+        machine: Some(0x2c),
+        miopen_features: ":xnack-",
+        clang: CLANG_15,
+        ..GCN5
+    },
+    Architecture { name: "gfx902", machine: Some(0x2d), clang: CLANG_15, ..GCN5 },
+    Architecture { name: "gfx904", machine: Some(0x2e), clang: CLANG_15, ..GCN5 },
+    Architecture {
+        name: "gfx906",
+        products: &[("mi50", 60), ("mi60", 64), ("radeonvii", 60)],
+        machine: Some(0x2f),
+        clang: CLANG_15,
+        ..GCN5
+    },
+    Architecture { name: "gfx908", products: &[("mi100", 120)], machine: Some(0x30), clang: CLANG_15, ..CDNA1 },
+    Architecture { name: "gfx909", machine: Some(0x31), clang: CLANG_15, ..GCN5 },
+    Architecture { name: "gfx90c", machine: Some(0x32), clang: CLANG_15, ..GCN5 },
+    Architecture {
+        name: "gfx90a",
+        products: &[("mi210", 104), ("mi250", 104), ("mi250x", 110)],
+        machine: Some(0x3f),
+        clang: CLANG_15,
+        ..CDNA2
+    },
+    Architecture { name: "gfx940", machine: Some(0x40), clang: CLANG_15, ..CDNA3 },
+    Architecture { name: "gfx941", machine: Some(0x4b), clang: Some(17), ..CDNA3 },
+    Architecture {
+        name: "gfx942",
+        products: &[("mi300x", 304), ("mi325x", 304), ("mi300a", 228), ("mi308x", 80)],
+        machine: Some(0x4c),
+        clang: Some(17),
+        ..CDNA3
+    },
+    Architecture {
+        name: "gfx950",
+        products: &[("mi355x", 256), ("mi350x", 256)],
+        machine: Some(0x4f),
+        clang: Some(20),
+        ..CDNA4
+    },
+    Architecture { name: "gfx1010", machine: Some(0x33), clang: CLANG_15, ..RDNA1 },
+    Architecture { name: "gfx1011", machine: Some(0x34), clang: CLANG_15, ..RDNA1 },
+    Architecture { name: "gfx1012", machine: Some(0x35), clang: CLANG_15, ..RDNA1 },
+    Architecture { name: "gfx1013", machine: Some(0x42), clang: CLANG_15, ..RDNA1 },
+    Architecture {
+        name: "gfx1030",
+        products: &[("rx6800xt", 36), ("rx6800", 30), ("rx6900xt", 40), ("rx6950xt", 40), ("w6800", 30), ("v620", 36)],
+        machine: Some(0x36),
+        clang: CLANG_15,
+        ..RDNA2
+    },
+    Architecture { name: "gfx1031", machine: Some(0x37), clang: CLANG_15, ..RDNA2 },
+    Architecture { name: "gfx1032", machine: Some(0x38), clang: CLANG_15, ..RDNA2 },
+    Architecture { name: "gfx1033", machine: Some(0x39), clang: CLANG_15, ..RDNA2 },
+    Architecture { name: "gfx1034", machine: Some(0x3e), clang: CLANG_15, ..RDNA2 },
+    Architecture { name: "gfx1035", machine: Some(0x3d), clang: CLANG_15, ..RDNA2 },
+    Architecture { name: "gfx1036", machine: Some(0x45), clang: CLANG_15, ..RDNA2 },
+    Architecture {
+        name: "gfx1100",
+        products: &[("rx7900xtx", 48), ("rx7900xt", 42), ("rx7900gre", 40), ("w7900", 48), ("w7800", 35)],
+        memory_side_cache: 96 * MIB,
+        machine: Some(0x41),
+        clang: CLANG_15,
+        ..RDNA3
+    },
+    Architecture {
+        name: "gfx1101",
+        products: &[("rx7800xt", 30), ("rx7700xt", 27), ("w7700", 24), ("v710", 27)],
+        memory_side_cache: 64 * MIB,
+        machine: Some(0x46),
+        clang: CLANG_15,
+        ..RDNA3
+    },
+    Architecture {
+        name: "gfx1102",
+        products: &[("rx7600", 16), ("rx7600xt", 16), ("w7600", 16), ("w7500", 14)],
+        memory_side_cache: 32 * MIB,
+        machine: Some(0x47),
+        clang: CLANG_15,
+        ..RDNA3
+    },
+    Architecture {
+        name: "gfx1103",
+        products: &[("780m", 6), ("760m", 4)],
+        memory_side_cache: 0,
+        machine: Some(0x44),
+        clang: CLANG_15,
+        ..RDNA3
+    },
+    Architecture {
+        name: "gfx1150",
+        products: &[("890m", 8), ("880m", 6)],
+        memory_side_cache: 0,
+        machine: Some(0x43),
+        clang: Some(17),
+        ..RDNA3_5
+    },
+    Architecture {
+        name: "gfx1151",
+        products: &[("8060s", 20), ("8050s", 16)],
+        memory_side_cache: 32 * MIB,
+        machine: Some(0x4a),
+        clang: Some(17),
+        ..RDNA3_5
+    },
+    Architecture {
+        name: "gfx1152",
+        products: &[("860m", 4), ("840m", 2)],
+        memory_side_cache: 0,
+        machine: Some(0x55),
+        clang: Some(19),
+        ..RDNA3_5
+    },
+    Architecture {
+        name: "gfx1200",
+        products: &[("rx9060xt", 16), ("rx9060", 14)],
+        memory_side_cache: 32 * MIB,
+        machine: Some(0x48),
+        clang: Some(18),
+        ..RDNA4
+    },
+    Architecture {
+        name: "gfx1201",
+        products: &[("rx9070xt", 32), ("rx9070", 28), ("rx9070gre", 24), ("r9700", 32)],
+        memory_side_cache: 64 * MIB,
+        machine: Some(0x4e),
+        clang: Some(18),
+        ..RDNA4
+    },
+    // ---- NVIDIA
+    Architecture {
+        name: "sm_70",
+        products: &[("v100", 80), ("titanv", 80)],
+        family: "Volta",
+        shared_memory: 98_304,
+        matrix: &[matrix(Mma, Fp16, &[[8, 8, 4]])],
+        clang: CLANG_15,
+        nvcc: cuda_until_12(9, 0),
+        ..SM_7
+    },
+    Architecture {
+        name: "sm_75",
+        products: &[("t4", 40), ("rtx2080ti", 68), ("rtx2080", 46), ("rtx2070", 36), ("titanrtx", 72), ("rtx8000", 72)],
+        family: "Turing",
+        matrix: &[matrix(Mma, Fp16, &[[8, 8, 4], [16, 8, 8]]), matrix(Mma, Int8, &[[8, 8, 16]])],
+        clang: CLANG_15,
+        nvcc: cuda(10, 0),
+        ..SM_7
+    },
+    Architecture {
+        name: "sm_80",
+        products: &[("a100", 108), ("a800", 108), ("a30", 56)],
+        family: "Ampere",
+        shared_memory: 166_912,
+        clang: CLANG_15,
+        nvcc: cuda(11, 0),
+        ..SM_8
+    },
+    Architecture {
+        name: "sm_86",
+        products: &[
+            ("rtx3090", 82),
+            ("rtx3090ti", 84),
+            ("rtx3080", 68),
+            ("rtx3070", 46),
+            ("rtx3060", 28),
+            ("a40", 84),
+            ("rtxa6000", 84),
+            ("a10", 72),
+        ],
+        family: "Ampere",
+        clang: CLANG_15,
+        nvcc: cuda(11, 1),
+        ..SM_8
+    },
+    Architecture {
+        name: "sm_87",
+        products: &[("agxorin", 16), ("orinnx", 8), ("orinnano", 8)],
+        family: "Ampere",
+        shared_memory: 166_912,
+        clang: Some(16),
+        nvcc: cuda(11, 4),
+        ..SM_8
+    },
+    Architecture {
+        name: "sm_90",
+        products: &[
+            ("h100", 132),
+            ("h100sxm", 132),
+            ("h100pcie", 114),
+            ("h200", 132),
+            ("gh200", 132),
+            ("h800", 132),
+            ("h20", 78),
+        ],
+        matrix: HOPPER_MATRIX,
+        suffix: "a",
+        // The first PTX that describes tensors to the copy engine as it should; drivers from 555 on read it.
+        ptx: Some(85),
+        clang: Some(16),
+        nvcc: cuda(11, 8),
+        ..SM_9
+    },
+    Architecture {
+        name: "sm_100",
+        products: &[("b200", 148), ("gb200", 148)],
+        matrix: BLACKWELL_MATRIX,
+        ptx: Some(86),
+        clang: Some(20),
+        nvcc: cuda(12, 8),
+        ..SM_10
+    },
+    Architecture {
+        name: "sm_103",
+        products: &[("b300", 148), ("gb300", 152)],
+        matrix: BLACKWELL_MATRIX,
+        ptx: Some(88),
+        clang: Some(21),
+        nvcc: cuda(12, 9),
+        ..SM_10
+    },
+    Architecture {
+        name: "sm_120",
+        products: &[
+            ("rtx5090", 170),
+            ("rtx5080", 84),
+            ("rtx5070ti", 70),
+            ("rtx5070", 48),
+            ("rtx5060ti", 36),
+            ("rtx5060", 30),
+            ("rtxpro6000", 188),
+        ],
+        ptx: Some(87),
+        clang: Some(20),
+        nvcc: cuda(12, 8),
+        ..SM_12
+    },
+    Architecture {
+        name: "sm_121",
+        products: &[("gb10", 48), ("dgxspark", 48)],
+        ptx: Some(88),
+        clang: Some(21),
+        nvcc: cuda(12, 9),
+        ..SM_12
+    },
+];
