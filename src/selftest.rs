@@ -6,6 +6,7 @@ mod known;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use bluefin_common::arch;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, Launch};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
@@ -200,8 +201,9 @@ fn check(name: &str, began: Instant, result: Result<String, String>) -> Check {
 
 /// What a device must refuse, and as what.
 fn refused(arch: &str) -> [(&'static str, FailureKind, Runnable); 3] {
-    // An ELF header alone: AMD's machine and gfx900, or x86's for what is none.
-    let machine = if arch == "gfx900" { 0x2f } else { 0x2c };
+    // An ELF header alone: AMD's machine and an architecture that is not this one.
+    let others = arch::ROWS.iter().filter(|row| row.name != arch);
+    let machine = others.filter_map(|row| row.machine).find_map(|machine| u8::try_from(machine).ok()).unwrap_or(0xff);
     let other: [u8; 64] = std::array::from_fn(|at| match at {
         0 => 0x7f,
         1 => b'E',

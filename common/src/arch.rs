@@ -206,9 +206,9 @@ impl Architecture {
     }
 
     fn multiplies(&self, unit: MatrixUnit, operand: Operand, shape: [u16; 3]) -> bool {
-        self.matrix.iter().any(|matrix| {
-            matrix.unit == unit && matrix.operand == operand && matrix.shapes.iter().any(|known| *known == shape)
-        })
+        self.matrix
+            .iter()
+            .any(|matrix| matrix.unit == unit && matrix.operand == operand && matrix.shapes.contains(&shape))
     }
 
     /// The value of a variable of [`FEATURES`]; `None` for another name.

@@ -504,3 +504,22 @@ fn bad_input_is_named_and_ends_with_its_code() {
     }
     assert_eq!(files(folder.path()).len(), 1, "nothing half-written");
 }
+
+/// A target is named by the GPU that people buy, and need not be in the table of architectures if the compiler knows it.
+#[test]
+fn architectures_without_a_row_are_compiled_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let half = "./bin/MIOpenDriver convfp16 -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 1\n";
+    let compile = |device: &str, code: i32| {
+        let output = expect(tune(folder.path(), half).args(["--stage", "compile", "--device", device]), code);
+        text(&output.stderr)
+    };
+    let known = compile("RTX 3090", 0);
+    assert!(known.contains("session tune-sm_86-82-") && !known.contains("table of architectures"), "{known}");
+    // Xavier's, which clang has known since its release 7.
+    let unknown = compile("sm_72-8", 0);
+    assert_eq!(unknown.matches("sm_72 is not in bluefin's table of architectures").count(), 1, "{unknown}");
+    let refused = compile("gfx1399-4", 1);
+    assert!(refused.starts_with("error: gfx1399-4: ") && refused.lines().count() == 1, "{refused}");
+    assert!(refused.contains(" does not know gfx1399, expected a later release of bluefin"), "{refused}");
+}

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bluefin_common::arch::{self, Vendor};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::target::Target;
 
@@ -124,8 +125,8 @@ impl Column {
                 _ => Err("True, False, 1 or 0"),
             },
             Self::Gfx => {
-                let plain = |tail: &str| !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_alphanumeric());
-                cell.strip_prefix("gfx").filter(|tail| plain(tail)).map(|_| 0.0).ok_or("gfx and its number")
+                let is_one = arch::is_name(cell) && arch::vendor(cell) == Some(Vendor::Amd);
+                is_one.then_some(0.0).ok_or("gfx and its number")
             }
             Self::Text => Ok(0.0),
         }

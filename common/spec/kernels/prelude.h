@@ -43,8 +43,8 @@ template <class To, class From, int N> DEVICE Vec<To, N> convert(const Vec<From,
 // Goes between KERNEL and the kernel's name: the block size it is launched with, which bounds its registers.
 #if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_mfma_f32_32x32x8bf16_1k)
 // Its accumulators are registers like others. Two waves a SIMD leave 256 to each, few enough that clang lets matrix
-// instructions sum in plain registers;
-// with more it keeps the sums of a loop in plain ones but multiplies into accumulation ones, copying there and back.
+// instructions sum in plain registers; with more it keeps the sums of a loop in plain ones but multiplies into
+// accumulation ones, copying there and back.
 #define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(2)))
 #elif defined(__AMDGCN__)
 #define BLOCK_OF(threads) __attribute__((amdgpu_flat_work_group_size(threads, threads)))

@@ -235,6 +235,51 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
+fn targets_are_vendors_and_features_too() {
+    let text = SPEC.replacen("targets = [\"gfx90a\", \"sm_90\"]", "targets = [\"amd\", \"has_wgmma\", \"sm_75\"]", 1);
+    let spec = KernelSpec::load(&bundle(&text)).unwrap();
+    for (target, is_one) in [
+        ("gfx906-60", true),
+        ("gfx1250-64", true),
+        ("sm_90-132", true),
+        ("sm_75-40", true),
+        ("sm_86-82", false),
+        ("host", false),
+    ] {
+        assert_eq!(spec.is_for(&target.parse().unwrap()), is_one, "{target}");
+    }
+}
+
+#[test]
+fn expressions_know_what_an_architecture_has() {
+    let text = SPEC.replacen(
+        "half = n / 2",
+        "half = if has_mfma && vendor == \\\"amd\\\" { shared_memory } else { registers }",
+        1,
+    );
+    let spec = KernelSpec::load(&bundle(&text)).unwrap();
+    let problem = spec.problem(&BTreeMap::new()).unwrap();
+    let half = |target: &str| spec.scope(&problem, &target.parse().unwrap()).unwrap().unwrap().get("half");
+    assert_eq!(half("gfx90a-104"), Some(Value::Int(65_536)));
+    assert_eq!(half("sm_90-132"), Some(Value::Int(255)));
+}
+
+/// Specs that are older than a feature, and that sessions still have, may call something of their own so.
+#[test]
+fn a_spec_may_mean_something_else_by_the_name_of_a_feature() {
+    let old = "applicable = \"has_mma && n > 0\"\nlet = [\"has_mma = n > 4\", \"shared_memory = 7\", \"total = n * m\", \"half = n\"]";
+    let from = "applicable = \"n > 0 && total <= 4096 * 1048576\"\nlet = [\"total = n * m\", \"half = n / 2\"]";
+    assert!(SPEC.contains(from));
+    let spec = KernelSpec::load(&bundle(&SPEC.replacen(from, old, 1))).unwrap();
+    let scope = |n: i64| {
+        let problem = spec.problem(&[("n".to_string(), n)].into()).unwrap();
+        spec.scope(&problem, &"gfx90a-104".parse().unwrap()).unwrap()
+    };
+    assert_eq!(scope(5).unwrap().get("shared_memory"), Some(Value::Int(7)));
+    assert!(scope(4).is_none(), "its own has_mma is false");
+}
+
+#[test]
 fn problems_that_do_not_fit_have_no_scope() {
     let spec = spec();
     let problem = spec.problem(&BTreeMap::new()).unwrap();

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
 
 #[test]
@@ -153,4 +155,68 @@ fn compilers_that_know_a_row() {
     assert_eq!(triton("sm_90", (3, 5)), Err("Triton 3.6 or later".to_string()));
     assert!(triton("sm_75", (3, 9)).is_err() && triton("gfx906", (3, 9)).is_err());
     assert_eq!(triton("gfx1250", (3, 6)), Ok(()));
+}
+
+/// Every `.rs` file of the workspace but those of tests, up to its tests.
+fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let of_tests =
+            ["tests", "benches", "examples", "target", "tests.rs"].contains(&&*name) || name.ends_with("_tests.rs");
+        if of_tests || name.starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_string();
+            found.push((path, code));
+        }
+    }
+}
+
+/// Whether a line of code asks what an architecture is called.
+fn asks_for_a_name(line: &str) -> bool {
+    let code = line.trim();
+    // A column of aiter's files.
+    let names = code.replace("\"gfx\"", "");
+    let has =
+        |code: &str, before: &str| ["\"gfx", "\"sm_"].iter().any(|name| code.contains(&format!("{before}{name}")));
+    let prefix = ["starts_with(", "strip_prefix(", "trim_start_matches("].into_iter().any(|asks| has(code, asks));
+    let equal = ["== ", "!= "].into_iter().any(|asks| has(&names, asks));
+    let is_arm = names.split_once("=>").is_some_and(|(pattern, _)| has(pattern, ""));
+    !code.starts_with("//") && (prefix || equal || is_arm)
+}
+
+#[test]
+fn no_other_file_asks_what_an_architecture_is_called() {
+    for line in [
+        "arch.starts_with(\"gfx9\")",
+        "arch.starts_with(\"gfx\")",
+        "let sm = arch.strip_prefix(\"sm_\")?;",
+        "if arch == \"sm_90\" {",
+        "\"gfx942\" | \"gfx950\" => 256 << 20,",
+    ] {
+        assert!(asks_for_a_name(line), "{line}");
+    }
+    for line in ["256 => \"gfx950\",", "// arch == \"sm_90\"", "let trial = \"gfx90a\";", "\"gfx\" => Self::Gfx,"] {
+        assert!(!asks_for_a_name(line), "{line}");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    assert!(files.len() > 300, "{} files in {}", files.len(), root.display());
+    let table = root.join("common/src/arch");
+    let elsewhere = files.iter().filter(|(path, _)| !path.starts_with(&table) && *path != table.with_extension("rs"));
+    let asking = elsewhere.flat_map(|(path, code)| {
+        let lines = code.lines().enumerate().filter(|(_, line)| asks_for_a_name(line));
+        lines.map(move |(at, line)| format!("{}:{}: {}", path.display(), at + 1, line.trim()))
+    });
+    assert_eq!(
+        asking.collect::<Vec<_>>(),
+        [""; 0],
+        "what differs between architectures is in common/src/arch/table.rs"
+    );
 }

@@ -27,7 +27,7 @@ static CLANG: Wanted = Wanted {
 /// Both ways out: AMD needs lld, NVIDIA only the compiler.
 const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
 /// The backends, whose architectures are asked for.
-const TRIPLES: [&str; 2] = ["--target=amdgcn-amd-amdhsa", "--target=nvptx64-nvidia-cuda"];
+const TRIPLES: [&str; 2] = ["--target=amdgcn", "--target=nvptx64"];
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -70,14 +70,18 @@ impl Clang {
         }
         clang.identity = first_line(&clang.program.ask(&["--version"])?.0);
         for triple in TRIPLES {
-            // What it prints to which of both has changed.
-            let (out, error) = clang.program.ask(&[triple, "--print-supported-cpus"])?;
-            clang.known.extend(listed(&out).chain(listed(&error)));
+            match clang.program.ask(&[triple, "--print-supported-cpus"]) {
+                // To which of both it prints has changed.
+                Ok((out, error)) => clang.known.extend(listed(&out).chain(listed(&error))),
+                Err(error) if error.is_exhausted() => return Err(error),
+                // It works, as was just tried, and does not tell.
+                Err(error) => tracing::debug!(%error, "clang does not list architectures"),
+            }
         }
         Ok(clang)
     }
 
-    /// One that is not tried.
+    /// One that is not tried, and lists no architectures.
     #[cfg(test)]
     pub(crate) fn named(program: &str, identity: &str) -> Self {
         Self { program: Program::at(program, &CLANG), identity: identity.to_string(), known: BTreeSet::new() }
@@ -132,8 +136,11 @@ impl Shapes for Clang {
 #[async_trait]
 impl Compiler for Clang {
     fn refusal(&self, arch: &str) -> Option<String> {
-        let known = self.known.contains(&with_own_instructions(arch));
-        (!known).then(|| unknown_to(&self.identity, arch))
+        let vendor = arch::vendor(arch);
+        let mut listed = self.known.iter().filter(|name| arch::vendor(name) == vendor).peekable();
+        // One that lists none may know any.
+        let refused = vendor.is_none() || listed.peek().is_some() && !self.known.contains(&with_own_instructions(arch));
+        refused.then(|| unknown_to(&self.identity, arch))
     }
 
     fn program(&self) -> Option<&Path> {
@@ -176,5 +183,33 @@ mod tests {
              --cuda-feature=+ptx85 -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert!(line("sm_80").contains("--cuda-gpu-arch=sm_80 ") && !line("sm_80").contains("ptx85"));
+        assert!(
+            line("sm_120").contains("--cuda-gpu-arch=sm_120 ") && line("sm_120").contains(" --cuda-feature=+ptx87 ")
+        );
+    }
+
+    #[test]
+    fn one_that_is_too_old_says_what_is_not() {
+        let printed =
+            "Available CPUs for this target:\n\n\tgfx90a\n\tgfx9-generic\n\tsm_80\n\tsm_90\n\tsm_90a\n\nUse -mcpu";
+        let silent = Clang::named("clang++", "clang version 19.1.7");
+        let clang = Clang { known: listed(printed).collect(), ..silent.clone() };
+        for arch in ["gfx90a", "sm_80", "sm_90"] {
+            assert_eq!(clang.refusal(arch), None);
+        }
+        let mut older = clang.clone();
+        assert!(
+            older.known.remove("sm_90a") && older.refusal("sm_90").is_some(),
+            "its kernels need the name with a suffix"
+        );
+        assert_eq!(
+            clang.refusal("sm_120").unwrap(),
+            "clang version 19.1.7 does not know sm_120, expected clang 20 or later, or nvcc 12.8 or later (BLUEFIN_CLANG and \
+             BLUEFIN_NVCC name compilers)"
+        );
+        assert!(clang.refusal("gfx950").unwrap().contains("expected clang 20 or later ("));
+        assert!(clang.refusal("gfx1250").unwrap().contains("expected a later release of bluefin"));
+        assert!(clang.refusal("host").is_some() && silent.refusal("host").is_some());
+        assert_eq!((silent.refusal("sm_120"), silent.refusal("gfx950")), (None, None), "it lists none");
     }
 }

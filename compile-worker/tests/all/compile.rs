@@ -404,6 +404,16 @@ async fn shipped_kernels_compile_for_gfx1100() {
 }
 
 #[tokio::test]
+async fn shipped_kernels_compile_for_gfx1201() {
+    compile_shipped_for("gfx1201-32").await;
+}
+
+#[tokio::test]
+async fn shipped_kernels_compile_for_sm_75() {
+    compile_shipped_for("sm_75-40").await;
+}
+
+#[tokio::test]
 async fn shipped_kernels_compile_for_sm_80() {
     compile_shipped_for("sm_80-108").await;
 }
