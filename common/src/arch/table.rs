@@ -486,6 +486,24 @@ pub static ROWS: &[Architecture] = &[
         ..SM_8
     },
     Architecture {
+        name: "sm_89",
+        products: &[
+            ("rtx4090", 128),
+            ("rtx4080", 76),
+            ("rtx4070", 46),
+            ("rtx4060", 24),
+            ("l40s", 142),
+            ("l40", 142),
+            ("l4", 58),
+            ("rtx6000ada", 142),
+        ],
+        family: "Ada",
+        matrix: MMA_WITH_FP8,
+        clang: Some(16),
+        nvcc: cuda(11, 8),
+        ..SM_8
+    },
+    Architecture {
         name: "sm_90",
         products: &[
             ("h100", 132),
