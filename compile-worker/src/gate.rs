@@ -95,12 +95,7 @@ impl Gate {
         });
     }
 
-    /// Whether there is room for what becomes of a job that is evaluated in `queue`.
-    pub(crate) fn is_open(&self, queue: &str) -> bool {
-        self.state.borrow().is_open(queue)
-    }
-
-    /// Waits until there is.
+    /// Waits until there is room for what becomes of a job that is evaluated in `queue`.
     pub(crate) async fn opened(&self, queue: &str) {
         // The sender lives as long as this.
         let _ = self.state.subscribe().wait_for(|state| state.is_open(queue)).await;

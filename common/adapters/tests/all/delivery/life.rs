@@ -204,7 +204,7 @@ async fn ways() -> BTreeMap<(State, Event), Trace> {
                 ground.comes_to(outcome());
                 if event == Later {
                     // Its search goes on, in a queue that is full.
-                    let search = Some(SearchPlan { strategy: "fixed".to_string(), candidates: 1 });
+                    let search = Some(SearchPlan::new("fixed", 1));
                     let session = store.session(&session).await.unwrap().unwrap();
                     store.remove_session(&session.name).await.unwrap();
                     store.create_session(&Session { search, ..session }).await.unwrap();
