@@ -22,7 +22,7 @@ use bluefin_common::task::{Task, TaskRef};
 use bluefin_compile_worker::toolchain::{Compiled, Work};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
 use bluefin_eval_worker::executed::{Executed, Executor, ExecutorError, Posed};
-use bluefin_producer::plan::{Asked, Plan, Planners};
+use bluefin_producer::plan::{Asked, Plan};
 use bytes::Bytes;
 use comfy_table::CellAlignment;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -33,6 +33,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::extensions::known;
 use crate::input::{Input, InputArgs};
 use crate::workers::Compilers;
 use crate::{itself, out, width};
@@ -145,7 +146,7 @@ impl CheckArgs {
     /// The jobs of all problems; nothing is enqueued.
     async fn plan(&self, store: &dyn Store, session: &Session, input: Input) -> anyhow::Result<(Vec<Job>, Plan)> {
         let Input { problems, specs, .. } = input;
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let planning = planners.begin(store, session, &asked).await?;
         let mut plan = Plan::new(&session.name, planning.selects());

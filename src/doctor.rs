@@ -8,11 +8,12 @@ use bluefin_common::arch::Vendor;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::{Programs, toolchain};
+use bluefin_compile_worker::Programs;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
 use tokio::time::timeout;
 
+use crate::extensions::known;
 use crate::ports::FleetArgs;
 use crate::{out, width};
 
@@ -89,9 +90,9 @@ impl DoctorArgs {
         }
         let mut compilers = 0;
         let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
-        for compiler in toolchain::shipped().iter().filter(|known| known.by_default && of_kernels(known.name)) {
+        for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
             let name = compiler.name;
-            match compiler.probe(&Programs::default()).await {
+            match (compiler.probe)(&Programs::default()).await {
                 Ok(found) => {
                     compilers += 1;
                     report.note(format!("compiler {name}"), found.identity().to_string());

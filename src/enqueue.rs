@@ -18,13 +18,14 @@ use bluefin_common::target::Target;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::TagName;
-use bluefin_producer::plan::{Asked, Plan, Planners};
+use bluefin_producer::plan::{Asked, Plan};
 use bluefin_producer::request;
 use bluefin_producer::specs::Specs;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
 use crate::campaign::End;
+use crate::extensions::known;
 use crate::input::{Input, InputArgs, nothing};
 use crate::ports::FleetArgs;
 use crate::search::SearchArgs;
@@ -115,7 +116,7 @@ impl EnqueueArgs {
         let metrics = Metrics::register(&admin.registry)?;
         metrics.rejected(rejects.len() as u64);
         let session = self.session(store.session(&self.session).await?)?;
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let planner = planners.get(session.method)?;
         let Input { problems, specs, rejects } = if planner.takes_specs() {
             self.input.with_specs(&session.target, problems, rejects)?

@@ -3,16 +3,18 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, WhichSpecs, chosen, export, formats};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, UnknownFormat, WhichSpecs, export};
 use bluefin_producer::library::{Library, TagName};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use crate::admin::AdminArgs;
+use crate::extensions::known;
 use crate::out;
 use crate::ports::StoreArgs;
 
@@ -59,19 +61,31 @@ pub struct ExportArgs {
     store: StoreArgs,
 }
 
+/// A format by its name, in a plan.
+#[derive(Debug)]
+pub struct FormatChoice(pub FormatName);
+
+impl FromStr for FormatChoice {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        known().formats.named(text).map(Self)
+    }
+}
+
 /// `--format NAME,...`, and the flags of formats that have one. None: all formats.
 struct FormatArgs(Vec<FormatName>);
 
 impl clap::Args for FormatArgs {
     fn augment_args(command: Command) -> Command {
-        let all = formats();
+        let all = known().formats.all();
         let names: Vec<_> = all.iter().map(|format| format.name()).collect();
         let named = Arg::new("format")
             .long("format")
             .value_name("NAME,...")
             .value_delimiter(',')
             .action(ArgAction::Append)
-            .value_parser(ValueParser::new(str::parse::<FormatName>))
+            .value_parser(ValueParser::new(|text: &str| known().formats.named(text)))
             .help(format!("What to write, any of {}", names.join(", ")));
         all.iter().fold(command.arg(named), |command, format| match format.flag() {
             Some(flag) => {
@@ -90,9 +104,9 @@ impl clap::Args for FormatArgs {
 impl FromArgMatches for FormatArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut names: Vec<_> = matches.get_many::<FormatName>("format").into_iter().flatten().copied().collect();
-        for format in formats().iter().filter(|format| format.flag().is_some()) {
+        for format in known().formats.all().iter().filter(|format| format.flag().is_some()) {
             if matches.get_flag(format.name()) {
-                names.extend(format.name().parse::<FormatName>());
+                names.extend(known().formats.named(format.name()));
             }
         }
         Ok(Self(names))
@@ -142,7 +156,7 @@ impl ExportArgs {
 
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let request = ExportRequest {
-            formats: chosen(&self.formats.0),
+            formats: known().formats.chosen(&self.formats.0),
             top: self.top.0,
             out: self.out.clone(),
             only: None,

@@ -6,11 +6,11 @@ use bluefin_common::session::SessionName;
 use bluefin_common::shutdown;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
-use bluefin_producer::plan::Planners;
 use bluefin_producer::request::reconcile;
 use prometheus::Registry;
 
 use crate::campaign::End;
+use crate::extensions::known;
 use crate::out;
 use crate::ports::FleetArgs;
 
@@ -42,7 +42,7 @@ impl ReconcileArgs {
                 session.ok_or_else(|| anyhow::anyhow!("session {}: there is none of that name", self.session))?;
             let metrics = Metrics::register(&Registry::new())?;
             let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Unfinished };
-            let plans = reconcile(&ways, &Planners::shipped(), &session).await?;
+            let plans = reconcile(&ways, &known().planners(), &session).await?;
             broker.close().await;
             if self.json {
                 out::json(&plans)?;

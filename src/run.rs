@@ -17,13 +17,13 @@ use bluefin_common::session::Session;
 use bluefin_common::shutdown;
 use bluefin_eval_worker::timing::Limits;
 use bluefin_exporter::db::check::{CheckRequest, Located, check};
-use bluefin_exporter::{ExportReport, ExportRequest, FormatName, chosen, export};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, export};
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::solver::spelling;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::Library;
-use bluefin_producer::plan::{Asked, CandidateBudget, Planner, Planners};
+use bluefin_producer::plan::{Asked, CandidateBudget, Planner};
 use bluefin_producer::request;
 use bluefin_producer::session::{Wanted, make};
 use bluefin_producer::solvers::{Choice, snapshot};
@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::{Admin, AdminArgs};
 use crate::campaign::{Campaign, End};
 use crate::enqueue::complain;
+use crate::extensions::known;
 use crate::input::{Input, InputArgs};
 use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
@@ -280,7 +281,7 @@ impl CarriedOut {
     }
 
     async fn enqueue(&mut self, session: &Session) -> anyhow::Result<Enqueued> {
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let planner = planners.get(session.method)?;
         let metrics = Metrics::register(&self.admin.registry)?;
         let (problems, asked) = self.asked(planner, session).await?;
@@ -395,9 +396,9 @@ impl CarriedOut {
 }
 
 fn request(step: &ExportStep) -> ExportRequest {
-    let names: Vec<FormatName> = step.files.iter().map(|named| named.0).collect();
+    let names: Vec<FormatName> = step.files.iter().map(|named| named.0.0).collect();
     ExportRequest {
-        formats: chosen(&names),
+        formats: known().formats.chosen(&names),
         top: (step.top > 0).then_some(step.top),
         ..ExportRequest::all(step.out.clone())
     }

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use bluefin_common::session::SearchPlan;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_spec::search::Strategies;
+
+use crate::extensions::known;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Search")]
@@ -40,7 +41,7 @@ impl FromStr for SearchChoice {
                 _ => return Err(format!("found {number:?} behind the colon, expected a number of candidates")),
             },
         };
-        let known = Strategies::default();
+        let known = &known().searches;
         if known.get(strategy).is_none() {
             return Err(format!("found strategy {strategy:?}, expected one of {}", known.names().join(", ")));
         }
@@ -66,7 +67,7 @@ impl SearchArgs {
                 return Err(crate::usage(format!("--search-option {name}: found twice, expected once")));
             }
         }
-        if let Some(search) = Strategies::default().get(&choice.strategy) {
+        if let Some(search) = known().searches.get(&choice.strategy) {
             search.check(&options).map_err(|reason| crate::usage(format!("--search-option: {reason}")))?;
         }
         let of_budget = match budget {

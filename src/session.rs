@@ -17,12 +17,13 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
-use bluefin_producer::plan::{CandidateBudget, Planners};
+use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::session::{Wanted, make};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
+use crate::extensions::known;
 use crate::out;
 use crate::ports::StoreArgs;
 use crate::progress::{bytes, human};
@@ -215,7 +216,7 @@ impl NewArgs {
         // MIOpen's solvers where there are any.
         let default = if target.backend() == "HIP" { Method::FIN } else { Method::KERNELS };
         let method = self.tuner.unwrap_or(default);
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let planner = planners.get(method)?;
         let mut environment = BTreeMap::new();
         for algorithm in &self.blacklist {

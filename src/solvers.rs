@@ -10,11 +10,11 @@ use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use bluefin_miopen::fin::Fin;
 use bluefin_producer::input::read_bytes;
-use bluefin_producer::plan::Planners;
 use bluefin_producer::solvers::{self, algorithm, from_document};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 
+use crate::extensions::known;
 use crate::out;
 use crate::ports::StoreArgs;
 
@@ -141,7 +141,7 @@ pub async fn miopen_session(store: &dyn Store, name: &SessionName) -> anyhow::Re
         bail!("session {name}: there is none of that name; make it with bluefin session new --name {name}");
     };
     if ![Method::FIN, Method::MIOPENDRIVER].contains(&session.method) {
-        let tunes = Planners::shipped().get(session.method)?.tunes();
+        let tunes = known().planners().get(session.method)?.tunes();
         bail!("session {name}: it tunes {tunes}, which have no list of solvers");
     }
     Ok(session)

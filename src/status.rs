@@ -14,12 +14,12 @@ use bluefin_common::roster;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store};
-use bluefin_compile_worker::toolchain;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::colour::{self, Tone};
+use crate::extensions::known;
 use crate::ports::StoreArgs;
 use crate::progress::human;
 use crate::{out, width};
@@ -232,7 +232,7 @@ struct Connected {
 /// The queues that jobs of `sessions` go through, and that of dead letters. Toolchains that nobody serves unless asked to count
 /// where a session was compiled by them.
 pub fn queue_names<'a>(sessions: impl IntoIterator<Item = (&'a Session, &'a Pins)>) -> BTreeSet<String> {
-    let usual: Vec<&str> = toolchain::shipped().iter().filter(|one| one.by_default).map(|one| one.name).collect();
+    let usual: Vec<&str> = known().toolchains.usual().map(|one| one.name).collect();
     let mut names = BTreeSet::from([DEAD_QUEUE.to_string()]);
     for (session, pins) in sessions {
         let pinned = pins.keys().filter_map(|pin| pin.strip_prefix("toolchain."));

@@ -25,11 +25,12 @@ use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, Plan, Planners, Space};
+use bluefin_producer::plan::{Asked, Plan, Space};
 use bluefin_producer::request;
 use clap::ValueEnum;
 
 use crate::admin::AdminArgs;
+use crate::extensions::known;
 use crate::input::{Input, InputArgs};
 use crate::ports::StoreArgs;
 use crate::progress::human;
@@ -223,7 +224,7 @@ impl TuneArgs {
         let Input { problems, specs, rejects } = input;
         let Ports { store, broker } = &site.ports;
         let metrics = Metrics::register(&site.admin.registry)?;
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let planning = planners.begin(&**store, session, &asked).await?;
         request::keep(&**store, session, &asked, &problems).await?;
@@ -245,7 +246,8 @@ impl TuneArgs {
     ) -> anyhow::Result<bool> {
         let store = &*site.sqlite;
         let specs = WhichSpecs::Current(in_use);
-        let request = ExportRequest { specs, ..ExportRequest::all(self.out.clone()) };
+        let request =
+            ExportRequest { specs, formats: known().formats.chosen(&[]), ..ExportRequest::all(self.out.clone()) };
         let exported = export(store, &session.name, &request).await?;
         let summaries = newest(summaries(store, session, groups).await?);
         if self.json {

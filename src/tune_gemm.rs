@@ -27,7 +27,7 @@ use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, CandidateBudget, Plan, Planners};
+use bluefin_producer::plan::{Asked, CandidateBudget, Plan};
 use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
+use crate::extensions::known;
 use crate::ports::{Opened, StoreArgs};
 use crate::progress::human;
 use crate::search::SearchArgs;
@@ -400,7 +401,7 @@ impl TuneGemmArgs {
             let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
             let specs = Specs::for_target(vec![spec], &session.target);
             let asked = Asked { specs, budget: self.budget, ..Asked::default() };
-            let planners = Planners::shipped();
+            let planners = known().planners();
             let planning = planners.begin(ways.store, session, &asked).await?;
             request::keep(ways.store, session, &asked, &problems).await?;
             return Ok(enqueue(ways, session, &*planning, problems).await?);

@@ -1,7 +1,7 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
 mod aiter;
-mod evaluators;
+pub mod evaluators;
 pub mod list;
 mod local;
 mod miopen;
@@ -21,7 +21,7 @@ use bluefin_common::target::Target;
 use bluefin_common::waiting::{Guard, On, Waiting};
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::sandbox;
-use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
+use bluefin_compile_worker::toolchain::{Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::{Cache, Limits, Load};
@@ -31,6 +31,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
+use crate::extensions::known;
 use crate::ports::FleetArgs;
 use crate::{devices, itself};
 
@@ -139,8 +140,8 @@ impl LeaveArgs {
 }
 
 fn toolchain_help() -> String {
-    let told = toolchain::shipped().iter().filter(|shipped| shipped.by_default);
-    let told: Vec<String> = told.map(|shipped| format!("{} ({})", shipped.name, shipped.about)).collect();
+    let told = known().toolchains.usual();
+    let told: Vec<String> = told.map(|known| format!("{} ({})", known.name, known.about)).collect();
     format!("Toolchains to serve: {} [default: those found on this machine]", told.join(", "))
 }
 
@@ -247,6 +248,7 @@ impl CompileWorkerArgs {
         let slots = self.slots.unwrap_or_else(itself::cpus);
         let mut config = compile_worker::Config::new(worker_name(self.name), toolchains, slots);
         config.launcher = Some(itself::command("sandbox-exec")?);
+        config.strategies = known().searches.clone();
         config.limits.time = self.compile_timeout;
         config.high_water = self.high_water;
         config.grace = self.grace;
@@ -285,11 +287,11 @@ impl CompileWorkerArgs {
 
     async fn probe(&self, programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, compile_worker::Error> {
         if self.toolchain.is_empty() {
-            return toolchain::probe_all(programs).await;
+            return known().toolchains.probe_all(programs).await;
         }
         let mut named = Vec::with_capacity(self.toolchain.len());
         for name in &self.toolchain {
-            named.push(toolchain::probe(name, programs).await?);
+            named.push(known().toolchains.probe(name, programs).await?);
         }
         Ok(named)
     }

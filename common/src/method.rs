@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::{PoisonError, RwLock};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -79,8 +79,8 @@ static AITER: MethodInfo = MethodInfo {
 
 /// Those that bluefin ships.
 static SHIPPED: [&MethodInfo; 4] = [&KERNELS, &FIN, &MIOPENDRIVER, &AITER];
-/// Those of programs that use bluefin as a library.
-static REGISTERED: RwLock<Vec<&'static MethodInfo>> = RwLock::new(Vec::new());
+/// Those that a program brings beside them.
+static BROUGHT: OnceLock<Vec<&'static MethodInfo>> = OnceLock::new();
 
 /// A method, by its name.
 #[derive(Clone, Copy)]
@@ -99,18 +99,18 @@ impl Method {
     /// All methods, in a fixed order.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
-        SHIPPED.iter().chain(registered.iter()).map(|info| Self(info)).collect()
+        SHIPPED.iter().chain(BROUGHT.get().into_iter().flatten()).map(|info| Self(info)).collect()
     }
 
-    /// Adds a method to those that bluefin ships, for as long as the process lives; one of that name that is known already
-    /// stays as it is.
-    pub fn register(info: &'static MethodInfo) -> Self {
-        if let Ok(known) = info.name.parse() {
-            return known;
-        }
-        REGISTERED.write().unwrap_or_else(PoisonError::into_inner).push(info);
+    /// The method of which `info` is what is known. Names are looked up among those that were [brought](Self::bring).
+    #[must_use]
+    pub const fn of(info: &'static MethodInfo) -> Self {
         Self(info)
+    }
+
+    /// Adds methods to those that bluefin ships, for as long as the process lives. Once: what comes later is left out.
+    pub fn bring(methods: Vec<&'static MethodInfo>) {
+        let _ = BROUGHT.set(methods);
     }
 
     /// The method whose jobs `toolchain` compiles.

@@ -146,44 +146,42 @@ pub struct Programs {
     pub launcher: Vec<OsString>,
 }
 
-/// A toolchain that bluefin ships.
-pub struct Shipped {
+/// How a toolchain is found.
+#[derive(Clone, Copy)]
+pub struct Known {
     pub name: &'static str,
     /// For help texts, in a few words.
     pub about: &'static str,
     /// Whether it is served where nobody names one, if it is here.
     pub by_default: bool,
-    probe: Probe,
+    /// Finds its program, compiles something trivial with it and asks what it is.
+    pub probe: Probe,
     /// Whether a user says that it is here: then it has to work.
-    is_named: fn(&Programs) -> bool,
+    pub is_named: fn(&Programs) -> bool,
 }
 
-type Probe = for<'a> fn(&'a Programs) -> BoxFuture<'a, Result<Arc<dyn Toolchain>, Error>>;
+/// # Errors
+/// No program, or one that does not work, with what to install.
+pub type Probe = for<'a> fn(&'a Programs) -> BoxFuture<'a, Result<Arc<dyn Toolchain>, Error>>;
 
-static SHIPPED: [Shipped; 5] = [
-    Shipped {
-        name: "cc",
-        about: "C for the CPU",
-        by_default: true,
-        probe: |_| cc::probe().boxed(),
-        is_named: |_| false,
-    },
-    Shipped { name: "clang", about: "GPUs", by_default: true, probe: |_| clang::probe().boxed(), is_named: |_| false },
-    Shipped {
+static SHIPPED: [Known; 5] = [
+    Known { name: "cc", about: "C for the CPU", by_default: true, probe: |_| cc::probe().boxed(), is_named: |_| false },
+    Known { name: "clang", about: "GPUs", by_default: true, probe: |_| clang::probe().boxed(), is_named: |_| false },
+    Known {
         name: "fin",
         about: "MIOpen's own kernels",
         by_default: true,
         probe: |programs| fin::probe(programs).boxed(),
         is_named: |programs| programs.fin.is_some(),
     },
-    Shipped {
+    Known {
         name: "triton",
         about: "Triton kernels for GPUs",
         by_default: true,
         probe: |_| triton::probe().boxed(),
         is_named: |_| triton::is_named(),
     },
-    Shipped {
+    Known {
         name: "noop",
         about: "nothing, for benchmarks",
         by_default: false,
@@ -192,57 +190,73 @@ static SHIPPED: [Shipped; 5] = [
     },
 ];
 
-/// All toolchains that bluefin ships.
-#[must_use]
-pub fn shipped() -> &'static [Shipped] {
-    &SHIPPED
-}
+/// The toolchains that a process knows.
+#[derive(Clone)]
+pub struct Toolchains(Vec<Known>);
 
-impl Shipped {
-    /// Finds its program, compiles something trivial with it and asks what it is.
+impl Toolchains {
+    /// Those that bluefin ships.
+    #[must_use]
+    pub fn shipped() -> Self {
+        Self(SHIPPED.to_vec())
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub fn with(mut self, known: Known) -> Self {
+        self.0.push(known);
+        self
+    }
+
+    /// Those that are served where nobody names one, if they are here.
+    pub fn usual(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().filter(|known| known.by_default)
+    }
+
+    /// The toolchain `name`, tried.
     ///
     /// # Errors
-    /// No program, or one that does not work, with what to install.
-    pub async fn probe(&self, programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
-        (self.probe)(programs).await
-    }
-}
-
-/// The toolchain `name`, tried.
-///
-/// # Errors
-/// An unknown name; no program, or one that does not work, with what to install.
-pub async fn probe(name: &str, programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
-    match SHIPPED.iter().find(|shipped| shipped.name == name) {
-        Some(shipped) => shipped.probe(programs).await,
-        None => Err(Error::UnknownToolchain { name: name.chars().take(64).collect(), expected: names() }),
-    }
-}
-
-/// All toolchains that work on this machine and need not be named. Warns of those that do not, unless they are rarely here.
-///
-/// # Errors
-/// If there is none; if one does not work that `programs` names; if the machine is at its end, so that nobody can tell.
-pub async fn probe_all(programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, Error> {
-    let mut found = Vec::new();
-    for shipped in SHIPPED.iter().filter(|shipped| shipped.by_default) {
-        match shipped.probe(programs).await {
-            Ok(toolchain) => found.push(toolchain),
-            Err(error) if (shipped.is_named)(programs) || error.is_exhausted() => return Err(error),
-            Err(Error::NoTool { .. }) => {}
-            Err(error) => tracing::warn!(%error, "toolchain {} is not served", shipped.name),
+    /// An unknown name; no program, or one that does not work, with what to install.
+    pub async fn probe(&self, name: &str, programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
+        match self.0.iter().find(|known| known.name == name) {
+            Some(known) => (known.probe)(programs).await,
+            None => Err(Error::UnknownToolchain { name: name.chars().take(64).collect(), expected: self.names() }),
         }
     }
-    if found.is_empty() { Err(Error::NoToolchain) } else { Ok(found) }
+
+    /// All toolchains that work on this machine and need not be named. Warns of those that do not, unless they are rarely here.
+    ///
+    /// # Errors
+    /// If there is none; if one does not work that `programs` names; if the machine is at its end, so that nobody can tell.
+    pub async fn probe_all(&self, programs: &Programs) -> Result<Vec<Arc<dyn Toolchain>>, Error> {
+        let mut found = Vec::new();
+        for known in self.usual() {
+            match (known.probe)(programs).await {
+                Ok(toolchain) => found.push(toolchain),
+                Err(error) if (known.is_named)(programs) || error.is_exhausted() => return Err(error),
+                Err(Error::NoTool { .. }) => {}
+                Err(error) => tracing::warn!(%error, "toolchain {} is not served", known.name),
+            }
+        }
+        if found.is_empty() { Err(Error::NoToolchain) } else { Ok(found) }
+    }
+
+    /// `cc, clang, fin, triton or noop`
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|known| known.name).collect();
+        match names.split_last() {
+            Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            _ => names.concat(),
+        }
+    }
 }
 
-/// `cc, clang, fin, triton or noop`
-fn names() -> String {
-    let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
-    match names.split_last() {
-        Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-        _ => names.concat(),
-    }
+/// The toolchain `name` of those that bluefin ships, tried.
+///
+/// # Errors
+/// As [`Toolchains::probe`].
+pub async fn probe(name: &str, programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
+    Toolchains::shipped().probe(name, programs).await
 }
 
 /// Tries a program without keeping other tasks of this thread from their turn.
@@ -265,7 +279,7 @@ mod tests {
 
     #[test]
     fn jobs_of_every_method_that_compiles_have_their_toolchains() {
-        let mut names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
+        let mut names: Vec<&str> = SHIPPED.iter().map(|known| known.name).collect();
         let mut of_methods = Method::toolchains();
         names.sort_unstable();
         of_methods.sort_unstable();
@@ -275,7 +289,8 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_is_named_has_to_be_there() {
         let programs = Programs { fin: Some("/nowhere/fin".into()), ..Programs::default() };
-        for error in [probe("fin", &programs).await.err(), probe_all(&programs).await.err()] {
+        let shipped = Toolchains::shipped();
+        for error in [shipped.probe("fin", &programs).await.err(), shipped.probe_all(&programs).await.err()] {
             assert_eq!(error.expect("no file").to_string(), "/nowhere/fin: no file");
         }
     }

@@ -14,7 +14,7 @@ use tracing::info;
 use crate::error::ExportError;
 use crate::fold::Fold;
 use crate::format::{AnyRecords, Format};
-use crate::formats::formats;
+use crate::formats::Formats;
 use crate::output::{ExportedFile, Output, WhichSpecs};
 use crate::stream::{self, Folded};
 
@@ -43,7 +43,7 @@ impl ExportRequest {
     #[must_use]
     pub fn all(out: PathBuf) -> Self {
         Self {
-            formats: formats(),
+            formats: Formats::shipped().chosen(&[]),
             top: Some(4),
             out,
             only: None,

@@ -1,4 +1,4 @@
-//! Formats: what results are exported to. Each is a file of its own; [`crate::formats`] lists those that bluefin ships, and
+//! Formats: what results are exported to. Each is a file of its own; [`Formats`](crate::Formats) lists those that bluefin ships, and
 //! whoever calls [`export`](crate::export()) may bring another.
 
 pub mod aiter;

@@ -1,7 +1,6 @@
 //! The formats that bluefin ships. A new one is a file in `format/` and a line here.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::format::Format;
@@ -12,28 +11,59 @@ use crate::format::perf_db::PerfFormat;
 use crate::format::triton::TritonFormat;
 use crate::format::winners::WinnersFormat;
 
-/// All formats, in the order in which files are told of; they are written side by side.
-#[must_use]
-pub fn formats() -> Vec<Arc<dyn Format>> {
-    vec![
-        Arc::new(FindFormat),
-        Arc::new(PerfFormat),
-        Arc::new(KernelFormat),
-        Arc::new(WinnersFormat),
-        Arc::new(TritonFormat),
-        Arc::new(AiterFormat),
-    ]
+/// The formats that a process knows, in the order in which files are told of; they are written side by side.
+#[derive(Clone, Debug)]
+pub struct Formats(Vec<Arc<dyn Format>>);
+
+impl Formats {
+    /// Those that bluefin ships.
+    #[must_use]
+    pub fn shipped() -> Self {
+        Self(vec![
+            Arc::new(FindFormat),
+            Arc::new(PerfFormat),
+            Arc::new(KernelFormat),
+            Arc::new(WinnersFormat),
+            Arc::new(TritonFormat),
+            Arc::new(AiterFormat),
+        ])
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub fn with(mut self, format: Arc<dyn Format>) -> Self {
+        self.0.push(format);
+        self
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<dyn Format>] {
+        &self.0
+    }
+
+    /// Those of these names, in their order; all if there are none.
+    #[must_use]
+    pub fn chosen(&self, names: &[FormatName]) -> Vec<Arc<dyn Format>> {
+        let wanted = |format: &&Arc<dyn Format>| names.is_empty() || names.contains(&FormatName(format.name()));
+        self.0.iter().filter(wanted).cloned().collect()
+    }
+
+    /// The format that `text` names: `find-db`; plans write `find_db`.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn named(&self, text: &str) -> Result<FormatName, UnknownFormat> {
+        let names: Vec<&'static str> = self.0.iter().map(|format| format.name()).collect();
+        let wanted = text.to_ascii_lowercase().replace('_', "-");
+        let found = names.iter().find(|name| **name == wanted);
+        found
+            .map(|name| FormatName(name))
+            .ok_or_else(|| UnknownFormat { found: text.chars().take(64).collect(), expected: names.join(", ") })
+    }
 }
 
-/// Those of these names, in the order of [`formats`]; all if there are none.
-#[must_use]
-pub fn chosen(names: &[FormatName]) -> Vec<Arc<dyn Format>> {
-    let mut chosen = formats();
-    chosen.retain(|format| names.is_empty() || names.contains(&FormatName(format.name())));
-    chosen
-}
-
-/// Name of one of [`formats`].
+/// Name of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormatName(&'static str);
 
@@ -58,20 +88,6 @@ pub struct UnknownFormat {
     expected: String,
 }
 
-impl FromStr for FormatName {
-    type Err = UnknownFormat;
-
-    /// `find-db`; plans write `find_db`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let names: Vec<&'static str> = formats().iter().map(|format| format.name()).collect();
-        let wanted = text.to_ascii_lowercase().replace('_', "-");
-        let found = names.iter().find(|name| **name == wanted);
-        found
-            .map(|name| Self(name))
-            .ok_or_else(|| UnknownFormat { found: text.chars().take(64).collect(), expected: names.join(", ") })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,22 +95,23 @@ mod tests {
     #[test]
     fn every_format_is_found_by_its_name_and_has_a_flag_of_its_own() {
         let mut flags = Vec::new();
-        for format in formats() {
-            let name: FormatName = format.name().parse().unwrap();
-            assert_eq!(format.name().replace('-', "_").parse(), Ok(name));
-            let [found] = chosen(&[name]).try_into().unwrap();
+        let formats = Formats::shipped();
+        for format in formats.all() {
+            let name = formats.named(format.name()).unwrap();
+            assert_eq!(formats.named(&format.name().replace('-', "_")), Ok(name));
+            let [found] = formats.chosen(&[name]).try_into().unwrap();
             assert_eq!(found.name(), name.to_string());
             flags.extend(format.flag());
         }
         flags.sort_unstable();
         flags.dedup();
         assert_eq!(flags, ['f', 'k', 'p', 'w']);
-        assert_eq!(chosen(&[]).len(), formats().len());
+        assert_eq!(formats.chosen(&[]).len(), formats.all().len());
     }
 
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
-        let error = "csv".parse::<FormatName>().unwrap_err().to_string();
+        let error = Formats::shipped().named("csv").unwrap_err().to_string();
         assert_eq!(error, "format: found \"csv\", expected one of find-db, perf-db, kernel-db, winners, triton, aiter");
     }
 }

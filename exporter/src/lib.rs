@@ -25,6 +25,6 @@ pub mod troubles;
 
 pub use error::ExportError;
 pub use export::{ExportReport, ExportRequest, export};
-pub use formats::{FormatName, UnknownFormat, chosen, formats};
+pub use formats::{FormatName, Formats, UnknownFormat};
 pub use metrics::Metrics;
 pub use output::{ExportedFile, Output, WhichSpecs};

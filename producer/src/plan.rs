@@ -20,6 +20,8 @@ use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 
+use bluefin_spec::search::Strategies;
+
 use crate::PlanError;
 use crate::solvers::Choice;
 use crate::specs::Specs;
@@ -152,11 +154,11 @@ impl PlannedGroup {
 pub struct Planners(Vec<Arc<dyn Planner>>);
 
 impl Planners {
-    /// Those that bluefin ships.
+    /// Those that bluefin ships. Sessions of kernel specs may search by one of `strategies`.
     #[must_use]
-    pub fn shipped() -> Self {
+    pub fn shipped(strategies: Strategies) -> Self {
         Self(vec![
-            Arc::new(kernels::Kernels::default()),
+            Arc::new(kernels::Kernels::new(strategies)),
             Arc::new(fin::FinPlanner),
             Arc::new(miopendriver::MiopenDriverPlanner),
             Arc::new(aiter::AiterPlanner),

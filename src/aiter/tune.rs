@@ -27,12 +27,13 @@ use bluefin_exporter::format::aiter::AiterFormat;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, Planners};
+use bluefin_producer::plan::Asked;
 use bluefin_producer::request;
 use humantime::parse_duration;
 
 use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
+use crate::extensions::known;
 use crate::forgotten;
 use crate::ports::FleetArgs;
 use crate::tune::Site;
@@ -316,7 +317,7 @@ struct Tuned {
 
 /// Plans the session and enqueues what is missing. Returns the groups of all.
 async fn plan(ways: &Ways<'_>, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Vec<GroupId>> {
-    let (planners, asked) = (Planners::shipped(), Asked::default());
+    let (planners, asked) = (known().planners(), Asked::default());
     let planning = planners.begin(ways.store, session, &asked).await?;
     let plan = enqueue(ways, session, &*planning, problems).await?;
     plan.left_out().iter().for_each(|line| eprintln!("{line}"));

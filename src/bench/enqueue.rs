@@ -10,7 +10,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::wire;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, CandidateBudget, Planners};
+use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::Specs;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -19,6 +19,7 @@ use prometheus::Registry;
 
 use super::jobs::{noop_jobs, noop_problem, noop_spec, session};
 use super::{Figure, peak_rss_mib};
+use crate::extensions::known;
 use crate::ports::FleetArgs;
 
 /// Publishes under way at a time in the bare run.
@@ -37,7 +38,7 @@ pub async fn run(count: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {
     try_join_all(Lane::names(QUEUE).iter().map(|lane| broker.publish(lane, "first", Bytes::new()))).await?;
     drain(&*broker, QUEUE, Lane::ALL.len() as u64).await?;
     let started = Instant::now();
-    let planners = Planners::shipped();
+    let planners = known().planners();
     let asked = Asked {
         specs: Specs::for_target(vec![spec], &session.target),
         budget: CandidateBudget::QUICK,

@@ -11,10 +11,10 @@ use bluefin_common::session::Session;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use bluefin_producer::PlanError;
-use bluefin_producer::plan::Planners;
 use bluefin_producer::recall::Recall;
 
 use super::found::{Found, Place};
+use crate::extensions::known;
 
 /// Jobs whose history is read at a time.
 const CHUNK: usize = 1_000;
@@ -86,7 +86,7 @@ impl<'a> OpenJobs<'a> {
         if held.is_empty() && waiting.is_empty() {
             return Ok(());
         }
-        let planners = Planners::shipped();
+        let planners = known().planners();
         let recall = self.or_unknown(Recall::open(self.store, &planners, self.session).await)?;
         if !self.tell_some(self.held(recall.as_ref(), held).await?, &mut told).await? {
             return Ok(());

@@ -15,6 +15,7 @@ use bluefin_producer::request::reconcile;
 use prometheus::{IntCounter, Registry};
 
 use super::Seen;
+use crate::extensions::known;
 
 /// How long a worker may be at work on the last jobs of a session before they are taken for lost: MIOpen's longest search takes 3
 /// hours.
@@ -44,7 +45,7 @@ impl<'a> Mender<'a> {
         Ok(Self {
             broker,
             store,
-            planners: Planners::shipped(),
+            planners: known().planners(),
             metrics: Metrics::register(&Registry::new())?,
             mend_after,
             standstill: Standstill::default(),

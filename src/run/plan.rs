@@ -12,12 +12,12 @@ use bluefin_common::lane::Priority;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
-use bluefin_exporter::FormatName;
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::CandidateBudget;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::export::FormatChoice;
 use crate::problems::{Operation, Precision};
 use crate::search::SearchChoice;
 use crate::session::Blacklisted;
@@ -203,7 +203,7 @@ pub struct ExportStep {
     pub out: PathBuf,
     /// Names of formats, such as `find_db`; all if there are none.
     #[serde(default)]
-    pub files: Vec<Word<FormatName>>,
+    pub files: Vec<Word<FormatChoice>>,
     /// Solvers kept for each find-db key; 0 for all.
     #[serde(default = "four")]
     pub top: usize,

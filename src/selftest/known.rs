@@ -12,7 +12,7 @@ use bluefin_common::outcome::Timing;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::task::Task;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop, toolchain};
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop};
 use bluefin_eval_worker::Runnable;
 use bluefin_producer::driver::parse;
 use bluefin_producer::specs::{LoadedSpec, Specs};
@@ -20,6 +20,7 @@ use bluefin_spec::Scope;
 use bytes::Bytes;
 use prometheus::Registry;
 
+use crate::extensions::known;
 use crate::itself;
 
 /// Candidates of each solver.
@@ -50,7 +51,7 @@ impl Kernels {
         let specs = Specs::for_target(LoadedSpec::shipped()?, target);
         let mut compilers: HashMap<&str, Arc<dyn Compiler>> = HashMap::new();
         for name in specs.toolchains() {
-            match toolchain::probe(name, &Programs::default()).await {
+            match known().toolchains.probe(name, &Programs::default()).await {
                 Ok(toolchain) => compilers.extend(toolchain.compiler().map(|compiler| (name, compiler))),
                 Err(error) => return Ok(Err(format!("nothing can be compiled here: {error}"))),
             }

@@ -11,13 +11,13 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
-use bluefin_producer::plan::Planners;
 use bluefin_producer::request::{reconcile, requests};
 use prometheus::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::campaign::End;
+use crate::extensions::known;
 use crate::out;
 use crate::ports::{Opened, StoreArgs};
 
@@ -97,7 +97,7 @@ impl Which {
                     let asked = !requests(store, &self.name).await?.is_empty();
                     let nothing = store.groups(&self.name).await?.is_empty();
                     let plans = if asked || !nothing {
-                        reconcile(&ways, &Planners::shipped(), &session).await?
+                        reconcile(&ways, &known().planners(), &session).await?
                     } else {
                         Vec::new()
                     };

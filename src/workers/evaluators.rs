@@ -8,15 +8,19 @@ use futures_util::future::{BoxFuture, FutureExt as _, ready};
 
 use super::aiter::AiterArgs;
 use super::miopen::MiopenArgs;
+use crate::extensions::known;
 
 /// What is found by a name. All that is found works on one device, by turns.
-type Found<'a> = BoxFuture<'a, anyhow::Result<Vec<Arc<dyn Evaluator>>>>;
+pub type Found<'a> = BoxFuture<'a, anyhow::Result<Vec<Arc<dyn Evaluator>>>>;
 
-struct Named {
-    name: &'static str,
+/// Evaluators of a name.
+#[derive(Clone, Copy)]
+pub struct NamedEvaluators {
+    pub name: &'static str,
     /// For the help text, in a few words; without it is not told of.
-    about: Option<&'static str>,
-    find: for<'a> fn(Option<Target>, &'a ToolArgs) -> Found<'a>,
+    pub about: Option<&'static str>,
+    /// Those that there are, for a target if one is named.
+    pub find: for<'a> fn(Option<Target>, &'a ToolArgs) -> Found<'a>,
 }
 
 /// Where tools that evaluate are.
@@ -28,19 +32,22 @@ pub struct ToolArgs {
     aiter: AiterArgs,
 }
 
-static NAMED: [Named; 3] = [
-    Named {
-        name: "miopen",
-        about: Some("for a GPU through MIOpen's own tools"),
-        find: |target, args| args.miopen.evaluators(target).boxed(),
-    },
-    Named {
-        name: "aiter",
-        about: Some("for a GPU through aiter's own tuners"),
-        find: |target, args| args.aiter.evaluators(target, args.miopen.gpu()).boxed(),
-    },
-    Named { name: "noop", about: None, find: |target, _| ready(noop(target)).boxed() },
-];
+/// Those that bluefin ships.
+pub(crate) fn shipped() -> Vec<NamedEvaluators> {
+    vec![
+        NamedEvaluators {
+            name: "miopen",
+            about: Some("for a GPU through MIOpen's own tools"),
+            find: |target, args| args.miopen.evaluators(target).boxed(),
+        },
+        NamedEvaluators {
+            name: "aiter",
+            about: Some("for a GPU through aiter's own tuners"),
+            find: |target, args| args.aiter.evaluators(target, args.miopen.gpu()).boxed(),
+        },
+        NamedEvaluators { name: "noop", about: None, find: |target, _| ready(noop(target)).boxed() },
+    ]
+}
 
 fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
     let target =
@@ -51,7 +58,7 @@ fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
 /// What `text` names, if it is none of this machine's devices.
 pub fn named<'a>(text: &str, args: &'a ToolArgs) -> Option<Found<'a>> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
-    let named = NAMED.iter().find(|named| named.name == name)?;
+    let named = known().evaluators.iter().find(|named| named.name == name)?;
     if target.is_empty() {
         return Some((named.find)(None, args));
     }
@@ -63,7 +70,9 @@ pub fn named<'a>(text: &str, args: &'a ToolArgs) -> Option<Found<'a>> {
 
 /// `miopen, miopen:<target>, for a GPU ...`
 pub fn help() -> String {
-    let told =
-        NAMED.iter().filter_map(|Named { name, about, .. }| Some(format!("{name}, {name}:<target>, {}", (*about)?)));
+    let told = known()
+        .evaluators
+        .iter()
+        .filter_map(|NamedEvaluators { name, about, .. }| Some(format!("{name}, {name}:<target>, {}", (*about)?)));
     told.collect::<Vec<_>>().join("; ")
 }

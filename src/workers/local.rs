@@ -10,7 +10,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
-use bluefin_compile_worker::toolchain::{self, Programs, Toolchain};
+use bluefin_compile_worker::toolchain::{Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::DeviceChild;
 use bluefin_eval_worker::inventory::{self, Inventory};
@@ -19,6 +19,7 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::extensions::known;
 use crate::{devices, itself};
 
 /// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
@@ -58,7 +59,7 @@ impl Compilers {
     pub async fn probe(names: &[&str], slots: Option<usize>) -> anyhow::Result<Self> {
         let mut toolchains = Vec::with_capacity(names.len());
         for name in names {
-            toolchains.push(toolchain::probe(name, &Programs::default()).await?);
+            toolchains.push(known().toolchains.probe(name, &Programs::default()).await?);
         }
         Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
@@ -90,6 +91,7 @@ impl Compilers {
         let metrics = compile_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
         config.launcher = Some(itself::command("sandbox-exec")?);
+        config.strategies = known().searches.clone();
         config.targets = Some(vec![target.clone()]);
         config.alone = true;
         let more = limits::open_files().saturating_sub(OPEN_FILES) / OPEN_FILES_OF_COMPILER;

@@ -9,13 +9,13 @@ use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::Programs;
-use bluefin_compile_worker::toolchain;
 use bluefin_eval_worker::Evaluator;
 use bluefin_miopen::detect;
 
 use super::local::Compilers;
 use super::miopen::{MiopenArgs, launcher};
 use crate::campaign::Campaign;
+use crate::extensions::known;
 use crate::itself;
 
 /// Where the tools are; what is not named is looked for.
@@ -45,7 +45,7 @@ impl LocalTools {
                 let programs = Programs { fin, launcher: launcher(Some(Isolation::default()))? };
                 let mut toolchains = Vec::new();
                 for name in names {
-                    toolchains.push(toolchain::probe(name, &programs).await?);
+                    toolchains.push(known().toolchains.probe(name, &programs).await?);
                 }
                 Some(Compilers::of(toolchains, slots.unwrap_or_else(itself::cpus)))
             }

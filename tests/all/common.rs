@@ -15,7 +15,12 @@ use serde_json::Value;
 
 /// `bluefin` with an environment that names no fleet.
 pub fn bluefin() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bluefin"));
+    other(Path::new(env!("CARGO_BIN_EXE_bluefin")))
+}
+
+/// The same of another build.
+pub fn other(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for variable in ["BLUEFIN_AMQP_URL", "BLUEFIN_REDIS_URL", "BLUEFIN_CACHE_URL", "BLUEFIN_LOG"] {
         command.env_remove(variable);
     }

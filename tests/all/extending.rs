@@ -1,303 +1,100 @@
-//! A campaign of things that bluefin does not ship, through the seams that docs/extending.md shows: a method with its planner,
-//! toolchain and evaluator, and a format.
+//! A build that was extended, through its command line: `tests/extended` hands in one toy of each kind, and nothing is wired here.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bluefin_adapters::embedded::EmbeddedBroker;
-use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
-use bluefin_common::candidate::Candidate;
-use bluefin_common::delivery::pin::{Pin, PlainPin};
-use bluefin_common::description::{Description, SolverInfo};
-use bluefin_common::digest::Digest;
-use bluefin_common::job::Job;
-use bluefin_common::lane::Lane;
-use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
-use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::outcome::{CandidateOutcome, Timing};
-use bluefin_common::problem::{KernelProblem, Problem};
-use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
-use bluefin_common::target::Target;
-use bluefin_common::task::TaskRef;
-use bluefin_common::value::Value;
-use bluefin_compile_worker::toolchain::{Compiled, Toolchain, Work};
-use bluefin_compile_worker::{self as compile_worker, Made};
-use bluefin_eval_worker::timing::Limits;
-use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluated, Evaluator, Running, Stop};
-use bluefin_exporter::fold::{Fold, Group, Warnings};
-use bluefin_exporter::format::{AnyRecords, Format, Records};
-use bluefin_exporter::{ExportError, ExportRequest, Output, export};
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects};
-use bluefin_producer::{self as producer, PlanError};
-use prometheus::Registry;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use bluefin_test_support::wait_until;
+use serde_json::Value;
 
-/// Words that are weighed by counting their letters.
-static SCALES: MethodInfo = MethodInfo {
-    name: "scales",
-    about: "words, by their letters",
-    toolchains: &["press"],
-    evaluated_by: EvaluatedBy::Tool,
-    find: FindJobs::PlayOff,
-};
+use crate::common::fleet::{Fleet, on_servers};
+use crate::common::{bluefin, expect, json, other, text, write};
 
-fn pin(key: &str) -> PlainPin {
-    PlainPin { key: key.to_string(), value: "1".to_string() }
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Built beside `bluefin`.
+fn extended() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_bluefin")).with_file_name("bluefin-extended")
 }
 
-// === planner: three words a problem
-
-struct Words;
-
-#[async_trait]
-impl Planner for Words {
-    fn method(&self) -> Method {
-        Method::register(&SCALES)
-    }
-
-    fn tunes(&self) -> &'static str {
-        "words"
-    }
-
-    fn check(&self, _: &Session) -> Result<(), PlanError> {
-        Ok(())
-    }
-
-    async fn begin<'a>(
-        &'a self,
-        _: &'a dyn Store,
-        session: &Session,
-        _: &'a Asked,
-    ) -> Result<Box<dyn Planning + 'a>, PlanError> {
-        Ok(Box::new(OfWords(session.clone())))
-    }
+fn in_fleet(fleet: &Fleet, arguments: &[&str]) -> Command {
+    fleet.program(&extended(), arguments)
 }
 
-struct OfWords(Session);
+#[test]
+fn a_campaign_of_things_that_are_not_shipped() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let new = ["session", "new", "-l", "words", "--name", "words", "--target", "gfx000-1", "--tuner", "scales"];
+    expect(&mut in_fleet(&fleet, &new), 0);
+    let refused = text(&expect(&mut fleet.bluefin(&new), 2).stderr);
+    assert!(refused.contains("scales"), "one that is shipped does not know it: {refused}");
+    write(fleet.folder.path(), "words.txt", "conv -n 1 -c 8 -k 8 -F 1\nconv -n 2 -c 8 -k 8 -F 1\n");
+    let planned = json(&expect(&mut in_fleet(&fleet, &["enqueue", "words.txt", "--session", "words", "--json"]), 0));
+    assert_eq!((&planned["problems"], &planned["enqueued"]), (&2.into(), &2.into()));
 
-#[async_trait]
-impl Planning for OfWords {
-    fn selects(&self) -> Selects {
-        Selects::Solvers
-    }
+    let _compile = fleet.worker_of(&extended(), &["compile-worker", "--toolchain", "press"]);
+    let _eval = fleet.worker_of(&extended(), &["eval-worker", "--device", "scales:gfx000-1"]);
+    wait_until(PATIENCE, "the session to complete", || {
+        let status = in_fleet(&fleet, &["status", "--json", "--session", "words"]).output().unwrap();
+        status.status.success() && json(&status)["sessions"][0]["complete"] == true
+    });
 
-    async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
-        let word = |word: &str| Candidate { solver: "Word".to_string(), params: vec![Value::Text(word.to_string())] };
-        let plan = |problem: &Problem| {
-            let job = Job {
-                session: self.0.name.clone(),
-                stage: Stage::Perf,
-                target: self.0.target.clone(),
-                problem: problem.clone(),
-                method: self.0.method,
-                spec: Digest::of(b"words"),
-                toolchain: "press".to_string(),
-                candidates: ["gigantic", "big", "tiny", ""].map(word).to_vec(),
-                round: 0,
-                lane: Lane::First,
-            };
-            ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
-        };
-        Ok(problems.iter().map(plan).collect())
-    }
+    let status: Value = json(&expect(&mut in_fleet(&fleet, &["session", "show", "words", "--json"]), 0));
+    assert_eq!(status["progress"]["done"], serde_json::json!({ "find": 2, "perf": 2 }), "each was played off");
+    assert_eq!((&status["pins"]["toolchain.press"], &status["pins"]["scales"]), (&"1".into(), &"1".into()));
+    expect(&mut in_fleet(&fleet, &["export", "--session", "words", "--out", "out", "--format", "lines"]), 0);
+    let lines = std::fs::read_to_string(fleet.folder.path().join("out/lines.txt")).unwrap();
+    assert_eq!(lines.lines().count(), 2);
+    assert!(lines.lines().all(|line| line.ends_with(": \"\" of dictionary")), "{lines}");
 }
 
-// === toolchain: the letters of a word
-
-struct Press(PlainPin);
-
-#[async_trait]
-impl Toolchain for Press {
-    fn name(&self) -> &str {
-        "press"
-    }
-
-    fn pin(&self) -> &dyn Pin {
-        &self.0
-    }
-
-    async fn serves(&self, _: &Target) -> Result<bool, compile_worker::Error> {
-        Ok(true)
-    }
-
-    async fn compile(&self, Work { job, workshop, .. }: Work<'_>) -> Result<Compiled, compile_worker::Error> {
-        let mut built = Vec::new();
-        for candidate in &job.candidates {
-            let letters = candidate.params_text();
-            let key = Digest::of_parts("press", [letters.as_bytes()]);
-            let pressed = || async {
-                let object = CodeObject::plain(ArtifactRef::of(letters.as_bytes()), letters.clone(), "");
-                let built = Built { objects: vec![object], ..Built::default() };
-                Ok(Ok(Made { built, code: vec![letters.clone().into_bytes()] }))
-            };
-            built.push(workshop.cached(key, pressed).await?);
-        }
-        let solver =
-            SolverInfo { name: "Word".to_string(), params: vec!["LETTERS".to_string()], ..SolverInfo::default() };
-        let description =
-            Description { library: "dictionary".to_string(), solvers: vec![solver], ..Description::default() };
-        Ok(Compiled { task: TaskRef::None, description, built })
-    }
-}
-
-// === evaluator: a millisecond a letter
-
-struct Scales(Target);
-
-#[async_trait]
-impl Evaluator for Scales {
-    fn name(&self) -> &str {
-        "scales"
-    }
-
-    fn target(&self) -> &Target {
-        &self.0
-    }
-
-    fn method(&self) -> Method {
-        Method::register(&SCALES)
-    }
-
-    async fn start(&self, _: &eval_worker::Metrics) -> Result<Box<dyn Running>, DeviceError> {
-        Ok(Box::new(Weighing(pin("scales"))))
-    }
-}
-
-struct Weighing(PlainPin);
-
-#[async_trait]
-impl Running for Weighing {
-    fn identity(&self) -> &str {
-        "scales of brass"
-    }
-
-    fn pins(&self, _: &Limits) -> Vec<Arc<dyn Pin>> {
-        vec![Arc::new(self.0.clone())]
-    }
-
-    async fn evaluate(&self, assignment: &Assignment<'_>) -> Result<Evaluated, Stop> {
-        let mut candidates = Vec::new();
-        for (candidate, built) in assignment.job().candidates.iter().zip(&assignment.eval_job.built) {
-            let result = match built {
-                Ok(built) => {
-                    let artifact = built.artifact().ok_or_else(|| Stop::Bury("no letters".to_string()))?;
-                    Ok(Timing::single(1.0 + assignment.artifact(artifact, None).await?.code.len() as f64))
-                }
-                Err(failure) => Err(failure.clone()),
-            };
-            let (candidate, built) = (candidate.clone(), built.as_ref().ok().cloned());
-            candidates.push(CandidateOutcome { candidate, built, result });
-        }
-        Ok(Evaluated { candidates, ran: true, ..Evaluated::default() })
-    }
-}
-
-// === format: a line a problem
-
-#[derive(Debug)]
-struct Lines;
-
-#[derive(Default)]
-struct LineRecords(BTreeMap<String, String>);
-
-impl Format for Lines {
-    fn name(&self) -> &'static str {
-        "lines"
-    }
-
-    fn about(&self) -> &'static str {
-        "lines.txt: the lightest word of every problem"
-    }
-
-    fn records(&self) -> AnyRecords {
-        AnyRecords::new(LineRecords::default())
-    }
-}
-
-impl Fold for LineRecords {
-    fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
-        let winner = group.decision.as_ref().and_then(|decision| decision.winner());
-        if let Some(winner) = winner {
-            let (word, library) = (winner.outcome.candidate.params_text(), &group.description.library);
-            self.0.insert(group.problem.canonical(), format!("{word:?} of {library}"));
-        }
-    }
-
-    fn merge(&mut self, other: Self, _: &mut Warnings) {
-        self.0.extend(other.0);
-    }
-}
-
-impl Records for LineRecords {
-    async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
-        let write = move |out: &mut std::io::BufWriter<std::fs::File>| -> std::io::Result<u64> {
-            self.0.iter().try_for_each(|(problem, word)| writeln!(out, "{problem}: {word}"))?;
-            Ok(self.0.len() as u64)
-        };
-        out.text("lines.txt", write)
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_of_things_that_are_not_shipped() {
-    let (store, broker) = (Arc::new(SqliteStore::in_memory().unwrap()), Arc::new(EmbeddedBroker::new()));
-    let method = Method::register(&SCALES);
-    let plain = Session::of_kernels("words".parse().unwrap(), Target::Host, "", &Stage::ALL, 1);
-    let session = Session { method, ..plain };
-    let problem = |n: i64| {
-        let sizes = BTreeMap::from([("n".to_string(), n)]);
-        Problem::Kernel(KernelProblem::new("word".to_string(), sizes).unwrap())
+#[test]
+fn a_search_is_chosen_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "one.txt", "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    let tune = |program: &Path, search: &str, code: i32| {
+        let mut command = other(program);
+        command.current_dir(folder.path()).args(["tune", "one.txt", "--device", "host", "--search", search]);
+        expect(&mut command, code)
     };
+    let shipped = Path::new(env!("CARGO_BIN_EXE_bluefin"));
+    let refused = text(&tune(shipped, "backwards:10", 2).stderr);
+    assert!(refused.contains("found strategy \"backwards\", expected one of fixed"), "{refused}");
+    let said = text(&tune(&extended(), "backwards:10", 0).stderr);
+    assert!(said.contains("the search backwards tries up to 10 for each solver"), "{said}");
+    tune(shipped, "fixed:10", 0);
 
-    let registry = Registry::new();
-    let pipeline = PipelineMetrics::register(&registry).unwrap();
-    let stop = CancellationToken::new();
-    let mut compile = compile_worker::Config::new("press", vec![Arc::new(Press(pin("toolchain.press")))], 1);
-    compile.prefetch = 4;
-    let metrics = compile_worker::Metrics::register(&registry, pipeline.clone()).unwrap();
-    let mut compiling = JoinSet::new();
-    compiling.spawn(compile_worker::run(compile, broker.clone(), store.clone(), metrics, stop.clone()));
-    let metrics = eval_worker::Metrics::register(&registry, pipeline).unwrap();
-    let evaluate = eval_worker::Config::new("scales", Arc::new(Scales(Target::Host)));
-    let mut evaluating = JoinSet::new();
-    evaluating.spawn(eval_worker::run(evaluate, broker.clone(), store.clone(), metrics, stop.clone()));
-
-    let planners = Planners::shipped().with(Arc::new(Words));
-    let asked = Asked::default();
-    let planning = planners.begin(&*store, &session, &asked).await.unwrap();
-    let metrics = producer::Metrics::register(&registry).unwrap();
-    let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Missing };
-    let plan = enqueue(&ways, &session, &*planning, vec![problem(1), problem(2)]).await.unwrap();
-    assert_eq!((plan.problems, plan.jobs, plan.enqueued), (2, 2, 2));
-
-    let complete = async {
-        while !store.progress(&session.name).await.unwrap().is_complete() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    // Two sessions, which tried ten of each tunable solver, in two rounds of other candidates.
+    let results = |search: &str| -> Vec<Value> {
+        let state = rusqlite::Connection::open(folder.path().join("bluefin.db")).unwrap();
+        let mut names = state.prepare("SELECT name FROM sessions ORDER BY name").unwrap();
+        let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(names.len(), 2, "a search has a session of its own");
+        let of = names.iter().find_map(|name| {
+            let shown = json(&expect(
+                bluefin().current_dir(folder.path()).args(["session", "show", name, "--state", "bluefin.db", "--json"]),
+                0,
+            ));
+            (shown["search"]["strategy"] == search).then(|| name.clone())
+        });
+        let mut command = bluefin();
+        command.current_dir(folder.path()).args([
+            "results",
+            "--state",
+            "bluefin.db",
+            "--json",
+            "--session",
+            &of.unwrap(),
+        ]);
+        text(&expect(&mut command, 0).stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    tokio::time::timeout(Duration::from_secs(60), complete).await.expect("the campaign comes to an end");
-    stop.cancel();
-    compiling.join_next().await.unwrap().unwrap().unwrap();
-    evaluating.join_next().await.unwrap().unwrap().unwrap();
-
-    let progress = store.progress(&session.name).await.unwrap();
-    assert_eq!((progress.done["perf"], progress.done["find"]), (2, 2), "each was played off");
-    let pins = store.pins(&session.name).await.unwrap();
-    assert_eq!((pins["toolchain.press"].as_str(), pins["scales"].as_str()), ("1", "1"));
-
-    let out = tempfile::tempdir().unwrap();
-    let request = ExportRequest { formats: vec![Arc::new(Lines)], ..ExportRequest::all(out.path().to_path_buf()) };
-    let report = export(&*store, &session.name, &request).await.unwrap();
-    assert_eq!((report.files.len(), report.warnings.len()), (1, 0));
-    let text = std::fs::read_to_string(out.path().join("lines.txt")).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 2);
-    assert!(lines.iter().all(|line| line.ends_with(": \"\" of dictionary")), "{text}");
+    let tried = |search: &str| {
+        let perf = results(search)
+            .into_iter()
+            .filter(|result| result["stage"] == "perf" && result["solver"] == "ConvFwdHostDirect");
+        perf.map(|result| result["params"].to_string()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (fixed, backwards) = (tried("fixed"), tried("backwards"));
+    assert_eq!((fixed.len(), backwards.len()), (10, 10));
+    assert!(fixed.is_disjoint(&backwards), "from either end");
 }

@@ -54,7 +54,7 @@ impl Evaluator for Abacus {
     }
 
     fn method(&self) -> Method {
-        Method::register(&METHOD)
+        Method::of(&METHOD)
     }
 
     async fn start(&self, _metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {

@@ -34,12 +34,6 @@ pub struct Kernels {
     strategies: Strategies,
 }
 
-impl Default for Kernels {
-    fn default() -> Self {
-        Self::new(Strategies::default())
-    }
-}
-
 impl Kernels {
     /// A planner whose sessions may search by one of `strategies`.
     #[must_use]

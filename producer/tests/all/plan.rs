@@ -137,9 +137,9 @@ impl Planning for OfToys {
 #[tokio::test]
 async fn a_planner_of_ones_own_plans_the_sessions_of_its_method() {
     let ground = Ground::new();
-    let method = Method::register(&TOY);
+    let method = Method::of(&TOY);
     let toys = Session { method, ..session("toys", Target::Host) };
-    let shipped = Planners::shipped();
+    let shipped = Planners::shipped(Default::default());
     let error = shipped.begin(&ground.store, &toys, &Asked::default()).await.err().unwrap();
     assert_eq!(error.to_string(), "tuner toy: nothing here plans its sessions");
     let planners = shipped.with(Arc::new(Toys(method)));
@@ -155,7 +155,7 @@ async fn a_planner_of_ones_own_plans_the_sessions_of_its_method() {
 #[tokio::test]
 async fn what_was_asked_for_has_to_fit_the_session() {
     let ground = Ground::new();
-    let planners = Planners::shipped();
+    let planners = Planners::shipped(Default::default());
     let of = |method, stages: &[Stage]| Session {
         method,
         stages: stages.to_vec(),
@@ -203,7 +203,7 @@ fn done(job: &Job) -> Outcome {
 #[tokio::test]
 async fn a_session_that_searches_is_planned_round_by_round() {
     let ground = Ground::new();
-    let planners = Planners::shipped();
+    let planners = Planners::shipped(Default::default());
     let search = SearchPlan::new("fixed", 2 * BATCH as u64);
     let searching = Session { search: Some(search), ..session("it", Target::Host) };
     let asked = Asked { specs: specs(), ..Asked::default() };
@@ -248,14 +248,14 @@ async fn a_strategy_that_is_not_known_is_named() {
     let search = SearchPlan::new("luck", 8);
     let searching = Session { search: Some(search), ..session("it", Target::Host) };
     let asked = Asked { specs: specs(), ..Asked::default() };
-    let error = Planners::shipped().begin(&ground.store, &searching, &asked).await.err().unwrap();
+    let error = Planners::shipped(Default::default()).begin(&ground.store, &searching, &asked).await.err().unwrap();
     assert_eq!(error.to_string(), "search: found strategy \"luck\", expected one of fixed");
 }
 
 /// All that waits is found again by what was asked, though the store knows ids alone: rounds of a search and play-offs included.
 #[tokio::test]
 async fn what_an_open_job_is_follows_from_what_was_asked() {
-    let (ground, planners) = (Ground::new(), Planners::shipped());
+    let (ground, planners) = (Ground::new(), Planners::shipped(Default::default()));
     let search = SearchPlan::new("fixed", 2 * BATCH as u64);
     for (session, asked) in [
         (session("plain", Target::Host), Asked { specs: specs(), ..Asked::default() }),
@@ -316,7 +316,7 @@ impl Planning for DeletedMeanwhile<'_> {
 #[tokio::test]
 async fn what_is_enqueued_into_a_session_that_is_deleted_is_not_confirmed() {
     let Ground { store, broker, metrics } = &Ground::new();
-    let session = Session { method: Method::register(&TOY), ..session("gone", Target::Host) };
+    let session = Session { method: Method::of(&TOY), ..session("gone", Target::Host) };
     let planning = DeletedMeanwhile(store, OfToys(session.clone()));
     let ways = Ways { store, broker, metrics, publish: Publish::Missing };
     let error = enqueue(&ways, &session, &planning, problems()).await.unwrap_err();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
 use serde_json::Value;
 
-use super::{Running, bluefin, expect, json, text};
+use super::{Running, bluefin, expect, json, other, text};
 
 /// Where a fleet meets, and a folder of its own.
 pub struct Fleet {
@@ -26,7 +26,12 @@ impl Fleet {
 
     /// `bluefin` in this fleet.
     pub fn bluefin(&self, arguments: &[&str]) -> Command {
-        let mut command = bluefin();
+        self.program(Path::new(bluefin().get_program()), arguments)
+    }
+
+    /// Another build of it.
+    pub fn program(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = other(program);
         command
             .current_dir(self.folder.path())
             .env("BLUEFIN_AMQP_URL", &self.amqp)
@@ -49,6 +54,13 @@ impl Fleet {
     ) -> Running {
         let mut command = self.bluefin(arguments);
         command.envs(environment).stdout(Stdio::null()).stderr(self.log());
+        Running::start(&mut command)
+    }
+
+    /// The same of another build.
+    pub fn worker_of(&self, program: &Path, arguments: &[&str]) -> Running {
+        let mut command = self.program(program, arguments);
+        command.stdout(Stdio::null()).stderr(self.log());
         Running::start(&mut command)
     }
 

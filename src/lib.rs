@@ -1,0 +1,334 @@
+//! `bluefin` as a library: [`main`] parses arguments, calls a crate and prints. What a build knows beside what is shipped is
+//! handed in once, as [`Extensions`].
+#![forbid(unsafe_code)]
+
+mod admin;
+mod aiter;
+mod applicability;
+mod bench;
+mod campaign;
+mod capture;
+mod check;
+mod colour;
+mod coverage;
+mod dashboard;
+mod db;
+mod dead;
+mod devices;
+mod doctor;
+mod enqueue;
+mod export;
+mod extensions;
+mod failed;
+mod forgotten;
+mod input;
+mod install;
+mod itself;
+mod jobs;
+mod logging;
+mod mituna;
+mod monitor;
+mod out;
+mod ports;
+mod problems;
+mod progress;
+mod prune;
+mod reconcile;
+mod release;
+mod report;
+mod results;
+mod run;
+mod search;
+mod selftest;
+mod session;
+mod solvers;
+mod status;
+mod table;
+mod tune;
+mod tune_gemm;
+mod width;
+mod workers;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bluefin_common::limits::{self, LimitMet};
+use bluefin_common::printable::printable_lines;
+use bluefin_common::{isolation, secrets};
+use bluefin_producer::PlanError;
+use clap::{Parser, Subcommand};
+use rustix::io::Errno;
+
+pub use crate::extensions::Extensions;
+use crate::logging::LogFormat;
+use crate::mituna::Translated;
+pub use crate::workers::evaluators::{Found, NamedEvaluators, ToolArgs};
+
+/// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Example:\n  bluefin tune examples/resnet50.txt\n\nExit codes: 0 done, 1 failed or with findings, 2 wrong usage."
+)]
+struct Cli {
+    /// How log lines look; their level is set by BLUEFIN_LOG
+    #[arg(long, global = true, value_enum, default_value_t)]
+    log: LogFormat,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Tune(tune::TuneArgs),
+    #[command(name = "tune-gemm")]
+    TuneGemm(tune_gemm::TuneGemmArgs),
+    #[command(subcommand)]
+    Problems(problems::ProblemsVerb),
+    /// MITuna's name of `problems import`
+    #[command(name = "import_configs", hide = true)]
+    ImportConfigs(problems::ImportArgs),
+    #[command(subcommand)]
+    Session(session::SessionVerb),
+    /// MITuna's name of `session new`
+    #[command(name = "init_session", hide = true)]
+    InitSession(session::NewArgs),
+    #[command(subcommand)]
+    Solvers(solvers::SolversVerb),
+    /// MITuna's names of `solvers update` and `solvers list`
+    #[command(name = "update_solvers", hide = true)]
+    UpdateSolvers(solvers::UpdateArgs),
+    #[command(name = "list_solvers", hide = true)]
+    ListSolvers(solvers::ListArgs),
+    #[command(subcommand)]
+    Applicability(applicability::ApplicabilityVerb),
+    /// MITuna's name of `applicability update`
+    #[command(name = "update_applicability", hide = true)]
+    UpdateApplicability(applicability::UpdateArgs),
+    Enqueue(enqueue::EnqueueArgs),
+    Run(Box<run::RunArgs>),
+    /// MITuna's name of `enqueue`
+    #[command(name = "load_job", hide = true)]
+    LoadJob(enqueue::EnqueueArgs),
+    CompileWorker(workers::CompileWorkerArgs),
+    EvalWorker(workers::EvalWorkerArgs),
+    Workers(workers::list::WorkersArgs),
+    Devices(devices::DevicesArgs),
+    Selftest(selftest::SelftestArgs),
+    Check(check::CheckArgs),
+    Status(status::StatusArgs),
+    Monitor(monitor::MonitorArgs),
+    Reconcile(reconcile::ReconcileArgs),
+    #[command(subcommand)]
+    Jobs(jobs::JobsVerb),
+    #[command(subcommand)]
+    Dead(dead::DeadVerb),
+    Job(jobs::one::JobArgs),
+    Prune(prune::PruneArgs),
+    Results(Box<results::ResultsArgs>),
+    Export(export::ExportArgs),
+    Report(report::ReportArgs),
+    Dashboard(dashboard::DashboardArgs),
+    Capture(capture::CaptureArgs),
+    /// MITuna's name of `export`
+    #[command(name = "export_db", hide = true)]
+    ExportDb(export::ExportArgs),
+    #[command(subcommand)]
+    Release(release::ReleaseVerb),
+    Install(install::InstallArgs),
+    Doctor(doctor::DoctorArgs),
+    Coverage(coverage::CoverageArgs),
+    #[command(subcommand)]
+    Db(db::DbVerb),
+    #[command(subcommand)]
+    Aiter(aiter::AiterVerb),
+    #[command(subcommand)]
+    Bench(bench::BenchVerb),
+    /// One device's child process, started by an eval worker
+    #[command(hide = true)]
+    EvalChild(workers::EvalChildArgs),
+    /// Runs a compiler under limits, started by a compile worker
+    #[command(hide = true)]
+    SandboxExec(workers::SandboxExecArgs),
+}
+
+/// Wrong usage that only shows after parsing: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    Usage(message.into()).into()
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || error.downcast_ref::<PlanError>().is_some_and(PlanError::is_usage)
+}
+
+/// The error and its causes, each once: the messages of most errors end with their cause already.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// `message`, and the limit of this process that is behind it if it does not say so.
+fn with_limits(message: String, error: &anyhow::Error) -> String {
+    let open_files = || {
+        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let met = io.and_then(std::io::Error::raw_os_error) == Some(Errno::MFILE.raw_os_error());
+        met.then(|| LimitMet::OpenFiles { found: limits::open_files(), expected: limits::open_files() + 1 })
+    };
+    match limits::file_size_met().or_else(open_files).map(|limit| limit.to_string()) {
+        Some(limit) if !message.contains("RLIMIT") => format!("{message}: {limit}"),
+        _ => message,
+    }
+}
+
+/// Runs bluefin, with what its shipped build knows and whatever else `extensions` brings, on the arguments of this process.
+pub fn main(extensions: Extensions) -> ExitCode {
+    extensions.hand_in();
+    if let Err(error) = secrets::take() {
+        eprintln!("error: the addresses of the fleet: {error}");
+        return ExitCode::FAILURE;
+    }
+    let mut arguments = tune_gemm::flags::with_two_dashes(std::env::args_os());
+    match mituna::translate(&arguments) {
+        None => {}
+        Some(Translated::Command { arguments: ours, notes }) => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            arguments = ours;
+        }
+        Some(Translated::Nothing(notes)) => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            return ExitCode::SUCCESS;
+        }
+        Some(Translated::Refused(reason)) => {
+            eprintln!("error: {reason}");
+            return ExitCode::from(2);
+        }
+    }
+    let cli = Cli::parse_from(arguments);
+    match run(cli) {
+        Ok(code) => code,
+        // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
+        Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", printable_lines(&with_limits(message(&error), &error)));
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    limits::survive_file_size().context("SIGXFSZ")?;
+    limits::raise_open_files();
+    // These two are on the path of every compile and every child: nothing is set up for them.
+    let verb = match cli.verb {
+        Verb::EvalChild(args) => return Ok(args.run()),
+        Verb::SandboxExec(args) => return Ok(args.run()),
+        verb => verb,
+    };
+    isolation::hide();
+    let logs = matches!(
+        verb,
+        Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)
+    );
+    logging::start(cli.log, if logs { "info" } else { "warn" })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Tune(args) => args.run().await,
+            Verb::TuneGemm(args) => args.run().await,
+            Verb::Problems(verb) => verb.run().await,
+            Verb::ImportConfigs(args) => args.run().await,
+            Verb::Session(verb) => verb.run().await,
+            Verb::InitSession(args) => args.run().await,
+            Verb::Solvers(verb) => verb.run().await,
+            Verb::UpdateSolvers(args) => args.run().await,
+            Verb::ListSolvers(args) => args.run().await,
+            Verb::Applicability(verb) => verb.run().await,
+            Verb::UpdateApplicability(args) => args.run().await,
+            Verb::Enqueue(args) | Verb::LoadJob(args) => args.run().await,
+            Verb::Run(args) => args.run().await,
+            Verb::CompileWorker(args) => args.run().await,
+            Verb::EvalWorker(args) => args.run().await,
+            Verb::Workers(args) => args.run().await,
+            Verb::Devices(args) => args.run().await,
+            Verb::Selftest(args) => args.run().await,
+            Verb::Check(args) => args.run().await,
+            Verb::Status(args) => args.run().await,
+            Verb::Monitor(args) => args.run().await,
+            Verb::Reconcile(args) => args.run().await,
+            Verb::Jobs(verb) => verb.run().await,
+            Verb::Dead(verb) => verb.run().await,
+            Verb::Job(args) => args.run().await,
+            Verb::Prune(args) => args.run().await,
+            Verb::Results(args) => args.run().await,
+            Verb::Export(args) | Verb::ExportDb(args) => args.run().await,
+            Verb::Report(args) => args.run().await,
+            Verb::Dashboard(args) => args.run().await,
+            Verb::Db(verb) => verb.run().await,
+            Verb::Aiter(verb) => verb.run().await,
+            Verb::Capture(args) => args.run().await,
+            Verb::Release(verb) => verb.run().await,
+            Verb::Install(args) => args.run().await,
+            Verb::Doctor(args) => args.run().await,
+            Verb::Coverage(args) => args.run().await,
+            Verb::Bench(verb) => verb.run().await,
+            Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn out_and_output_are_one_flag() {
+        let mut verbs = vec![Cli::command()];
+        while let Some(verb) = verbs.pop() {
+            for argument in verb.get_arguments() {
+                let names = argument.get_long_and_visible_aliases().unwrap_or_default();
+                let has = ["out", "output"].map(|name| names.contains(&name));
+                assert_eq!(has[0], has[1], "{}: {names:?}", verb.get_name());
+            }
+            verbs.extend(verb.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned());
+        }
+    }
+
+    #[test]
+    fn a_cause_is_named_once() {
+        #[derive(Debug)]
+        struct Read(std::io::Error);
+        impl fmt::Display for Read {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "list.txt: {}", self.0)
+            }
+        }
+        impl std::error::Error for Read {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = anyhow::Error::new(Read(std::io::Error::other("gone")));
+        assert_eq!(message(&error), "list.txt: gone");
+        assert_eq!(message(&error.context("--kernel")), "--kernel: list.txt: gone");
+    }
+}
