@@ -91,7 +91,7 @@ fn a_search_is_chosen_on_the_command_line() {
     let tried = |search: &str| {
         let perf = results(search)
             .into_iter()
-            .filter(|result| result["stage"] == "perf" && result["solver"] == "ConvFwdHostDirect");
+            .filter(|result| result["stage"] == "perf" && result["solver"] == "BluefinConvFwdHostDirect");
         perf.map(|result| result["params"].to_string()).collect::<std::collections::BTreeSet<_>>()
     };
     let (fixed, backwards) = (tried("fixed"), tried("backwards"));
