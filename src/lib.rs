@@ -68,7 +68,7 @@ pub use crate::workers::evaluators::{Found, NamedEvaluators, ToolArgs};
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]
 #[command(
-    version,
+    version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BLUEFIN_BUILD"), ")"),
     after_help = "Example:\n  bluefin tune examples/resnet50.txt\n\nExit codes: 0 done, 1 failed or with findings, 2 wrong usage."
 )]
 struct Cli {
