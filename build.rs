@@ -9,7 +9,8 @@ fn main() {
         // A commit would build everything that depends on it again, so that other builds do not ask.
         println!("cargo:rerun-if-changed=.git/logs/HEAD");
         let said = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-        let commit = said.ok().filter(|said| said.status.success()).and_then(|said| String::from_utf8(said.stdout).ok());
+        let commit =
+            said.ok().filter(|said| said.status.success()).and_then(|said| String::from_utf8(said.stdout).ok());
         commit.map_or("release, of no known commit".to_string(), |commit| format!("release, commit {}", commit.trim()))
     } else {
         "debug".to_string()

@@ -187,6 +187,12 @@ impl Architecture {
         self.clang.is_some()
     }
 
+    /// Whether no family in the table has it either, so that it is but some GPU of its vendor.
+    #[must_use]
+    pub fn is_strange(&self) -> bool {
+        ["gfx", "sm_"].contains(&self.name)
+    }
+
     /// Threads that run in lockstep where a kernel does not choose.
     #[must_use]
     pub fn wave(&self) -> u32 {
@@ -348,10 +354,11 @@ pub fn is_group(word: &str) -> bool {
     vendor || FEATURES.iter().any(|feature| *feature == word && matches!(on_host(feature), Value::Bool(_)))
 }
 
-/// Whether `arch` is what `word` of a kernel spec's `targets` says: its name, its vendor, or a feature that it has.
+/// Whether `arch` is what `word` of a kernel spec's `targets` says: its name, its vendor, or a feature that it has. One of a family that
+/// nobody knows is for specs that name it alone: what kernels take for granted may not be so there.
 #[must_use]
 pub fn is_meant(word: &str, arch: &str) -> bool {
-    let Some(known) = of(arch) else { return word == arch };
+    let Some(known) = of(arch).filter(|known| !known.is_strange()) else { return word == arch };
     word == arch || word == known.vendor.name() || known.feature(word) == Some(Value::Bool(true))
 }
 
@@ -365,6 +372,12 @@ pub fn warn_of_unknown(arch: &str) {
 }
 
 fn said_of(arch: &str, known: &Architecture) -> String {
+    if known.is_strange() {
+        return format!(
+            "{arch} is not in bluefin's table of architectures, nor is a family that it could be of: kernel specs that name it \
+             are for it, and no others"
+        );
+    }
     format!(
         "{arch} is not in bluefin's table of architectures; it is taken for what {}… have in common ({}): waves of {}, {} bytes \
          of shared memory, no kernels for instructions beyond those",

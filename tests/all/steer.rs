@@ -52,12 +52,15 @@ fn say(fleet: &Fleet, arguments: &[&str]) -> String {
 
 /// Starts `arguments` again and again and kills it at some point, then lets it end.
 fn killed_amid(fleet: &Fleet, arguments: &[&str]) {
+    let mut killed = 0;
     for millis in [5, 30, 60, 90, 130, 180] {
         let verb = fleet.worker(arguments);
         std::thread::sleep(Duration::from_millis(millis));
         verb.signal(Signal::KILL);
-        let _ = verb.wait(PATIENCE);
+        // Who was done before has a code.
+        killed += usize::from(verb.wait(PATIENCE).is_none());
     }
+    assert!(killed > 0, "{arguments:?} was always done before");
     expect(&mut fleet.bluefin(arguments), 0);
 }
 

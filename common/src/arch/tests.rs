@@ -123,6 +123,10 @@ fn unknown_members_of_known_families() {
         }
     }
     assert_eq!((of("host"), of("cpu"), of("")), (None, None, None));
+    for (name, is_meant_by_vendor) in [("gfx1104", true), ("sm_88", true), ("gfx000", false), ("sm_200", false)] {
+        assert_eq!(["amd", "nvidia"].iter().any(|vendor| is_meant(vendor, name)), is_meant_by_vendor, "{name}");
+        assert!(is_meant(name, name), "{name}");
+    }
     assert_eq!(of("gfx1250").unwrap().fp8, Fp8::Ocp);
 }
 
