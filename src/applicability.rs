@@ -1,7 +1,6 @@
 //! `bluefin applicability`: which of MIOpen's solvers apply to which problems.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,12 +13,11 @@ use bluefin_miopen::fin::Fin;
 use bluefin_producer::applicability::{self, Plan, Updated};
 use bluefin_producer::library::{Library, TagName};
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::out;
 use crate::ports::StoreArgs;
 use crate::solvers::{DEFAULT_FIN, miopen_session};
+use crate::{out, progress};
 
 /// Find out which of MIOpen's solvers apply to which problems
 #[derive(Subcommand)]
@@ -118,7 +116,7 @@ impl UpdateArgs {
         let processes = self.processes.map(|processes| processes as usize);
         let processes = processes.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let plan = Plan { fin: &fin, processes, again: self.again };
-        let bar = bar(problems.len() as u64);
+        let bar = progress::bar(problems.len() as u64, "problems");
         let updated = applicability::update(store, &session, &problems, &plan, |done| bar.set_position(done)).await;
         bar.finish_and_clear();
         Ok(updated?)
@@ -127,14 +125,6 @@ impl UpdateArgs {
 
 fn failure((problem, failure): &(Problem, bluefin_common::failure::Failure)) -> serde_json::Value {
     json!({ "problem": problem.canonical(), "kind": failure.kind.name(), "detail": failure.detail })
-}
-
-fn bar(problems: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} problems, {eta} left");
-    ProgressBar::new(problems).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The problems of `tag`, or of all tags: each once, by their canonical forms.

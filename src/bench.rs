@@ -12,6 +12,7 @@ mod jobs;
 mod pipeline;
 mod replay;
 mod results;
+mod search;
 mod stability;
 mod subjects;
 mod timing;
@@ -126,6 +127,14 @@ pub enum BenchVerb {
     /// What other rules to stop and to search by would have made of a session's samples, without a device
     #[command(after_help = "Example:\n  bluefin tune examples/resnet50.txt && bluefin bench replay --state bluefin.db")]
     Replay(replay::ReplayArgs),
+    /// How close searches come to the optimum of tuning spaces of which every point was measured, without a device
+    #[command(after_help = "Examples:\n  bluefin bench search convolution_A100.tsv.gz\n  \
+        bluefin bench search *_T4.json.gz --search fixed --seeds 10 --noise 5%\n\n\
+        A FILE, plain or packed as .gz, is T4 results, as Kernel Tuner and `bluefin results --t4` write them, or tab-separated: \
+        a header with the names of the params, median_ms and compile_ms, then a line for each point, of which median_ms may be \
+        fail: and why. A T1 may stand beside the T4 of its results.\n\n\
+        The baseline is `fixed`: of a measured space it tries points in a random order, another one for each seed.")]
+    Search(search::SearchArgs),
 }
 
 impl BenchVerb {
@@ -145,6 +154,7 @@ impl BenchVerb {
             Self::Timing(args) => print(&args.run().await?, args.json)?,
             Self::Stability(args) => args.run().await?,
             Self::Replay(args) => args.run().await?,
+            Self::Search(args) => tokio::task::spawn_blocking(move || args.run()).await??,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -43,7 +43,8 @@ pub struct CoverageArgs {
     store: StoreArgs,
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
+/// `95%` or `95`.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "expected 0% to 100%".to_string())
 }

@@ -92,6 +92,16 @@ impl Display {
     }
 }
 
+/// A bar up to `length` of what is counted, where there is a terminal.
+pub fn bar(length: u64, counted: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} {prefix}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style).with_prefix(counted)
+}
+
 /// `1m 05s`
 pub fn human(time: Duration) -> String {
     let seconds = time.as_secs();

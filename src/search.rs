@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use bluefin_common::session::SearchPlan;
 use bluefin_producer::plan::CandidateBudget;
+use bluefin_spec::search::Search;
 
 use crate::extensions::known;
 
@@ -49,9 +50,31 @@ impl FromStr for SearchChoice {
     }
 }
 
-fn parse_option(text: &str) -> Result<(String, String), String> {
+/// An option of a search.
+pub fn parse_option(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("found {text:?}, expected NAME=VALUE"))?;
     Ok((name.to_string(), value.to_string()))
+}
+
+/// What was given with `flag`, by name, as all of `searches` take it.
+///
+/// # Errors
+/// An option that was given twice, or that a search does not take.
+pub fn options<'a>(
+    flag: &str,
+    given: &[(String, String)],
+    searches: impl IntoIterator<Item = &'a dyn Search>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    for (name, value) in given {
+        if options.insert(name.clone(), value.clone()).is_some() {
+            return Err(crate::usage(format!("{flag} {name}: found twice, expected once")));
+        }
+    }
+    for search in searches {
+        search.check(&options).map_err(|reason| crate::usage(format!("{flag}: {reason}")))?;
+    }
+    Ok(options)
 }
 
 impl SearchArgs {
@@ -61,15 +84,8 @@ impl SearchArgs {
     /// An option that the strategy does not take.
     pub fn plan(&self, budget: CandidateBudget) -> anyhow::Result<Option<SearchPlan>> {
         let Some(choice) = &self.search else { return Ok(None) };
-        let mut options = BTreeMap::new();
-        for (name, value) in &self.search_option {
-            if options.insert(name.clone(), value.clone()).is_some() {
-                return Err(crate::usage(format!("--search-option {name}: found twice, expected once")));
-            }
-        }
-        if let Some(search) = known().searches.get(&choice.strategy) {
-            search.check(&options).map_err(|reason| crate::usage(format!("--search-option: {reason}")))?;
-        }
+        let strategy = known().searches.get(&choice.strategy);
+        let options = options("--search-option", &self.search_option, strategy)?;
         let of_budget = match budget {
             CandidateBudget::Candidates(candidates) => candidates as u64,
             CandidateBudget::All => u64::MAX,

@@ -28,6 +28,7 @@ mod results;
 mod roles;
 mod roster;
 mod run_plan;
+mod search;
 mod secrets;
 mod session;
 mod snapshots;

@@ -1,7 +1,7 @@
 //! T4, the results format of the autotuning methodology community (schema 1.0.0 of `TuningSchema`): what its analyses, and those
 //! of Kernel Tuner, read. `solver` is a member of each configuration, since choosing it is a part of tuning here; `problem`,
-//! `stage` and `detail` stand beside what the schema has. A reader takes a file for one search space, so that one problem, and
-//! one solver where solvers have other params, is what to ask for.
+//! `stage`, `pruned` and `detail` stand beside what the schema has. The time of what was pruned is a lower bound. A reader takes a
+//! file for one search space, so that one problem, and one solver where solvers have other params, is what to ask for.
 
 use std::io::{self, Write as _};
 use std::time::{Duration, UNIX_EPOCH};
@@ -83,6 +83,7 @@ fn result(row: &Row) -> Value {
         "measurements": measurements,
         "problem": &*row.problem,
         "stage": row.stage.name(),
+        "pruned": row.pruned,
         "detail": row.detail,
     })
 }
@@ -160,6 +161,7 @@ mod tests {
         assert_eq!((&first["invalidity"], &first["correctness"]), (&json!("correct"), &json!(1)));
         assert_eq!(first["measurements"][0], json!({ "name": "time", "value": 97.0, "unit": "ms" }));
         assert_eq!(first["times"]["compilation_time"], json!(10.0));
+        assert_eq!(first["pruned"], json!(false));
         assert_eq!(document["results"].as_array().unwrap().len(), 1 + FailureKind::ALL.len());
     }
 

@@ -1,0 +1,144 @@
+//! What searches of a space are worth, over their seeds.
+
+use std::time::Duration;
+
+use super::simulate::Run;
+use super::space::Measured;
+
+/// How far from the optimum is close to it.
+const CLOSE: f64 = 0.01;
+
+/// What a strategy is worth on a space.
+#[derive(Debug, PartialEq, serde::Serialize)]
+pub struct Worth {
+    pub space: String,
+    pub points: usize,
+    pub failed: usize,
+    pub optimum_ms: f64,
+    pub search: &'static str,
+    pub seeds: usize,
+    pub budget: usize,
+    pub scores: Vec<Score>,
+    pub close: Close,
+    /// Mean time of a proposal.
+    pub proposal_ms: f64,
+}
+
+/// The optimum over what was found after some evaluations: 1 is the best, 0 is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Score {
+    pub evaluations: usize,
+    pub mean: f64,
+    /// `None` of a single seed.
+    pub standard_error: Option<f64>,
+}
+
+/// Evaluations until what was found is within 1 % of the optimum.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Close {
+    /// Of the seeds, by nearest rank. `None`: more than the budget.
+    pub median: Option<usize>,
+    pub percentile_90: Option<usize>,
+    /// Share of the seeds that got there, in percent.
+    pub reached_percent: f64,
+}
+
+impl Worth {
+    /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them.
+    pub fn of(measured: &Measured, search: &'static str, runs: &[Run], budget: usize, at: &[usize]) -> Self {
+        let optimum_ms = measured.optimum_ms();
+        let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
+        let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
+        Self {
+            space: measured.name.clone(),
+            points: measured.points.len(),
+            failed: measured.failed(),
+            optimum_ms,
+            search,
+            seeds: runs.len(),
+            budget,
+            scores: at.iter().map(|at| Score::of(runs, *at, optimum_ms)).collect(),
+            close: Close::of(runs, optimum_ms),
+            proposal_ms: proposing.as_secs_f64() * 1000.0 / f64::from(proposals.max(1)),
+        }
+    }
+}
+
+impl Score {
+    fn of(runs: &[Run], evaluations: usize, optimum_ms: f64) -> Self {
+        // A search that ended before is scored by what it had.
+        let score = |run: &Run| {
+            let best_ms = run.best_ms.iter().take(evaluations).next_back().copied().flatten();
+            best_ms.map_or(0.0, |best_ms| optimum_ms / best_ms)
+        };
+        let scores: Vec<f64> = runs.iter().map(score).collect();
+        let count = scores.len() as f64;
+        let mean = scores.iter().sum::<f64>() / count.max(1.0);
+        let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
+        let standard_error = (scores.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt());
+        Self { evaluations, mean, standard_error }
+    }
+}
+
+impl Close {
+    fn of(runs: &[Run], optimum_ms: f64) -> Self {
+        let close = |best_ms: &Option<f64>| best_ms.is_some_and(|best_ms| best_ms <= optimum_ms * (1.0 + CLOSE));
+        let mut evaluations: Vec<usize> =
+            runs.iter().filter_map(|run| run.best_ms.iter().position(close)).map(|before| before + 1).collect();
+        evaluations.sort_unstable();
+        // Those that did not get there are behind all others.
+        let rank = |tenths: usize| evaluations.get((runs.len() * tenths).div_ceil(10).saturating_sub(1)).copied();
+        Self {
+            median: rank(5),
+            percentile_90: rank(9),
+            reached_percent: 100.0 * evaluations.len() as f64 / runs.len().max(1) as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulate::run;
+    use super::super::simulate::tests::{Listed, NONE, measured, rules};
+    use super::*;
+
+    fn worth(lists: &[&[i64]], at: &[usize]) -> Worth {
+        let space = measured(20);
+        let runs: Vec<Run> =
+            lists.iter().map(|list| run(&Listed(list.to_vec()), &space, &rules(NONE), 0).unwrap()).collect();
+        Worth::of(&space, "listed", &runs, 40, at)
+    }
+
+    #[test]
+    fn who_knows_the_optimum_is_done_at_once() {
+        let worth = worth(&[&[1, 2, 3], &[1]], &[1, 40]);
+        let score = |evaluations| Score { evaluations, mean: 1.0, standard_error: Some(0.0) };
+        assert_eq!(worth.scores, [score(1), score(40)]);
+        assert_eq!(worth.close, Close { median: Some(1), percentile_90: Some(1), reached_percent: 100.0 });
+        assert_eq!((worth.points, worth.failed, worth.optimum_ms, worth.seeds), (20, 1, 1.0, 2));
+    }
+
+    #[test]
+    fn who_ends_early_is_scored_by_what_there_is() {
+        let worth = worth(&[&[4, 2], &[], &[20], &[5, 1]], &[1, 2, 40]);
+        let means: Vec<f64> = worth.scores.iter().map(|score| score.mean).collect();
+        assert_eq!(means, [(0.25 + 0.2) / 4.0, (0.5 + 1.0) / 4.0, (0.5 + 1.0) / 4.0]);
+        assert_eq!(worth.close, Close { median: None, percentile_90: None, reached_percent: 25.0 });
+    }
+
+    #[test]
+    fn errors_and_ranks_over_the_seeds() {
+        let lists: [&[i64]; 10] =
+            [&[1], &[2, 1], &[2, 1], &[2, 3, 1], &[4, 3, 2, 1], &[5, 4, 3, 2, 1], &[2, 1], &[1], &[9], &[2, 3, 4, 1]];
+        let worth = worth(&lists, &[1]);
+        // In order: 1 1 2 2 2 3 4 4 5 and never.
+        assert_eq!(worth.close, Close { median: Some(2), percentile_90: Some(5), reached_percent: 90.0 });
+        let scores = [1.0, 0.5, 0.5, 0.5, 0.25, 0.2, 0.5, 1.0, 1.0 / 9.0, 0.5];
+        let mean: f64 = scores.iter().sum::<f64>() / 10.0;
+        let variance: f64 = scores.iter().map(|score: &f64| (score - mean).powi(2)).sum::<f64>() / 9.0;
+        assert!((worth.scores[0].mean - mean).abs() < 1e-12);
+        assert!((worth.scores[0].standard_error.unwrap() - (variance / 10.0).sqrt()).abs() < 1e-12);
+        let single = Worth::of(&measured(20), "listed", &[], 40, &[1]);
+        assert_eq!((single.scores[0].standard_error, single.close.median), (None, None));
+    }
+}

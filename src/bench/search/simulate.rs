@@ -1,0 +1,256 @@
+//! One search of a measured space: what a session would have tried, and what it would have found.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::f64::consts::TAU;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::value::Value;
+use bluefin_spec::search::{Ask, Search, Space, Time, Tried};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::space::{Measured, Point};
+
+/// So that what a strategy draws from its seed is not what disturbs it.
+const DISTURBANCES: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How a search is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// Candidates of a round; `None`: as many as the strategy asks for.
+    pub batch: Option<usize>,
+    /// Candidates that it may try.
+    pub budget: usize,
+    /// Deviation of the times that it is told, as a share of them.
+    pub noise: f64,
+    /// Share of the points that fail, beside those that do so anyway.
+    pub failures: f64,
+    pub options: &'a BTreeMap<String, String>,
+}
+
+/// What came of a search.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// After each evaluation, the true time of the point that looked best by then.
+    pub best_ms: Vec<Option<f64>>,
+    pub proposals: u32,
+    pub proposing: Duration,
+}
+
+struct Evaluated {
+    candidate: Candidate,
+    round: u32,
+    result: Result<Time, FailureKind>,
+}
+
+/// Searches `space` once. Another seed gives another order, another strategy's seed, and other disturbances.
+///
+/// # Errors
+/// What the strategy says, or a candidate of it that is no point of the space.
+pub fn run(search: &dyn Search, measured: &Measured, rules: &Rules<'_>, seed: u64) -> anyhow::Result<Run> {
+    let points = measured.points.iter().map(|point| point.params.clone()).collect();
+    let space = Space::listed(&measured.solver, &measured.params, points, seed);
+    let told: HashMap<&[Value], (&Point, Result<Time, FailureKind>)> = told(measured, rules, seed);
+    let size = rules.batch.unwrap_or_else(|| search.round());
+    let mut run = Run::default();
+    let mut evaluated: Vec<Evaluated> = Vec::new();
+    let mut known = HashSet::new();
+    // What it looked like, and what it is.
+    let mut best: Option<(f64, Option<f64>)> = None;
+    for round in 0.. {
+        let n = size.min(rules.budget.saturating_sub(evaluated.len()));
+        if n == 0 {
+            break;
+        }
+        let tried: Vec<Tried<'_>> = evaluated
+            .iter()
+            .map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result })
+            .collect();
+        let ask = Ask { space: &space, tried: &tried, seed, options: rules.options, n };
+        let asked = Instant::now();
+        let next = search.next(&ask)?;
+        run.proposing += asked.elapsed();
+        run.proposals += 1;
+        let mut batch = Vec::new();
+        for candidate in next {
+            ensure!(
+                candidate.solver == measured.solver,
+                "found the candidate {candidate}, expected a point of the space"
+            );
+            let point = told.get(candidate.params.as_slice());
+            let (point, result) =
+                point.with_context(|| format!("found the candidate {candidate}, expected a point of the space"))?;
+            // As in a session: what was tried is not tried again.
+            if batch.len() == n || !known.insert(&point.params) {
+                continue;
+            }
+            if let Ok(time) = result
+                && !time.pruned
+                && best.is_none_or(|(best_ms, _)| time.median_ms < best_ms)
+            {
+                best = Some((time.median_ms, point.time_ms()));
+            }
+            run.best_ms.push(best.and_then(|(_, true_ms)| true_ms));
+            batch.push(Evaluated { candidate, round, result: *result });
+        }
+        if batch.is_empty() {
+            break;
+        }
+        batch.sort_by(|a, b| a.candidate.cmp(&b.candidate));
+        evaluated.extend(batch);
+    }
+    Ok(run)
+}
+
+/// The points, with what a strategy is told of each.
+fn told<'a>(
+    measured: &'a Measured,
+    rules: &Rules<'_>,
+    seed: u64,
+) -> HashMap<&'a [Value], (&'a Point, Result<Time, FailureKind>)> {
+    let mut random = StdRng::seed_from_u64(seed ^ DISTURBANCES);
+    let told = measured.points.iter().map(|point| {
+        // All three for every point: noise is the same whatever the share of failures, and the other way round.
+        let [fate, radius, angle]: [f64; 3] = random.random();
+        let normal = (-2.0 * (1.0 - radius).ln()).sqrt() * (TAU * angle).cos();
+        let result = point.result.and_then(|time| match fate < rules.failures {
+            true => Err(FailureKind::LaunchFailure),
+            false => Ok(Time {
+                median_ms: time.median_ms * (rules.noise * normal).exp(),
+                spread_ms: time.spread_ms + rules.noise * time.median_ms,
+                pruned: time.pruned,
+            }),
+        });
+        (point.params.as_slice(), (point, result))
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use bluefin_spec::SpecError;
+    use bluefin_spec::search::FixedOrder;
+
+    use super::super::space::time;
+    use super::*;
+
+    /// Points 1 to `count`, of which each takes as many milliseconds, and the last one fails.
+    pub fn measured(count: i64) -> Measured {
+        let point = |x| Point {
+            params: vec![Value::Int(x)],
+            result: if x == count { Err(FailureKind::Hang) } else { Ok(time(x as f64)) },
+        };
+        let points = (1..=count).map(point).collect();
+        Measured { name: "line".into(), solver: "points".into(), params: vec!["x".into()], points }
+    }
+
+    pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
+        Rules { batch: None, budget: 40, noise: 0.0, failures: 0.0, options }
+    }
+
+    pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+
+    /// Tries these params in their order, whatever comes of them.
+    pub struct Listed(pub Vec<i64>);
+
+    impl Search for Listed {
+        fn name(&self) -> &'static str {
+            "listed"
+        }
+
+        fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+            let solver = ask.space.solver().to_string();
+            let candidate = |x: &i64| Candidate { solver: solver.clone(), params: vec![Value::Int(*x)] };
+            Ok(self.0.iter().skip(ask.tried.len()).take(ask.n).map(candidate).collect())
+        }
+    }
+
+    #[test]
+    fn the_best_so_far_after_each_evaluation() {
+        let space = measured(20);
+        let run = |list: &[i64]| run(&Listed(list.to_vec()), &space, &rules(NONE), 0).unwrap();
+        let found = run(&[20, 7, 9, 3, 3, 20, 1]);
+        // What is tried again counts once.
+        assert_eq!(found.best_ms, [None, Some(7.0), Some(7.0), Some(3.0), Some(1.0)]);
+        let nothing = run(&[]);
+        assert_eq!((nothing.best_ms.len(), nothing.proposals), (0, 1));
+        let all: Vec<i64> = (1..=20).collect();
+        let found = run(&all);
+        assert_eq!((found.best_ms.len(), found.proposals), (20, 4), "two rounds of eight, one of four, and none");
+        let few = Rules { budget: 11, batch: Some(3), ..rules(NONE) };
+        let found = super::run(&Listed(all), &space, &few, 0).unwrap();
+        assert_eq!((found.best_ms.len(), found.proposals), (11, 4));
+    }
+
+    #[test]
+    fn a_candidate_from_elsewhere_is_an_error() {
+        let error = run(&Listed(vec![1, 21]), &measured(20), &rules(NONE), 0).unwrap_err();
+        assert_eq!(error.to_string(), "found the candidate points:21, expected a point of the space");
+    }
+
+    #[test]
+    fn a_strategy_is_told_of_rounds_and_failures() {
+        /// Checks what it is told by the space of [`measured`].
+        struct Checks;
+
+        impl Search for Checks {
+            fn name(&self) -> &'static str {
+                "checks"
+            }
+
+            fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+                for (at, tried) in ask.tried.iter().enumerate() {
+                    let Value::Int(x) = tried.candidate.params[0] else { panic!("{tried:?}") };
+                    let expected = if x == 20 { Err(FailureKind::Hang) } else { Ok(time(x as f64)) };
+                    assert_eq!((tried.result, tried.round as usize), (expected, at / 8));
+                }
+                assert!(ask.tried.chunks(8).all(|round| round.is_sorted_by_key(|tried| tried.candidate)));
+                FixedOrder.next(ask)
+            }
+        }
+
+        let run = run(&Checks, &measured(20), &rules(NONE), 3).unwrap();
+        assert_eq!(run.best_ms.last(), Some(&Some(1.0)));
+    }
+
+    #[test]
+    fn a_seed_is_an_order_and_comes_to_the_same_again() {
+        let space = measured(1000);
+        let run = |seed| run(&FixedOrder, &space, &rules(NONE), seed).unwrap().best_ms;
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn noise_hides_which_is_best_and_is_not_scored() {
+        let space = measured(100);
+        let noisy = Rules { noise: 1.0, budget: 100, ..rules(NONE) };
+        let best = |seed| run(&FixedOrder, &space, &noisy, seed).unwrap().best_ms.last().copied().flatten();
+        let found: Vec<f64> = (0..20).filter_map(best).collect();
+        assert!(found.iter().all(|ms| (1.0..100.0).contains(ms) && ms.fract() == 0.0), "true times: {found:?}");
+        assert!(found.len() == 20 && found.iter().any(|ms| *ms > 1.0), "{found:?}");
+        let space = measured(1000);
+        let rules = Rules { noise: 0.05, ..rules(NONE) };
+        let told = told(&space, &rules, 7);
+        let ratios = space.points.iter().filter_map(|point| {
+            let (_, result) = told[point.params.as_slice()];
+            Some((result.ok()?.median_ms / point.time_ms()?).ln())
+        });
+        let ratios: Vec<f64> = ratios.collect();
+        let mean = ratios.iter().sum::<f64>() / 999.0;
+        let deviation = (ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / 998.0).sqrt();
+        assert!(mean.abs() < 0.01 && (deviation - 0.05).abs() < 0.005, "{mean} {deviation}");
+    }
+
+    #[test]
+    fn a_share_of_the_points_fails() {
+        let space = measured(1000);
+        let told = told(&space, &Rules { failures: 0.3, ..rules(NONE) }, 7);
+        let failed = told.values().filter(|(_, result)| *result == Err(FailureKind::LaunchFailure)).count();
+        assert!((250..350).contains(&failed), "{failed}");
+        assert_eq!(told[[Value::Int(1000)].as_slice()].1, Err(FailureKind::Hang), "what failed fails as it did");
+    }
+}

@@ -1,0 +1,93 @@
+//! `bluefin bench search`: how close searches come to the optimum of measured spaces.
+
+use std::path::Path;
+
+use bluefin_test_support::data_path;
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text, write};
+
+const SPACE: &str = "spaces/convolution_A100.tsv.gz";
+
+/// What is printed as JSON, without what a clock says.
+fn worths(arguments: &[&str], space: &Path) -> Value {
+    let mut worths = json(&expect(bluefin().args(["bench", "search", "--json"]).args(arguments).arg(space), 0));
+    for worth in worths.as_array_mut().unwrap() {
+        let ms = worth.as_object_mut().unwrap().remove("proposal_ms").unwrap();
+        assert!(ms.as_f64().unwrap() > 0.0, "{ms}");
+    }
+    worths
+}
+
+#[test]
+fn a_real_space_is_searched_and_comes_to_the_same_again() {
+    let space = data_path(SPACE);
+    let arguments = ["--seeds", "3", "--budget", "64", "--at", "8,64"];
+    let found = worths(&arguments, &space);
+    assert_eq!(found, worths(&arguments, &space));
+    let fixed = &found[0];
+    assert_eq!((&fixed["space"], &fixed["search"]), (&"convolution_A100".into(), &"fixed".into()));
+    assert_eq!((fixed["points"].as_u64(), fixed["failed"].as_u64()), (Some(4362), Some(161)));
+    let [few, all] = fixed["scores"].as_array().unwrap().as_slice() else { panic!("{fixed}") };
+    let [few, all] = [few, all].map(|score| score["mean"].as_f64().unwrap());
+    assert!(0.2 < few && few < all && all < 1.0, "{fixed}");
+    let disturbed = worths(&[arguments.as_slice(), &["--noise", "20%", "--failures", "50"]].concat(), &space);
+    assert_ne!(disturbed[0]["scores"], fixed["scores"]);
+    assert_eq!(disturbed[0]["optimum_ms"], fixed["optimum_ms"]);
+}
+
+#[test]
+fn its_table_fits_80_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let space = folder.path().join("dedispersion_W6600.tsv.gz");
+    std::fs::copy(data_path(SPACE), &space).unwrap();
+    let mut command = bluefin();
+    command.args(["bench", "search", "--seeds", "2", "--search", "fixed"]).arg(&space).env("COLUMNS", "80");
+    let printed = text(&expect(&mut command, 0).stdout);
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    for whole in ["dedispersion_W6600", "at 200", "fixed", "> 200", "Over 2 seeds"] {
+        assert!(printed.contains(whole), "{whole}: {printed}");
+    }
+}
+
+#[test]
+fn results_of_a_session_are_spaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    expect(bluefin().current_dir(folder).args(["tune", "--budget", "4", "--kernel"]).arg(example), 0);
+    expect(bluefin().current_dir(folder).args(["results", "--t4", "t4.json"]), 0);
+    let found = worths(&["--seeds", "2"], &folder.join("t4.json"));
+    let found = found.as_array().unwrap();
+    // One space for each solver, less one that was pruned as a whole. The winner never is.
+    assert!(!found.is_empty());
+    for worth in found {
+        let points = match worth["space"].as_str() {
+            Some("t4 StencilReference") => 1,
+            Some("t4 StencilTiled") => 4,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(worth["points"], points, "{worth}");
+        let score = worth["scores"].as_array().unwrap().last().unwrap();
+        assert_eq!(score["mean"], 1.0, "200 evaluations are all points: {worth}");
+        assert_eq!(worth["close"]["reached_percent"], 100.0, "{worth}");
+    }
+}
+
+#[test]
+fn wrong_usage_and_wrong_files_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let space = write(folder.path(), "space.tsv", "x\tmedian_ms\n1\t2.5\n2\tnever\n");
+    let says = |arguments: &[&str], code: i32, said: &str| {
+        let error = text(&expect(bluefin().args(["bench", "search"]).args(arguments).arg(&space), code).stderr);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    says(&[], 1, &format!("{}: line 3: median_ms: found \"never\", expected milliseconds", space.display()));
+    says(&["--search", "best"], 2, "found strategy \"best\", expected one of fixed");
+    says(&["--option", "a=1"], 2, "--option: found option \"a\", expected none: fixed has no options");
+    says(&["--option", "a=1", "--option", "a=2"], 2, "--option a: found twice, expected once");
+    says(&["--option", "a"], 2, "found \"a\", expected NAME=VALUE");
+    says(&["--at", "300"], 2, "--at: found 300, expected no more than the budget of 200");
+    says(&["--noise", "x"], 2, "expected 0% to 100%");
+    says(&["--seeds", "0"], 2, "0 is not in 1..");
+}
