@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{mem, thread};
 
 use anyhow::Context as _;
-use bluefin_spec::search::{Search, Strategies};
+use bluefin_spec::search::Search;
 use clap::value_parser;
 use indicatif::ProgressBar;
 
@@ -22,6 +22,7 @@ use self::score::{Score, Worth};
 use self::simulate::{Rules, Run};
 use self::space::Measured;
 use crate::coverage::parse_percent;
+use crate::extensions::known;
 use crate::search::{options, parse_option};
 use crate::{itself, out, progress, width};
 
@@ -63,7 +64,7 @@ pub struct SearchArgs {
 }
 
 fn parse_search(text: &str) -> Result<String, String> {
-    let known = Strategies::default();
+    let known = &known().searches;
     match known.get(text) {
         Some(search) => Ok(search.name().to_string()),
         None => Err(format!("found strategy {text:?}, expected one of {}", known.names().join(", "))),
@@ -72,7 +73,7 @@ fn parse_search(text: &str) -> Result<String, String> {
 
 impl SearchArgs {
     pub(super) fn run(&self) -> anyhow::Result<()> {
-        let strategies = Strategies::default();
+        let strategies = &known().searches;
         let mut names: Vec<&str> = self.search.iter().map(String::as_str).collect();
         if names.is_empty() {
             names = strategies.names();
@@ -197,6 +198,8 @@ fn all(tries: &[Try<'_>], seeds: usize, rules: &Rules<'_>, bar: &ProgressBar) ->
 
 #[cfg(test)]
 mod tests {
+    use bluefin_spec::search::Strategies;
+
     use super::simulate::tests::{Listed, NONE, measured, rules};
     use super::*;
 
