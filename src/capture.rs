@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use anyhow::Context as _;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::files::FileSet;
 use bluefin_producer::capture::{Capture, Captured};
 use bluefin_producer::input::{ProblemList, Sourced};

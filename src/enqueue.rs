@@ -5,10 +5,10 @@ mod choice;
 use std::collections::HashSet;
 use std::process::ExitCode;
 
-use bluefin_common::campaign::now_ms;
-use bluefin_common::lane::{self, Priority};
+use bluefin_common::clock::now_ms;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::printable::parse_printable;
+use bluefin_common::priority::{self, Priority};
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{Session, SessionName, Stage};
@@ -140,7 +140,7 @@ impl EnqueueArgs {
         let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
         request::keep(&*store, &session, &asked, &problems).await?;
         if let Some(priority) = self.priority {
-            lane::prioritize(&*store, &session.name, priority).await?;
+            priority::prioritize(&*store, &session.name, priority).await?;
         }
         if self.retry_failed {
             let named: HashSet<&Problem> = problems.iter().collect();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::Passing as _;
 use bluefin_common::roster::{self, Entry};
 use bluefin_common::session::{Session, SessionName};

@@ -5,7 +5,7 @@ mod unnamed;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Right, Store, Touched};

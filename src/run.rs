@@ -10,8 +10,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::Broker;
-use bluefin_common::lane;
 use bluefin_common::method::EvaluatedBy;
+use bluefin_common::priority;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::shutdown;
@@ -295,7 +295,7 @@ impl CarriedOut {
         let planning = planners.begin(&*store, session, &asked).await?;
         request::keep(&*store, session, &asked, &problems).await?;
         if let Some(priority) = self.plan.enqueue.priority.filter(|_| self.fleet) {
-            lane::prioritize(&*store, &session.name, priority).await?;
+            priority::prioritize(&*store, &session.name, priority).await?;
         }
         let planned = enqueue(&ways, session, &*planning, problems).await?;
         complain(&planned);

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::campaign::now_ms;
-use bluefin_common::lane::{self, Priority};
+use bluefin_common::clock::now_ms;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
+use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
@@ -304,7 +304,7 @@ impl Shown {
         let progress = store.progress(&session.name).await?;
         let pins = store.pins(&session.name).await?;
         let standing = standing::of(store, &session.name).await?;
-        let priority = lane::priority(store, &session.name).await?;
+        let priority = priority::of(store, &session.name).await?;
         // A server may be told not to say how large things are.
         let size = match store.size(&session.name).await {
             Err(StoreError::Refused { .. } | StoreError::Misconfigured { .. }) => None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::roster;
 use bluefin_common::session::{Pins, Session, SessionName};

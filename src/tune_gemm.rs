@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::arch::Vendor;
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;

@@ -6,11 +6,12 @@
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::artifact::Built;
 use crate::broker::{Broker, BrokerError, delay_after};
 use crate::candidate::Candidate;
+use crate::clock::now_ms;
 use crate::decision::{description, follow_ups};
 use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
 use crate::outcome::Outcome;
@@ -50,12 +51,6 @@ impl AdvanceError {
             Self::Wire(_) | Self::NoSession(_) => false,
         }
     }
-}
-
-/// Milliseconds since the Unix epoch.
-#[must_use]
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Stores an outcome of `session`, and its group's end with it where that is all that can follow. Otherwise [`advance_in`] is

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::now_ms;
+use crate::clock::now_ms;
 
 /// Who worked on a job, and when. What is not known is empty, or 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

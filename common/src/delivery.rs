@@ -2,6 +2,8 @@
 //! [`live`] takes each through its [states](State). What a worker adds is a [`Role`].
 
 mod begun;
+mod context;
+mod halt;
 mod intake;
 mod life;
 mod patience;
@@ -22,11 +24,13 @@ use crate::store::Store;
 use crate::wire::{self, Message};
 
 pub use begun::{AtWork, Begun, Hold, MAX_BEGUN, Turn, begin_again, spare};
+pub use context::Context;
+pub use halt::Halt;
 pub use intake::{InHand, Intake, Leave, Leaving};
 pub use life::{Trace, live};
 pub use patience::{GivenUp, Passing, Patience};
-pub use role::{Given, Halt, Product, Role};
-pub use serve::{Context, serve};
+pub use role::{Given, Product, Role};
+pub use serve::serve;
 pub use state::{Event, State};
 
 /// Before a message of another version of bluefin is offered again: until the fleet is upgraded.

@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use crate::broker::Broker;
 use crate::campaign::AdvanceError;
 use crate::job::{CompileJob, EvalJob, JobId};
-use crate::lane::{self, Spread};
+use crate::priority::{self, Spread};
 use crate::session::SessionName;
 use crate::shelf::{PARKED_PARTS, parked};
 use crate::store::{Store, StoreError};
@@ -47,7 +47,7 @@ pub async fn unpark(store: &dyn Store, session: &SessionName, job: JobId) -> Res
 /// If the store or the broker fails; call again.
 pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionName) -> Result<u64, AdvanceError> {
     let mut published = 0;
-    let mut spread = Spread::new(lane::priority(store, session).await?);
+    let mut spread = Spread::new(priority::of(store, session).await?);
     for part in 0..PARKED_PARTS {
         let shelf = parked(session, part);
         let records = store.records(&shelf).await?;

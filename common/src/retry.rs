@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::broker::Broker;
-use crate::campaign::{AdvanceError, conclude, first_message, now_ms};
+use crate::campaign::{AdvanceError, conclude, first_message};
+use crate::clock::now_ms;
 use crate::failure::FailureKind;
 use crate::history;
 use crate::job::GroupId;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::campaign::now_ms;
+use crate::clock::now_ms;
 use crate::job::Job;
 use crate::metrics::{Settled, Step};
 use crate::session::SessionName;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::campaign::now_ms;
+use crate::clock::now_ms;
 use crate::session::SessionName;
 use crate::shelf::STANDINGS;
 use crate::store::{Store, StoreError, Touched};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::campaign;
+use bluefin_common::clock::now_ms;
 use bluefin_common::decision::follow_ups;
 use bluefin_common::delivery;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, GroupId, JobId, compile_queue};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bluefin_common::broker::BrokerError;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::course::{Course, Worked};
 use bluefin_common::delivery::{Context, Given, Product, told};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};

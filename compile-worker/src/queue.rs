@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::{self, Context, Given, GivenUp, Halt, NOT_MINE, OTHER_VERSION, Product, Role};
 use bluefin_common::job::{CompileJob, CompileWork, compile_queue, eval_queue};
 use bluefin_common::method::Method;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use bluefin_common::campaign::{self, AdvanceError, now_ms};
+use bluefin_common::campaign::{self, AdvanceError};
+use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::{Given, Product};
 use bluefin_common::job::{CompileJob, Job, JobId};
 use bluefin_common::metrics::Settled;

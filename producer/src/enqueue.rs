@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::campaign;
+use bluefin_common::clock::now_ms;
 use bluefin_common::decision::follow_ups;
 use bluefin_common::job::{GroupId, Job, JobId};
-use bluefin_common::lane::{self, Spread};
+use bluefin_common::priority::{self, Spread};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
@@ -230,7 +231,7 @@ impl<'a> Enqueuer<'a> {
         Ok(Self {
             store,
             broker,
-            spread: Spread::new(lane::priority(store, &session.name).await?),
+            spread: Spread::new(priority::of(store, &session.name).await?),
             session: stored,
             publish,
             again: HashSet::new(),

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
 use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
 use bluefin_common::method::Method;

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::job::{Job, eval_queue};
 use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;

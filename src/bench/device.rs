@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
 use bluefin_common::decision::{decide, follow_ups};
 use bluefin_common::description::Description;
 use bluefin_common::failure::Failure;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use anyhow::Context;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
-use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
 use bluefin_common::decision::follow_ups;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;

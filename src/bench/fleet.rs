@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use bluefin_common::broker::Broker;
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store;

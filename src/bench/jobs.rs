@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::job::Job;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::history::{self, Tried};
 use bluefin_common::job::{Job, JobId};

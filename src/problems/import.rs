@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::problem::{DataType, Problem};
 use bluefin_producer::driver::untuned_operation;
 use bluefin_producer::input::{Overrides, ProblemList, Reject, read_file};

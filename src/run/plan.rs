@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_common::algorithm::Algorithm;
-use bluefin_common::lane::Priority;
 use bluefin_common::method::{Method, UnknownMethod};
+use bluefin_common::priority::Priority;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_producer::library::TagName;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use bluefin_common::lane::{self, Priority};
 use bluefin_common::parked;
+use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shutdown;
 use bluefin_common::standing::{self, Standing};
@@ -79,7 +79,7 @@ impl Which {
             let broker =
                 if self.store.in_file() { None } else { Some(self.store.fleet.patient_broker(shutdown).await?) };
             if let Some(priority) = priority {
-                lane::prioritize(store, &self.name, priority).await?;
+                priority::prioritize(store, &self.name, priority).await?;
             }
             let was = standing::of(store, &self.name).await?;
             // Queues of a state file end with the process that works on it, and the next one plans what is left.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE, DELAYS, delay_queue};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::job::eval_queue;
 use bluefin_common::roster::{self, Doing, Entry, Whereabouts};
 use bluefin_common::session::Session;

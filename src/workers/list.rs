@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::roster::{self, Entry, Whereabouts};
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;

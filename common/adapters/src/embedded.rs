@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::lane::Lane;
 
 /// Queues of these names are declared by whoever uses them first.

@@ -9,7 +9,8 @@ use super::{
     Turn, begin_again, begun, spare, steered, told,
 };
 use crate::broker::{Delivery, delay_after};
-use crate::campaign::{self, now_ms};
+use crate::campaign;
+use crate::clock::now_ms;
 use crate::job::{Job, Order as _};
 use crate::lane::Lane;
 use crate::metrics::Settled;

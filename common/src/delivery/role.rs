@@ -1,10 +1,8 @@
 //! What a worker says of its jobs. Everything else that happens to a delivery is the same for all of them.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 
-use super::{Context, GivenUp, LOST, OTHER_VERSION, STOOD_STILL, STUCK};
+use super::{Context, Halt};
 use crate::job::Order;
 use crate::metrics::{Settled, Step};
 use crate::outcome::Outcome;
@@ -87,41 +85,5 @@ pub enum Product {
 impl From<Outcome> for Product {
     fn from(outcome: Outcome) -> Self {
         Self::Outcome(Box::new(outcome))
-    }
-}
-
-/// Why a delivery goes no further.
-#[derive(Debug)]
-pub enum Halt {
-    /// All of it was done before, or nobody wants it any more.
-    NothingToDo,
-    /// Not this worker's, or not now: handed back, and offered again after so long.
-    Later(Duration),
-    /// Nobody will ever do it, for this reason.
-    Hopeless(String),
-    /// Something killed what worked on it, and nobody knows who: handed back and counted, and given up in the end.
-    Suspect(String),
-}
-
-impl Halt {
-    /// Not now, for a reason outside the job that is worth a line in the log.
-    pub fn later(delay: Duration, reason: impl std::fmt::Display) -> Self {
-        tracing::warn!(%reason, again_in = delay.as_secs(), "job handed back");
-        Self::Later(delay)
-    }
-}
-
-impl From<GivenUp> for Halt {
-    fn from(given_up: GivenUp) -> Self {
-        match given_up {
-            GivenUp::Expired => Self::Later(Duration::ZERO),
-            GivenUp::Lost => Self::Later(LOST),
-            GivenUp::OtherVersion => Self::Later(OTHER_VERSION),
-            GivenUp::TooLong(reason) => Self::later(STOOD_STILL, reason),
-            GivenUp::Failed(reason) => {
-                tracing::error!(reason, again_in = STUCK.as_secs(), "job handed back: somebody has to mend this");
-                Self::Later(STUCK)
-            }
-        }
     }
 }

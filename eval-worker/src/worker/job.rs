@@ -6,7 +6,8 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bluefin_common::campaign::{self, now_ms};
+use bluefin_common::campaign;
+use bluefin_common::clock::now_ms;
 use bluefin_common::course::Worked;
 use bluefin_common::delivery::{Context, Given, Halt, Product, Role};
 use bluefin_common::description::{Description, SolverInfo};

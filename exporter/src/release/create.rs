@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::roster::{self, Entry};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
 use bluefin_common::standing::{self, Standing};

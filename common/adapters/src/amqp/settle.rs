@@ -19,7 +19,7 @@ use crate::amqp::publisher::Publication;
 use crate::amqp::said::Said;
 use crate::amqp::topology::Route;
 use bluefin_common::broker::{BrokerError, DEAD_QUEUE, Delivery, GivenUp, Settle};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 
 /// A delivery's way back, over the channel it came by: a channel that was lost with its connection refuses, since its
 /// numbers mean other messages on the next one.

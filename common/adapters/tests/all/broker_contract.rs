@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, delay_queue};
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_test_support::{Vhost, eventually};
 use bytes::Bytes;
 use futures_util::future::join_all;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::{Broker, Delivery, delay_queue};
-use bluefin_common::lane::{AHEAD, Lane, Priority, Spread};
+use bluefin_common::lane::Lane;
+use bluefin_common::priority::{AHEAD, Priority, Spread};
 use bluefin_test_support::Vhost;
 use tokio::time::timeout;
 

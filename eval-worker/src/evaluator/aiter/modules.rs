@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bluefin_aiter::Family;
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::campaign::now_ms;
 use bluefin_common::child_file;
+use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::Halt;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::shelf::MODULES;

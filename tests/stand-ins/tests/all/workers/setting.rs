@@ -9,6 +9,7 @@ use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
 use bluefin_common::campaign;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
@@ -163,7 +164,7 @@ impl Setting {
         let planned: Vec<Planned> = jobs.iter().map(Planned::of).collect();
         self.store.plan(&self.session.name, &planned).await.unwrap();
         for job in jobs {
-            let (queue, body) = campaign::first_message(job, campaign::now_ms()).unwrap();
+            let (queue, body) = campaign::first_message(job, now_ms()).unwrap();
             self.broker.declare(&queue).await.unwrap();
             self.broker.publish(&queue, &job.id().to_string(), body.into()).await.unwrap();
         }
