@@ -9,6 +9,7 @@
 mod chart;
 mod comparison;
 pub mod dashboard;
+mod failures;
 mod page;
 mod problem;
 mod report;

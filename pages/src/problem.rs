@@ -7,7 +7,7 @@ use plotters::coord::combinators::IntoLogRange as _;
 use plotters::element::Text;
 
 use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
-use crate::report::failures;
+use crate::failures::failures;
 use crate::words::{self, ms, range, ratio, short, times};
 
 /// Params whose values are drawn; the table has all.

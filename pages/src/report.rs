@@ -1,13 +1,14 @@
 //! The report of a session.
 
 use bluefin_common::session::Stage;
-use bluefin_exporter::report::{Failures, Gain, Report, Row};
+use bluefin_exporter::report::{Gain, Report, Row};
 use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::coord::combinators::IntoLogRange as _;
 
 use crate::chart::{Colour, Mark, Shape, around, chart, plain};
+use crate::failures::failures;
 use crate::problem::problem;
 use crate::timeline::time;
 use crate::words::{count, maybe_times, ms, ratio, times, when};
@@ -158,21 +159,5 @@ fn spread(winner: &Winner) -> Markup {
     let text = format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms);
     html! {
         @match &winner.noise { Some(noise) => td.n.bad title=(noise) { "noisy " (text) }, None => td.n { (text) } }
-    }
-}
-
-/// Failures by kind, with words.
-pub fn failures(failures: &Failures) -> Markup {
-    html! {
-        @for (name, kind) in &failures.0 {
-            div.failure {
-                p { strong.bad { (name) } ": " (count(kind.candidates)) " candidates of " (count(kind.problems)) " problems" }
-                ul { @for words in &kind.words { li {
-                    (count(words.candidates)) " candidates, such as " (words.solver) " " code { (words.params) } " of " (words.problem)
-                    @if words.text.is_empty() { p.faint { "without words" } } @else { pre { (words.text) } }
-                } }
-                @if kind.others > 0 { li { (count(kind.others)) " more candidates, with other words" } } }
-            }
-        }
     }
 }
