@@ -8,10 +8,9 @@ mod vector;
 use std::collections::HashMap;
 
 use crate::disassembly::Line;
-use crate::instruction::{Action, Instruction, Touches, Wait};
+use crate::instruction::{Action, Counter, Instruction, Touches, Wait};
 use crate::operations;
 use crate::operations::memory::{Kind as MemoryKind, Space};
-use crate::pending::Counter;
 use crate::target::Target;
 use crate::text::Text;
 

@@ -4,7 +4,6 @@ use crate::matrix::{Matrix, Modifiers as MatrixModifiers};
 use crate::operations::memory::{Kind as MemoryKind, Space};
 use crate::operations::scalar;
 use crate::operations::vector::{Kind, Run};
-use crate::pending::Counter;
 
 /// Where a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,6 +377,13 @@ pub(crate) enum Hardware {
     Unit,
     /// Where LDS and scratch are in flat addresses.
     Apertures,
+}
+
+/// One of the counters of what is under way, which `s_waitcnt` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    Vector,
+    Scalar,
 }
 
 /// Registers that an instruction reads or writes.

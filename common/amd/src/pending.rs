@@ -4,7 +4,7 @@
 //! ("S_WAITCNT" and "Data dependency resolution" of the instruction set documents). A count that was waited for says that the youngest so
 //! many of what is ordered may be missing, and all that is not ordered unless the count is 0.
 
-use crate::instruction::{Touches, Wait};
+use crate::instruction::{Counter, Touches, Wait};
 use crate::registers::{LANES, sgpr_name, vgpr_name};
 
 /// The words of LDS that an access touches.
@@ -22,13 +22,6 @@ struct Entry {
     sgprs: u128,
     ordered: bool,
     lds: [Option<Box<LdsTouch>>; 2],
-}
-
-/// One of the counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    Vector,
-    Scalar,
 }
 
 #[derive(Default)]
