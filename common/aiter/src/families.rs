@@ -1,5 +1,8 @@
 //! The families. A new one is an entry here.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::family::{Family, Tuner, Work};
 
 const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
@@ -294,3 +297,51 @@ const BATCHED: Family = Family {
 
 /// Of files that hold sizes and nothing that tells whose: several families tune those.
 pub static ANY_GEMM: Family = Family { name: "gemm", file: "tuned_gemm", results: &[], errors: &[], ..PLAIN };
+
+/// The name of a family, as people give it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FamilyName(pub &'static Family);
+
+/// A name that is no family's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("family: found {found:?}, expected one of {expected}")]
+pub struct UnknownFamily {
+    found: String,
+    expected: String,
+}
+
+impl FromStr for FamilyName {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = FAMILIES.iter().find(|family| family.name == name.trim());
+        found.map(Self).ok_or_else(|| UnknownFamily {
+            found: name.chars().take(64).collect(),
+            expected: FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl fmt::Display for FamilyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_unknown_ones_told_with_the_list() {
+        for family in &FAMILIES {
+            let name: FamilyName = family.name.parse().unwrap();
+            assert_eq!(name.to_string(), family.name);
+            for column in family.sort.iter().chain(family.errors) {
+                assert!(family.columns().any(|known| known == *column), "{name}: {column}");
+            }
+        }
+        let error = "ck_gemm".parse::<FamilyName>().unwrap_err().to_string();
+        assert!(error.starts_with("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{error}");
+    }
+}

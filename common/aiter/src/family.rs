@@ -1,13 +1,9 @@
 //! What is known of the files of one of aiter's operators.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bluefin_common::arch::{self, Vendor};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::target::Target;
 
-use crate::families::FAMILIES;
 use crate::{Key, Row, Value};
 
 /// An operator of aiter's: the columns of its files, and what their numbers mean.
@@ -203,52 +199,9 @@ impl Family {
     }
 }
 
-/// The name of a family, as people give it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FamilyName(pub &'static Family);
-
-/// A name that is no family's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("family: found {found:?}, expected one of {expected}")]
-pub struct UnknownFamily {
-    found: String,
-    expected: String,
-}
-
-impl FromStr for FamilyName {
-    type Err = UnknownFamily;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = FAMILIES.iter().find(|family| family.name == name.trim());
-        found.map(Self).ok_or_else(|| UnknownFamily {
-            found: name.chars().take(64).collect(),
-            expected: FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", "),
-        })
-    }
-}
-
-impl fmt::Display for FamilyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_found_and_unknown_ones_told_with_the_list() {
-        for family in &FAMILIES {
-            let name: FamilyName = family.name.parse().unwrap();
-            assert_eq!(name.to_string(), family.name);
-            for column in family.sort.iter().chain(family.errors) {
-                assert!(family.columns().any(|known| known == *column), "{name}: {column}");
-            }
-        }
-        let error = "ck_gemm".parse::<FamilyName>().unwrap_err().to_string();
-        assert!(error.starts_with("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{error}");
-    }
 
     #[test]
     fn cells_are_read_by_their_column() {

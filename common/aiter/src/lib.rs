@@ -21,7 +21,8 @@ mod sources;
 mod table;
 
 pub use error::Error;
-pub use family::{Family, FamilyName, Tuner, UnknownFamily, Work};
+pub use families::{FamilyName, UnknownFamily};
+pub use family::{Family, Tuner, Work};
 pub use key::{Key, Value};
 pub use padding::padded;
 pub use sheet::{Kind, Sheet};
