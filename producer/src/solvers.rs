@@ -9,7 +9,8 @@ use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::fin;
-use bluefin_miopen::solver::{Solver, solvers, spelling};
+use bluefin_miopen::fin::solvers;
+use bluefin_miopen::solver::{Solver, spelling};
 use serde::{Deserialize, Serialize};
 
 use crate::library::LibraryError;

@@ -7,6 +7,7 @@
 mod answer;
 mod call;
 mod config;
+mod listed;
 mod request;
 mod trouble;
 mod verdict;
@@ -14,6 +15,7 @@ mod verdict;
 pub use answer::{Answer, Item, Listed, ParseError, parse};
 pub use call::{Applicability, Fin};
 pub use config::{ConvConfig, Inexpressible};
+pub use listed::solvers;
 pub use request::{CompiledItem, Done, Request, Step, target_id};
 pub use trouble::{Trouble, blames_machine};
 pub use verdict::{CompiledSolver, Evaluated, compiled, evaluated};

@@ -121,7 +121,7 @@ impl Fin {
         let watch = Watch { time: Duration::from_secs(120), ..Watch::default() };
         let (answers, _) = self.call(&[Request::get_solvers()], &place, &watch).await?;
         let listed = answers.into_iter().next().and_then(|answer| answer.all_solvers).unwrap_or_default();
-        let solvers = solver::solvers(listed);
+        let solvers = super::solvers(listed);
         if solvers.is_empty() {
             return Err(Trouble::Failed(Failure::new(FailureKind::NoResult, "get_solvers: no solvers")));
         }
