@@ -25,14 +25,13 @@ use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::stream::{self, Take};
 
-pub use before::Before;
 pub use csv::CsvRows;
 pub use filter::{Filter, ProblemFilter};
 pub use json::JsonLines;
 pub use order::{Order, SortKey, Sorted};
 pub use parquet::ParquetRows;
 pub(crate) use row::by_name;
-pub use row::{Came, Row};
+pub use row::{Before, Came, Row};
 pub use sqlite::SqliteRows;
 pub use t4::T4Rows;
 pub use target_file::{FileKind, TargetFile};

@@ -9,12 +9,11 @@ use bluefin_common::files::FileError;
 use bluefin_common::problem::FindDbKey;
 use bluefin_common::target::Target;
 use bluefin_miopen::db::WriteError;
-use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
 use bluefin_miopen::db::perf_db::PerfDb;
 
 use super::ReleaseError;
-use super::merge::by_time;
 use crate::db::Source;
 use crate::db::name::{DbKind, DbName, Keys};
 
@@ -24,6 +23,13 @@ pub struct Databases {
     pub find: FindDb,
     pub perf: PerfDb,
     pub kernels: BTreeMap<KernelName, KernelRow>,
+}
+
+/// Fastest first, times that are none last, equal ones by name.
+pub(super) fn by_time(a: &FindEntry, b: &FindEntry) -> std::cmp::Ordering {
+    let rank = |entry: &FindEntry| (entry.time_ms <= 0.0 || entry.time_ms.is_nan(), entry.time_ms);
+    let ((bad_a, time_a), (bad_b, time_b)) = (rank(a), rank(b));
+    bad_a.cmp(&bad_b).then(time_a.total_cmp(&time_b)).then_with(|| a.solver.cmp(&b.solver))
 }
 
 /// A file of a folder that a release can be made from.

@@ -18,6 +18,7 @@ use bluefin_miopen::db::kernel_db::KernelName;
 use serde::{Deserialize, Serialize};
 
 use super::Databases;
+use super::databases::by_time;
 use crate::db;
 use crate::db::policy::{is_faster, merge_entries};
 
@@ -134,13 +135,6 @@ fn sides(ours: Vec<FindEntry>, theirs: Vec<FindEntry>, policy: Policy) -> Vec<(F
     merge_entries(policy.of_entries(), &mut sides, of(theirs, Side::Session), |(entry, _)| entry);
     sides.sort_by(|(a, _), (b, _)| by_time(a, b));
     sides
-}
-
-/// Fastest first, times that are none last, equal ones by name.
-pub(super) fn by_time(a: &FindEntry, b: &FindEntry) -> std::cmp::Ordering {
-    let rank = |entry: &FindEntry| (entry.time_ms <= 0.0 || entry.time_ms.is_nan(), entry.time_ms);
-    let ((bad_a, time_a), (bad_b, time_b)) = (rank(a), rank(b));
-    bad_a.cmp(&bad_b).then(time_a.total_cmp(&time_b)).then_with(|| a.solver.cmp(&b.solver))
 }
 
 fn note_winners(winners: &mut PerfWinners, key: &PerfDbKey, sides: &[(FindEntry, Side)]) {

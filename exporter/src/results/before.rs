@@ -3,26 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bluefin_common::failure::FailureKind;
 use bluefin_common::history::{self, Tried};
 use bluefin_common::job::JobId;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::{Store, StoreError};
-use serde::{Deserialize, Serialize};
 
-use super::Row;
-
-/// A failure of a candidate whose job was tried again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Before {
-    /// Milliseconds since the Unix epoch.
-    pub finished_ms: u64,
-    /// Who had the job, where that is known.
-    pub worker: Option<String>,
-    pub failure: FailureKind,
-    /// The compiler's or the tool's words, or the first of them.
-    pub detail: String,
-}
+use super::{Before, Row};
 
 /// Adds to `rows`, of `session`, what came of their candidates before. Those of a job stand together.
 pub(super) async fn add(store: &dyn Store, session: &SessionName, rows: &mut [Row]) -> Result<(), StoreError> {
@@ -57,6 +43,7 @@ fn of(row: &mut Row, tried: &[Tried]) {
 
 #[cfg(test)]
 mod tests {
+    use bluefin_common::failure::FailureKind;
     use bluefin_common::history::Failed;
 
     use super::super::row::tests::row;

@@ -14,7 +14,6 @@ use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Before;
 use crate::fold::Group;
 
 /// A candidate in one stage, with what came of it. The names of the fields are those of all formats.
@@ -88,6 +87,18 @@ pub struct Row {
     pub busy_ms: u64,
     /// Candidates of the job.
     pub job_candidates: u32,
+}
+
+/// A failure of a candidate whose job was tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Milliseconds since the Unix epoch.
+    pub finished_ms: u64,
+    /// Who had the job, where that is known.
+    pub worker: Option<String>,
+    pub failure: FailureKind,
+    /// The compiler's or the tool's words, or the first of them.
+    pub detail: String,
 }
 
 /// What came of a candidate.
