@@ -7,9 +7,10 @@ mod device;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::backend::runtime;
 use crate::codes::{Code, Result};
 use crate::gate::{self, Kind, Twist};
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::Runtime;
 
 thread_local! {
     /// The device that this thread selected.

@@ -4,6 +4,7 @@
 //! Built as a `cdylib` it is the library; as an `rlib` it gives tests the words for what they ask of it.
 #![allow(clippy::indexing_slicing, reason = "part of tests: what is amiss here is to be seen at once")]
 
+mod backend;
 mod codes;
 mod cuda;
 pub mod devices;

@@ -1,14 +1,9 @@
-//! What runs behind the entry points: host code, the CUDA driver, or an executor of AMD's code.
+//! What runs behind the entry points, whichever it is.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use crate::codes::Result;
-use crate::cuda::Cuda;
-use crate::executed::Executed;
 use crate::gate::Twist;
-use crate::host::Host;
-use crate::variables;
 
 /// Blocks, threads of a block, dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +78,4 @@ pub trait Runtime: Send + Sync {
 pub struct Order {
     pub stream: u64,
     pub twist: Twist,
-}
-
-/// The one of this process.
-pub fn runtime() -> Result<&'static dyn Runtime> {
-    static RUNTIME: OnceLock<Result<Box<dyn Runtime>>> = OnceLock::new();
-    let make = || -> Result<Box<dyn Runtime>> {
-        match std::env::var(variables::BACKEND).as_deref() {
-            Ok("cuda") => Ok(Box::new(Cuda::open()?)),
-            Ok("executed") => Ok(Box::new(Executed::from_environment())),
-            _ => Ok(Box::new(Host::from_environment())),
-        }
-    };
-    RUNTIME.get_or_init(make).as_ref().map(|runtime| &**runtime).map_err(|code| *code)
 }

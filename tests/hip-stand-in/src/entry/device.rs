@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::{SELECTED, pass_about, put, put_text, status};
+use crate::backend::runtime;
 use crate::codes::Code;
 use crate::gate::{self, Kind};
-use crate::runtime::runtime;
 
 /// # Safety
 /// As HIP's.
