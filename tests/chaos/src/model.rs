@@ -12,10 +12,9 @@ use bluefin_common::session::SessionName;
 use bluefin_common::store::{Progress, Store, StoreError};
 
 use crate::fleet::{Fleet, words};
-use crate::servers::Urls;
+use crate::servers::{ARTIFACT_TTL, Urls};
 use crate::sessions::Campaign;
 
-pub const ARTIFACT_TTL: Duration = Duration::from_secs(600);
 /// Between two looks at what is left to do.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const EXPORTED: Duration = Duration::from_secs(120);

@@ -8,6 +8,8 @@ use bluefin_common::broker::Broker as _;
 use bluefin_test_support::{Proxy, Rabbit, Redis, RedisOptions};
 use tokio::time::timeout;
 
+/// How long the cache keeps an artifact.
+pub const ARTIFACT_TTL: Duration = Duration::from_secs(600);
 /// Of the cache. Small enough that a few sessions fill it.
 const CACHE_BYTES: u64 = 64 << 20;
 /// Less than a Redis needs for itself: nothing fits any more.

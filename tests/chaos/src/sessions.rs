@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::crew::{HOST, OTHER_TARGET, TARGET};
 use crate::fleet::{Fleet, last_line, words};
 use crate::journal::Journal;
-use crate::model::ARTIFACT_TTL;
+use crate::servers::ARTIFACT_TTL;
 
 /// Sessions of the usual device class that have work left before the next one begins.
 const ENOUGH: usize = 3;
