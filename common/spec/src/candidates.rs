@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use crate::error::SpecError;
 use crate::expression::{Values, push};
 use crate::permutation::Permutation;
-use crate::search::BATCH;
 use crate::{KernelSpec, Param, Scope, Solver};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{CANDIDATE_ORDER, Digest};
 use bluefin_common::value::Value;
 
+/// Candidates of one job. Small enough that a job takes seconds and its progress shows; a larger budget adds jobs and leaves the
+/// existing ones as they are.
+pub const BATCH: usize = 8;
 /// Points that are looked at to count the valid ones, whatever the limit: spaces up to this size are counted exactly.
 const COUNTED: u64 = 1024;
 /// Points of a solver whose launches pass params that are in random order, whatever of them is compiled alike: small budgets are to see

@@ -1,7 +1,6 @@
 //! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 
 use crate::bundle::{MAX_FILES, file_names};
 use crate::condition::Condition;
@@ -9,7 +8,7 @@ use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
 use crate::format::{Bind, RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
 use crate::place::Places;
-use crate::rules::{TARGET, TRITON, is_flag, is_identifier, is_spec_name, is_target, variables};
+use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target, variables};
 use crate::{
     ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, Specialize,
     ToleranceSpec, TypeOf,
@@ -26,9 +25,6 @@ const MAX_LIST: usize = 256;
 const MAX_VALUES: usize = 4096;
 /// Most points of a tuning space: far beyond what can be tried, far below an overflow.
 const MAX_SPACE: u64 = 1 << 48;
-
-/// How far an output may be from the reference.
-pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 
 type Names = BTreeSet<String>;
 

@@ -1,10 +1,14 @@
-//! What names and flags of a spec may be. They become parts of queue names, macros, symbols and a compiler's command line.
+//! What names, flags and numbers of a spec may be. They become parts of queue names, macros, symbols and a compiler's command line.
+
+use std::ops::RangeInclusive;
 
 use crate::Kind;
 use bluefin_common::arch;
 
 /// The toolchain whose kernels are specialised by their arguments, and which says how large blocks are.
 pub(super) const TRITON: &str = "triton";
+/// How far an output may be from the reference.
+pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
-use crate::load::TOLERANCES;
+use crate::rules::TOLERANCES;
 use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
 use bluefin_common::arch::{self, FEATURES};
 use bluefin_common::description::Work;

@@ -13,11 +13,8 @@ use bluefin_common::session::Stage;
 
 pub use self::rounds::{Round, Searching};
 pub use self::space::Space;
+pub use crate::candidates::BATCH;
 use crate::error::SpecError;
-
-/// Candidates of one job. Small enough that a job takes seconds and its progress shows; a larger budget adds jobs and leaves the
-/// existing ones as they are.
-pub const BATCH: usize = 8;
 
 /// A strategy. Pure: the same [`Ask`] gives the same candidates, whoever asks, so that a round that is planned twice is planned
 /// once.
