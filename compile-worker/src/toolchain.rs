@@ -9,6 +9,7 @@ mod kernels;
 pub mod noop;
 pub mod nvcc;
 mod program;
+mod trial;
 pub mod triton;
 
 use std::ffi::OsString;
