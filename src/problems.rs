@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_producer::driver;
 use bluefin_producer::input::{self, Overrides};
+use bluefin_producer::keys;
 use bluefin_producer::library::TagName;
 use clap::Subcommand;
 
@@ -69,7 +69,7 @@ impl ProblemsVerb {
 
 fn keys(file: &std::path::Path, json: bool) -> anyhow::Result<ExitCode> {
     let text = input::read_bytes(file)?;
-    let keys = driver::keys(&text);
+    let keys = keys::keys(&text);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for row in &keys.rows {
         if json {

@@ -9,13 +9,10 @@ mod batch_norm;
 mod conv;
 mod flags;
 mod gemm;
-mod keys;
 
 use std::collections::BTreeMap;
 
 use bluefin_common::problem::{AiterProblem, DataType, Direction, KernelProblem, Problem, ProblemError};
-
-pub use keys::{KeyRow, KeyTable, keys};
 
 /// Why a driver command asks for no problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,7 +15,7 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{JobState, Planned, Store};
 use futures_util::stream::{self, FuturesUnordered, TryStreamExt};
 
-use crate::plan::{Plan, Planning};
+use crate::plan::{Enqueued, Plan, Planning};
 use crate::session::revive;
 use crate::{Metrics, PlanError};
 
@@ -28,17 +28,6 @@ const CHUNK: usize = 500;
 /// Chunks under way at a time: while some are published, the next is recorded. It takes more than a thousand messages to keep a
 /// quorum queue busy while each waits for its confirm.
 const CHUNKS: usize = 4;
-
-/// What [`Enqueuer`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Enqueued {
-    /// Published now.
-    pub published: u64,
-    /// In a queue or at a worker already.
-    pub waiting: u64,
-    /// With an outcome already.
-    pub done: u64,
-}
 
 /// Which jobs are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

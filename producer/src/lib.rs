@@ -6,6 +6,7 @@ pub mod capture;
 pub mod driver;
 pub mod enqueue;
 pub mod input;
+pub mod keys;
 pub mod library;
 pub mod plan;
 pub mod recall;

@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
-use crate::enqueue::Enqueued;
+use crate::plan::Enqueued;
 
 /// Metrics of a producer. Cheap to clone.
 #[derive(Clone)]

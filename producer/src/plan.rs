@@ -27,7 +27,7 @@ use crate::solvers::Choice;
 use crate::specs::Specs;
 
 pub use budget::{CandidateBudget, InvalidBudget};
-pub use summary::{ChosenSolvers, LeftOut, Plan, Space};
+pub use summary::{ChosenSolvers, Enqueued, LeftOut, Plan, Space};
 
 /// What is asked of a plan beside the problems.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use bluefin_common::printable::printable;
 use bluefin_common::problem::{BatchNormProblem, FindDbKey};
 use bluefin_exporter::db::name::{DbName, Keys};
 use bluefin_exporter::db::query::{Answer, Asked, query};
-use bluefin_producer::driver;
+use bluefin_producer::keys::keys;
 
 use super::Bar;
 use crate::out;
@@ -72,7 +72,7 @@ impl QueryArgs {
 
 /// What a driver command asks for.
 fn commanded(text: &str) -> anyhow::Result<Vec<Asked>> {
-    let table = driver::keys(text.as_bytes());
+    let table = keys(text.as_bytes());
     if let Some(reject) = table.rejects.first() {
         return Err(crate::usage(format!("COMMAND: {}", reject.reason)));
     }

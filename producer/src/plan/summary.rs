@@ -8,7 +8,6 @@ use bluefin_common::session::SessionName;
 use serde::Serialize;
 
 use super::{PlannedGroup, ProblemPlan, Selects};
-use crate::enqueue::Enqueued;
 
 /// Problems that are told one by one.
 const MAX_TOLD: usize = 20;
@@ -64,6 +63,17 @@ pub struct Space {
     /// For people: `at budget normal`.
     #[serde(skip)]
     pub within: String,
+}
+
+/// What enqueuing came to: how many jobs of a plan are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Enqueued {
+    /// Published now.
+    pub published: u64,
+    /// In a queue or at a worker already.
+    pub waiting: u64,
+    /// With an outcome already.
+    pub done: u64,
 }
 
 /// A problem that nothing is planned for.

@@ -1,8 +1,8 @@
 //! Driver commands against what MIOpen itself says, and against the lists that its users keep.
 
 use bluefin_common::problem::{Direction, NormDirection, Problem};
-use bluefin_producer::driver::keys;
 use bluefin_producer::input::{Overrides, ProblemList, read_problems};
+use bluefin_producer::keys::keys;
 use bluefin_test_support::{data, data_text};
 
 fn read(name: &str) -> ProblemList {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use bluefin_common::problem::{DataType, Direction, Problem};
-use bluefin_producer::driver;
 use bluefin_producer::input::{Overrides, read_problems};
+use bluefin_producer::keys::keys;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|text: &[u8]| {
         check(&sourced.problem);
     }
     list.messages().for_each(drop);
-    driver::keys(text).rows.iter().for_each(|row| drop(row.to_string()));
+    keys(text).rows.iter().for_each(|row| drop(row.to_string()));
 
     let overrides = Overrides {
         batchsizes: vec![1, 3],
