@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::progress::Display;
 use crate::status::why::Fleet;
-use crate::workers::{Compilers, Crew, LocalDevice, Ports, Utilisation};
+use crate::workers::{Compilers, Crew, LocalDevice, LocalTools, Ports, Utilisation};
 
 /// Between two looks at how far the session is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -93,6 +93,14 @@ impl Campaign {
         let (Ports { store, broker }, stop) = (self.crew.ports.clone(), self.crew.stop.clone());
         self.crew.running.spawn(async move { Ok(eval_worker::run_all(configs, broker, store, metrics, stop).await?) });
         Ok(())
+    }
+
+    /// Starts MIOpen's tools.
+    pub fn use_tools(&mut self, tools: LocalTools) -> anyhow::Result<()> {
+        if let Some(compilers) = tools.compilers {
+            self.compile(compilers, &[])?;
+        }
+        self.evaluate_on(tools.evaluators)
     }
 
     /// Starts something else, which runs until its token is cancelled.

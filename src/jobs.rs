@@ -2,6 +2,7 @@
 
 pub mod found;
 pub mod list;
+mod look;
 pub mod one;
 pub mod open;
 pub mod retry;

@@ -351,7 +351,7 @@ impl CarriedOut {
         let mut campaign = Campaign::new(&ports, session, &self.admin.registry, &self.shutdown)?;
         match local {
             Some(Local::Device(compilers, device)) => drop(campaign.work(compilers, device)?),
-            Some(Local::Tools(tools)) => tools.work(&mut campaign)?,
+            Some(Local::Tools(tools)) => campaign.use_tools(tools)?,
             None => {}
         }
         let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::campaign::now_ms;
+use bluefin_common::clock::now_ms;
 use bluefin_common::failure::telling_line;
 use bluefin_common::session::SessionName;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
-use super::found::{Found, Jobs, Place};
+use super::found::{Found, Place};
+use super::look::Jobs;
 use crate::colour::{self, Tone};
 use crate::ports::StoreArgs;
 use crate::progress::human;

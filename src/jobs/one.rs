@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::campaign::now_ms;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
 use bluefin_common::course::Worked;
 use bluefin_common::description::Description;
 use bluefin_common::history::{self, Tried};
@@ -13,7 +13,8 @@ use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::SessionName;
 use serde::Serialize;
 
-use super::found::{Found, Jobs};
+use super::found::Found;
+use super::look::Jobs;
 use super::open::OpenJob;
 use crate::out;
 use crate::ports::StoreArgs;

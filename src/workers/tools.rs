@@ -14,7 +14,6 @@ use bluefin_miopen::detect;
 
 use super::local::Compilers;
 use super::miopen::{MiopenArgs, launcher};
-use crate::campaign::Campaign;
 use crate::extensions::known;
 use crate::itself;
 
@@ -30,8 +29,8 @@ pub struct Tools {
 
 /// Those that a method needs.
 pub struct LocalTools {
-    compilers: Option<Compilers>,
-    evaluators: Vec<Arc<dyn Evaluator>>,
+    pub compilers: Option<Compilers>,
+    pub evaluators: Vec<Arc<dyn Evaluator>>,
 }
 
 impl LocalTools {
@@ -67,13 +66,5 @@ impl LocalTools {
         evaluators.retain(|evaluator| evaluator.method() == method);
         ensure!(!evaluators.is_empty(), "no tool of MIOpen's evaluates for {method} on this machine");
         Ok(Self { compilers, evaluators })
-    }
-
-    /// Starts them.
-    pub fn work(self, campaign: &mut Campaign) -> anyhow::Result<()> {
-        if let Some(compilers) = self.compilers {
-            campaign.compile(compilers, &[])?;
-        }
-        campaign.evaluate_on(self.evaluators)
     }
 }
