@@ -9,6 +9,7 @@ mod campaign;
 mod capture;
 mod chaos;
 mod check;
+mod circles;
 mod command_line;
 mod db;
 mod devices;
