@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::process::Limits;
 use crate::unit::Input;
 
-/// Units of which that is counted.
+/// Suspected units that are remembered.
 const SUSPECTS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// What is written to see whether there is room: more than the files of most compiles.
 const ROOM: usize = 100 << 10;
@@ -26,7 +26,7 @@ const ROOM: usize = 100 << 10;
 pub(super) struct Fitness {
     /// By the names of toolchains, when it was found well.
     well: tokio::sync::Mutex<HashMap<String, Instant>>,
-    /// How often a unit came to something of the kind.
+    /// How often a unit was suspected of what may be the machine's doing.
     suspects: Mutex<LruCache<Digest, u32>>,
     /// Programs that work only where they are not confined.
     unconfined: Mutex<HashSet<PathBuf>>,
