@@ -9,7 +9,7 @@ use bluefin_exporter::format::Format;
 use bluefin_producer::plan::{Planner, Planners};
 use bluefin_spec::search::{Search, Strategies};
 
-use crate::workers::evaluators::{NamedEvaluators, shipped};
+use crate::evaluators::{NamedEvaluators, shipped};
 
 static KNOWN: OnceLock<Extensions> = OnceLock::new();
 

@@ -17,6 +17,7 @@ mod dead;
 mod devices;
 mod doctor;
 mod enqueue;
+mod evaluators;
 mod export;
 mod extensions;
 mod failed;
@@ -60,10 +61,10 @@ use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 
+pub use crate::evaluators::{Found, NamedEvaluators, ToolArgs};
 pub use crate::extensions::Extensions;
 use crate::logging::LogFormat;
 use crate::mituna::Translated;
-pub use crate::workers::evaluators::{Found, NamedEvaluators, ToolArgs};
 
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]

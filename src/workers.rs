@@ -1,10 +1,8 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
-mod aiter;
-pub mod evaluators;
 pub mod list;
 mod local;
-mod miopen;
+mod named;
 mod tools;
 
 use std::ffi::OsString;
@@ -31,14 +29,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminArgs;
+use crate::evaluators::{FinArgs, ToolArgs};
 use crate::extensions::known;
 use crate::ports::FleetArgs;
 use crate::{devices, itself};
 
-use evaluators::ToolArgs;
-use miopen::FinArgs;
-
-pub use aiter::AiterArgs;
 pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
 pub use tools::{LocalTools, Tools};
 
@@ -149,7 +144,7 @@ fn device_help() -> String {
     format!(
         "Devices to evaluate on: host (the CPU), gpu (all), or indices, UUIDs or targets as `bluefin devices` shows them; or \
          {} [default: all GPUs, host if there is none]",
-        evaluators::help()
+        named::help()
     )
 }
 
@@ -343,7 +338,7 @@ impl EvalWorkerArgs {
 
     /// What was named, or all GPUs, or the host; and whether they share one device.
     async fn evaluators(&self) -> anyhow::Result<(Vec<Arc<dyn Evaluator>>, bool)> {
-        if let Some(found) = evaluators::named(self.device.as_deref().unwrap_or_default(), &self.tools) {
+        if let Some(found) = named::named(self.device.as_deref().unwrap_or_default(), &self.tools) {
             return Ok((found.await?, true));
         }
         let inventory = devices::inventory().await?;

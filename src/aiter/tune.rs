@@ -33,11 +33,12 @@ use humantime::parse_duration;
 
 use crate::admin::AdminArgs;
 use crate::campaign::Campaign;
+use crate::evaluators::AiterArgs;
 use crate::extensions::known;
 use crate::forgotten;
 use crate::ports::FleetArgs;
 use crate::tune::Site;
-use crate::workers::{AiterArgs, Ports};
+use crate::workers::Ports;
 use operators::Measured;
 use report::{Failed, Report, tests};
 

@@ -13,7 +13,7 @@ use bluefin_eval_worker::Evaluator;
 use bluefin_miopen::detect;
 
 use super::local::Compilers;
-use super::miopen::{MiopenArgs, launcher};
+use crate::evaluators::{MiopenArgs, launcher};
 use crate::extensions::known;
 use crate::itself;
 

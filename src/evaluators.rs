@@ -1,14 +1,16 @@
 //! Evaluators that `--device` names beside the devices of this machine: `NAME`, or `NAME:<target>`.
 
+mod aiter;
+mod miopen;
+
 use std::sync::Arc;
 
 use bluefin_common::target::Target;
 use bluefin_eval_worker::{Evaluator, Noop};
 use futures_util::future::{BoxFuture, FutureExt as _, ready};
 
-use super::aiter::AiterArgs;
-use super::miopen::MiopenArgs;
-use crate::extensions::known;
+pub use aiter::AiterArgs;
+pub use miopen::{FinArgs, MiopenArgs, launcher};
 
 /// What is found by a name. All that is found works on one device, by turns.
 pub type Found<'a> = BoxFuture<'a, anyhow::Result<Vec<Arc<dyn Evaluator>>>>;
@@ -53,26 +55,4 @@ fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
     let target =
         target.ok_or_else(|| crate::usage("--device noop: expected noop:<target>, such as noop:gfx90a-104"))?;
     Ok(vec![Arc::new(Noop { target })])
-}
-
-/// What `text` names, if it is none of this machine's devices.
-pub fn named<'a>(text: &str, args: &'a ToolArgs) -> Option<Found<'a>> {
-    let (name, target) = text.split_once(':').unwrap_or((text, ""));
-    let named = known().evaluators.iter().find(|named| named.name == name)?;
-    if target.is_empty() {
-        return Some((named.find)(None, args));
-    }
-    Some(match target.parse() {
-        Ok(target) => (named.find)(Some(target), args),
-        Err(error) => ready(Err(crate::usage(format!("--device: {error}")))).boxed(),
-    })
-}
-
-/// `miopen, miopen:<target>, for a GPU ...`
-pub fn help() -> String {
-    let told = known()
-        .evaluators
-        .iter()
-        .filter_map(|NamedEvaluators { name, about, .. }| Some(format!("{name}, {name}:<target>, {}", (*about)?)));
-    told.collect::<Vec<_>>().join("; ")
 }

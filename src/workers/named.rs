@@ -1,0 +1,28 @@
+//! What `--device` names of the evaluators that are known here.
+
+use futures_util::future::{FutureExt as _, ready};
+
+use crate::evaluators::{Found, NamedEvaluators, ToolArgs};
+use crate::extensions::known;
+
+/// What `text` names, if it is none of this machine's devices.
+pub fn named<'a>(text: &str, args: &'a ToolArgs) -> Option<Found<'a>> {
+    let (name, target) = text.split_once(':').unwrap_or((text, ""));
+    let named = known().evaluators.iter().find(|named| named.name == name)?;
+    if target.is_empty() {
+        return Some((named.find)(None, args));
+    }
+    Some(match target.parse() {
+        Ok(target) => (named.find)(Some(target), args),
+        Err(error) => ready(Err(crate::usage(format!("--device: {error}")))).boxed(),
+    })
+}
+
+/// `miopen, miopen:<target>, for a GPU ...`
+pub fn help() -> String {
+    let told = known()
+        .evaluators
+        .iter()
+        .filter_map(|NamedEvaluators { name, about, .. }| Some(format!("{name}, {name}:<target>, {}", (*about)?)));
+    told.collect::<Vec<_>>().join("; ")
+}
