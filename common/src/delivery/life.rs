@@ -9,7 +9,7 @@ use super::{
     Turn, begin_again, begun, spare, steered, told,
 };
 use crate::broker::{Delivery, delay_after};
-use crate::campaign;
+use crate::campaign::{self, AdvanceError};
 use crate::clock::now_ms;
 use crate::job::{Job, Order as _};
 use crate::lane::Lane;
@@ -18,6 +18,8 @@ use crate::outcome::Outcome;
 use crate::roster::AtWorkOn;
 use crate::session::Session;
 use crate::standing::Standing;
+use crate::store::StoreError;
+use crate::wire::WireError;
 
 /// What forgetting a count may take once the grace period of a drain is over.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -246,14 +248,22 @@ impl<R: Role> Life<'_, R> {
             return Ok(());
         }
         let put = || campaign::put_outcome(&**store, session, outcome);
-        let stored = patience.with("store outcome", put).await?;
+        let stored = patience.with_error("store outcome", put).await.map_err(|(given_up, error)| match error {
+            Some(error @ StoreError::Corrupt { source: WireError::Size { .. }, .. }) => {
+                Halt::Hopeless(error.to_string())
+            }
+            _ => given_up.into(),
+        })?;
         if stored.first {
             self.context().metrics.outcome(R::STEP, outcome);
             told::ended(outcome, &self.context().presence);
         }
         if !stored.settled {
             let advance = || campaign::advance_in(&**store, &**broker, session, &outcome.job, stored.open);
-            patience.with("advance group", advance).await?;
+            patience.with_error("advance group", advance).await.map_err(|(given_up, error)| match error {
+                Some(AdvanceError::Wire(error)) => Halt::Hopeless(format!("what follows: {error}")),
+                _ => given_up.into(),
+            })?;
         }
         Ok(())
     }

@@ -88,7 +88,8 @@ impl State {
             (Self::Turn, Passes) => Self::Work,
             (Self::Work, Passes) => Self::Store,
             (Self::Work, Event::Suspect) => Self::Suspect,
-            (Self::Pin | Self::Turn | Self::Work | Self::Suspect, Hopeless) => Self::GiveUp,
+            // What is stored, or what follows from it, may be too large for its envelope.
+            (Self::Pin | Self::Turn | Self::Work | Self::Store | Self::Suspect, Hopeless) => Self::GiveUp,
             (Self::Store, Passes) => Self::Done,
             // A session does not wait for what is among the dead letters: its outcome is there first, if there can be one.
             (Self::GiveUp, Passes | Hopeless) => Self::Dead,

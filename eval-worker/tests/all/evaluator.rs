@@ -54,6 +54,7 @@ impl Evaluator for Abacus {
     }
 
     fn method(&self) -> Method {
+        Method::bring(vec![&METHOD]);
         Method::of(&METHOD)
     }
 

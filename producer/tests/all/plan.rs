@@ -80,6 +80,12 @@ static TOY: MethodInfo = MethodInfo {
     find: FindJobs::PlayOff,
 };
 
+/// The method, which stored sessions may name from now on.
+fn toy() -> Method {
+    Method::bring(vec![&TOY]);
+    Method::of(&TOY)
+}
+
 struct Toys(Method);
 
 #[async_trait]
@@ -137,7 +143,7 @@ impl Planning for OfToys {
 #[tokio::test]
 async fn a_planner_of_ones_own_plans_the_sessions_of_its_method() {
     let ground = Ground::new();
-    let method = Method::of(&TOY);
+    let method = toy();
     let toys = Session { method, ..session("toys", Target::Host) };
     let shipped = Planners::shipped(Default::default());
     let error = shipped.begin(&ground.store, &toys, &Asked::default()).await.err().unwrap();
@@ -316,7 +322,7 @@ impl Planning for DeletedMeanwhile<'_> {
 #[tokio::test]
 async fn what_is_enqueued_into_a_session_that_is_deleted_is_not_confirmed() {
     let Ground { store, broker, metrics } = &Ground::new();
-    let session = Session { method: Method::of(&TOY), ..session("gone", Target::Host) };
+    let session = Session { method: toy(), ..session("gone", Target::Host) };
     let planning = DeletedMeanwhile(store, OfToys(session.clone()));
     let ways = Ways { store, broker, metrics, publish: Publish::Missing };
     let error = enqueue(&ways, &session, &planning, problems()).await.unwrap_err();

@@ -22,6 +22,7 @@ use bluefin_common::standing::{self, Standing, Standings};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
+use bluefin_common::wire::MAX_BODY;
 use prometheus::Registry;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -172,6 +173,7 @@ async fn ways() -> BTreeMap<(State, Event), Trace> {
         (State::Work, Hopeless),
         (State::Store, Passes),
         (State::Store, Later),
+        (State::Store, Hopeless),
         (State::Suspect, Later),
         (State::Suspect, Hopeless),
         (State::GiveUp, Passes),
@@ -202,6 +204,10 @@ async fn ways() -> BTreeMap<(State, Event), Trace> {
             (State::Work, _) => ground.comes_to(Err(Halt::Later(Duration::ZERO))),
             (State::Store, event) => {
                 ground.comes_to(outcome());
+                if event == Hopeless {
+                    let device = "x".repeat(MAX_BODY + 1);
+                    ground.comes_to(Ok(Outcome { device, ..Outcome::dead(&job(), "done", 1) }.into()));
+                }
                 if event == Later {
                     // Its search goes on, in a queue that is full.
                     let search = Some(SearchPlan::new("fixed", 1));
