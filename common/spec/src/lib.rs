@@ -102,6 +102,8 @@ pub struct KernelSpec {
     pub toolchain: String,
     /// Architectures as [`bluefin_common::target::Target::arch`] names them, or groups of them: [`bluefin_common::arch::is_meant`].
     pub targets: Vec<String>,
+    /// Variables of [`FEATURES`](bluefin_common::arch::FEATURES) that it asks for: what nobody asks for costs no candidate anything.
+    features: Vec<&'static str>,
     /// File that is compiled.
     pub source: String,
     /// Further files that lie beside it when it is compiled.

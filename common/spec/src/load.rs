@@ -88,7 +88,10 @@ impl Loader<'_> {
             let field = format!("solver[{index}].candidate");
             return Err(self.invalid(&field, "false", "true: it is not the reference, so it would be of no use"));
         }
+        // Text beside expressions may hold the name too, which does no harm.
+        let features = FEATURES.into_iter().filter(|name| bundle.toml.contains(name)).collect();
         Ok(KernelSpec {
+            features,
             name: raw.name.clone(),
             kind,
             toolchain: raw.toolchain.clone(),

@@ -6,7 +6,7 @@ use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::rules::TOLERANCES;
 use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
-use bluefin_common::arch::{self, FEATURES};
+use bluefin_common::arch;
 use bluefin_common::description::Work;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
@@ -88,7 +88,7 @@ impl KernelSpec {
         }
         let mut values = Values::new();
         // First, so that what the spec calls so comes before them.
-        for name in FEATURES {
+        for name in &self.features {
             push(&mut values, name, &arch::feature(target.arch(), name));
         }
         for (name, value) in problem.variables() {
