@@ -1,6 +1,7 @@
 //! What bluefin knows of GPU architectures: one table with a row for each ([`table`]). A new architecture is a new row. No
 //! other file looks at what the name of an architecture begins with.
 
+mod families;
 mod table;
 
 use std::collections::BTreeSet;
@@ -299,7 +300,7 @@ pub fn vendor(name: &str) -> Option<Vendor> {
 pub fn of(name: &str) -> Option<&'static Architecture> {
     let row = ROWS.iter().find(|row| row.name == name);
     row.or_else(|| {
-        let families = table::FAMILIES.iter().filter(|family| name.starts_with(family.name));
+        let families = families::FAMILIES.iter().filter(|family| name.starts_with(family.name));
         families.max_by_key(|family| family.name.len())
     })
 }
