@@ -88,10 +88,9 @@ impl Loader<'_> {
             let field = format!("solver[{index}].candidate");
             return Err(self.invalid(&field, "false", "true: it is not the reference, so it would be of no use"));
         }
-        // Text beside expressions may hold the name too, which does no harm.
-        let features = FEATURES.into_iter().filter(|name| bundle.toml.contains(name)).collect();
         Ok(KernelSpec {
-            features,
+            // Text beside expressions may hold the name too, which does no harm.
+            features: FEATURES.into_iter().filter(|name| bundle.toml.contains(name)).collect(),
             name: raw.name.clone(),
             kind,
             toolchain: raw.toolchain.clone(),
@@ -117,13 +116,9 @@ impl Loader<'_> {
     fn targets(&self, raw: &RawSpec) -> Result<bool, SpecError> {
         self.list("targets", raw.targets.len(), 1, MAX_LIST)?;
         self.unique("targets", raw.targets.iter().map(String::as_str))?;
+        let expected = "host, gfx…, sm_…, amd, nvidia or has_…";
         for (index, word) in raw.targets.iter().enumerate() {
-            self.require(
-                is_target(word),
-                &format!("targets[{index}]"),
-                word,
-                "host, gfx…, sm_…, amd, nvidia or has_…",
-            )?;
+            self.require(is_target(word), &format!("targets[{index}]"), word, expected)?;
         }
         let hosts = raw.targets.iter().filter(|arch| *arch == "host").count();
         let toolchains = evaluated_on_devices();

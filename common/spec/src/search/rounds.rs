@@ -89,10 +89,8 @@ impl Searching<'_> {
             let space = &Space::of(spec, solver, scope);
             let seed = self.seed(&solver.name);
             let mut next = search.next(&Ask { space, tried: &tried, seed, options: &plan.options, n })?;
-            let mut known: HashSet<&Candidate> = tried.iter().map(|tried| tried.candidate).collect();
-            let mut is_new =
-                next.iter().map(|one| one.solver == solver.name && known.insert(one)).collect::<Vec<_>>().into_iter();
-            next.retain(|_| is_new.next().unwrap_or(false));
+            let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
+            next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);
             if !next.is_empty() {
                 candidates.push(next);

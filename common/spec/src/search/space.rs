@@ -1,6 +1,6 @@
 //! What there is to search: points of a solver's params.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{CANDIDATE_ORDER, Digest};
@@ -27,7 +27,8 @@ struct Listed {
     solver: String,
     params: Vec<(String, Vec<Value>)>,
     points: Vec<Vec<Value>>,
-    index: HashMap<Vec<Value>, usize>,
+    /// The same, to be looked up.
+    known: HashSet<Vec<Value>>,
     order: [u8; 32],
 }
 
@@ -48,9 +49,9 @@ impl<'a> Space<'a> {
             (name.clone(), values)
         });
         let params = params.collect();
-        let index = points.iter().enumerate().map(|(at, point)| (point.clone(), at)).collect();
+        let known = points.iter().cloned().collect();
         let order = Digest::of_parts(CANDIDATE_ORDER, [solver.as_bytes(), &seed.to_le_bytes()]).0;
-        Self(Points::Listed(Listed { solver: solver.to_string(), params, points, index, order }))
+        Self(Points::Listed(Listed { solver: solver.to_string(), params, points, known, order }))
     }
 
     /// The solver whose params they are.
@@ -94,14 +95,38 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Whether `params` are a point of the space: all constraints hold.
+    /// Whether `candidate` is a point of the space, for a strategy that makes its own: all constraints hold.
     #[must_use]
     pub fn holds(&self, candidate: &Candidate) -> bool {
         match &self.0 {
             Points::Spec { spec, solver, scope } => {
                 candidate.solver == solver.name && spec.build(candidate, scope).is_ok()
             }
-            Points::Listed(listed) => candidate.solver == listed.solver && listed.index.contains_key(&candidate.params),
+            Points::Listed(listed) => candidate.solver == listed.solver && listed.known.contains(&candidate.params),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_points_is_a_space() {
+        let points: Vec<Vec<Value>> = (0..40_i64).map(|n| vec![Value::Int(n), Value::Int(n % 3)]).collect();
+        let names = ["N", "M"].map(str::to_string);
+        let space = |seed| Space::listed("S", &names, points.clone(), seed);
+        let order = |seed| space(seed).first(usize::MAX).unwrap();
+        let mut all = order(1);
+        assert_eq!((all.len(), &all[..7]), (40, &*space(1).first(7).unwrap()));
+        assert_ne!(all, order(2), "another seed, another order");
+        assert!(all.iter().all(|candidate| space(1).holds(candidate)));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 40);
+        let other = Candidate { solver: "S".to_string(), params: vec![Value::Int(4), Value::Int(2)] };
+        assert!(!space(1).holds(&other), "each value is there, but not together");
+        let params: Vec<_> = space(1).params().map(|(name, values)| (name.to_string(), values.len())).collect();
+        assert_eq!(params, [("N".to_string(), 40), ("M".to_string(), 3)]);
     }
 }
