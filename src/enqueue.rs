@@ -179,10 +179,7 @@ impl EnqueueArgs {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
         if search.is_some() && search != stored.search {
-            let found = stored
-                .search
-                .as_ref()
-                .map_or("none".to_string(), |plan| format!("{}:{}", plan.strategy, plan.candidates));
+            let found = stored.search_text();
             return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
         }
         Ok(stored)

@@ -324,6 +324,9 @@ impl Shown {
         out::line(format_args!("  label    {}", session.label))?;
         out::line(format_args!("  target   {}", session.target))?;
         out::line(format_args!("  tuner    {}", tuner_text(session)))?;
+        if session.search.is_some() {
+            out::line(format_args!("  search   {}", session.search_text()))?;
+        }
         let said = is_exhaustive(session).then_some(FIND_ENFORCE);
         for (name, value) in session.environment.iter().filter(|(name, _)| Some(name.as_str()) != said) {
             out::line(format_args!("  with     {name}={value}"))?;

@@ -125,6 +125,15 @@ pub struct SearchPlan {
     pub options: BTreeMap<String, String>,
 }
 
+/// `fixed:16, seed 7, length=0.5`.
+impl fmt::Display for SearchPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { strategy, candidates, seed, options } = self;
+        write!(f, "{strategy}:{candidates}, seed {seed}")?;
+        options.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
+    }
+}
+
 impl SearchPlan {
     /// A search by `strategy` of up to `candidates` of each solver.
     #[must_use]
@@ -148,6 +157,12 @@ impl Session {
             environment: BTreeMap::new(),
             search: None,
         }
+    }
+
+    /// Its search in words.
+    #[must_use]
+    pub fn search_text(&self) -> String {
+        self.search.as_ref().map_or_else(|| "none".to_string(), ToString::to_string)
     }
 
     /// Whether jobs may follow from the outcomes of a group: another round, a find job. Otherwise all are planned at once.

@@ -196,6 +196,10 @@ impl Planners {
         if let Some(stored) = stored.as_ref().filter(|stored| stored.method != session.method) {
             return Err(PlanError::differs(stored, "tuner", stored.method, session.method));
         }
+        // Workers go by what is stored: of another search they would plan other rounds, or none.
+        if let Some(stored) = stored.as_ref().filter(|stored| stored.search != session.search) {
+            return Err(PlanError::differs(stored, "search", stored.search_text(), session.search_text()));
+        }
         self.get(session.method)?.begin(store, stored.as_ref().unwrap_or(session), asked).await
     }
 }

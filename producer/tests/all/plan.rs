@@ -246,6 +246,14 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     assert_eq!(counts(&last), (0, 0, second.jobs));
     let asked_for = ground.take("bluefin.compile.cc.host").await;
     assert!(!asked_for.is_empty() && asked_for.iter().all(|job| job.work == CompileWork::NextRound));
+
+    // Workers go by the search that is stored, so that nobody plans by another.
+    let other = Session { search: None, ..searching.clone() };
+    let error = planners.begin(&ground.store, &other, &asked).await.err().unwrap();
+    assert!(error.is_usage(), "{error}");
+    let expected =
+        format!("session it: its search is fixed:{}, seed 0, found none; use another session name", 2 * BATCH);
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]
