@@ -54,7 +54,6 @@ impl Evaluator for Abacus {
     }
 
     fn method(&self) -> Method {
-        Method::bring(vec![&METHOD]);
         Method::of(&METHOD)
     }
 
@@ -94,6 +93,8 @@ impl Running for Abacus {
 }
 
 fn one_of_somebody_else() {
+    // Stored sessions and jobs name it.
+    Method::bring(vec![&METHOD]);
     block_on(async {
         let mut setting = Setting::new(&[Stage::Find]).await;
         let abacus = Arc::new(Abacus::new());
