@@ -1,13 +1,18 @@
 //! Tells a release build which commit it is of.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let build = if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         // A commit would build everything that depends on it again, so that other builds do not ask.
-        println!("cargo:rerun-if-changed=.git/logs/HEAD");
+        // What is not there would be taken for changed each time.
+        let log = ".git/logs/HEAD";
+        if Path::new(log).exists() {
+            println!("cargo:rerun-if-changed={log}");
+        }
         let said = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
         let commit =
             said.ok().filter(|said| said.status.success()).and_then(|said| String::from_utf8(said.stdout).ok());
