@@ -9,6 +9,7 @@ use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
 
+use crate::db::read_solvers;
 use crate::ports::StoreArgs;
 use crate::{out, width};
 
@@ -30,6 +31,9 @@ pub struct CoverageArgs {
     /// Databases, a user's before the system's; .bz2 is unpacked
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     db: Vec<PathBuf>,
+    /// MIOpen's solvers as CSV (id,name,primitive,algo,tunable,dynamic) instead of those of MIOpen 3.3
+    #[arg(long, value_name = "FILE")]
+    solvers: Option<PathBuf>,
     /// Exit code 1 if less than this is covered, each problem as often as it is asked for: 95% or 95
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     threshold: Option<f64>,
@@ -57,6 +61,7 @@ impl CoverageArgs {
             let text = read_bytes(file)?;
             let list = read_problems(&file.to_string_lossy(), &text, &Overrides::default());
             let counts = counts(&text);
+            list.notes().for_each(|note| eprintln!("{note}"));
             for message in list.messages() {
                 eprintln!("{message}");
                 not_read += 1;
@@ -77,7 +82,12 @@ impl CoverageArgs {
         if problems.is_empty() {
             anyhow::bail!("nothing to look for: no problem was read");
         }
-        let mut databases = Databases::default();
+        let list = if self.solvers.is_some() {
+            "the list of --solvers"
+        } else {
+            "MIOpen 3.3 (--solvers names the list of another)"
+        };
+        let mut databases = Databases::for_solvers(read_solvers(self.solvers)?);
         for path in &self.db {
             databases.add(path)?;
         }
@@ -92,7 +102,7 @@ impl CoverageArgs {
         if self.json {
             out::json(&coverage)?;
         } else {
-            print(&coverage)?;
+            print(&coverage, list)?;
         }
         if not_read > 0 {
             eprintln!("{not_read} lines were not read: what they ask for is not counted");
@@ -102,7 +112,8 @@ impl CoverageArgs {
     }
 }
 
-fn print(coverage: &Coverage) -> std::io::Result<()> {
+/// `list` is where it is known from which solvers MIOpen has.
+fn print(coverage: &Coverage, list: &str) -> std::io::Result<()> {
     let mut table = width::table();
     table.set_header(["problem", "count", "solver", "ms", "find", "params", "kernel"]);
     let word = |presence| match presence {
@@ -136,8 +147,8 @@ fn print(coverage: &Coverage) -> std::io::Result<()> {
     ))?;
     if let Some(solver) = coverage.rows.iter().find_map(|row| row.ignored.as_deref()) {
         out::line(format_args!(
-            "ignored: the records of {} problems, of solvers such as {solver}, which MIOpen does not have",
-            coverage.ignored
+            "ignored: the records of {} problems, of solvers such as {solver}, which {} does not have",
+            coverage.ignored, list
         ))?;
     }
     if coverage.not_convolutions > 0 {

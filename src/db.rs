@@ -7,9 +7,12 @@ mod query;
 
 pub use diff::{Judgement, print as print_diff};
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use bluefin_exporter::db::Step;
+use bluefin_miopen::db::solvers::Solvers;
 use clap::Subcommand;
 
 /// Look after MIOpen's databases
@@ -64,4 +67,11 @@ impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
+}
+
+/// The solvers of a CSV, or those of MIOpen 3.3.
+pub fn read_solvers(path: Option<PathBuf>) -> anyhow::Result<Solvers> {
+    let Some(path) = path else { return Ok(Solvers::shipped().clone()) };
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Solvers::parse(&text).with_context(|| path.display().to_string())
 }

@@ -56,7 +56,7 @@ impl DoctorArgs {
             prefix: self.prefix.clone(),
             versions: Versions { rocm: self.rocm_version, miopen: self.miopen_version.clone() },
             target: self.target.clone(),
-            topology: PathBuf::from(kfd::TOPOLOGY),
+            topology: kfd::topology(),
             environment: Environment { get: &|name| std::env::var_os(name) },
         };
         let mut report = examine(&request);

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::arch;
 
-/// Where the topology is.
-pub const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology";
+/// Where the topology is: what `BLUEFIN_KFD_TOPOLOGY` says, else where the kernel puts it.
+#[must_use]
+pub fn topology() -> PathBuf {
+    let named = std::env::var_os("BLUEFIN_KFD_TOPOLOGY").filter(|path| !path.is_empty());
+    named.map_or_else(|| PathBuf::from("/sys/class/kfd/kfd/topology"), PathBuf::from)
+}
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +92,7 @@ mod tests {
         let named = |name: &str, cus| Some((name.to_string(), cus));
         assert_eq!(node("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n"), named("gfx90a", Some(104)));
         assert_eq!(node("simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n"), named("gfx1030", Some(36)));
+        assert_eq!(node("simd_count 128\nsimd_per_cu 2\ngfx_target_version 120001\n"), named("gfx1201", Some(32)));
         assert_eq!(node("simd_count 4\nsimd_per_cu 0\ngfx_target_version 90010\n"), named("gfx90a", None));
         assert_eq!((node("cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n"), node("")), (None, None));
     }

@@ -23,6 +23,8 @@ pub struct Databases {
     norms: Vec<NormDb>,
     /// Their source files.
     kernels: Option<HashSet<String>>,
+    /// Those that MIOpen has; of 3.3 where nothing else is said.
+    solvers: Option<Solvers>,
 }
 
 /// Whether something that a problem needs is there.
@@ -96,6 +98,12 @@ pub struct Coverage {
 }
 
 impl Databases {
+    /// None yet, for the MIOpen that has these solvers.
+    #[must_use]
+    pub fn for_solvers(solvers: Solvers) -> Self {
+        Self { solvers: Some(solvers), ..Self::default() }
+    }
+
     /// Reads one more file.
     ///
     /// # Errors
@@ -162,7 +170,7 @@ impl Databases {
         };
         let key = FindDbKey::from(conv);
         let text = key.to_string();
-        let solvers = Solvers::shipped();
+        let solvers = self.solvers.as_ref().unwrap_or_else(|| Solvers::shipped());
         let entries = self.find.iter().find_map(|db| db.records.get(&text).filter(|entries| !entries.is_empty()));
         let winner = entries.and_then(|entries| winner(entries, solvers));
         let perf_key = PerfDbKey::from(&key);

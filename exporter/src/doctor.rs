@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub versions: Versions,
     /// Instead of the devices of this machine.
     pub target: Option<Target>,
-    /// Where the kernel tells of its devices: [`bluefin_common::kfd::TOPOLOGY`].
+    /// Where the kernel tells of its devices: [`bluefin_common::kfd::topology`].
     pub topology: PathBuf,
     pub environment: Environment<'a>,
 }

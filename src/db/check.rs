@@ -5,9 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, Located, Rule, check};
-use bluefin_miopen::db::solvers::Solvers;
 
 use super::Bar;
 use crate::out;
@@ -49,7 +47,7 @@ impl CheckArgs {
         }
         let request = CheckRequest {
             files: self.files,
-            solvers: read_solvers(self.solvers)?,
+            solvers: super::read_solvers(self.solvers)?,
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),
         };
@@ -64,12 +62,6 @@ impl CheckArgs {
         }
         Ok(if report.has_findings() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
-}
-
-fn read_solvers(path: Option<PathBuf>) -> anyhow::Result<Solvers> {
-    let Some(path) = path else { return Ok(Solvers::shipped().clone()) };
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    Solvers::parse(&text).with_context(|| path.display().to_string())
 }
 
 fn list_rules() -> std::io::Result<()> {

@@ -1,7 +1,7 @@
 //! Where aiter is, and on which GPUs of this machine it tunes.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -41,14 +41,14 @@ impl AiterArgs {
 
     /// aiter on a GPU.
     pub async fn device(&self, target: Target, gpu: Option<String>) -> anyhow::Result<AiterDevice> {
-        let topology = Path::new(kfd::TOPOLOGY);
+        let topology = &kfd::topology();
         let found = AiterDevice::find(&self.aiter, self.python.clone(), launcher(None)?, target, gpu, topology).await;
         found.map_err(|error| anyhow::anyhow!("--aiter: {error}"))
     }
 
     /// The GPUs of this machine, or the one of that number or UUID, as the kernel driver describes them.
     pub fn gpus(&self, named: Option<&str>) -> anyhow::Result<Vec<Gpu>> {
-        let mut gpus = detect::gpus(Path::new(kfd::TOPOLOGY));
+        let mut gpus = detect::gpus(&kfd::topology());
         if let Some(name) = named {
             gpus.retain(|gpu| gpu.index.to_string() == name || gpu.uuid == name);
         }
@@ -56,7 +56,7 @@ impl AiterArgs {
             !gpus.is_empty(),
             "GPU {}: not in {}; say what it is, such as gfx942-304",
             named.unwrap_or("of AMD's"),
-            kfd::TOPOLOGY
+            kfd::topology().display()
         );
         Ok(gpus)
     }

@@ -72,7 +72,7 @@ impl MiopenArgs {
                 ensure!(named.is_none(), missing(tool, named.as_deref(), "its flag"));
                 continue;
             };
-            let (gpu, topology) = (self.gpu.as_deref(), Path::new(kfd::TOPOLOGY));
+            let (gpu, topology) = (self.gpu.as_deref(), &*kfd::topology());
             let probe =
                 Probe { tool, program: &program, launcher: launcher(None)?, target: target.clone(), gpu, topology };
             match MiopenDevice::probe(probe).await {
@@ -94,11 +94,12 @@ impl MiopenArgs {
 
     /// What the GPU is, as the kernel driver describes it.
     fn target(&self) -> anyhow::Result<Target> {
-        let gpus = detect::gpus(Path::new(kfd::TOPOLOGY));
+        let gpus = detect::gpus(&kfd::topology());
         let name = self.gpu.as_deref().unwrap_or("0");
         let gpu = gpus.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name);
         let gpu = gpu.with_context(|| {
-            let topology = kfd::TOPOLOGY;
+            let topology = kfd::topology();
+            let topology = topology.display();
             format!(
                 "GPU {name}: not in {topology}; say what it is: --device miopen:<target>, such as miopen:gfx90a-104"
             )

@@ -1,7 +1,6 @@
 //! `bluefin tune --tuner fin` or `miopendriver`: a whole campaign of MIOpen's own solvers on this machine, as `bluefin run` carries out
 //! a plan.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -72,7 +71,7 @@ impl TuneArgs {
 
     /// What `--device` names, or the first GPU of this machine.
     fn target_for_miopen(&self) -> anyhow::Result<Target> {
-        let gpus = detect::gpus(Path::new(kfd::TOPOLOGY));
+        let gpus = detect::gpus(&kfd::topology());
         let named = match self.device.as_deref() {
             None | Some("gpu") => gpus.first().map(|gpu| gpu.target.clone()),
             Some(text) => {
@@ -81,7 +80,8 @@ impl TuneArgs {
             }
         };
         named.ok_or_else(|| {
-            let (found, topology) = (self.device.as_deref().unwrap_or("gpu"), kfd::TOPOLOGY);
+            let (found, topology) = (self.device.as_deref().unwrap_or("gpu"), kfd::topology());
+            let topology = topology.display();
             crate::usage(format!(
                 "--device: found {found}, expected an AMD GPU of {topology}, or what it is: --device gfx90a-104"
             ))

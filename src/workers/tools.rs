@@ -1,6 +1,6 @@
 //! MIOpen's tools as the workers of a run in one process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
@@ -49,7 +49,7 @@ impl LocalTools {
                 Some(Compilers::of(toolchains, slots.unwrap_or_else(itself::cpus)))
             }
         };
-        let gpus = detect::gpus(Path::new(kfd::TOPOLOGY)).into_iter().filter(|gpu| gpu.target == *target);
+        let gpus = detect::gpus(&kfd::topology()).into_iter().filter(|gpu| gpu.target == *target);
         let mut named: Vec<Option<String>> = gpus.map(|gpu| Some(gpu.uuid)).collect();
         if named.is_empty() {
             named.push(None);

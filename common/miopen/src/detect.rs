@@ -53,18 +53,18 @@ pub fn rocm_version(root: &Path) -> Option<String> {
 }
 
 /// The release of MIOpen below `root`, as its generated header has it: `3.3.0`, with the build's tweak behind another point
-/// where there is one.
+/// where the header has one, be it empty.
 #[must_use]
 pub fn miopen_version(root: &Path) -> Option<String> {
     let header = std::fs::read_to_string(root.join("include/miopen/version.h")).ok()?;
     let field = |name: &str| {
         let value = header.lines().find_map(|line| {
             let mut words = line.split_ascii_whitespace();
-            (words.next() == Some("#define") && words.next() == Some(name)).then(|| words.next())?
+            (words.next() == Some("#define") && words.next() == Some(name)).then(|| words.next().unwrap_or_default())
         })?;
         let value = value.trim_matches('"');
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        (!value.is_empty() && value.bytes().all(plain)).then(|| value.to_string())
+        value.bytes().all(plain).then(|| value.to_string())
     };
     let (major, minor, patch) =
         (field("MIOPEN_VERSION_MAJOR")?, field("MIOPEN_VERSION_MINOR")?, field("MIOPEN_VERSION_PATCH")?);

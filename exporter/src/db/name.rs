@@ -144,13 +144,21 @@ impl Device {
         arch::vendor(&self.id) == Some(Vendor::Amd)
     }
 
+    /// Why MIOpen does not look for `base`, if that is another spelling of the device.
+    fn other_spelling(&self, base: &str) -> Option<String> {
+        let (expected, cus) = (self.base_name(), self.cus.unwrap_or_default());
+        (base != expected && base != "host")
+            .then(|| format!("base {base}, expected {expected} for {cus} compute units"))
+    }
+
     /// Whether databases of both may be used together.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.id == other.id && (self.cus.is_none() || other.cus.is_none() || self.cus == other.cus)
     }
 
-    /// Reads a base name: `gfx906_60`, `gfx90a68`, `gfx942130`, `gfx90a_xnack68`, `gfx90a`.
+    /// Reads a base name: `gfx906_60`, `gfx90a68`, `gfx942130`, `gfx90a_xnack68`, `gfx90a`. Another spelling of it, such as
+    /// `gfx115128` for 40 compute units, is what a search for the nearest number of compute units finds.
     fn parse(base: &str) -> Result<Self, String> {
         if base == "host" {
             return Ok(Self { id: base.to_string(), cus: Some(1) });
@@ -163,10 +171,6 @@ impl Device {
             None => cus(rest, 16),
         };
         let found = found.ok_or_else(|| format!("compute units {rest:?}, expected _ and decimal up to 64, or hex"))?;
-        let expected = db_basename(id, found);
-        if base != expected {
-            return Err(format!("base {base}, expected {expected} for {found} compute units"));
-        }
         Ok(Self { id: id.to_string(), cus: Some(found) })
     }
 }
@@ -214,7 +218,7 @@ impl DbName {
         };
         let (device, wrong) = match Device::parse(base) {
             Ok(device) => {
-                let wrong = wrong_suffix(ending, &device, suffix);
+                let wrong = wrong_suffix(ending, &device, suffix).or_else(|| device.other_spelling(base));
                 (Some(device), wrong)
             }
             Err(reason) => (None, Some(reason)),
@@ -255,6 +259,7 @@ mod tests {
             ("gfx942130.HIP.fusion.fdb.txt", "gfx942", Some(304), false),
             ("gfx90a68.HIP.3_3_0_2d1fd997-dirty.ufdb.txt", "gfx90a", Some(104), true),
             ("gfx90a68.HIP.3_3_0.ufdb.txt", "gfx90a", Some(104), true),
+            ("gfx1150_6.HIP.3_3_0_.ufdb.txt", "gfx1150", Some(6), true),
             ("gfx90a_xnack68.OpenCL.fdb.txt", "gfx90a_xnack", Some(104), false),
             ("gfx1030_36.db.txt", "gfx1030", Some(36), false),
             ("gfx103048.db", "gfx1030", Some(72), false),
@@ -296,6 +301,9 @@ mod tests {
             let wrong = DbName::parse(name).unwrap().wrong.unwrap_or_default();
             assert!(wrong.contains(reason), "{name}: {wrong}");
         }
+        let other = DbName::parse("gfx115128.HIP.fdb.txt").unwrap();
+        assert_eq!(other.device.unwrap().to_string(), "gfx1151-40");
+        assert_eq!(other.wrong.unwrap(), "base gfx115128, expected gfx1151_40 for 40 compute units");
         assert!(DbName::parse("notes.txt").is_none());
     }
 }

@@ -184,6 +184,7 @@ impl Source {
             ReadError::Size { found, limit, .. } => ReadError::Size { name, found, limit },
             ReadError::Io { source, .. } => ReadError::Io { name, source },
             ReadError::Sqlite { source, .. } => ReadError::Sqlite { name, source },
+            ReadError::Damaged { damage, .. } => ReadError::Damaged { name, damage },
             ReadError::Schema { table, reason, .. } => ReadError::Schema { name, table, reason },
         })
     }

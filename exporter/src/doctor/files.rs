@@ -86,7 +86,8 @@ fn check_content(path: &Path, user: bool, bytes: u64, report: &mut Report) -> Op
         DbKind::Perf => source.perf_db(|_| {}).map(|db| (db.rows(), db.findings)),
         // Its rows are many and large; what is wrong with them bluefin db check tells.
         DbKind::Kernel => KernelReader::open(source.local())
-            .and_then(|reader| Ok((reader.count()?, Findings::default())))
+            .and_then(|reader| reader.check_whole().and(reader.count()))
+            .map(|rows| (rows, Findings::default()))
             .map_err(Into::into),
     };
     match read {

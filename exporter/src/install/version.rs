@@ -23,7 +23,8 @@ pub struct MiopenVersion {
     pub major: u32,
     pub minor: u32,
     pub patch: u32,
-    /// What tells one build from another, normally a hash of its sources; part of the names of users' databases.
+    /// What tells one build from another, normally a hash of its sources; part of the names of users' databases. Empty in a build
+    /// outside of a repository, whose names then end in `_`.
     pub tweak: Option<String>,
 }
 
@@ -52,9 +53,7 @@ impl FromStr for MiopenVersion {
             let minor = parts.next()?.parse().ok()?;
             let patch = parts.next().map_or(Some(0), |patch| patch.parse().ok())?;
             let tweak = parts.next().map(str::to_string);
-            let plain = |text: &String| {
-                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-            };
+            let plain = |text: &String| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
             tweak.as_ref().is_none_or(plain).then_some(Self { major, minor, patch, tweak })
         };
         let expected = "one such as 3.2.0, or 3.2.0.2d1fd997 with the build's tweak";
@@ -196,7 +195,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<RocmVersion>().unwrap().perf_form(), form, "{text}");
         }
-        for text in ["", "3", "3.x", "3.2.0.", "3.2.0.a/b"] {
+        for text in ["", "3", "3.x", "3.2.0.a/b"] {
             assert!(text.parse::<MiopenVersion>().is_err(), "{text}");
         }
     }
@@ -214,5 +213,9 @@ mod tests {
         let found = Versions::detect(prefix.path());
         assert_eq!(found.rocm, Some(RocmVersion { major: 6, minor: 2 }));
         assert_eq!(found.miopen.unwrap().user_suffix("HIP"), "HIP.3_2_0_2d1fd997");
+        let header = header.replace(" 2d1fd997", " ");
+        std::fs::write(prefix.path().join("include/miopen/version.h"), header).unwrap();
+        let found = Versions::detect(prefix.path()).miopen.unwrap();
+        assert_eq!((found.to_string().as_str(), found.user_suffix("HIP").as_str()), ("3.2.0.", "HIP.3_2_0_"));
     }
 }

@@ -83,6 +83,33 @@ fn forms_contents_and_users() {
     told(&here, "gfx90a68.db.txt: not used: text");
 }
 
+/// Rows of a damaged database can still be counted.
+#[test]
+fn a_damaged_kernel_db_is_not_healthy() {
+    let here = installed("6.2.0", [3, 2, 0]);
+    let path = here.write("rocm/share/miopen/db/gfx90a68.kdb", "");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(
+        "CREATE TABLE kern_db (id INTEGER PRIMARY KEY, kernel_name TEXT, kernel_args TEXT, kernel_blob BLOB, kernel_hash TEXT,
+           uncompressed_size INT);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+         INSERT INTO kern_db SELECT i, 'k' || i, '', zeroblob(20000), 'x', 1 FROM n;",
+    )
+    .unwrap();
+    drop(db);
+    assert_eq!(findings(&here, &[], &[]), (0, vec![]));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 65_536].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
+    let (code, found) = findings(&here, &[], &[]);
+    assert_eq!(code, 1);
+    assert!(
+        found.iter().any(|text| text.contains("gfx90a68.kdb: can not be read") && text.contains("damaged")),
+        "{found:#?}"
+    );
+}
+
 #[test]
 fn variables_that_change_what_is_read() {
     let here = installed("6.2.0", [3, 2, 0]);

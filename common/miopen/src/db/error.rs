@@ -36,6 +36,8 @@ pub enum ReadError {
     Io { name: String, source: std::io::Error },
     #[error("{name}: {source}")]
     Sqlite { name: String, source: rusqlite::Error },
+    #[error("{name}: damaged: {damage}")]
+    Damaged { name: String, damage: String },
     #[error("{name}: table {table}: {reason}")]
     Schema { name: String, table: &'static str, reason: String },
 }

@@ -1,7 +1,6 @@
 //! What a GPU says of itself.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::path::PathBuf;
 
 use bluefin_common::arch;
 use bluefin_common::kfd;
@@ -153,12 +152,10 @@ fn hip_uuid(bytes: &[u8; 16]) -> Option<String> {
 
 /// What KFD's topology says of the GPU at `pci`; `BLUEFIN_HIP_ARCH` where a container hides the topology.
 fn hip_arch(pci: &str) -> Result<String, DeviceError> {
-    let folder = std::env::var_os("BLUEFIN_KFD_TOPOLOGY").filter(|path| !path.is_empty());
-    let folder = folder.map_or_else(|| PathBuf::from(kfd::TOPOLOGY), PathBuf::from);
     if let Some(arch) = std::env::var("BLUEFIN_HIP_ARCH").ok().filter(|arch| !arch.is_empty()) {
         return Ok(arch);
     }
-    sysfs::arch(&folder, pci).map_err(DeviceError::Lost)
+    sysfs::arch(&kfd::topology(), pci).map_err(DeviceError::Lost)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -48,6 +48,18 @@ impl KernelReader {
         Ok(count.map_err(ReadError::sqlite(&self.name))?.unsigned_abs())
     }
 
+    /// Whether the file is whole. Rows can be counted in a damaged one, too.
+    ///
+    /// # Errors
+    /// What SQLite finds wrong with it first, or if it can not even look.
+    pub fn check_whole(&self) -> Result<(), ReadError> {
+        let found = self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        match found.map_err(ReadError::sqlite(&self.name))? {
+            fine if fine == "ok" => Ok(()),
+            damage => Err(ReadError::Damaged { name: self.name.clone(), damage: damage.replace('\n', " ") }),
+        }
+    }
+
     /// Shows every row to `take`. Rows that make no sense are returned as findings.
     ///
     /// # Errors
