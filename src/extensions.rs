@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bluefin_common::method::{Method, MethodInfo};
+use bluefin_common::problem::Operator;
 use bluefin_compile_worker::toolchain::{Known, Toolchains};
 use bluefin_exporter::Formats;
 use bluefin_exporter::format::Format;
@@ -18,8 +19,9 @@ pub(crate) fn known() -> &'static Extensions {
     KNOWN.get_or_init(Extensions::shipped)
 }
 
-/// Methods, planners, toolchains, evaluators, formats and searches.
+/// Operators, methods, planners, toolchains, evaluators, formats and searches.
 pub struct Extensions {
+    operators: Vec<&'static Operator>,
     methods: Vec<&'static MethodInfo>,
     planners: Vec<Arc<dyn Planner>>,
     pub(crate) toolchains: Toolchains,
@@ -33,6 +35,7 @@ impl Extensions {
     #[must_use]
     pub fn shipped() -> Self {
         Self {
+            operators: Vec::new(),
             methods: Vec::new(),
             planners: Vec::new(),
             toolchains: Toolchains::shipped(),
@@ -40,6 +43,13 @@ impl Extensions {
             formats: Formats::shipped(),
             searches: Strategies::default(),
         }
+    }
+
+    /// An operation whose problems are tuned.
+    #[must_use]
+    pub fn operator(mut self, operator: &'static Operator) -> Self {
+        self.operators.push(operator);
+        self
     }
 
     /// A method, with the planner of its sessions.
@@ -80,6 +90,7 @@ impl Extensions {
 
     /// From now on these are known.
     pub(crate) fn hand_in(self) {
+        Operator::bring(self.operators.clone());
         Method::bring(self.methods.clone());
         // Whoever comes first is right: nothing else calls this but `main`.
         let _ = KNOWN.set(self);

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use bluefin_common::problem::{DataType, Direction, Problem};
+use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
+use bluefin_common::value::Value;
 use bluefin_producer::input::{Overrides, read_file};
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::{Bundle, Kind};
+use bluefin_spec::Bundle;
 
 /// What is to be tuned.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -84,6 +85,7 @@ impl InputArgs {
         let mut rejects = Vec::new();
         for file in &self.files {
             let list = read_file(file, &overrides)?;
+            list.notes().for_each(|note| eprintln!("{note}"));
             rejects.extend(list.messages());
             problems.extend(list.problems.into_iter().map(|sourced| sourced.problem));
         }
@@ -101,9 +103,13 @@ impl InputArgs {
         for path in &self.kernel {
             let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
             let own = own.with_context(|| format!("--kernel {}", path.display()))?;
-            if own.spec.kind == Kind::Kernel {
+            // An operator's problems may come from files.
+            if own.spec.kernel().is_some() && (own.spec.problem == "kernel" || self.files.is_empty()) {
                 for sizes in self.sizes()? {
-                    problems.push(own.spec.problem(&sizes)?);
+                    let problem = own.spec.problem(&sizes)?;
+                    if !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
                 }
             }
             if specs.iter().any(|spec| spec.spec.name == own.spec.name) {
@@ -119,7 +125,7 @@ impl InputArgs {
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.
-    fn sizes(&self) -> anyhow::Result<Vec<BTreeMap<String, i64>>> {
+    fn sizes(&self) -> anyhow::Result<Vec<BTreeMap<String, Value>>> {
         if self.size.is_empty() {
             return Ok(vec![BTreeMap::new()]);
         }
@@ -132,12 +138,14 @@ pub fn nothing() -> anyhow::Error {
     crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, or --kernel")
 }
 
-fn parse_sizes(text: &str) -> anyhow::Result<BTreeMap<String, i64>> {
+fn parse_sizes(text: &str) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut sizes = BTreeMap::new();
     for pair in text.split(',') {
-        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)));
+        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name.trim(), read_size(value.trim())?)));
         let Some((name, value)) = parsed.filter(|(name, _)| !name.is_empty()) else {
-            return Err(crate::usage(format!("--size: found {pair:?}, expected NAME=VALUE with a whole number")));
+            return Err(crate::usage(format!(
+                "--size: found {pair:?}, expected NAME=VALUE, a whole number, true, false or a word"
+            )));
         };
         if sizes.insert(name.to_string(), value).is_some() {
             return Err(crate::usage(format!("--size: {name} is given twice in {text:?}")));
@@ -152,8 +160,13 @@ mod tests {
 
     #[test]
     fn sizes_parse() {
-        assert_eq!(parse_sizes("n=3, m=-4").unwrap(), BTreeMap::from([("n".into(), 3), ("m".into(), -4)]));
-        for text in ["", "n", "n=", "=3", "n=x", "n=1,n=2"] {
+        assert_eq!(
+            parse_sizes("n=3, m=-4").unwrap(),
+            BTreeMap::from([("n".into(), 3_i64.into()), ("m".into(), (-4_i64).into())])
+        );
+        let words = BTreeMap::from([("type".into(), "FP16".into()), ("wide".into(), true.into())]);
+        assert_eq!(parse_sizes("type=FP16,wide=true").unwrap(), words);
+        for text in ["", "n", "n=", "=3", "n=1.5", "n=1,n=2"] {
             assert!(parse_sizes(text).is_err(), "{text}");
         }
     }

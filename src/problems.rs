@@ -102,6 +102,7 @@ fn list(files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
             }
         }
         out.flush()?;
+        list.notes().for_each(|note| eprintln!("{note}"));
         if !list.rejects.is_empty() {
             code = report_rejects(file, &list.rejects);
         }

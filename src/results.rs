@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_common::failure::FailureKind;
+use bluefin_common::problem::driver;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::store::Store;
@@ -14,7 +15,6 @@ use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
 };
-use bluefin_producer::driver;
 use clap::ValueEnum;
 
 use crate::ports::StoreArgs;

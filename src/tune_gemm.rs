@@ -243,11 +243,11 @@ impl TuneGemmArgs {
     }
 
     /// Types of A, B and C, as the spec calls them.
-    fn types(&self) -> anyhow::Result<[i64; 3]> {
+    fn types(&self) -> anyhow::Result<[&'static str; 3]> {
         use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
         match (self.dtype_a, self.dtype_b) {
             (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {
-                Ok([self.dtype_a, self.dtype_b, self.dtype_c].map(Dtype::code))
+                Ok([self.dtype_a, self.dtype_b, self.dtype_c].map(Dtype::name))
             }
             _ => Err(crate::usage(
                 "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
@@ -260,8 +260,8 @@ impl TuneGemmArgs {
         let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
         let nvidia = target.vendor() == Some(Vendor::Nvidia);
         let space = self.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
-        let [type_a, type_b, type_c] = self.types()?;
-        if type_a == 2 && !self.ieee {
+        let [a_type, b_type, c_type] = self.types()?;
+        if a_type == "FP32" && !self.ieee {
             eprintln!(
                 "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; --ieee \
                  keeps all 24"
@@ -270,19 +270,20 @@ impl TuneGemmArgs {
         let problem = |entry: Entry| {
             let Size { m, n, k, row_a, row_b } = entry.size;
             let sizes = [
-                ("m", m),
-                ("n", n),
-                ("k", k),
-                ("row_a", i64::from(row_a)),
-                ("row_b", i64::from(row_b)),
-                ("type_a", type_a),
-                ("type_b", type_b),
-                ("type_c", type_c),
-                ("bias", i64::from(self.bias_vector)),
-                ("ieee", i64::from(self.ieee)),
-                ("space", space.code()),
+                ("m", m.into()),
+                ("n", n.into()),
+                ("k", k.into()),
+                ("row_a", row_a.into()),
+                ("row_b", row_b.into()),
+                ("a_type", a_type.into()),
+                ("b_type", b_type.into()),
+                ("c_type", c_type.into()),
+                ("bias", self.bias_vector.into()),
+                ("ieee", self.ieee.into()),
+                ("space", space.name().into()),
             ];
-            let sizes: BTreeMap<String, i64> = sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
+            let sizes: BTreeMap<String, Value> =
+                sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
             let problem = loaded.spec.problem(&sizes)?;
             Ok((entry, problem))
         };

@@ -6,12 +6,16 @@
 
 mod aiter;
 mod batch_norm;
+pub mod command;
 mod conv;
 mod data_type;
+mod direction;
+pub mod driver;
 mod find_db_key;
 mod gemm;
 mod kernel;
 mod layout;
+mod operator;
 mod perf_db_key;
 mod strides;
 
@@ -22,12 +26,15 @@ use serde::{Deserialize, Serialize};
 
 pub use aiter::AiterProblem;
 pub use batch_norm::{BatchNormProblem, NormDirection, NormMode};
-pub use conv::{ConvProblem, ConvShape, Direction, Transposed};
+pub use conv::{ConvProblem, ConvShape, Transposed};
 pub use data_type::{DataType, UnknownDataType};
+pub use direction::Direction;
+pub use driver::parse;
 pub use find_db_key::{FindDbKey, KeyError};
 pub use gemm::GemmProblem;
-pub use kernel::KernelProblem;
+pub use kernel::{KernelProblem, read_size};
 pub use layout::{Layout, LayoutLabel, UnknownLayout};
+pub use operator::{Operation, Operator};
 pub use perf_db_key::{PerfDbKey, PerfKeyError};
 
 use crate::digest::{self, Digest};
@@ -67,17 +74,22 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The driver command with every flag that changes what is computed, in a fixed order. The driver parser reads it
-    /// back to an equal problem.
+    /// What all problems have in common.
+    #[must_use]
+    pub fn operation(&self) -> &dyn Operation {
+        match self {
+            Self::Conv(conv) => conv,
+            Self::Gemm(gemm) => gemm,
+            Self::Kernel(kernel) => kernel,
+            Self::BatchNorm(norm) => norm,
+            Self::Aiter(aiter) => aiter,
+        }
+    }
+
+    /// [`Operation::canonical`]. The driver parser reads it back to an equal problem.
     #[must_use]
     pub fn canonical(&self) -> String {
-        match self {
-            Self::Conv(conv) => conv.canonical(),
-            Self::Gemm(gemm) => gemm.canonical(),
-            Self::Kernel(kernel) => kernel.canonical(),
-            Self::BatchNorm(norm) => norm.canonical(),
-            Self::Aiter(aiter) => aiter.canonical(),
-        }
+        self.operation().canonical()
     }
 
     /// Digest of the canonical form.
@@ -89,36 +101,19 @@ impl Problem {
     /// What kernel specs know of the problem; the names are those of the spec format.
     #[must_use]
     pub fn variables(&self) -> BTreeMap<String, Value> {
-        match self {
-            Self::Conv(conv) => conv.variables(),
-            Self::Gemm(gemm) => gemm.variables(),
-            Self::Kernel(kernel) => kernel.variables(),
-            Self::BatchNorm(norm) => norm.variables(),
-            Self::Aiter(aiter) => aiter.variables(),
-        }
+        self.operation().variables()
     }
 
-    /// Floating-point operations of useful work, two for each multiply-add; zero for a user's kernel, whose work is
-    /// not known, for a batch norm, whose time goes to memory, and for aiter's shapes, whose files say it.
+    /// [`Operation::flops`]
     #[must_use]
     pub fn flops(&self) -> f64 {
-        match self {
-            Self::Conv(conv) => conv.flops(),
-            Self::Gemm(gemm) => gemm.flops(),
-            Self::Kernel(_) | Self::BatchNorm(_) | Self::Aiter(_) => 0.0,
-        }
+        self.operation().flops()
     }
 
-    /// A short name for tables. Not unique: pads, for one, are left out.
+    /// [`Operation::label`]
     #[must_use]
     pub fn label(&self) -> String {
-        match self {
-            Self::Conv(conv) => conv.label(),
-            Self::Gemm(gemm) => gemm.label(),
-            Self::Kernel(kernel) => kernel.canonical(),
-            Self::BatchNorm(norm) => norm.label(),
-            Self::Aiter(aiter) => aiter.canonical(),
-        }
+        self.operation().label()
     }
 }
 
@@ -147,9 +142,11 @@ mod tests {
             trans_a: true,
             trans_b: false,
             col_major: false,
-            data_type: DataType::Bf16,
+            a_type: DataType::Bf16,
+            b_type: DataType::Bf16,
+            c_type: DataType::Bf16,
         };
-        let kernel = KernelProblem::new("saxpy".to_string(), [("n".to_string(), -5)].into()).unwrap();
+        let kernel = KernelProblem::new("saxpy".to_string(), [("n".to_string(), (-5_i64).into())].into()).unwrap();
         let norm = BatchNormProblem {
             direction: NormDirection::Backward,
             mode: NormMode::Spatial,
@@ -180,6 +177,18 @@ mod tests {
             let bytes = bincode::serde::encode_to_vec(&problem, config).unwrap();
             let (decoded, read) = bincode::serde::decode_from_slice::<Problem, _>(&bytes, config).unwrap();
             assert_eq!((decoded, read), (problem, bytes.len()));
+        }
+    }
+
+    #[test]
+    fn each_has_the_variables_of_its_operator() {
+        for problem in problems() {
+            let operator = problem.operation().operator();
+            let mut expected = operator.variables.to_vec();
+            expected.sort_unstable();
+            let found = problem.variables();
+            assert!(expected.is_empty() || found.keys().eq(&expected), "{}: {found:?}", operator.word);
+            assert_eq!(parse(&problem.canonical(), None), Ok(vec![problem.clone()]), "{problem}");
         }
     }
 

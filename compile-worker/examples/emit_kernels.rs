@@ -38,17 +38,7 @@ fn problem(words: &[&str]) -> Result<Problem, Error> {
     let data_type = |at: usize| -> Result<_, Error> { Ok(words.get(at).ok_or("no data type")?.parse()?) };
     if words.first() == Some(&"gemm") {
         let (m, n, k) = (number(1)?, number(2)?, number(3)?);
-        let plain = GemmProblem {
-            m,
-            n,
-            k,
-            batch: 1,
-            trans_a: false,
-            trans_b: false,
-            col_major: false,
-            data_type: data_type(4)?,
-        };
-        return Ok(Problem::Gemm(plain));
+        return Ok(Problem::Gemm(GemmProblem::plain([m, n, k], data_type(4)?)));
     }
     let direction: Direction = words.get(1).ok_or("no direction")?.parse()?;
     let shape = ConvShape {

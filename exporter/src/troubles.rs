@@ -145,7 +145,9 @@ mod tests {
             session: session.name.clone(),
             stage: Stage::Perf,
             target: Target::Host,
-            problem: Problem::Kernel(KernelProblem::new("k".to_string(), [("n".to_string(), 1)].into()).unwrap()),
+            problem: Problem::Kernel(
+                KernelProblem::new("k".to_string(), [("n".to_string(), 1_i64.into())].into()).unwrap(),
+            ),
             method: Method::KERNELS,
             spec: Digest::of(b"spec"),
             toolchain: "cc".to_string(),

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use bluefin_common::problem::{Direction, Problem};
 
-use crate::driver::{self, DriverError};
 use crate::input::{DRIVER, LOG_MARK, MAX_LINE, driver_command, implied_direction};
+use bluefin_common::problem::{command::DriverError, driver};
 
 /// Torn commands that are kept until their rest comes.
 const MAX_TORN: usize = 16;

@@ -8,8 +8,8 @@ mod gemm_sizes;
 mod line;
 mod object;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub use change::Overrides;
 pub use file::{InputError, MAX_FILE, read_bytes};
 pub(crate) use line::{Content, DRIVER, LOG_MARK, driver_command, implied_direction, lines};
 
-use crate::driver;
+use bluefin_common::problem::driver::{self, Asked};
 
 /// Longest line that is looked at. MIOpen's commands and find-db lines stay far below.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -65,11 +65,21 @@ pub struct ProblemList {
     pub problems: Vec<Sourced>,
     /// Lines that should have given problems and do not.
     pub rejects: Vec<Reject>,
+    /// Flags that were left aside, with the first line that has them and in how many lines.
+    pub unknown: BTreeMap<String, (usize, usize)>,
     /// Lines of a log that have nothing to do with problems.
     pub skipped: usize,
 }
 
 impl ProblemList {
+    /// One note for each flag that was left aside.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.unknown.iter().map(|(flag, (line, count))| {
+            let often = if *count > 1 { format!(", in {count} lines") } else { String::new() };
+            format!("{}:{line}: note: the flag {flag:?} is not known, and was left aside{often}", self.name)
+        })
+    }
+
     /// One message for each rejected line: `name:line: reason`.
     pub fn messages(&self) -> impl Iterator<Item = String> {
         self.rejects.iter().map(|reject| format!("{}:{}: {}: {:?}", self.name, reject.line, reject.reason, reject.text))
@@ -96,7 +106,11 @@ pub fn read_problems(name: &str, text: &[u8], overrides: &Overrides) -> ProblemL
     for line in lines(text) {
         match line.content {
             Content::Skipped => list.list.skipped += 1,
-            content => list.add(line.number, line.bytes, problems_of(&content)),
+            content => {
+                let asked = asked_of(&content);
+                list.note(line.number, asked.as_ref().map_or(&[], |asked| &asked.unknown));
+                list.add(line.number, line.bytes, asked.map(|asked| asked.problems));
+            }
         }
     }
     list.list
@@ -125,6 +139,12 @@ impl<'a> Collector<'a> {
         Self { list, overrides, places: HashMap::new() }
     }
 
+    fn note(&mut self, line: usize, unknown: &[String]) {
+        for flag in unknown {
+            self.list.unknown.entry(flag.clone()).or_insert((line, 0)).1 += 1;
+        }
+    }
+
     /// Takes what was read from a line.
     #[expect(clippy::indexing_slicing, reason = "places are those of problems")]
     fn add(&mut self, line: usize, bytes: &[u8], read: Result<Vec<Problem>, String>) {
@@ -147,15 +167,22 @@ impl<'a> Collector<'a> {
 
 /// The problems that a line asks for.
 pub(crate) fn problems_of(content: &Content<'_>) -> Result<Vec<Problem>, String> {
-    match *content {
+    asked_of(content).map(|asked| asked.problems)
+}
+
+fn asked_of(content: &Content<'_>) -> Result<Asked, String> {
+    let problems = match *content {
         Content::Skipped => Ok(Vec::new()),
         Content::Wrong(ref reason) => Err(reason.clone()),
-        Content::Command { command, implied } => driver::parse(command, implied).map_err(|error| error.to_string()),
+        Content::Command { command, implied } => {
+            return driver::read(command, implied).map_err(|error| error.to_string());
+        }
         Content::Key(key) => problem_of_key(key).map(|problem| vec![problem]),
         Content::PerfKey(key) => problem_of_perf_key(key).map(|problem| vec![problem]),
         Content::GemmSize(size) => gemm_sizes::parse(size).map(|problem| vec![problem]),
         Content::Object(object) => object::problems(object),
-    }
+    };
+    problems.map(|problems| Asked { problems, unknown: Vec::new() })
 }
 
 /// The problem of a find-db key.
@@ -185,6 +212,52 @@ mod tests {
 
     fn read(text: &str) -> ProblemList {
         read_problems("list.txt", text.as_bytes(), &Overrides::default())
+    }
+
+    #[test]
+    fn flags_of_newer_drivers_are_left_aside() {
+        let list = read(
+            "conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1 --new_switch 1 -J -M 7\n\
+             conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1 -J 1\n\
+             conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 --fil_wide 3 -F 1\n",
+        );
+        assert_eq!(list.problems.len(), 2);
+        assert_eq!(
+            list.notes().collect::<Vec<_>>(),
+            [
+                "list.txt:1: note: the flag \"--new_switch\" is not known, and was left aside",
+                "list.txt:1: note: the flag \"-J\" is not known, and was left aside, in 2 lines",
+                "list.txt:1: note: the flag \"-M\" is not known, and was left aside",
+            ]
+        );
+        let reason = &list.rejects[0].reason;
+        assert_eq!(reason, "driver command: conv has no flag \"--fil_wide\", and fil_w is not given");
+    }
+
+    /// As people keep them: quoted, in a pipe, with what a shell makes of them.
+    #[test]
+    fn a_command_ends_where_a_shell_sees_its_end() {
+        let command = "./bin/MIOpenDriver conv -n 40 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1";
+        let plain = read(command);
+        assert_eq!((plain.problems.len(), plain.rejects.len()), (1, 0));
+        for form in [
+            "\"{}\"",
+            "- `{}`",
+            "'{}'",
+            "$ {}",
+            "> {} ;\\",
+            "{} 2>&1 | tee log.txt",
+            "{} > /dev/null",
+            "{}; echo done",
+            "({})",
+            "{} && ls",
+            "{} # the slow one",
+            "{} \\",
+            "root@host:/# A=1 {} -t 1 -S -88 >>log",
+        ] {
+            let list = read(&form.replace("{}", command));
+            assert_eq!((&list.problems, list.rejects.len()), (&plain.problems, 0), "{form}: {:?}", list.rejects);
+        }
     }
 
     #[test]

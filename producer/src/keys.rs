@@ -5,8 +5,8 @@ use std::fmt;
 
 use bluefin_common::problem::{Direction, FindDbKey, PerfDbKey, Problem};
 
-use crate::driver;
 use crate::input::{Content, Reject, lines, problems_of};
+use bluefin_common::problem::driver;
 
 /// The keys of a command in one direction. Prints as its three texts, joined by tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn row(command: &str, problem: &Problem) -> Result<KeyRow, String> {
             (Some(key.to_string()), PerfDbKey::from(&key).to_string())
         }
         Problem::BatchNorm(norm) => (None, norm.perf_db_key()),
-        Problem::Gemm(_) | Problem::Kernel(_) | Problem::Aiter(_) => return Err(NO_KEYS.to_string()),
+        _ => return Err(NO_KEYS.to_string()),
     };
     Ok(KeyRow { command: command.to_string(), find_db_key, perf_db_key })
 }

@@ -3,7 +3,6 @@
 
 pub mod applicability;
 pub mod capture;
-pub mod driver;
 pub mod enqueue;
 pub mod input;
 pub mod keys;

@@ -6,6 +6,7 @@ use bluefin_common::clock::now_ms;
 use bluefin_common::job::Job;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
+use bluefin_common::value::Value;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::plan::kernels::plan_problem;
 use bluefin_producer::specs::LoadedSpec;
@@ -29,7 +30,7 @@ pub fn session(stages: &[Stage]) -> anyhow::Result<Session> {
 
 /// A problem that no other `n` has.
 pub fn noop_problem(spec: &LoadedSpec, n: u64) -> anyhow::Result<Problem> {
-    let sizes = BTreeMap::from([("n".to_string(), i64::try_from(n)? + 1)]);
+    let sizes = BTreeMap::from([("n".to_string(), Value::Int(i64::try_from(n)? + 1))]);
     Ok(spec.spec.problem(&sizes)?)
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bluefin_common::clock::now_ms;
+use bluefin_common::problem::driver::untuned_operation;
 use bluefin_common::problem::{DataType, Problem};
-use bluefin_producer::driver::untuned_operation;
 use bluefin_producer::input::{Overrides, ProblemList, Reject, read_file};
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
 use clap::ValueEnum;
@@ -165,7 +165,7 @@ impl ImportArgs {
                 added,
                 skipped: list.skipped as u64,
                 rejects: rejects.iter().map(|one| format!("{}: {}", named(one), one.reason)).collect(),
-                passed_over: passed_over.iter().map(note).collect(),
+                passed_over: passed_over.iter().map(note).chain(list.notes()).collect(),
                 file: list.name,
             });
         }

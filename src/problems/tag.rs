@@ -89,7 +89,7 @@ async fn show(name: &TagName, json: bool, store: &StoreArgs) -> anyhow::Result<(
     let (tag, problems) = (library.tag(name).await?, library.problems(name).await?);
     let mut kinds = std::collections::BTreeMap::new();
     for one in &problems {
-        *kinds.entry(kind(&one.problem)).or_insert(0_u64) += 1;
+        *kinds.entry(one.problem.operation().kind()).or_insert(0_u64) += 1;
     }
     let asked: u64 = problems.iter().map(|one| one.count).sum();
     if json {
@@ -104,17 +104,6 @@ async fn show(name: &TagName, json: bool, store: &StoreArgs) -> anyhow::Result<(
         out::line(format_args!("{count:>8}  {kind}"))?;
     }
     Ok(())
-}
-
-/// Operation, direction and type of a problem: `conv F FP16`.
-fn kind(problem: &Problem) -> String {
-    match problem {
-        Problem::Conv(conv) => format!("conv {} {}", conv.direction, conv.x_type),
-        Problem::BatchNorm(norm) => format!("bnorm {} {}", norm.direction, norm.data_type),
-        Problem::Gemm(gemm) => format!("gemm {}", gemm.data_type),
-        Problem::Kernel(kernel) => format!("kernel {}", kernel.kernel),
-        Problem::Aiter(aiter) => format!("aiter {}", aiter.family),
-    }
 }
 
 /// The problems of a tag, by their digests.
@@ -162,10 +151,6 @@ impl ExportArgs {
 
 /// As MIOpen logs it; what MIOpenDriver does not know stands alone.
 fn command(problem: &Problem) -> String {
-    match problem {
-        Problem::Kernel(_) | Problem::Aiter(_) => problem.canonical(),
-        Problem::Conv(_) | Problem::Gemm(_) | Problem::BatchNorm(_) => {
-            format!("./bin/MIOpenDriver {}", problem.canonical())
-        }
-    }
+    let program = if problem.operation().operator().in_miopen { "./bin/MIOpenDriver " } else { "" };
+    format!("{program}{problem}")
 }

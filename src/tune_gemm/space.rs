@@ -39,11 +39,11 @@ pub enum Space {
 
 impl Space {
     /// As the spec calls it.
-    pub fn code(self) -> i64 {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::V3 => 3,
-            Self::V2 => 2,
-            Self::Cuda => 1,
+            Self::V3 => "v3",
+            Self::V2 => "v2",
+            Self::Cuda => "cuda",
         }
     }
 
@@ -59,15 +59,15 @@ impl Space {
 
 impl Dtype {
     /// As the spec calls it.
-    pub fn code(self) -> i64 {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Fp16 => 0,
-            Self::Bf16 => 1,
-            Self::Fp32 => 2,
-            Self::Int8 => 3,
-            Self::Int32 => 4,
-            Self::Fp8 => 5,
-            Self::Bf8 => 6,
+            Self::Fp16 => "FP16",
+            Self::Bf16 => "BF16",
+            Self::Fp32 => "FP32",
+            Self::Int8 => "INT8",
+            Self::Int32 => "INT32",
+            Self::Fp8 => "FP8",
+            Self::Bf8 => "BF8",
         }
     }
 }

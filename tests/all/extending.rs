@@ -98,3 +98,72 @@ fn a_search_is_chosen_on_the_command_line() {
     assert_eq!((fixed.len(), backwards.len()), (10, 10));
     assert!(fixed.is_disjoint(&backwards), "from either end");
 }
+
+const TRANSPOSE: &str = r#"
+name = "NAME"
+problem = "transpose"
+toolchain = "cc"
+targets = ["host"]
+source = "transpose.c"
+reference = "NAMEReference"
+[sizes]
+rows = 64
+columns = 64
+[[buffer]]
+name = "x"
+type = "FP32"
+length = "rows * columns"
+role = "input"
+[[buffer]]
+name = "y"
+type = "FP32"
+length = "rows * columns"
+role = "output"
+[tolerance.FP32]
+absolute = 0.0
+relative = 0.0
+[[solver]]
+name = "NAMEReference"
+algorithm = "Direct"
+  [[solver.param]]
+  name = "TILE"
+  values = [1, 8]
+  default = 1
+  [[solver.launch]]
+  entry = "transpose"
+  arguments = ["x", "y", { i32 = "rows" }, { i32 = "columns" }]
+"#;
+
+#[test]
+fn an_operator_has_commands_of_its_own_and_specs_of_anybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "void transpose(const float* x, float* y, int rows, int columns) {\n\
+                  for (int t = 0; t < columns; t += TILE) for (int i = 0; i < rows; ++i)\n\
+                  for (int j = t; j < t + TILE && j < columns; ++j) y[j * rows + i] = x[i * columns + j];\n}\n";
+    write(folder.path(), "transpose.c", source);
+    for name in ["one", "two"] {
+        write(folder.path(), &format!("{name}.toml"), &TRANSPOSE.replace("NAME", name));
+    }
+    write(folder.path(), "list.txt", "transpose -r 30 -c 20\n");
+    let tune = |program: &Path, list: &str, code: i32| {
+        let mut command = other(program);
+        command.current_dir(folder.path()).args(["tune", list, "--device", "host", "--state", "state.db"]);
+        text(&expect(command.args(["--kernel", "one.toml", "--kernel", "two.toml"]), code).stderr)
+    };
+    let shipped = Path::new(env!("CARGO_BIN_EXE_bluefin"));
+    let unknown = tune(shipped, "list.txt", 1);
+    assert!(unknown.contains("list.txt:1: found neither a driver command nor a key"), "{unknown}");
+    tune(&extended(), "list.txt", 0);
+    // The problem itself is known to every build, and was tuned.
+    write(folder.path(), "plain.txt", "kernel transpose rows=30 columns=20\n");
+    let again = tune(shipped, "plain.txt", 0);
+    assert!(again.contains("nothing to do"), "{again}");
+    let mut results = bluefin();
+    results.current_dir(folder.path()).args(["results", "--state", "state.db", "--stage", "perf", "--json"]);
+    let tried: Vec<Value> =
+        text(&expect(&mut results, 0).stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let solvers: Vec<&str> = tried.iter().filter_map(|one| one["solver"].as_str()).collect();
+    assert_eq!(solvers.iter().filter(|name| **name == "oneReference").count(), 2, "{solvers:?}");
+    assert_eq!(solvers.iter().filter(|name| **name == "twoReference").count(), 2, "{solvers:?}");
+    assert!(tried.iter().all(|one| one["problem"] == "kernel transpose columns=20 rows=30"), "{tried:?}");
+}

@@ -48,23 +48,23 @@ fn the_example_is_right_on_amd_gpus() {
 #[test]
 fn matrix_products_are_right_on_amd_gpus() {
     let gemm = spec("common/spec/kernels/triton/gemm.toml");
-    let typed = |a: u32, c: u32| format!("m=37,n=45,k=53,type_a={a},type_b={a},type_c={c}");
+    let typed = |a: &str, c: &str| format!("m=37,n=45,k=53,a_type={a},b_type={a},c_type={c}");
     for (target, sizes, budget, least) in [
         ("gfx90a", "m=37,n=45,k=53".to_string(), 2, 2),
-        ("gfx90a", typed(1, 1) + ",row_a=0,row_b=1,bias=1", 1, 1),
-        ("gfx90a", typed(2, 2), 1, 1),
-        ("gfx90a", typed(3, 4), 1, 1),
+        ("gfx90a", typed("BF16", "BF16") + ",row_a=false,row_b=true,bias=true", 1, 1),
+        ("gfx90a", typed("FP32", "FP32"), 1, 1),
+        ("gfx90a", typed("INT8", "INT32"), 1, 1),
         ("gfx942", "m=37,n=45,k=53".to_string(), 3, 3),
-        ("gfx942", typed(1, 1) + ",row_a=0,row_b=1,bias=1", 1, 1),
-        ("gfx942", typed(2, 2), 1, 1),
-        ("gfx942", typed(2, 2) + ",ieee=1", 1, 1),
-        ("gfx942", typed(3, 4), 1, 1),
+        ("gfx942", typed("BF16", "BF16") + ",row_a=false,row_b=true,bias=true", 1, 1),
+        ("gfx942", typed("FP32", "FP32"), 1, 1),
+        ("gfx942", typed("FP32", "FP32") + ",ieee=true", 1, 1),
+        ("gfx942", typed("INT8", "INT32"), 1, 1),
         // FP8 and BF8, which gfx942 encodes in its own way, also one by the other.
-        ("gfx942", typed(5, 0), 1, 1),
-        ("gfx942", typed(6, 6), 1, 1),
-        ("gfx942", "m=37,n=45,k=53,type_a=5,type_b=6,type_c=5,bias=1".to_string(), 1, 1),
-        ("gfx942", "m=33,n=45,k=1088,bias=1".to_string(), 1, 2),
-        ("gfx942", "m=67,n=45,k=128,space=2".to_string(), 1, 1),
+        ("gfx942", typed("FP8", "FP16"), 1, 1),
+        ("gfx942", typed("BF8", "BF8"), 1, 1),
+        ("gfx942", "m=37,n=45,k=53,a_type=FP8,b_type=BF8,c_type=FP8,bias=true".to_string(), 1, 1),
+        ("gfx942", "m=33,n=45,k=1088,bias=true".to_string(), 1, 2),
+        ("gfx942", "m=67,n=45,k=128,space=v2".to_string(), 1, 1),
     ] {
         let Some(count) = right(&gemm, &sizes, target, budget) else { return };
         assert!(count >= least, "{target} {sizes}: {count}");

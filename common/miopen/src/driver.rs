@@ -69,7 +69,7 @@ pub fn arguments(problem: &Problem, params: Params) -> Result<Vec<OsString>, Ine
     let user = conv.as_asked();
     if !matches!(user.x_type, DataType::Fp32 | DataType::Fp16 | DataType::Bf16 | DataType::Int8)
         || user.w_type != user.x_type
-        || user.y_type != user.x_type.conv_output()
+        || user.y_type != user.x_type.product()
     {
         let what = format!("types {}, {} and {} of input, weights and output", user.x_type, user.w_type, user.y_type);
         return Err(Inexpressible::new(what));

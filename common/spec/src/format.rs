@@ -8,6 +8,7 @@ use crate::Specialize;
 use crate::error::SpecError;
 use crate::place::line_of;
 use bluefin_common::task::Role;
+use bluefin_common::value::Value;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +31,7 @@ pub(super) struct RawSpec {
     pub(super) flops: Option<Scalar>,
     pub(super) bytes: Option<Scalar>,
     #[serde(default)]
-    pub(super) sizes: BTreeMap<String, i64>,
+    pub(super) sizes: BTreeMap<String, RawSize>,
     pub(super) buffer: Vec<RawBuffer>,
     pub(super) tolerance: BTreeMap<String, RawTolerance>,
     pub(super) solver: Vec<RawSolver>,
@@ -114,6 +115,25 @@ pub(super) struct RawLaunch {
 pub(super) enum RawValue {
     Int(i64),
     Text(String),
+}
+
+/// What a problem's size is when nothing else is said.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected an integer, a bool or a string")]
+pub(super) enum RawSize {
+    Int(i64),
+    Bool(bool),
+    Text(String),
+}
+
+impl RawSize {
+    pub(super) fn value(&self) -> Value {
+        match self {
+            Self::Int(int) => (*int).into(),
+            Self::Bool(bool) => (*bool).into(),
+            Self::Text(text) => text.as_str().into(),
+        }
+    }
 }
 
 /// An expression; a plain number or truth value needs no quotes.

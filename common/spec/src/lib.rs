@@ -44,7 +44,7 @@ use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
-use bluefin_common::problem::{DataType, Problem};
+use bluefin_common::problem::{DataType, Operator, Problem};
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
 use bluefin_common::wire::{self, Message};
@@ -84,20 +84,12 @@ impl Message for Bundle {
     const NAME: &'static str = "kernel spec";
 }
 
-/// What a spec is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Conv,
-    Gemm,
-    /// A user's own kernel with its sizes.
-    Kernel,
-}
-
 /// A spec that was checked: every name in it is known, every expression parses.
 #[derive(Clone, Debug)]
 pub struct KernelSpec {
     pub name: String,
-    pub kind: Kind,
+    /// Word of an operator, or `kernel`: what its problems are.
+    pub problem: String,
     /// As [`Method::toolchains`] has it; names the compile queue.
     pub toolchain: String,
     /// Architectures as [`bluefin_common::target::Target::arch`] names them, or groups of them: [`bluefin_common::arch::is_meant`].
@@ -112,8 +104,8 @@ pub struct KernelSpec {
     pub flags: Vec<String>,
     /// By what of its arguments a kernel is specialised, where the toolchain does that.
     pub specialize: Vec<Specialize>,
-    /// Size names with their defaults, for [`Kind::Kernel`].
-    pub sizes: BTreeMap<String, i64>,
+    /// Size names with their defaults; none where the operator's problems have their own.
+    pub sizes: BTreeMap<String, Value>,
     /// At least one, names unique.
     pub solvers: Vec<Solver>,
     /// Index of the solver whose output is right.
@@ -237,6 +229,16 @@ impl KernelSpec {
         Description { library: self.name.clone(), reference: Some(self.reference()), solvers: solvers.collect(), work }
     }
 
+    /// What its problems are called, where their sizes are the spec's own: its name, or the word of an operator that several
+    /// specs may be for.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&str> {
+        match self.problem.as_str() {
+            "kernel" => Some(&self.name),
+            word => Operator::with_variables(word).is_none().then_some(word),
+        }
+    }
+
     /// What kind of work its jobs are.
     #[must_use]
     pub fn method(&self) -> Method {
@@ -265,7 +267,7 @@ impl Solver {
     pub fn info(&self, problem: &Problem) -> SolverInfo {
         let algorithm = match problem {
             Problem::Conv(conv) => self.algorithm.miopen_name(conv.direction),
-            Problem::Gemm(_) | Problem::BatchNorm(_) | Problem::Kernel(_) | Problem::Aiter(_) => None,
+            _ => None,
         };
         SolverInfo {
             name: self.name.clone(),

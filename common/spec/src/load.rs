@@ -8,14 +8,14 @@ use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
 use crate::format::{Bind, RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
 use crate::place::Places;
-use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target, variables};
+use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target};
 use crate::{
-    ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, Kind, LaunchSpec, Param, Solver, Specialize,
+    ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, LaunchSpec, Param, Solver, Specialize,
     ToleranceSpec, TypeOf,
 };
 use bluefin_common::arch::FEATURES;
 use bluefin_common::method::{EvaluatedBy, Method};
-use bluefin_common::problem::DataType;
+use bluefin_common::problem::{DataType, Operator, read_size};
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
 
@@ -47,12 +47,13 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn spec(&self, raw: &RawSpec, bundle: &Bundle) -> Result<KernelSpec, SpecError> {
         self.require(is_spec_name(&raw.name), "name", &raw.name, "1 to 64 of a-z 0-9 and -")?;
-        let kind = match raw.problem.as_str() {
-            "conv" => Kind::Conv,
-            "gemm" => Kind::Gemm,
-            "kernel" => Kind::Kernel,
-            other => return Err(self.invalid("problem", other, "conv, gemm or kernel")),
-        };
+        let operator = Operator::with_variables(&raw.problem);
+        if operator.is_none() && raw.problem != "kernel" && (!is_spec_name(&raw.problem) || raw.sizes.is_empty()) {
+            let words: Vec<&str> =
+                Operator::all().filter(|one| !one.variables.is_empty()).map(|one| one.word).collect();
+            let expected = format!("{}, kernel, or the word of an operator with [sizes]", words.join(", "));
+            return Err(self.invalid("problem", &raw.problem, expected));
+        }
         let on_gpu = self.targets(raw)?;
         self.files(raw, bundle)?;
         for (index, flag) in raw.flags.iter().enumerate() {
@@ -64,7 +65,7 @@ impl Loader<'_> {
             )?;
         }
         let specialize = self.specialize(raw)?;
-        let mut names = self.variables(raw, kind)?;
+        let mut names = self.variables(raw, operator)?;
         let mut early = names.clone();
         raw.lets.iter().filter_map(|text| text.split_once('=')).for_each(|(name, _)| _ = early.remove(name.trim()));
         let early = Condition::parse(&raw.applicable.text(), self.places.at("applicable"), &early);
@@ -92,14 +93,14 @@ impl Loader<'_> {
             // Text beside expressions may hold the name too, which does no harm.
             features: FEATURES.into_iter().filter(|name| bundle.toml.contains(name)).collect(),
             name: raw.name.clone(),
-            kind,
+            problem: raw.problem.clone(),
             toolchain: raw.toolchain.clone(),
             targets: raw.targets.clone(),
             source: raw.source.clone(),
             includes: raw.includes.clone(),
             flags: raw.flags.clone(),
             specialize,
-            sizes: raw.sizes.clone(),
+            sizes: self.sizes(raw)?,
             solvers,
             reference,
             applicable,
@@ -166,17 +167,33 @@ impl Loader<'_> {
         }
     }
 
-    fn variables(&self, raw: &RawSpec, kind: Kind) -> Result<Names, SpecError> {
-        if kind != Kind::Kernel && !raw.sizes.is_empty() {
+    fn variables(&self, raw: &RawSpec, operator: Option<&Operator>) -> Result<Names, SpecError> {
+        if operator.is_some() && !raw.sizes.is_empty() {
             return Err(self.invalid("sizes", "a table", "none, as the problem has its own sizes"));
         }
-        self.list("sizes", raw.sizes.len(), usize::from(kind == Kind::Kernel), 64)?;
-        let known = TARGET.iter().chain(variables(kind)).chain(&FEATURES);
+        self.list("sizes", raw.sizes.len(), usize::from(operator.is_none()), 64)?;
+        let known = TARGET.iter().chain(operator.map_or(&[][..], |known| known.variables)).chain(&FEATURES);
         let mut names: Names = known.map(ToString::to_string).collect();
         for name in raw.sizes.keys() {
             self.declare(&mut names, name, &format!("sizes.{name}"))?;
         }
         Ok(names)
+    }
+
+    /// Sizes with their defaults, as problems may have them.
+    fn sizes(&self, raw: &RawSpec) -> Result<BTreeMap<String, Value>, SpecError> {
+        let sizes = raw.sizes.iter().map(|(name, size)| {
+            let size = size.value();
+            let is_fine = !matches!(&size, Value::Text(text) if read_size(text).as_ref() != Some(&size));
+            self.require(
+                is_fine,
+                &format!("sizes.{name}"),
+                &size.to_string(),
+                "a whole number, a truth value or a word",
+            )?;
+            Ok((name.clone(), size))
+        });
+        sizes.collect()
     }
 
     fn lets(&self, raw: &RawSpec, names: &mut Names) -> Result<Vec<(String, Expression)>, SpecError> {

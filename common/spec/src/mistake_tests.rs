@@ -15,7 +15,11 @@ fn broken(from: &str, to: &str) -> SpecError {
 fn mistakes_are_found_when_a_spec_is_loaded() {
     for (from, to, expected) in [
         ("name = \"axpy\"", "name = \"Axpy\"", "line 2: name: found \"Axpy\""),
-        ("problem = \"kernel\"", "problem = \"pool\"", "expected conv, gemm or kernel"),
+        (
+            "problem = \"kernel\"",
+            "problem = \"Pool\"",
+            "expected conv, gemm, bnorm, kernel, or the word of an operator",
+        ),
         ("toolchain = \"clang\"", "toolchain = \"hipcc\"", "line 4: toolchain"),
         ("toolchain = \"clang\"", "toolchain = \"cc\"", "line 5: targets"),
         ("\"sm_90\"", "\"gpu\"", "targets[1]: found \"gpu\", expected host, gfx…, sm_…, amd, nvidia or has_…"),

@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::Kind;
 use bluefin_common::arch;
 
 /// The toolchain whose kernels are specialised by their arguments, and which says how large blocks are.
@@ -12,53 +11,8 @@ pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 
-/// Variables of a convolution: those of [`bluefin_common::problem::ConvProblem::variables`].
-const CONV: [&str; 31] = [
-    "spatial",
-    "direction",
-    "n",
-    "c",
-    "d",
-    "h",
-    "w",
-    "k",
-    "g",
-    "fz",
-    "fy",
-    "fx",
-    "od",
-    "oh",
-    "ow",
-    "pd",
-    "ph",
-    "pw",
-    "sd",
-    "sh",
-    "sw",
-    "dd",
-    "dh",
-    "dw",
-    "in_layout",
-    "wei_layout",
-    "out_layout",
-    "in_type",
-    "wei_type",
-    "out_type",
-    "transposed",
-];
-/// Variables of a matrix product: those of [`bluefin_common::problem::GemmProblem::variables`].
-const GEMM: [&str; 8] = ["m", "n", "k", "batch", "trans_a", "trans_b", "col_major", "dtype"];
 /// Variables of the target.
 pub(super) const TARGET: [&str; 3] = ["target", "wave", "cus"];
-
-/// Variables that every problem of a kind has. A user's kernel has its sizes instead.
-pub(super) fn variables(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Conv => &CONV,
-        Kind::Gemm => &GEMM,
-        Kind::Kernel => &[],
-    }
-}
 
 /// `[a-z0-9-]+`
 pub(super) fn is_spec_name(name: &str) -> bool {

@@ -1,11 +1,12 @@
 //! Where the expressions of a spec have values: one problem on one target.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::rules::TOLERANCES;
-use crate::{Distance, KernelSpec, Kind, Solver, TypeOf};
+use crate::{Distance, KernelSpec, Solver, TypeOf};
 use bluefin_common::arch;
 use bluefin_common::description::Work;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
@@ -72,13 +73,8 @@ impl KernelSpec {
     /// The same, with what it is that does not fit.
     pub(super) fn fit(&self, problem: &Problem, target: &Target) -> Result<Result<Scope, Unfit>, SpecError> {
         let fits = match problem {
-            Problem::Conv(_) => self.kind == Kind::Conv,
-            Problem::Gemm(_) => self.kind == Kind::Gemm,
-            // There is no kind of spec for it.
-            Problem::BatchNorm(_) | Problem::Aiter(_) => false,
-            Problem::Kernel(kernel) => {
-                self.kind == Kind::Kernel && kernel.kernel == self.name && kernel.sizes.keys().eq(self.sizes.keys())
-            }
+            Problem::Kernel(kernel) => self.kernel() == Some(&kernel.kernel) && self.has_sizes(&kernel.sizes),
+            other => other.operation().operator().word == self.problem,
         };
         if !fits {
             return Ok(Err(Unfit::Problem));
@@ -110,33 +106,49 @@ impl KernelSpec {
         Ok(Ok(Scope { values, target: target.clone() }))
     }
 
+    /// Whether `sizes` are those of the spec: the same names, each with a value of the same type.
+    fn has_sizes(&self, sizes: &BTreeMap<String, Value>) -> bool {
+        let alike = |((name, size), (own, default)): ((&String, &Value), (&String, &Value))| {
+            name == own && discriminant(size) == discriminant(default)
+        };
+        sizes.len() == self.sizes.len() && sizes.iter().zip(&self.sizes).all(alike)
+    }
+
     /// The problem of a user's own kernel: its sizes with their defaults, `sizes` in their place where given.
     ///
     /// # Errors
     /// A size that the spec does not have, or out of range; a spec that is not of a user's own kernel.
-    pub fn problem(&self, sizes: &BTreeMap<String, i64>) -> Result<Problem, SpecError> {
+    pub fn problem(&self, sizes: &BTreeMap<String, Value>) -> Result<Problem, SpecError> {
         let fail = |name: &str, found: String, expected: String| SpecError::Sizes {
             spec: self.name.clone(),
             name: name.chars().take(64).collect(),
             found,
             expected,
         };
-        if self.kind != Kind::Kernel {
-            let found = "a spec for problems of another kind".to_string();
+        let Some(kernel) = self.kernel() else {
+            let found = "a spec whose problems have their own sizes".to_string();
             return Err(fail("", found, "problem = \"kernel\"".to_string()));
-        }
+        };
         let mut all = self.sizes.clone();
         for (name, size) in sizes {
             let Some(slot) = all.get_mut(name) else {
                 let names: Vec<&str> = self.sizes.keys().map(String::as_str).collect();
                 return Err(fail(name, "no such size".to_string(), format!("one of {}", names.join(" "))));
             };
-            if !(-MAX_SIZE..=MAX_SIZE).contains(size) {
-                return Err(fail(name, size.to_string(), format!("-{MAX_SIZE} to {MAX_SIZE}")));
-            }
-            *slot = *size;
+            let expected = match slot {
+                Value::Int(_) if !matches!(size, Value::Int(int) if (-MAX_SIZE..=MAX_SIZE).contains(int)) => {
+                    format!("-{MAX_SIZE} to {MAX_SIZE}")
+                }
+                Value::Bool(_) if !matches!(size, Value::Bool(_)) => "true or false".to_string(),
+                Value::Text(_) if !matches!(size, Value::Text(_)) => format!("a word such as {slot}"),
+                _ => {
+                    slot.clone_from(size);
+                    continue;
+                }
+            };
+            return Err(fail(name, size.to_string(), expected));
         }
-        let problem = KernelProblem::new(self.name.clone(), all);
+        let problem = KernelProblem::new(kernel.to_string(), all);
         problem.map(Problem::Kernel).map_err(|source| SpecError::Problem { spec: self.name.clone(), source })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::bundle::SHIPPED_NAMES;
-use crate::{Bundle, KernelSpec, Kind, SCATTERED};
+use crate::{Bundle, KernelSpec, SCATTERED};
 use bluefin_common::arch::{Architecture, FEATURES, ROWS};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
@@ -47,7 +47,8 @@ fn gemm_problems() -> Vec<Problem> {
     for (m, n, k, batch) in sizes {
         for data_type in [DataType::Fp32, DataType::Fp16] {
             for (trans_a, trans_b, col_major) in [(false, false, false), (true, true, false), (false, true, true)] {
-                problems.push(Problem::Gemm(GemmProblem { m, n, k, batch, trans_a, trans_b, col_major, data_type }));
+                let plain = GemmProblem::plain([m, n, k], data_type);
+                problems.push(Problem::Gemm(GemmProblem { batch, trans_a, trans_b, col_major, ..plain }));
             }
         }
     }
@@ -56,10 +57,10 @@ fn gemm_problems() -> Vec<Problem> {
 
 fn problems(spec: &KernelSpec, on_gpu: bool) -> Vec<Problem> {
     let n = if on_gpu { 32 } else { 1 };
-    match spec.kind {
-        Kind::Conv => Direction::ALL.into_iter().flat_map(|direction| conv_problems(direction, n)).collect(),
-        Kind::Gemm => gemm_problems(),
-        Kind::Kernel => vec![spec.problem(&spec.sizes).unwrap()],
+    match spec.problem.as_str() {
+        "conv" => Direction::ALL.into_iter().flat_map(|direction| conv_problems(direction, n)).collect(),
+        "gemm" => gemm_problems(),
+        _ => vec![spec.problem(&spec.sizes).unwrap()],
     }
 }
 
@@ -175,9 +176,9 @@ fn sums_of_warpgroups_leave_half_of_the_registers() {
 #[test]
 fn spaces_of_matrix_products_in_triton_are_those_of_tune_gemm() {
     let spec = KernelSpec::load(&Bundle::gemm_in_triton()).unwrap();
-    let count = |sizes: [i64; 3], space: i64, target: &str, whole: bool| {
+    let count = |sizes: [i64; 3], space: &str, target: &str, whole: bool| {
         let names = ["m", "n", "k"].into_iter().map(String::from);
-        let sizes = names.zip(sizes).chain([("space".to_string(), space)]).collect();
+        let sizes = names.zip(sizes.map(Value::Int)).chain([("space".to_string(), space.into())]).collect();
         let scope = spec.scope(&spec.problem(&sizes).unwrap(), &target.parse().unwrap()).unwrap().unwrap();
         let solvers = spec.solvers_for(&scope).unwrap();
         let tuned = solvers.into_iter().filter(|solver| solver.is_tunable());
@@ -206,20 +207,20 @@ fn spaces_of_matrix_products_in_triton_are_those_of_tune_gemm() {
         ([8192, 8192, 8192], 672, 1152),
         ([17, 5120, 5120], 2304, 2560),
     ] {
-        assert_eq!(count(sizes, 3, "gfx942-304", true), on_gfx942, "{sizes:?}");
+        assert_eq!(count(sizes, "v3", "gfx942-304", true), on_gfx942, "{sizes:?}");
         // Which does without kpack 2: it is what 1 is there.
-        assert_eq!(count(sizes, 3, "gfx950-256", true) * 2, on_gfx950, "{sizes:?}");
+        assert_eq!(count(sizes, "v3", "gfx950-256", true) * 2, on_gfx950, "{sizes:?}");
     }
-    assert_eq!(count([1024, 1024, 1024], 3, "gfx942-304", false), 1288);
-    assert_eq!(count([17, 5120, 5120], 3, "gfx942-304", false), 704);
-    assert_eq!(count([8192, 8192, 8192], 1, "sm_90-132", true), 393);
+    assert_eq!(count([1024, 1024, 1024], "v3", "gfx942-304", false), 1288);
+    assert_eq!(count([17, 5120, 5120], "v3", "gfx942-304", false), 704);
+    assert_eq!(count([8192, 8192, 8192], "cuda", "sm_90-132", true), 393);
 }
 
 /// Behind those that small budgets try, so that few compiles give a device much to do.
 #[test]
 fn what_shares_a_compile_follows_each_other() {
     let spec = KernelSpec::load(&Bundle::gemm_in_triton()).unwrap();
-    let sizes = ["m", "n", "k"].map(|name| (name.to_string(), 512)).into();
+    let sizes = ["m", "n", "k"].map(|name| (name.to_string(), 512_i64.into())).into();
     let scope = spec.scope(&spec.problem(&sizes).unwrap(), &"gfx942-304".parse().unwrap()).unwrap().unwrap();
     let solver = spec.solver("TritonGemm").unwrap();
     let all = spec.candidates(solver, &scope, usize::MAX).unwrap().points;

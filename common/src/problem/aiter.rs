@@ -5,8 +5,19 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::ProblemError;
+use super::command::{Command, DriverError};
+use super::{Operation, Operator, Problem, ProblemError};
 use crate::value::Value;
+
+pub(super) static OPERATOR: Operator = Operator {
+    word: "aiter",
+    problems: "shapes of aiter's operators",
+    in_miopen: false,
+    variables: &[],
+    is_base: |base| base == "aiter",
+    flags: &[],
+    parse,
+};
 
 /// Characters of a name or a value.
 const MAX_TEXT: usize = 128;
@@ -65,10 +76,15 @@ impl AiterProblem {
         }
         Ok(Self { family, shape })
     }
+}
+
+impl Operation for AiterProblem {
+    fn operator(&self) -> &'static Operator {
+        &OPERATOR
+    }
 
     /// `aiter FAMILY M=1 N=2 q_dtype_w=torch.int8`
-    #[must_use]
-    pub fn canonical(&self) -> String {
+    fn canonical(&self) -> String {
         let mut text = format!("aiter {}", self.family);
         for (column, value) in &self.shape {
             // Writing to a String cannot fail.
@@ -77,17 +93,43 @@ impl AiterProblem {
         text
     }
 
+    fn kind(&self) -> String {
+        format!("aiter {}", self.family)
+    }
+
     /// The columns: whole numbers, and texts.
-    #[must_use]
-    pub fn variables(&self) -> BTreeMap<String, Value> {
+    fn variables(&self) -> BTreeMap<String, Value> {
         let value = |text: &String| text.parse().map_or_else(|_| Value::Text(text.clone()), Value::Int);
         self.shape.iter().map(|(column, text)| (column.clone(), value(text))).collect()
     }
 }
 
+/// `FAMILY M=1 q_dtype_w=torch.int8`
+fn parse(command: &Command<'_>) -> Result<Vec<Problem>, DriverError> {
+    let mut words = command.words.iter();
+    let family = words.next().ok_or(DriverError::MissingValue { flag: "aiter".to_string() })?;
+    let mut shape = Vec::new();
+    for word in words {
+        let (column, value) = word.split_once('=').ok_or_else(|| DriverError::value("column", word, "NAME=VALUE"))?;
+        shape.push((column.to_string(), value.to_string()));
+    }
+    Ok(vec![Problem::Aiter(AiterProblem::new(family.to_string(), shape)?)])
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super as problem;
     use super::*;
+
+    #[test]
+    fn shapes_are_commands_too() {
+        let command = "aiter ck_gemm_a8w8 M=1 N=16 K=32 q_dtype_w=torch.int8";
+        let problems = problem::parse(command, None).unwrap();
+        assert_eq!(problems.iter().map(Problem::canonical).collect::<Vec<_>>(), [command]);
+        for wrong in ["aiter", "aiter x", "aiter x M", "aiter x M=", "aiter x M=1 M=2"] {
+            assert!(problem::parse(wrong, None).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn values_cannot_forge_another_problem() {

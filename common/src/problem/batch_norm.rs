@@ -1,5 +1,7 @@
 //! Batch norms.
 
+mod command;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,8 +9,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::find_db_key::parse_size;
-use super::{DataType, Layout, ProblemError, variables};
+use super::{DataType, Layout, Operation, Operator, Problem, ProblemError, variables};
 use crate::value::Value;
+
+pub(super) static OPERATOR: Operator = Operator {
+    word: "bnorm",
+    problems: "batch norms",
+    in_miopen: true,
+    variables: &["direction", "mode", "n", "c", "d", "h", "w", "layout", "dtype", "mixed", "save", "run"],
+    is_base: |base| command::types(base).is_some(),
+    flags: command::FLAGS,
+    parse: command::parse,
+};
 
 /// What a batch norm computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -166,28 +178,6 @@ impl BatchNormProblem {
         format!("bnorm{}{}", self.data_type.driver_suffix(), if self.mixed { "fp32" } else { "" })
     }
 
-    /// The driver command that asks for this problem and no other.
-    #[must_use]
-    pub fn canonical(&self) -> String {
-        let [d, h, w] = self.input;
-        let depth = if self.layout.spatial() == 3 { format!(" -D {d}") } else { String::new() };
-        let (forw, back) = match self.direction {
-            NormDirection::Training => (1, 0),
-            NormDirection::Inference => (2, 0),
-            NormDirection::Backward => (0, 1),
-        };
-        format!(
-            "{} -n {} -c {}{depth} -H {h} -W {w} -m {} --forw {forw} -b {back} -s {} -r {} --layout {}",
-            self.base_word(),
-            self.n,
-            self.c,
-            self.mode.number(),
-            u8::from(self.save),
-            u8::from(self.run),
-            self.layout
-        )
-    }
-
     /// The key in a perf db of MIOpen's, whose file name then begins with [`Self::PERF_DB_PREFIX`]: 13 fields in the order
     /// of MIOpen 3.3, src/include/miopen/batchnorm/problem_description.hpp.
     #[must_use]
@@ -297,10 +287,34 @@ impl BatchNormProblem {
             "direction": self.direction.bit(),
         })
     }
+}
 
-    /// What kernel specs know of a batch norm.
-    #[must_use]
-    pub fn variables(&self) -> BTreeMap<String, Value> {
+impl Operation for BatchNormProblem {
+    fn operator(&self) -> &'static Operator {
+        &OPERATOR
+    }
+
+    fn canonical(&self) -> String {
+        let [d, h, w] = self.input;
+        let depth = if self.layout.spatial() == 3 { format!(" -D {d}") } else { String::new() };
+        let (forw, back) = match self.direction {
+            NormDirection::Training => (1, 0),
+            NormDirection::Inference => (2, 0),
+            NormDirection::Backward => (0, 1),
+        };
+        format!(
+            "{} -n {} -c {}{depth} -H {h} -W {w} -m {} --forw {forw} -b {back} -s {} -r {} --layout {}",
+            self.base_word(),
+            self.n,
+            self.c,
+            self.mode.number(),
+            u8::from(self.save),
+            u8::from(self.run),
+            self.layout
+        )
+    }
+
+    fn variables(&self) -> BTreeMap<String, Value> {
         let [d, h, w] = self.input;
         variables([
             ("direction", self.direction.name().into()),
@@ -318,9 +332,21 @@ impl BatchNormProblem {
         ])
     }
 
+    fn kind(&self) -> String {
+        format!("bnorm {} {}", self.direction, self.data_type)
+    }
+
+    fn with_type(&self, data_type: DataType) -> Option<Result<Problem, ProblemError>> {
+        let mixed = self.mixed && data_type != DataType::Fp32;
+        Some(Self { data_type, mixed, ..self.clone() }.checked().map(Problem::BatchNorm))
+    }
+
+    fn with_batch(&self, n: u32) -> Option<Result<Problem, ProblemError>> {
+        Some(Self { n, ..self.clone() }.checked().map(Problem::BatchNorm))
+    }
+
     /// For example `bnorm Trn spatial 64x56x56 n256 FP16`.
-    #[must_use]
-    pub fn label(&self) -> String {
+    fn label(&self) -> String {
         let [d, h, w] = self.input;
         let depth = if self.layout.spatial() == 3 { format!("{d}x") } else { String::new() };
         let mode = match self.mode {

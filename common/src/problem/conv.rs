@@ -1,84 +1,64 @@
 //! Convolutions.
 
 mod check;
+mod command;
 mod transposed;
 mod view;
 
-use std::fmt;
 use std::ops::Deref;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataType, Layout, ProblemError};
+use super::{DataType, Direction, Layout, Operator, ProblemError};
 use check::{check_layouts, check_sizes, output_size};
 pub use transposed::Transposed;
+
+pub(super) static OPERATOR: Operator = Operator {
+    word: "conv",
+    problems: "convolutions",
+    in_miopen: true,
+    variables: &[
+        "spatial",
+        "direction",
+        "n",
+        "c",
+        "d",
+        "h",
+        "w",
+        "k",
+        "g",
+        "fz",
+        "fy",
+        "fx",
+        "od",
+        "oh",
+        "ow",
+        "pd",
+        "ph",
+        "pw",
+        "sd",
+        "sh",
+        "sw",
+        "dd",
+        "dh",
+        "dw",
+        "in_layout",
+        "wei_layout",
+        "out_layout",
+        "in_type",
+        "wei_type",
+        "out_type",
+        "transposed",
+    ],
+    is_base: |base| command::data_type(base).is_some(),
+    flags: command::FLAGS,
+    parse: command::parse,
+};
 
 /// MIOpen keeps lengths in C ints.
 const MAX_SIZE: u32 = i32::MAX as u32;
 /// Elements of one tensor: what any type's bytes still count in 64 bits.
 const MAX_ELEMENTS: u128 = 1 << 60;
-
-/// Which of a convolution's three tensors is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Direction {
-    /// y from x and w.
-    Forward,
-    /// dx from dy and w.
-    BackwardData,
-    /// dw from x and dy.
-    BackwardWeights,
-}
-
-impl Direction {
-    /// Every direction, in the order of the driver's bits.
-    pub const ALL: [Self; 3] = [Self::Forward, Self::BackwardData, Self::BackwardWeights];
-
-    /// MIOpen's letter: F, B or W.
-    #[must_use]
-    pub const fn letter(self) -> &'static str {
-        match self {
-            Self::Forward => "F",
-            Self::BackwardData => "B",
-            Self::BackwardWeights => "W",
-        }
-    }
-
-    /// The bit of the driver's `-F`.
-    #[must_use]
-    pub const fn driver_bit(self) -> u32 {
-        match self {
-            Self::Forward => 1,
-            Self::BackwardData => 2,
-            Self::BackwardWeights => 4,
-        }
-    }
-
-    /// The direction that a transposed convolution's direction is, seen as a plain convolution.
-    const fn of_transposed(self) -> Self {
-        match self {
-            Self::Forward => Self::BackwardData,
-            Self::BackwardData => Self::Forward,
-            Self::BackwardWeights => Self::BackwardWeights,
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.letter())
-    }
-}
-
-impl FromStr for Direction {
-    type Err = ProblemError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|direction| direction.letter() == text).ok_or_else(|| {
-            ProblemError::new("direction", format_args!("{:?}", text.chars().take(32).collect::<String>()), "F, B or W")
-        })
-    }
-}
 
 /// What a convolution is made of, in the forward sense and unchecked. Arrays are depth, height, width; in two
 /// dimensions [`ConvProblem::new`] sets the depths to what keys and expressions expect of them.
@@ -116,7 +96,7 @@ pub struct ConvShape {
     pub x_type: DataType,
     /// Of the elements of w and dw.
     pub w_type: DataType,
-    /// Of the elements of y and dy; usually [`DataType::conv_output`] of that of x.
+    /// Of the elements of y and dy; usually [`DataType::product`] of that of x.
     pub y_type: DataType,
     /// Types that the values are cast to before the arithmetic, where they are.
     pub x_cast: Option<DataType>,
@@ -149,7 +129,7 @@ impl ConvShape {
             y_layout: Layout::Nchw,
             x_type: data_type,
             w_type: data_type,
-            y_type: data_type.conv_output(),
+            y_type: data_type.product(),
             x_cast: None,
             w_cast: None,
             y_cast: None,
@@ -209,38 +189,10 @@ impl ConvProblem {
         self
     }
 
-    /// The same problem with another batch size.
-    ///
-    /// # Errors
-    /// A batch size that is out of range, or tensors that become too large.
-    pub fn with_batch(self, n: u32) -> Result<Self, ProblemError> {
-        Self::new(ConvShape { n, ..self.shape })
-    }
-
-    /// The same problem on another type: that of the input as its user sees it, and of the weights. The output gets the
-    /// type that MIOpen gives it.
-    #[must_use]
-    pub fn with_type(mut self, data_type: DataType) -> Self {
-        (self.shape.x_type, self.shape.w_type, self.shape.y_type) = if self.transposed.is_so() {
-            (data_type.conv_output(), data_type, data_type)
-        } else {
-            (data_type, data_type, data_type.conv_output())
-        };
-        self
-    }
-
     /// The shape, to derive another problem from it.
     #[must_use]
     pub fn into_shape(self) -> ConvShape {
         self.shape
-    }
-
-    /// Useful work: two operations for each multiply-add, the same in every direction.
-    #[must_use]
-    pub fn flops(&self) -> f64 {
-        let per_group = f64::from(self.c) / f64::from(self.group);
-        let product = |sizes: [u32; 3]| sizes.into_iter().map(f64::from).product::<f64>();
-        2.0 * f64::from(self.n) * f64::from(self.k) * product(self.output) * per_group * product(self.filter)
     }
 
     fn check_elements(&self) -> Result<(), ProblemError> {
@@ -286,6 +238,7 @@ impl From<ConvProblem> for ConvShape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::Operation as _;
 
     fn resnet() -> ConvShape {
         ConvShape {

@@ -129,9 +129,9 @@ impl DataType {
         }
     }
 
-    /// The type of a convolution's output when its input has this one: MIOpen accumulates INT8 into INT32.
+    /// The type of what products of this one add up to, if nothing else is said: INT8 adds up to INT32, as MIOpen has it.
     #[must_use]
-    pub const fn conv_output(self) -> Self {
+    pub const fn product(self) -> Self {
         match self {
             Self::Int8 => Self::Int32,
             other => other,

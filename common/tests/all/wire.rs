@@ -26,7 +26,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 fn job() -> Job {
-    let sizes = BTreeMap::from([("n".to_string(), 1 << 20), ("radius".to_string(), 3)]);
+    let sizes = BTreeMap::from([("n".to_string(), (1_i64 << 20).into()), ("radius".to_string(), 3_i64.into())]);
     Job {
         session: "golden".parse().unwrap(),
         stage: Stage::Perf,

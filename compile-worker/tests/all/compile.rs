@@ -18,7 +18,7 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler, Error, Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec, Kind};
+use bluefin_spec::{Bundle, KernelSpec};
 
 struct Bench {
     store: Arc<SqliteStore>,
@@ -225,9 +225,9 @@ async fn output_is_bounded() {
     assert!(failure.detail.len() <= Failure::MAX_DETAIL && failure.detail.contains("number 0"));
 }
 
-fn sample(kind: Kind, spec: &KernelSpec) -> Vec<Problem> {
-    match kind {
-        Kind::Conv => Direction::ALL
+fn sample(spec: &KernelSpec) -> Vec<Problem> {
+    match spec.problem.as_str() {
+        "conv" => Direction::ALL
             .into_iter()
             .flat_map(|direction| [(DataType::Fp32, direction), (DataType::Fp16, direction)])
             .map(|(data_type, direction)| {
@@ -243,21 +243,10 @@ fn sample(kind: Kind, spec: &KernelSpec) -> Vec<Problem> {
                 Problem::Conv(ConvProblem::new(shape).unwrap())
             })
             .collect(),
-        Kind::Gemm => [DataType::Fp32, DataType::Fp16]
-            .map(|data_type| {
-                Problem::Gemm(GemmProblem {
-                    m: 256,
-                    n: 256,
-                    k: 256,
-                    batch: 1,
-                    trans_a: false,
-                    trans_b: false,
-                    col_major: false,
-                    data_type,
-                })
-            })
+        "gemm" => [DataType::Fp32, DataType::Fp16]
+            .map(|data_type| Problem::Gemm(GemmProblem::plain([256; 3], data_type)))
             .to_vec(),
-        Kind::Kernel => vec![spec.problem(&BTreeMap::new()).unwrap()],
+        _ => vec![spec.problem(&BTreeMap::new()).unwrap()],
     }
 }
 
@@ -286,7 +275,7 @@ async fn compile_shipped(compiler: Arc<dyn Compiler>, target: &str) {
         if spec.toolchain != bench.compiler().name() {
             continue;
         }
-        for problem in sample(spec.kind, &spec) {
+        for problem in sample(&spec) {
             let Some(scope) = spec.scope(&problem, &target).unwrap() else { continue };
             for solver in spec.solvers_for(&scope).unwrap() {
                 let candidate = solver.default_candidate();
@@ -330,7 +319,7 @@ async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
         let shape =
             |direction| ConvShape { c: 64, k: 64, input: [1, 16, 16], ..ConvShape::plain(direction, DataType::Fp16) };
         let pointwise = Direction::ALL.map(|direction| Problem::Conv(ConvProblem::new(shape(direction)).unwrap()));
-        for problem in sample(spec.kind, &spec).into_iter().chain(pointwise) {
+        for problem in sample(&spec).into_iter().chain(pointwise) {
             let Some(scope) = spec.scope(&problem, &target).unwrap() else { continue };
             for solver in spec.solvers_for(&scope).unwrap().into_iter().filter(|s| s.name.ends_with("TensorCopy")) {
                 solvers += 1;

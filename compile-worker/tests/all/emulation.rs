@@ -156,16 +156,7 @@ fn argument(argument: &Argument) -> String {
     }
 }
 
-const GEMM: GemmProblem = GemmProblem {
-    m: 136,
-    n: 72,
-    k: 104,
-    batch: 1,
-    trans_a: false,
-    trans_b: false,
-    col_major: false,
-    data_type: DataType::Fp16,
-};
+const GEMM: GemmProblem = GemmProblem::plain([136, 72, 104], DataType::Fp16);
 
 fn gemm(trans_a: bool, trans_b: bool, batch: u32) -> Problem {
     Problem::Gemm(GemmProblem { batch, trans_a, trans_b, ..GEMM })

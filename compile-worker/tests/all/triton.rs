@@ -107,7 +107,7 @@ impl Bench {
         let bundle = Bundle { toml: spec.into(), files: BTreeMap::from([("scale.py".into(), source.into())]) };
         let spec = KernelSpec::load(&bundle).unwrap();
         let target: Target = target.parse().unwrap();
-        let sizes = BTreeMap::from([("stride".to_string(), stride)]);
+        let sizes = BTreeMap::from([("stride".to_string(), stride.into())]);
         let scope = spec.scope(&spec.problem(&sizes).unwrap(), &target).unwrap().unwrap();
         let params = params.map(bluefin_common::value::Value::Int).to_vec();
         let build = spec.build(&Candidate { solver: "Scale".into(), params }, &scope).unwrap();

@@ -1,6 +1,6 @@
 //! Problems as the caller wants them instead of as their lines say.
 
-use bluefin_common::problem::{BatchNormProblem, ConvProblem, DataType, Direction, Problem};
+use bluefin_common::problem::{DataType, Direction, Problem, ProblemError};
 
 /// What to change in every problem that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,52 +18,36 @@ impl Overrides {
     pub(super) fn apply(&self, problems: Vec<Problem>) -> Result<Vec<Problem>, String> {
         let mut changed = Vec::new();
         for (index, problem) in problems.into_iter().enumerate() {
-            match problem {
-                // The problems of a line differ in nothing but their direction.
-                Problem::Conv(conv) if self.directions.is_none() || index == 0 => self.conv(conv, &mut changed)?,
-                Problem::Conv(_) => {}
-                Problem::Gemm(mut gemm) => {
-                    gemm.data_type = self.data_type.unwrap_or(gemm.data_type);
-                    changed.push(Problem::Gemm(gemm));
-                }
-                Problem::BatchNorm(norm) => self.batch_norm(&norm, &mut changed)?,
-                other @ (Problem::Kernel(_) | Problem::Aiter(_)) => changed.push(other),
+            let typed = self.data_type.and_then(|data_type| problem.operation().with_type(data_type));
+            let problem = typed.transpose().map_err(text)?.unwrap_or(problem);
+            for problem in self.directed(problem, index == 0) {
+                self.batched(problem, &mut changed)?;
             }
         }
         Ok(changed)
     }
 
-    fn conv(&self, conv: ConvProblem, changed: &mut Vec<Problem>) -> Result<(), String> {
-        let conv = match self.data_type {
-            Some(data_type) => conv.with_type(data_type),
-            None => conv,
-        };
-        let directed: Vec<ConvProblem> = match &self.directions {
-            Some(directions) => directions.iter().map(|one| conv.clone().with_direction(*one)).collect(),
-            None => vec![conv],
-        };
-        for conv in directed {
-            if self.batchsizes.is_empty() {
-                changed.push(Problem::Conv(conv));
-                continue;
+    /// A convolution in each direction that is asked for; the problems of a line differ in nothing else.
+    fn directed(&self, problem: Problem, is_first: bool) -> Vec<Problem> {
+        match (problem, &self.directions) {
+            (Problem::Conv(conv), Some(directions)) if is_first => {
+                directions.iter().map(|one| Problem::Conv(conv.clone().with_direction(*one))).collect()
             }
-            for n in &self.batchsizes {
-                let batched = conv.clone().with_batch(*n).map_err(|error| error.to_string())?;
-                changed.push(Problem::Conv(batched));
-            }
+            (Problem::Conv(_), Some(_)) => Vec::new(),
+            (other, _) => vec![other],
         }
-        Ok(())
     }
 
-    fn batch_norm(&self, norm: &BatchNormProblem, changed: &mut Vec<Problem>) -> Result<(), String> {
-        let data_type = self.data_type.unwrap_or(norm.data_type);
-        let mixed = norm.mixed && data_type != DataType::Fp32;
-        let own = [norm.n];
-        let sizes = if self.batchsizes.is_empty() { &own[..] } else { &self.batchsizes };
-        for n in sizes {
-            let norm = BatchNormProblem { n: *n, data_type, mixed, ..norm.clone() }.checked();
-            changed.push(Problem::BatchNorm(norm.map_err(|error| error.to_string())?));
+    fn batched(&self, problem: Problem, changed: &mut Vec<Problem>) -> Result<(), String> {
+        let batched: Option<Vec<_>> = self.batchsizes.iter().map(|n| problem.operation().with_batch(*n)).collect();
+        match batched.filter(|batched| !batched.is_empty()) {
+            Some(batched) => changed.extend(batched.into_iter().collect::<Result<Vec<_>, _>>().map_err(text)?),
+            None => changed.push(problem),
         }
         Ok(())
     }
+}
+
+fn text(error: ProblemError) -> String {
+    error.to_string()
 }

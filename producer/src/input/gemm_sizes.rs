@@ -43,7 +43,9 @@ pub(super) fn parse(item: &str) -> Result<Problem, String> {
         trans_a: !row_major_a,
         trans_b: !row_major_b,
         col_major: false,
-        data_type: DataType::Fp16,
+        a_type: DataType::Fp16,
+        b_type: DataType::Fp16,
+        c_type: DataType::Fp16,
     };
     problem.checked().map(Problem::Gemm).map_err(|error| format!("GEMM size: {error}"))
 }

@@ -3,7 +3,7 @@
 use bluefin_common::problem::Direction;
 
 use super::MAX_LINE;
-use crate::driver::is_base_word;
+use bluefin_common::problem::driver::is_base_word;
 
 /// The program whose commands are read.
 pub(crate) const DRIVER: &str = "MIOpenDriver";
@@ -111,7 +111,23 @@ fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
 pub(crate) fn driver_command(line: &str) -> Option<(&str, &str)> {
     let (prefix, rest) = line.split_once(DRIVER)?;
     let rest = rest.strip_prefix(".exe").unwrap_or(rest);
-    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| (prefix, rest.trim()))
+    // The driver itself says `MIOpenDriver: conv ...`.
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| (prefix, without_shell(rest).trim()))
+}
+
+/// A command up to where a shell would see its end: a quote that was opened before it, a pipe, a redirection, another command, a
+/// comment, or a line that goes on. None of these is part of a flag or a value; `&` alone is, as `-&`.
+fn without_shell(command: &str) -> &str {
+    let marks = ['"', '\'', '`', ';', '|', '<', '>', '\\', ')'];
+    let (mut kept, rest) = command.split_at(command.find(marks).unwrap_or(command.len()));
+    if rest.starts_with(['<', '>']) {
+        // The number of what is redirected.
+        kept = kept.trim_end_matches(|c: char| c.is_ascii_digit());
+    }
+    let words = kept.split_inclusive(|c: char| c.is_ascii_whitespace());
+    let end = words.take_while(|word| !word.starts_with(['&', '#'])).map(str::len).sum();
+    kept.get(..end).unwrap_or(kept)
 }
 
 /// Old releases logged `miopenConvolutionBackwardData: ./bin/MIOpenDriver conv ...` without `-F`. For the driver that

@@ -270,10 +270,8 @@ fn why_unsolved<'a>(
             let sizes: Vec<&str> = kernel.sizes.keys().map(String::as_str).collect();
             format!("no kernel spec is named {} and has the sizes {}", kernel.kernel, sizes.join(" "))
         }
-        Problem::Conv(_) => "no kernel spec is for convolutions".to_string(),
-        Problem::Gemm(_) => "no kernel spec is for matrix products".to_string(),
-        Problem::BatchNorm(_) => "no kernel spec is for batch norms".to_string(),
         Problem::Aiter(_) => "aiter's own tuners are for it: --tuner aiter".to_string(),
+        other => format!("no kernel spec is for {}", other.operation().operator().problems),
     };
     if let Some((end, _)) = reason.char_indices().nth(MAX_REASON) {
         reason.truncate(end);

@@ -123,10 +123,7 @@ fn toolchain(method: Method) -> &'static str {
 
 /// Whether MIOpen has solvers for problems of this kind.
 pub(super) fn is_of_miopen(problem: &Problem) -> bool {
-    match problem {
-        Problem::Conv(_) | Problem::BatchNorm(_) => true,
-        Problem::Gemm(_) | Problem::Kernel(_) | Problem::Aiter(_) => false,
-    }
+    matches!(problem, Problem::Conv(_) | Problem::BatchNorm(_))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Properties of the driver grammar and the keys, for problems of any kind.
 
+use bluefin_common::problem::driver::parse;
 use bluefin_common::problem::{
     BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, FindDbKey, GemmProblem, KernelProblem, Layout,
-    NormDirection, NormMode, PerfDbKey, Problem, Transposed,
+    NormDirection, NormMode, Operation as _, PerfDbKey, Problem, Transposed,
 };
-use bluefin_producer::driver::parse;
+use bluefin_common::value::Value;
 use bluefin_producer::input::{Overrides, read_problems};
 use proptest::prelude::*;
 
@@ -85,8 +86,8 @@ fn conv() -> impl Strategy<Value = ConvProblem> {
 }
 
 fn gemm() -> impl Strategy<Value = GemmProblem> {
-    (1_u32..=5000, 1_u32..=5000, 1_u32..=5000, 1_u32..=9, any::<[bool; 3]>(), data_type()).prop_map(
-        |(m, n, k, batch, [trans_a, trans_b, col_major], data_type)| GemmProblem {
+    (1_u32..=5000, 1_u32..=5000, 1_u32..=5000, 1_u32..=9, any::<[bool; 3]>(), [data_type(), data_type(), data_type()])
+        .prop_map(|(m, n, k, batch, [trans_a, trans_b, col_major], [a_type, b_type, c_type])| GemmProblem {
             m,
             n,
             k,
@@ -94,13 +95,19 @@ fn gemm() -> impl Strategy<Value = GemmProblem> {
             trans_a,
             trans_b,
             col_major,
-            data_type,
-        },
-    )
+            a_type,
+            b_type,
+            c_type,
+        })
+}
+
+fn size() -> impl Strategy<Value = Value> {
+    let word = "[A-Za-z][A-Za-z0-9_.-]{0,9}".prop_filter("is a truth value", |word| word != "true" && word != "false");
+    prop_oneof![any::<i64>().prop_map(Value::Int), any::<bool>().prop_map(Value::Bool), word.prop_map(Value::Text)]
 }
 
 fn kernel() -> impl Strategy<Value = KernelProblem> {
-    ("[a-z0-9-]{1,20}", prop::collection::btree_map("[a-zA-Z_][a-zA-Z0-9_]{0,9}", any::<i64>(), 0..5))
+    ("[a-z0-9-]{1,20}", prop::collection::btree_map("[a-zA-Z_][a-zA-Z0-9_]{0,9}", size(), 0..5))
         .prop_map(|(name, sizes)| KernelProblem::new(name, sizes).unwrap())
 }
 

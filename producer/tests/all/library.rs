@@ -59,12 +59,13 @@ async fn tags_are_marked_filtered_and_removed() {
 /// What is stored by one version is read by the next.
 #[test]
 fn stored_records_stay() {
-    let problem = Problem::Kernel(KernelProblem::new("stencil".to_string(), [("n".to_string(), 5)].into()).unwrap());
+    let problem =
+        Problem::Kernel(KernelProblem::new("stencil".to_string(), [("n".to_string(), 5_i64.into())].into()).unwrap());
     let hex = |record: &LibraryRecord| {
         wire::encode(record).unwrap().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
     let tag = LibraryRecord::Tag(Tag { recurrent: true, created_ms: 3 });
     assert_eq!(hex(&tag), "424607010100".to_string() + "01" + "03");
     let tagged = LibraryRecord::Problem(Tagged { problem, count: 2, source: "a:1".to_string() });
-    assert_eq!(hex(&tagged), "4246070101".to_string() + "01" + "02077374656e63696c01016e0a" + "02" + "03613a31");
+    assert_eq!(hex(&tagged), "4246070101".to_string() + "01" + "02077374656e63696c01016e000a" + "02" + "03613a31");
 }

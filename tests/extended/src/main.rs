@@ -1,5 +1,5 @@
-//! A build of bluefin that knows more than what is shipped: a method with its planner, toolchain and evaluator, a format, and a
-//! search. Each is what docs/extending.md says, and all of them are handed in here.
+//! A build of bluefin that knows more than what is shipped: an operator, a method with its planner, toolchain and evaluator, a
+//! format, and a search. Each is what docs/extending.md says, and all of them are handed in here.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,7 +17,8 @@ use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Timing};
-use bluefin_common::problem::Problem;
+use bluefin_common::problem::command::{DriverError, Flag, size};
+use bluefin_common::problem::{KernelProblem, Operator, Problem};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -39,6 +40,7 @@ use futures_util::FutureExt as _;
 fn main() -> ExitCode {
     bluefin::main(
         Extensions::shipped()
+            .operator(&TRANSPOSE)
             .method(&SCALES, Arc::new(Words))
             .toolchain(PRESS)
             .evaluators(BALANCE)
@@ -46,6 +48,25 @@ fn main() -> ExitCode {
             .search(Arc::new(Backwards)),
     )
 }
+
+const SIDES: &[Flag] = &[size("rows", 'r', "64"), size("columns", 'c', "64")];
+
+/// Matrices that are transposed: `transpose -r ROWS -c COLUMNS`.
+static TRANSPOSE: Operator = Operator {
+    word: "transpose",
+    problems: "transposes",
+    in_miopen: false,
+    variables: &[],
+    is_base: |base| base == "transpose",
+    flags: SIDES,
+    parse: |command| {
+        let side = |name: &'static str| {
+            Ok::<_, DriverError>((name.to_string(), command.flags.number(name, 1..=1 << 20)?.into()))
+        };
+        let sizes = BTreeMap::from([side("rows")?, side("columns")?]);
+        Ok(vec![Problem::Kernel(KernelProblem::new("transpose".to_string(), sizes)?)])
+    },
+};
 
 /// Words that are weighed by counting their letters.
 static SCALES: MethodInfo = MethodInfo {

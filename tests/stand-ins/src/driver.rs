@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bluefin_common::problem::driver;
 use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
 use bluefin_miopen::db::perf_db::PerfDb;
-use bluefin_producer::driver;
 
 use crate::fault::{Fault, Faults};
 use crate::library::{self, Registered};

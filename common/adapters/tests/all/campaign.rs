@@ -68,7 +68,9 @@ pub fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {
         session: "s".parse().unwrap(),
         stage,
         target: Target::Host,
-        problem: Problem::Kernel(KernelProblem::new("k".to_string(), BTreeMap::from([("n".to_string(), 1)])).unwrap()),
+        problem: Problem::Kernel(
+            KernelProblem::new("k".to_string(), BTreeMap::from([("n".to_string(), 1_i64.into())])).unwrap(),
+        ),
         method: Method::KERNELS,
         spec: Digest::of(b"spec"),
         toolchain: "cc".to_string(),

@@ -64,7 +64,7 @@ impl ConvConfig {
             DataType::Int8 => "convint8",
             other => return Err(Inexpressible::new(format!("a convolution of {other}"))),
         };
-        if user.w_type != user.x_type || user.y_type != user.x_type.conv_output() {
+        if user.w_type != user.x_type || user.y_type != user.x_type.product() {
             let what =
                 format!("types {}, {} and {} of input, weights and output", user.x_type, user.w_type, user.y_type);
             return Err(Inexpressible::new(what));

@@ -132,6 +132,7 @@ impl ConvProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::Operation as _;
     use crate::problem::{DataType, Direction, FindDbKey};
 
     fn clamped() -> ConvProblem {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::{ConvProblem, ConvShape, Layout};
+use super::{ConvProblem, ConvShape, Layout, OPERATOR};
 use crate::problem::data_type::write_types;
-use crate::problem::{DataType, variables};
+use crate::problem::{DataType, Operation, Operator, Problem, ProblemError, variables};
 use crate::value::Value;
 
 impl ConvProblem {
@@ -21,10 +21,14 @@ impl ConvProblem {
         let pad = |axis| self.transposed_output_pad(axis).filter(|_| self.transposed.is_so()).unwrap_or(0);
         [0, 1, 2].map(pad)
     }
+}
 
-    /// The driver command that asks for this problem and no other.
-    #[must_use]
-    pub fn canonical(&self) -> String {
+impl Operation for ConvProblem {
+    fn operator(&self) -> &'static Operator {
+        &OPERATOR
+    }
+
+    fn canonical(&self) -> String {
         let user = self.as_asked();
         let base = format!("conv{}", user.x_type.driver_suffix());
         let mut command = Command { text: base, three: user.spatial == 3 };
@@ -47,7 +51,7 @@ impl ConvProblem {
         if user.w_type != user.x_type {
             command.flag("--wei_type", user.w_type);
         }
-        if user.y_type != user.x_type.conv_output() {
+        if user.y_type != user.x_type.product() {
             command.flag("--out_type", user.y_type);
         }
         for (name, cast) in
@@ -66,9 +70,8 @@ impl ConvProblem {
         command.text
     }
 
-    /// What kernel specs know of a convolution, in the forward sense.
-    #[must_use]
-    pub fn variables(&self) -> BTreeMap<String, Value> {
+    /// In the forward sense.
+    fn variables(&self) -> BTreeMap<String, Value> {
         let [d, h, w] = self.input;
         let [od, oh, ow] = self.output();
         let [fz, fy, fx] = self.filter;
@@ -114,9 +117,19 @@ impl ConvProblem {
         all
     }
 
+    fn kind(&self) -> String {
+        format!("conv {} {}", self.direction, self.x_type)
+    }
+
+    /// Two operations for each multiply-add, the same in every direction.
+    fn flops(&self) -> f64 {
+        let per_group = f64::from(self.c) / f64::from(self.group);
+        let product = |sizes: [u32; 3]| sizes.into_iter().map(f64::from).product::<f64>();
+        2.0 * f64::from(self.n) * f64::from(self.k) * product(self.output()) * per_group * product(self.filter)
+    }
+
     /// For example `conv F 64x56x56 k64 3x3 s1 n1 FP32`: direction, x without its batch, and whatever is not plain.
-    #[must_use]
-    pub fn label(&self) -> String {
+    fn label(&self) -> String {
         let first = if self.spatial == 3 { 0 } else { 1 };
         let of_axes = |sizes: [u32; 3]| sizes.into_iter().skip(first).collect::<Vec<_>>();
         let product = |sizes: [u32; 3]| of_axes(sizes).iter().map(u32::to_string).collect::<Vec<_>>().join("x");
@@ -148,6 +161,21 @@ impl ConvProblem {
         part(true, Types([self.x_type, self.w_type, self.y_type]).to_string());
         part(self.transposed.is_so(), "trans".to_string());
         label
+    }
+
+    /// That of the input as its user sees it, and of the weights. The output gets the type that MIOpen gives it.
+    fn with_type(&self, data_type: DataType) -> Option<Result<Problem, ProblemError>> {
+        let mut own = self.clone();
+        (own.shape.x_type, own.shape.w_type, own.shape.y_type) = if self.transposed.is_so() {
+            (data_type.product(), data_type, data_type)
+        } else {
+            (data_type, data_type, data_type.product())
+        };
+        Some(Ok(Problem::Conv(own)))
+    }
+
+    fn with_batch(&self, n: u32) -> Option<Result<Problem, ProblemError>> {
+        Some(Self::new(ConvShape { n, ..self.shape.clone() }).map(Problem::Conv))
     }
 }
 

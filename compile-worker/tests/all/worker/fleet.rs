@@ -165,7 +165,7 @@ impl Fleet {
 
     /// A job of the tiled solver; `height` tells jobs apart.
     pub fn job(&self, height: i64, candidates: usize) -> Job {
-        let problem = self.spec.problem(&[("height".to_string(), height)].into()).unwrap();
+        let problem = self.spec.problem(&[("height".to_string(), height.into())].into()).unwrap();
         let scope = self.spec.scope(&problem, &self.session.target).unwrap().unwrap();
         let solver = self.spec.solver("StencilTiled").unwrap();
         Job {

@@ -96,7 +96,7 @@ impl Setting {
 
     /// A job of candidates called `solver-<index>`, of the problem with the given size.
     pub fn job(&self, size: i64, stage: Stage, candidates: usize) -> Job {
-        let sizes = BTreeMap::from([("n".to_string(), size)]);
+        let sizes = BTreeMap::from([("n".to_string(), size.into())]);
         let candidate = |index| Candidate { solver: format!("solver-{index}"), params: vec![Value::Int(1)] };
         Job {
             session: self.session.name.clone(),

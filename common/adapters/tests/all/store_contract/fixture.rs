@@ -27,7 +27,7 @@ pub fn session(text: &str, label: &str) -> Session {
 
 /// Job `number` of group `group`.
 pub fn job(session: &SessionName, group: i64, number: i64) -> Job {
-    let sizes = BTreeMap::from([("n".to_string(), group)]);
+    let sizes = BTreeMap::from([("n".to_string(), group.into())]);
     Job {
         session: session.clone(),
         stage: Stage::Perf,

@@ -1,19 +1,18 @@
 //! `bnorm`: the flags of driver/bn_driver.hpp.
 
-use bluefin_common::problem::{BatchNormProblem, DataType, Layout, NormDirection, NormMode, Problem};
+use super::super::command::{Command, DriverError, Flag, Flags, Form, int, size, word};
+use super::super::{DataType, Layout, Problem};
+use super::{BatchNormProblem, NormDirection, NormMode};
 
-use super::DriverError;
-use super::flags::{Flag, Flags, Kind, int, word};
-
-const FLAGS: &[Flag] = &[
+pub(super) const FLAGS: &[Flag] = &[
     int("forw", 'F', "0"),
     int("back", 'b', "0"),
-    int("batchsize", 'n', "32"),
-    int("in_channels", 'c', "3"),
-    int("in_h", 'H', "32"),
-    int("in_w", 'W', "32"),
+    size("batchsize", 'n', "32"),
+    size("in_channels", 'c', "3"),
+    size("in_h", 'H', "32"),
+    size("in_w", 'W', "32"),
     int("in_d", 'D', "0"),
-    Flag { long: "layout", short: 'L', default: "", kind: Kind::Layout },
+    Flag { long: "layout", short: 'L', default: "", is_size: false, form: Form::Layout },
     word("alpha", 'A', "1.0"),
     word("beta", 'B', "0."),
     int("mode", 'm', "0"),
@@ -24,13 +23,23 @@ const FLAGS: &[Flag] = &[
     int("time", 't', "0"),
     int("printconv", 'P', "1"),
     int("wall", 'w', "0"),
+    // Of releases after 3.3. Neither a fused activation nor the form of the variance is part of MIOpen's keys, so what is tuned
+    // for a batch norm serves it with them as well.
+    int("activ_mode", 'f', "0"),
+    word("activ_alpha", 'x', "1.0"),
+    word("activ_beta", 'y', "1.0"),
+    word("activ_gamma", 'z', "1.0"),
+    int("inverse_variance", 'I', "0"),
+    int("ping_pong_buffers", 'Q', "0"),
+    int("gpubuffer_check", '~', "0"),
+    int("tuning_policy", '&', "0"),
 ];
 
 const MAX: u32 = i32::MAX as u32;
 
-/// Types of x, and whether the rest is FP32, of what follows `bnorm` in the base word.
-pub(super) fn types(suffix: &str) -> Option<(DataType, bool)> {
-    match suffix {
+/// Types of x, and whether the rest is FP32, of a base word.
+pub(super) fn types(base: &str) -> Option<(DataType, bool)> {
+    match base.strip_prefix("bnorm")? {
         "" => Some((DataType::Fp32, false)),
         "fp16" => Some((DataType::Fp16, false)),
         "bfp16" => Some((DataType::Bf16, false)),
@@ -40,13 +49,10 @@ pub(super) fn types(suffix: &str) -> Option<(DataType, bool)> {
     }
 }
 
-/// The problems of the words after a base word of these types: one for each direction that is asked for.
-pub(super) fn parse<'a>(
-    base: &str,
-    (data_type, mixed): (DataType, bool),
-    words: impl Iterator<Item = &'a str>,
-) -> Result<Vec<Problem>, DriverError> {
-    let flags = Flags::read(FLAGS, base, words)?;
+/// One problem for each direction that is asked for.
+pub(super) fn parse(command: &Command<'_>) -> Result<Vec<Problem>, DriverError> {
+    let (data_type, mixed) = types(command.base).ok_or_else(|| command.unknown())?;
+    let flags = &command.flags;
     // As for products: another alpha or beta is another operation.
     for (long, only) in [("alpha", 1.0), ("beta", 0.0)] {
         if flags.text(long).parse::<f64>() != Ok(only) {
@@ -61,13 +67,13 @@ pub(super) fn parse<'a>(
         n: flags.number("batchsize", 1..=MAX)?,
         c: flags.number("in_channels", 1..=MAX)?,
         input: [depth.max(1), flags.number("in_h", 1..=MAX)?, flags.number("in_w", 1..=MAX)?],
-        layout: layout(&flags, depth)?,
+        layout: layout(flags, depth)?,
         data_type,
         mixed,
         save: switch("save")?,
         run: switch("run")?,
     };
-    let directions = directions(&flags)?.into_iter();
+    let directions = directions(flags)?.into_iter();
     directions
         .map(|direction| Ok(Problem::BatchNorm(BatchNormProblem { direction, ..problem.clone() }.checked()?)))
         .collect()
@@ -98,7 +104,7 @@ fn layout(flags: &Flags, depth: u32) -> Result<Layout, DriverError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse as parse_command;
+    use super::super::super::parse as parse_command;
     use super::*;
 
     fn norms(command: &str) -> Vec<String> {
@@ -127,11 +133,18 @@ mod tests {
             ("bnorm -F 1 -A 2", "alpha: found \"2\", expected 1"),
             ("bnorm -F 1 -L NCDHW", "layout: found \"NCDHW\", expected a layout of 2 spatial dimensions, as in_d 0"),
             ("bnorm -F 1 --layout chwn", "layout: found CHWN, expected NCHW, NHWC, NCDHW or NDHWC"),
-            ("bnorm -F 1 -k 3", "bnorm has no flag \"-k\""),
+            ("bnorm -F 1 -k 3", "bnorm has no flag \"-k\", and batchsize is not given"),
         ] {
             let found = message(command);
             assert!(found.starts_with(&format!("driver command: {expected}")), "{command}: {found}");
         }
         assert!(message("bnormint8 -F 1").contains("not supported"));
+    }
+
+    /// MIOpen's keys know neither of an activation nor of the form of the variance.
+    #[test]
+    fn commands_of_newer_releases_are_read() {
+        let newer = "bnormfp16 -n 64 -c 64 -H 14 -W 14 -f 3 -x 1 -y 0 -z 0 -m 1 -I 1 --forw 2 -b 0 --layout NCHW";
+        assert_eq!(norms(newer), norms("bnormfp16 -n 64 -c 64 -H 14 -W 14 -m 1 --forw 2 -b 0 --layout NCHW"));
     }
 }

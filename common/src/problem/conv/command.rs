@@ -1,27 +1,26 @@
 //! `conv`: the flags of driver/conv_driver.hpp and what they mean.
 
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Layout, Problem};
-
-use super::flags::{Flag, Flags, Kind, int, word};
-use super::{DriverError, cut};
+use super::super::command::{Command, DriverError, Flag, Flags, Form, cut, int, own_word, size, word};
+use super::super::{DataType, Direction, Layout, Problem};
+use super::{ConvProblem, ConvShape};
 
 const fn layout(long: &'static str, short: char) -> Flag {
-    Flag { long, short, default: "", kind: Kind::Layout }
+    Flag { long, short, default: "", is_size: false, form: Form::Layout }
 }
 
 /// Every flag of the driver. The last groups only say how the driver runs; they are checked and then ignored. So is
 /// `bias`: MIOpen adds it with an operation of its own, and its convolution keys say 0 all the same.
-const FLAGS: &[Flag] = &[
+pub(super) const FLAGS: &[Flag] = &[
     int("forw", 'F', "0"),
-    int("batchsize", 'n', "100"),
-    int("in_channels", 'c', "3"),
+    size("batchsize", 'n', "100"),
+    size("in_channels", 'c', "3"),
     int("in_d", '!', "32"),
-    int("in_h", 'H', "32"),
-    int("in_w", 'W', "32"),
-    int("out_channels", 'k', "32"),
+    size("in_h", 'H', "32"),
+    size("in_w", 'W', "32"),
+    size("out_channels", 'k', "32"),
     int("fil_d", '@', "3"),
-    int("fil_h", 'y', "3"),
-    int("fil_w", 'x', "3"),
+    size("fil_h", 'y', "3"),
+    size("fil_w", 'x', "3"),
     int("group_count", 'g', "1"),
     int("conv_stride_d", '#', "1"),
     int("conv_stride_h", 'u', "1"),
@@ -47,8 +46,8 @@ const FLAGS: &[Flag] = &[
     word("in_cast_type", 'U', "-1"),
     word("out_cast_type", 'T', "-1"),
     word("wei_cast_type", 'R', "-1"),
-    word("wei_type", '\0', ""),
-    word("out_type", '\0', ""),
+    own_word("wei_type"),
+    own_word("out_type"),
     int("iter", 'i', "10"),
     int("verify", 'V', "1"),
     int("time", 't', "0"),
@@ -58,35 +57,38 @@ const FLAGS: &[Flag] = &[
     int("gpualloc", 'G', "0"),
     int("printconv", 'P', "1"),
     int("dump_output", 'o', "0"),
-    Flag { long: "bias", short: 'b', default: "", kind: Kind::OptionalInt },
+    Flag { long: "bias", short: 'b', default: "", is_size: false, form: Form::OptionalInt },
     word("in_data", 'd', ""),
     word("weights", 'e', ""),
     word("in_bias", 'a', ""),
     word("dout_data", 'D', ""),
     word("verification_cache", 'C', ""),
+    // Of releases after 3.3.
+    int("gpubuffer_check", '~', "0"),
+    int("tuning_policy", '&', "0"),
 ];
 
 const MAX: u32 = i32::MAX as u32;
 
-/// The problems of the words after a base word of this type.
-pub(super) fn parse<'a>(
-    base: &str,
-    data_type: DataType,
-    words: impl Iterator<Item = &'a str>,
-    implied: Option<Direction>,
-) -> Result<Vec<Problem>, DriverError> {
-    let flags = Flags::read(FLAGS, base, words)?;
-    let shape = shape(&flags, data_type)?;
+/// The type of a base word.
+pub(super) fn data_type(base: &str) -> Option<DataType> {
+    base.strip_prefix("conv").and_then(DataType::from_driver_suffix)
+}
+
+pub(super) fn parse(command: &Command<'_>) -> Result<Vec<Problem>, DriverError> {
+    let data_type = data_type(command.base).ok_or_else(|| command.unknown())?;
+    let flags = &command.flags;
+    let shape = shape(flags, data_type)?;
     let output_pad =
-        triple(&flags, shape.spatial, ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"], 0)?;
-    let transposed = is_transposed(&flags)?;
+        triple(flags, shape.spatial, ["trans_output_pad_d", "trans_output_pad_h", "trans_output_pad_w"], 0)?;
+    let transposed = is_transposed(flags)?;
     let problem = |direction| {
         let shape = ConvShape { direction, ..shape.clone() };
         let problem =
             if transposed { ConvProblem::from_transposed(shape, output_pad)? } else { ConvProblem::new(shape)? };
         Ok(Problem::Conv(problem))
     };
-    directions(&flags, data_type, implied)?.into_iter().map(problem).collect()
+    directions(flags, data_type, command.implied)?.into_iter().map(problem).collect()
 }
 
 /// `-F` holds a bit for each direction, and 0 stands for all of them: all that the type has, which for INT8 is the forward one.
@@ -125,8 +127,8 @@ fn shape(flags: &Flags, data_type: DataType) -> Result<ConvShape, DriverError> {
         x_layout,
         w_layout,
         y_layout,
-        w_type: type_of(flags, "wei_type", data_type)?,
-        y_type: type_of(flags, "out_type", data_type.conv_output())?,
+        w_type: flags.data_type("wei_type", data_type)?,
+        y_type: flags.data_type("out_type", data_type.product())?,
         x_cast: cast(flags, "in_cast_type")?,
         w_cast: cast(flags, "wei_cast_type")?,
         y_cast: cast(flags, "out_cast_type")?,
@@ -185,10 +187,6 @@ fn layouts(flags: &Flags, spatial: u32) -> Result<[Layout; 3], DriverError> {
     Ok([layout("in_layout")?, layout("fil_layout")?, layout("out_layout")?])
 }
 
-fn type_of(flags: &Flags, long: &'static str, default: DataType) -> Result<DataType, DriverError> {
-    if flags.is_given(long) { flags.named(long, "a type name such as FP16") } else { Ok(default) }
-}
-
 fn cast(flags: &Flags, long: &'static str) -> Result<Option<DataType>, DriverError> {
     let text = flags.text(long);
     match text {
@@ -222,7 +220,7 @@ fn apply_pad_mode(flags: &Flags, shape: &mut ConvShape) -> Result<(), DriverErro
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse as parse_command;
+    use super::super::super::parse as parse_command;
     use super::*;
 
     fn convs(command: &str) -> Vec<ConvProblem> {
@@ -305,9 +303,9 @@ mod tests {
             ("conv -n -1", "batchsize: found \"-1\", expected 1 to 2147483647"),
             ("conv -n 4294967297", "batchsize: found \"4294967297\", expected a whole number of 32 bits"),
             ("conv -n", "flag -n has no value"),
-            ("conv -n=1", "conv has no flag \"-n=1\""),
-            ("conv --batchsize=1 2", "conv has no flag \"--batchsize=1\""),
-            ("conv -N 1", "conv has no flag \"-N\""),
+            ("conv -n=1", "conv has no flag \"-n=1\", and batchsize is not given"),
+            ("conv --batchsize=1 2", "conv has no flag \"--batchsize=1\", and batchsize is not given"),
+            ("conv -N 1", "conv has no flag \"-N\", and batchsize is not given"),
             ("conv 7", "found \"7\", expected a flag"),
             ("conv -m deconv", "mode: found \"deconv\", expected conv or trans"),
             ("conv -z full", "pad_mode: found \"full\", expected same, valid or default"),
