@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
@@ -12,12 +13,12 @@ use bluefin_common::store::Store;
 use bluefin_miopen::fin::Fin;
 use bluefin_producer::applicability::{self, Plan, Updated};
 use bluefin_producer::library::{Library, TagName};
+use bluefin_terminal::out;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::ports::StoreArgs;
 use crate::solvers::{DEFAULT_FIN, miopen_session};
-use crate::{out, progress};
+use bluefin_terminal::bar;
 
 /// Find out which of MIOpen's solvers apply to which problems
 #[derive(Subcommand)]
@@ -116,7 +117,7 @@ impl UpdateArgs {
         let processes = self.processes.map(|processes| processes as usize);
         let processes = processes.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let plan = Plan { fin: &fin, processes, again: self.again };
-        let bar = progress::bar(problems.len() as u64, "problems");
+        let bar = bar::up_to(problems.len() as u64, "problems");
         let updated = applicability::update(store, &session, &problems, &plan, |done| bar.set_position(done)).await;
         bar.finish_and_clear();
         Ok(updated?)

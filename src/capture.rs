@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::files::FileSet;
 use bluefin_producer::capture::{Capture, Captured};
@@ -18,8 +19,6 @@ use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
-
-use crate::ports::StoreArgs;
 
 /// Run an application and write down the problems that it asks MIOpen for
 #[derive(clap::Args)]

@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::itself;
+use bluefin_campaign::known::known;
+use bluefin_campaign::local::Compilers;
 use bluefin_common::arch;
 use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::candidate::Candidate;
@@ -23,6 +26,8 @@ use bluefin_compile_worker::toolchain::{Compiled, Work};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
 use bluefin_eval_worker::executed::{Executed, Executor, ExecutorError, Posed};
 use bluefin_producer::plan::{Asked, Plan};
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use bytes::Bytes;
 use comfy_table::CellAlignment;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -33,10 +38,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::extensions::known;
 use crate::input::{Input, InputArgs};
-use crate::workers::Compilers;
-use crate::{itself, out, width};
 
 /// Jobs that are compiled or executed at a time, for each CPU.
 const JOBS_AHEAD: usize = 2;

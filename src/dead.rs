@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::broker::{Broker, DEAD_QUEUE, Delivery, GivenUp};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
@@ -14,12 +15,10 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::retry;
 use bluefin_common::store::{Right, Store};
 use bluefin_common::wire;
+use bluefin_terminal::out;
 use clap::Subcommand;
 use serde::Serialize;
 use serde_json::json;
-
-use crate::out;
-use crate::ports::FleetArgs;
 
 /// In hand at a time.
 const PREFETCH: u16 = 100;

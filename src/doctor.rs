@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::arch::Vendor;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
@@ -11,11 +13,9 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker::Programs;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use tokio::time::timeout;
-
-use crate::extensions::known;
-use crate::ports::FleetArgs;
-use crate::{out, width};
 
 /// How long a broker or a store may take to answer.
 const REACH: Duration = Duration::from_secs(10);

@@ -5,6 +5,10 @@ mod choice;
 use std::collections::HashSet;
 use std::process::ExitCode;
 
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::search::SearchArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::printable::parse_printable;
@@ -21,15 +25,11 @@ use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Asked, Plan};
 use bluefin_producer::request;
 use bluefin_producer::specs::Specs;
+use bluefin_terminal::out;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::AdminArgs;
-use crate::campaign::End;
-use crate::extensions::known;
+use crate::applicability;
 use crate::input::{Input, InputArgs, nothing};
-use crate::ports::FleetArgs;
-use crate::search::SearchArgs;
-use crate::{applicability, out};
 use choice::ChoiceArgs;
 
 /// Plan a session and enqueue its jobs
@@ -99,7 +99,7 @@ impl EnqueueArgs {
         match shutdown.run_until_cancelled(self.enqueue(&shutdown)).await {
             Some(result) => result,
             // What is planned and not known to be in a queue is published by the same command.
-            None => Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE)),
+            None => Ok(crate::interrupted()),
         }
     }
 

@@ -1,12 +1,11 @@
 //! What a run says of failures at its end: how many, which of them nobody should overlook, and where their words are.
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::job::GroupId;
 use bluefin_common::printable::printable;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use bluefin_exporter::troubles::{Serious, Troubles, troubles};
-
-use crate::ports::StoreArgs;
 
 /// Serious ones that are told.
 const TOLD: usize = 4;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::target::Target;
 use bluefin_exporter::db::Policy;
 use bluefin_exporter::db::name::{DbName, Device};
@@ -14,9 +15,7 @@ use bluefin_exporter::install::{
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
 use bluefin_spec::{Bundle, KernelSpec};
-
-use crate::out;
-use crate::ports::StoreArgs;
+use bluefin_terminal::out;
 
 /// Put databases where MIOpen looks for them, under the names that it looks for
 #[derive(clap::Args)]

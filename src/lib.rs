@@ -2,14 +2,10 @@
 //! handed in once, as [`Extensions`].
 #![forbid(unsafe_code)]
 
-mod admin;
 mod aiter;
 mod applicability;
-mod bench;
-mod campaign;
 mod capture;
 mod check;
-mod colour;
 mod coverage;
 mod dashboard;
 mod db;
@@ -17,20 +13,15 @@ mod dead;
 mod devices;
 mod doctor;
 mod enqueue;
-mod evaluators;
 mod export;
 mod extensions;
 mod failed;
-mod forgotten;
 mod input;
 mod install;
-mod itself;
 mod jobs;
 mod logging;
 mod mituna;
 mod monitor;
-mod out;
-mod ports;
 mod problems;
 mod progress;
 mod prune;
@@ -39,7 +30,6 @@ mod release;
 mod report;
 mod results;
 mod run;
-mod search;
 mod selftest;
 mod session;
 mod solvers;
@@ -47,13 +37,12 @@ mod status;
 mod table;
 mod tune;
 mod tune_gemm;
-mod width;
 mod workers;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::{Usage, usage};
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
@@ -61,7 +50,8 @@ use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 
-pub use crate::evaluators::{Found, NamedEvaluators, ToolArgs};
+pub use bluefin_campaign::evaluators::{Found, NamedEvaluators, ToolArgs};
+
 pub use crate::extensions::Extensions;
 use crate::logging::LogFormat;
 use crate::mituna::Translated;
@@ -145,7 +135,7 @@ enum Verb {
     #[command(subcommand)]
     Aiter(aiter::AiterVerb),
     #[command(subcommand)]
-    Bench(bench::BenchVerb),
+    Bench(bluefin_bench::BenchVerb),
     /// One device's child process, started by an eval worker
     #[command(hide = true)]
     EvalChild(workers::EvalChildArgs),
@@ -154,20 +144,10 @@ enum Verb {
     SandboxExec(workers::SandboxExecArgs),
 }
 
-/// Wrong usage that only shows after parsing: exit code 2.
-#[derive(Debug)]
-struct Usage(String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
-fn usage(message: impl Into<String>) -> anyhow::Error {
-    Usage(message.into()).into()
+/// Says on standard error that a signal interrupted the work; the exit code of that.
+fn interrupted() -> ExitCode {
+    eprintln!("stopped; the same command continues where this one ended");
+    ExitCode::from(130)
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
@@ -226,7 +206,7 @@ pub fn main(extensions: Extensions) -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
-        Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) if bluefin_terminal::out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", printable_lines(&with_limits(message(&error), &error)));
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -297,6 +277,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
     use clap::CommandFactory as _;
 
     use super::*;

@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::queues::possible_queues;
+use bluefin_campaign::queues::queue_names;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::Passing as _;
@@ -17,10 +21,6 @@ use bluefin_common::store::{Progress, Store, StoreError};
 use bluefin_common::waiting::{On, Waiting};
 use humantime::parse_duration;
 use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
-
-use crate::admin::AdminArgs;
-use crate::ports::FleetArgs;
-use crate::status::{possible_queues, queue_names};
 
 use mend::Mender;
 

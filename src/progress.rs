@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use bluefin_campaign::carry::Watch;
+use bluefin_common::spelled::human;
 use bluefin_common::store::Progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -27,56 +29,11 @@ struct Bars {
 }
 
 impl Display {
-    /// Starts a display; `quiet` shows nothing.
-    pub fn start(quiet: bool) -> Self {
-        let bars = (!quiet && std::io::stderr().is_terminal()).then(Bars::new);
+    /// Starts a display.
+    pub fn start() -> Self {
+        let bars = std::io::stderr().is_terminal().then(Bars::new);
         let started = Instant::now();
-        let last_line = if quiet { started + Duration::from_secs(u32::MAX.into()) } else { started };
-        Self { bars, started, last_line, before: None, jobs_before: 0 }
-    }
-
-    /// Shows where the session is now.
-    pub fn show(&mut self, progress: &Progress) {
-        let counts = Counts::of(progress);
-        if self.before.is_none() {
-            self.before = Some(counts.candidates);
-            self.jobs_before = counts.done();
-        }
-        let text = self.summary(&counts);
-        if let Some(bars) = &self.bars {
-            bars.perf.set_length(counts.perf.1);
-            bars.perf.set_position(counts.perf.0);
-            // Each group ends with one find job, which is planned when its perf jobs are done.
-            bars.find.set_length(counts.find.1.max(progress.groups));
-            bars.find.set_position(counts.find.0);
-            bars.summary.set_message(text);
-        } else if Instant::now().checked_duration_since(self.last_line).is_some_and(|past| past >= LINE_EVERY) {
-            self.last_line = Instant::now();
-            eprintln!(
-                "perf {}/{}, find {}/{} jobs; {text}",
-                counts.perf.0,
-                counts.perf.1,
-                counts.find.0,
-                counts.find.1.max(progress.groups)
-            );
-        }
-    }
-
-    /// Says something above the bars, or on a line of its own.
-    pub fn say(&self, text: &str) {
-        match &self.bars {
-            Some(bars) => drop(bars.all.println(text)),
-            None => eprintln!("{text}"),
-        }
-    }
-
-    /// Clears the bars.
-    pub fn finish(self) {
-        if let Some(bars) = self.bars {
-            for bar in [bars.perf, bars.find, bars.summary] {
-                bar.finish_and_clear();
-            }
-        }
+        Self { bars, started, last_line: started, before: None, jobs_before: 0 }
     }
 
     fn summary(&self, counts: &Counts) -> String {
@@ -92,36 +49,49 @@ impl Display {
     }
 }
 
-/// A bar up to `length` of what is counted, where there is a terminal.
-pub fn bar(length: u64, counted: &'static str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} {prefix}, {eta} left");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style).with_prefix(counted)
-}
-
-/// `1m 05s`
-pub fn human(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-/// Bytes, for people.
-pub fn bytes(count: u64) -> String {
-    let mut size = count as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if size < 1024.0 {
-            return if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") };
+impl Watch for Display {
+    fn progress(&mut self, progress: &Progress) {
+        let counts = Counts::of(progress);
+        if self.before.is_none() {
+            self.before = Some(counts.candidates);
+            self.jobs_before = counts.done();
         }
-        size /= 1024.0;
+        let text = self.summary(&counts);
+        if let Some(bars) = &self.bars {
+            bars.perf.set_length(counts.perf.1);
+            bars.perf.set_position(counts.perf.0);
+            // Each group ends with one find job, which is planned when its perf jobs are done.
+            bars.find.set_length(counts.find.1.max(progress.groups));
+            bars.find.set_position(counts.find.0);
+            bars.summary.set_message(text);
+        } else if Instant::now().duration_since(self.last_line) >= LINE_EVERY {
+            self.last_line = Instant::now();
+            eprintln!(
+                "perf {}/{}, find {}/{} jobs; {text}",
+                counts.perf.0,
+                counts.perf.1,
+                counts.find.0,
+                counts.find.1.max(progress.groups)
+            );
+        }
     }
-    format!("{size:.1} TiB")
+
+    /// Above the bars, or on a line of its own.
+    fn say(&mut self, text: &str) {
+        match &self.bars {
+            Some(bars) => drop(bars.all.println(text)),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Drop for Display {
+    /// Clears the bars.
+    fn drop(&mut self) {
+        for bar in self.bars.iter().flat_map(|bars| [&bars.perf, &bars.find, &bars.summary]) {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 impl Bars {
@@ -167,17 +137,5 @@ impl Counts {
 
     fn planned(&self) -> u64 {
         self.perf.1 + self.find.1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_well() {
-        assert_eq!(human(Duration::from_secs(5)), "5s");
-        assert_eq!(human(Duration::from_secs(65)), "1m 05s");
-        assert_eq!(human(Duration::from_secs(3700)), "1h 01m");
     }
 }

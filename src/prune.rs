@@ -5,16 +5,17 @@ mod unnamed;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::ports::ARTIFACT_TTL;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::session::{Session, SessionName};
+use bluefin_common::spelled::bytes;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Right, Store, Touched};
+use bluefin_terminal::out;
 use humantime::parse_duration;
 use serde_json::json;
 
-use crate::out;
-use crate::ports::{ARTIFACT_TTL, StoreArgs};
-use crate::progress::bytes;
 use crate::session::belongings::{Belongings, Consent, announce, remove};
 use crate::session::delete::print;
 use crate::session::steer::find;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
@@ -15,10 +16,12 @@ use bluefin_exporter::results::{
     Write, results,
 };
 use bluefin_producer::driver;
+use bluefin_terminal::colour;
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use clap::ValueEnum;
 
-use crate::ports::StoreArgs;
-use crate::{colour, enqueue, out, width};
+use crate::enqueue;
 use table::{Shape, Table};
 
 /// Print what came of every candidate: times, ties, winners, and failures with the compiler's or the tool's words

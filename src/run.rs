@@ -9,6 +9,19 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_campaign::admin::Admin;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::carry::Campaign;
+use bluefin_campaign::carry::End;
+use bluefin_campaign::known::known;
+use bluefin_campaign::local::Compilers;
+use bluefin_campaign::local::LocalDevice;
+use bluefin_campaign::ports::Opened;
+use bluefin_campaign::ports::Ports;
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::tools::LocalTools;
+use bluefin_campaign::tools::Tools;
 use bluefin_common::broker::Broker;
 use bluefin_common::method::EvaluatedBy;
 use bluefin_common::priority;
@@ -27,21 +40,19 @@ use bluefin_producer::plan::{Asked, CandidateBudget, Planner};
 use bluefin_producer::request;
 use bluefin_producer::session::{Wanted, make};
 use bluefin_producer::solvers::{Choice, snapshot};
+use bluefin_terminal::out;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{Admin, AdminArgs};
-use crate::campaign::{Campaign, End};
+use crate::applicability;
 use crate::enqueue::complain;
-use crate::extensions::known;
+use crate::failed;
 use crate::input::{Input, InputArgs};
-use crate::ports::{Opened, StoreArgs};
 use crate::problems::ImportArgs;
-use crate::search::SearchArgs;
+use crate::progress::Display;
 use crate::session::{BudgetArgs, NewArgs, tuner_text};
+use crate::solvers;
 use crate::solvers::default_fin;
-use crate::workers::{Compilers, LocalDevice, LocalTools, Ports, Tools};
-use crate::{applicability, failed, out, solvers};
 use plan::{ExportStep, ImportStep, PlanFile, SessionStep};
 
 /// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check
@@ -183,14 +194,14 @@ impl CarriedOut {
     async fn steps(&mut self) -> anyhow::Result<ExitCode> {
         let shutdown = self.shutdown.clone();
         let Some(prepared) = shutdown.run_until_cancelled(self.prepare()).await else {
-            return Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE));
+            return Ok(crate::interrupted());
         };
         let (session, Enqueued { mut fine, jobs, local }) = prepared?;
         if jobs == 0 {
             return Ok(ExitCode::FAILURE);
         }
-        if let Some(code) = self.wait(&session, local).await.context("[wait]")?.interrupted() {
-            return Ok(code);
+        if self.wait(&session, local).await.context("[wait]")? == End::Interrupted {
+            return Ok(crate::interrupted());
         }
         if let Some(step) = &self.plan.export {
             let exported = export(&*self.opened.store, &session.name, &request(step)).await.context("[export]")?;
@@ -354,7 +365,7 @@ impl CarriedOut {
             Some(Local::Tools(tools)) => campaign.use_tools(tools)?,
             None => {}
         }
-        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
+        let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
         let progress = self.opened.store.progress(&session.name).await?;
         self.note("wait", progress.state(), &progress);
         Ok(end)

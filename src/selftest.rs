@@ -6,6 +6,7 @@ mod known;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use bluefin_campaign::itself;
 use bluefin_common::arch;
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject, Launch};
 use bluefin_common::failure::{Failure, FailureKind};
@@ -17,13 +18,15 @@ use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 use bluefin_eval_worker::inventory::DeviceInfo;
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{DeviceChild, DeviceWorker, Metrics, Runnable, Work};
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use bytes::Bytes;
 use comfy_table::Table;
 use prometheus::Registry;
 use serde::Serialize;
 
 use self::known::Kernels;
-use crate::{devices, itself, out, width};
+use bluefin_campaign::devices;
 
 /// Rounds of a kernel against itself.
 const TIES: usize = 10;

@@ -8,26 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
+use bluefin_common::spelled::bytes;
+use bluefin_common::spelled::human;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::session::{Wanted, make};
+use bluefin_terminal::out;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
-
-use crate::extensions::known;
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::progress::{bytes, human};
-use crate::search::SearchArgs;
 
 use delete::DeleteArgs;
 use steer::{UnpinArgs, Which};
@@ -272,7 +272,7 @@ impl BudgetArgs {
 
 /// What the GPUs of this machine are, if they are all the same.
 async fn gpu_here() -> anyhow::Result<Target> {
-    let inventory = crate::devices::inventory().await?;
+    let inventory = bluefin_campaign::devices::inventory().await?;
     let targets: BTreeSet<&str> = inventory.gpus.iter().map(|gpu| gpu.target.as_str()).collect();
     let name = "pass --target gfx90a-104, or --arch gfx90a and --num-cu 104";
     match targets.iter().collect::<Vec<_>>().as_slice() {

@@ -5,18 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::method::Method;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use bluefin_miopen::fin::Fin;
 use bluefin_producer::input::read_bytes;
 use bluefin_producer::solvers::{self, algorithm, from_document};
+use bluefin_terminal::out;
 use clap::Subcommand;
 use comfy_table::{Table, presets};
-
-use crate::extensions::known;
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Keep and show the solvers that a session's MIOpen has
 #[derive(Subcommand)]

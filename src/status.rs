@@ -1,30 +1,29 @@
 //! `bluefin status`: how far sessions are, what waits, what failed, and why nothing moves.
 
-pub mod why;
-
-use std::collections::{BTreeMap, BTreeSet};
+pub use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::broker::{Broker, DEAD_QUEUE};
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::queues::possible_queues;
+use bluefin_campaign::queues::queue_names;
+use bluefin_campaign::why;
+use bluefin_campaign::why::Fleet;
+use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;
-use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::roster;
 use bluefin_common::session::{Pins, Session, SessionName};
+use bluefin_common::spelled::human;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, Store};
+use bluefin_terminal::colour;
+use bluefin_terminal::colour::Tone;
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use tokio::time::timeout;
-
-use crate::colour::{self, Tone};
-use crate::extensions::known;
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::{out, width};
-
-use why::Fleet;
 
 /// For broker or store to answer one question. Of a fleet at work there are many, each with an answer sooner or later.
 const REACH: Duration = Duration::from_secs(3);
@@ -227,26 +226,6 @@ async fn within<T, E: Into<anyhow::Error>>(port: &str, asked: impl Future<Output
 struct Connected {
     store: Option<Arc<dyn Store>>,
     broker: Option<Arc<dyn Broker>>,
-}
-
-/// The queues that jobs of `sessions` go through, and that of dead letters. Toolchains that nobody serves unless asked to count
-/// where a session was compiled by them.
-pub fn queue_names<'a>(sessions: impl IntoIterator<Item = (&'a Session, &'a Pins)>) -> BTreeSet<String> {
-    let usual: Vec<&str> = known().toolchains.usual().map(|one| one.name).collect();
-    let mut names = BTreeSet::from([DEAD_QUEUE.to_string()]);
-    for (session, pins) in sessions {
-        let pinned = pins.keys().filter_map(|pin| pin.strip_prefix("toolchain."));
-        let toolchains = session.method.toolchains.iter().copied().filter(|name| usual.contains(name)).chain(pinned);
-        names.extend(toolchains.map(|toolchain| compile_queue(toolchain, &session.target)));
-        names.insert(eval_queue(&session.target, session.method));
-    }
-    names
-}
-
-/// Every queue that jobs of `session` may be in, whoever serves it, and that of dead letters.
-pub fn possible_queues(session: &Session) -> BTreeSet<String> {
-    let compiled = session.method.toolchains.iter().map(|toolchain| compile_queue(toolchain, &session.target));
-    compiled.chain([eval_queue(&session.target, session.method), DEAD_QUEUE.to_string()]).collect()
 }
 
 impl SessionStatus {

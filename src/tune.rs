@@ -11,6 +11,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::carry::End;
+use bluefin_campaign::forgotten;
+use bluefin_campaign::known::known;
+use bluefin_campaign::local::Compilers;
+use bluefin_campaign::local::LocalDevice;
+use bluefin_campaign::local::OPEN_FILES;
+use bluefin_campaign::ports::Ports;
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
@@ -19,6 +29,7 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
+use bluefin_common::spelled::human;
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
@@ -27,16 +38,15 @@ use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Space};
 use bluefin_producer::request;
+use bluefin_terminal::out;
 use clap::ValueEnum;
 
-use crate::admin::AdminArgs;
-use crate::extensions::known;
+use crate::export as export_verb;
+use crate::failed;
 use crate::input::{Input, InputArgs};
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::search::SearchArgs;
-use crate::workers::{Compilers, ConditionsArgs, LocalDevice, OPEN_FILES, Ports};
-use crate::{export as export_verb, failed, forgotten, out, table};
+use crate::progress::Display;
+use crate::table;
+use crate::workers::ConditionsArgs;
 pub use site::Site;
 
 /// Tune problems on this machine, with nothing installed, and write the databases
@@ -191,9 +201,9 @@ impl TuneArgs {
         } else {
             let mut campaign = site.campaign(&session)?;
             let utilisation = campaign.work(compilers, device)?;
-            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-            if let Some(code) = end.interrupted() {
-                return Ok(code);
+            let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
+            if end == End::Interrupted {
+                return Ok(crate::interrupted());
             }
             self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }

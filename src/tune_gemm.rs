@@ -14,6 +14,15 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::carry::{Campaign, End};
+use bluefin_campaign::known::known;
+use bluefin_campaign::local::Compilers;
+use bluefin_campaign::local::LocalDevice;
+use bluefin_campaign::ports::Opened;
+use bluefin_campaign::ports::Ports;
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
 use bluefin_common::arch::Vendor;
 use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;
@@ -22,6 +31,7 @@ use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::shutdown;
+use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
@@ -31,16 +41,13 @@ use bluefin_producer::plan::{Asked, CandidateBudget, Plan};
 use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
+use bluefin_terminal::out;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::AdminArgs;
-use crate::campaign::Campaign;
-use crate::extensions::known;
-use crate::ports::{Opened, StoreArgs};
-use crate::progress::human;
-use crate::search::SearchArgs;
-use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
-use crate::{failed, out, table};
+use crate::failed;
+use crate::progress::Display;
+use crate::table;
+use crate::workers::LoadArgs;
 use files::{Config, Entry, Size};
 use given::Given;
 use space::{Dtype, Space, candidate};
@@ -353,9 +360,9 @@ impl TuneGemmArgs {
                 }
                 None => None,
             };
-            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-            if let Some(code) = end.interrupted() {
-                return Ok(Err(code));
+            let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
+            if end == End::Interrupted {
+                return Ok(Err(crate::interrupted()));
             }
             utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
         }

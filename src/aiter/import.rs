@@ -9,9 +9,8 @@ use bluefin_aiter::coverage::{Shape, extend, untuned};
 use bluefin_aiter::log::{Misses, read};
 use bluefin_aiter::{FamilyName, Table};
 use bluefin_producer::input::read_bytes;
+use bluefin_terminal::out;
 use serde::Serialize;
-
-use crate::out;
 
 /// Make untuned files of the misses in a log
 #[derive(clap::Args)]

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 
 use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
 use bluefin_aiter::{FamilyName, Sheet};
+use bluefin_terminal::out;
 use clap::ValueEnum;
-
-use crate::out;
 
 /// Merge tuned files of one family into the first of them
 #[derive(clap::Args)]

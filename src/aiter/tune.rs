@@ -13,6 +13,14 @@ use anyhow::Context as _;
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
 use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::carry::Campaign;
+use bluefin_campaign::carry::End;
+use bluefin_campaign::evaluators::AiterArgs;
+use bluefin_campaign::forgotten;
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::ports::Ports;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
@@ -31,14 +39,8 @@ use bluefin_producer::plan::Asked;
 use bluefin_producer::request;
 use humantime::parse_duration;
 
-use crate::admin::AdminArgs;
-use crate::campaign::Campaign;
-use crate::evaluators::AiterArgs;
-use crate::extensions::known;
-use crate::forgotten;
-use crate::ports::FleetArgs;
+use crate::progress::Display;
 use crate::tune::Site;
-use crate::workers::Ports;
 use operators::Measured;
 use report::{Failed, Report, tests};
 
@@ -159,9 +161,9 @@ impl TuneArgs {
         };
         report.write(&self.out, &configs, &changed)?;
         if self.json {
-            crate::out::json(&report)?;
+            bluefin_terminal::out::json(&report)?;
         } else {
-            crate::out::line(report.markdown().trim_end())?;
+            bluefin_terminal::out::line(report.markdown().trim_end())?;
         }
         Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -248,10 +250,10 @@ impl TuneArgs {
         forgotten::replan(&site.sqlite, &session.name, &groups).await?;
         let mut campaign = site.campaign(&session)?;
         campaign.evaluate_on(evaluators)?;
-        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end.interrupted() {
-            Some(code) => Err(code),
-            None => Ok(self.found(store, &session, problems).await?),
+        let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
+        let tuned = match end {
+            End::Interrupted => Err(crate::interrupted()),
+            End::Complete => Ok(self.found(store, &session, problems).await?),
         };
         site.close().await;
         Ok(tuned)
@@ -270,10 +272,10 @@ impl TuneArgs {
         request::keep(&*ports.store, &session, &Asked::default(), &problems).await?;
         plan(&ways, &session, problems.clone()).await?;
         let campaign = Campaign::new(&ports, &session, &admin.registry, &shutdown)?;
-        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end.interrupted() {
-            Some(code) => Err(code),
-            None => Ok(self.found(&*ports.store, &session, problems).await?),
+        let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
+        let tuned = match end {
+            End::Interrupted => Err(crate::interrupted()),
+            End::Complete => Ok(self.found(&*ports.store, &session, problems).await?),
         };
         ports.broker.close().await;
         admin.stop().await;

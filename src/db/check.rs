@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, Located, Rule, check};
 use bluefin_miopen::db::solvers::Solvers;
+use bluefin_terminal::out;
 
 use super::Bar;
-use crate::out;
 
 /// Check databases, each by itself and against the others that are given
 #[derive(clap::Args)]

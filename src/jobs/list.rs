@@ -3,18 +3,20 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::failure::telling_line;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::human;
+use bluefin_terminal::colour;
+use bluefin_terminal::colour::Tone;
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
 use super::found::{Found, Place};
 use super::look::Jobs;
-use crate::colour::{self, Tone};
-use crate::ports::StoreArgs;
-use crate::progress::human;
 use crate::session::steer::named_or_all;
-use crate::{out, width};
 
 /// Rows of a table where nobody says how many.
 const ROWS: usize = 50;

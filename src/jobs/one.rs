@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::course::Worked;
@@ -11,14 +12,13 @@ use bluefin_common::history::{self, Tried};
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::human;
+use bluefin_terminal::out;
 use serde::Serialize;
 
 use super::found::Found;
 use super::look::Jobs;
 use super::open::OpenJob;
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::progress::human;
 use crate::session::steer::named_or_all;
 
 /// Fewest digits of an id that are enough.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use bluefin_campaign::known::known;
 use bluefin_common::history;
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::roster::{Doing, Entry};
@@ -14,7 +15,6 @@ use bluefin_producer::PlanError;
 use bluefin_producer::recall::Recall;
 
 use super::found::{Found, Place};
-use crate::extensions::known;
 
 /// Jobs whose history is read at a time.
 const CHUNK: usize = 1_000;

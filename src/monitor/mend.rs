@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use bluefin_campaign::known::known;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::delivery::Passing as _;
 use bluefin_common::session::{Session, SessionName};
@@ -15,7 +16,6 @@ use bluefin_producer::request::reconcile;
 use prometheus::{IntCounter, Registry};
 
 use super::Seen;
-use crate::extensions::known;
 
 /// How long a worker may be at work on the last jobs of a session before they are taken for lost: MIOpen's longest search takes 3
 /// hours.

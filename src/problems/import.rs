@@ -3,16 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::problem::{DataType, Problem};
 use bluefin_producer::driver::untuned_operation;
 use bluefin_producer::input::{Overrides, ProblemList, Reject, read_file};
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
+use bluefin_terminal::out;
 use clap::ValueEnum;
 use serde::Serialize;
-
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Add problems to a tag of the library
 #[derive(Clone, Debug, clap::Args)]

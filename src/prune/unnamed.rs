@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bluefin_common::digest::Digest;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::bytes;
 use bluefin_common::store::Store;
+use bluefin_terminal::out;
 use serde::Serialize;
 
-use crate::out;
-use crate::progress::bytes;
 use crate::session::belongings::{named_by_releases, visit};
 
 /// What nobody names, and nobody has used for a while.

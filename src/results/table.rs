@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write as _};
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
-
-use crate::colour::{self, Tone};
+use bluefin_terminal::colour;
+use bluefin_terminal::colour::Tone;
 
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bluefin_campaign::search::SearchChoice;
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::priority::Priority;
@@ -19,7 +20,6 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::export::FormatChoice;
 use crate::problems::{Operation, Precision};
-use crate::search::SearchChoice;
 use crate::session::Blacklisted;
 
 /// Largest plan.

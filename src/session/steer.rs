@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::Opened;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::parked;
 use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Session, SessionName};
@@ -12,14 +15,10 @@ use bluefin_common::store::Store;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
 use bluefin_producer::request::{reconcile, requests};
+use bluefin_terminal::out;
 use prometheus::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-
-use crate::campaign::End;
-use crate::extensions::known;
-use crate::out;
-use crate::ports::{Opened, StoreArgs};
 
 /// A session, and where it is.
 #[derive(Clone, Debug, clap::Args)]
@@ -136,7 +135,7 @@ impl Which {
             done
         };
         let Some(done) = shutdown.run_until_cancelled(steered).await else {
-            return Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE));
+            return Ok(crate::interrupted());
         };
         done?.print(&self.name, self.json)
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
 use bluefin_miopen::detect;
 
 use super::{TuneArgs, can_write};
-use crate::ports::StoreArgs;
 use crate::run::carry_out;
 use crate::run::plan::{
     ApplicabilityStep, EnqueueStep, ExportStep, ImportStep, PlanFile, SessionStep, SolversStep, TunerName, WaitStep,

@@ -8,17 +8,22 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::carry::End;
+use bluefin_campaign::forgotten;
+use bluefin_campaign::local::Compilers;
+use bluefin_campaign::local::LocalDevice;
+use bluefin_campaign::ports::Ports;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::session::Session;
+use bluefin_common::spelled::human;
 use bluefin_common::store::{Progress, Store as _};
 use bluefin_compile_worker::carried::{self, Carried, Kept, Undone};
 
 use super::site::Site;
 use super::{Part, TuneArgs, can_write};
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports};
-use crate::{failed, forgotten};
+use crate::failed;
+use crate::progress::Display;
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -75,8 +80,8 @@ impl TuneArgs {
         let complete = async |progress: &Progress| {
             Ok(kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued)
         };
-        if let Some(code) = campaign.wait(complete).await?.interrupted() {
-            return Ok(code);
+        if campaign.wait(&mut Display::start(), complete).await? == End::Interrupted {
+            return Ok(crate::interrupted());
         }
         let kept = kept.load(Ordering::Relaxed);
         self.say(&format!(
@@ -130,8 +135,8 @@ impl TuneArgs {
             let unsettled = sqlite.unsettled_groups(&session.name).await?;
             Ok(undone.are_all(&unsettled, &sqlite.open_jobs_by_group(&session.name).await?))
         };
-        if let Some(code) = campaign.wait(complete).await?.interrupted() {
-            return Ok(code);
+        if campaign.wait(&mut Display::start(), complete).await? == End::Interrupted {
+            return Ok(crate::interrupted());
         }
         self.say(&format!("evaluated in {}{utilisation}", human(started.elapsed())));
         let left = undone.groups();

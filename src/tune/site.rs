@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::admin::Admin;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::carry::Campaign;
+use bluefin_campaign::ports::Ports;
 use bluefin_common::session::Session;
 use bluefin_common::shutdown;
 use tokio_util::sync::CancellationToken;
-
-use crate::admin::{Admin, AdminArgs};
-use crate::campaign::Campaign;
-use crate::workers::Ports;
 
 pub struct Site {
     pub sqlite: Arc<SqliteStore>,

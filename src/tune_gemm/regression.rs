@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use bluefin_terminal::out;
+
 use super::files::{self, Size};
 use super::{Done, best};
-use crate::out;
 
 /// Below this share of the reference's speed a config is a regression.
 const LEAST: f64 = 0.98;

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use bluefin_aiter::diff::Diff;
 use bluefin_aiter::merge::{Fate, Merged};
 use bluefin_aiter::{Family, Sheet};
+use bluefin_campaign::evaluators::AiterArgs;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::files::FileSet;
@@ -20,7 +21,6 @@ use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 use serde::Serialize;
 
 use super::operators::Measured;
-use crate::evaluators::AiterArgs;
 
 /// Changes of each status that the summary lists.
 const TOP: usize = 100;

@@ -7,7 +7,8 @@ use bluefin_common::session::SearchPlan;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_spec::search::Search;
 
-use crate::extensions::known;
+use crate::known::known;
+use crate::usage;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Search")]
@@ -68,11 +69,11 @@ pub fn options<'a>(
     let mut options = BTreeMap::new();
     for (name, value) in given {
         if options.insert(name.clone(), value.clone()).is_some() {
-            return Err(crate::usage(format!("{flag} {name}: found twice, expected once")));
+            return Err(usage(format!("{flag} {name}: found twice, expected once")));
         }
     }
     for search in searches {
-        search.check(&options).map_err(|reason| crate::usage(format!("{flag}: {reason}")))?;
+        search.check(&options).map_err(|reason| usage(format!("{flag}: {reason}")))?;
     }
     Ok(options)
 }

@@ -4,10 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bluefin_common::broker::Broker;
 use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::toolchain::{Programs, Toolchain};
@@ -19,8 +17,9 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::extensions::known;
-use crate::{devices, itself};
+use crate::known::known;
+use crate::ports::Ports;
+use crate::{devices, itself, usage};
 
 /// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
 pub const OPEN_FILES: u64 = 24;
@@ -55,11 +54,16 @@ pub struct Compilers {
 }
 
 impl Compilers {
-    /// Finds those of these names.
+    /// Finds those of these names. As many run at a time as there are `slots`, or else CPUs.
     pub async fn probe(names: &[&str], slots: Option<usize>) -> anyhow::Result<Self> {
+        Self::probe_with(names, &Programs::default(), slots).await
+    }
+
+    /// The same, with tools that are named.
+    pub async fn probe_with(names: &[&str], programs: &Programs, slots: Option<usize>) -> anyhow::Result<Self> {
         let mut toolchains = Vec::with_capacity(names.len());
         for name in names {
-            toolchains.push(known().toolchains.probe(name, &Programs::default()).await?);
+            toolchains.push(known().toolchains.probe(name, programs).await?);
         }
         Ok(Self { toolchains, slots: slots.unwrap_or_else(itself::cpus) })
     }
@@ -70,11 +74,6 @@ impl Compilers {
             Some(refusal) => anyhow::bail!("{target}: {refusal}"),
             None => Ok(self),
         }
-    }
-
-    /// These.
-    pub fn of(toolchains: Vec<Arc<dyn Toolchain>>, slots: usize) -> Self {
-        Self { toolchains, slots }
     }
 
     pub fn toolchains(&self) -> &[Arc<dyn Toolchain>] {
@@ -143,16 +142,14 @@ impl LocalDevice {
     }
 
     fn in_inventory(inventory: &Inventory, text: &str, limits: Limits) -> anyhow::Result<Self> {
-        let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
+        let selected = inventory.select(text).map_err(|error| usage(format!("--device: {error}")))?;
         let devices = devices::serve(inventory, &selected, &itself::child()?)?;
         let mut targets: Vec<Target> = devices.iter().map(|device| device.target.clone()).collect();
         targets.dedup();
         let [target] = targets.as_slice() else {
             let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
             let names = names.join(", ");
-            return Err(crate::usage(format!(
-                "--device {text}: found devices of {names}, expected those of one target"
-            )));
+            return Err(usage(format!("--device {text}: found devices of {names}, expected those of one target")));
         };
         let children = devices.iter().map(|device| 1 + device.child.translators as u64);
         let more = children.sum::<u64>().saturating_sub(1);
@@ -225,11 +222,4 @@ impl fmt::Display for Utilisation {
         }
         Ok(())
     }
-}
-
-/// Where the roles meet in this process.
-#[derive(Clone)]
-pub struct Ports {
-    pub store: Arc<dyn Store>,
-    pub broker: Arc<dyn Broker>,
 }

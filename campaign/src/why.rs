@@ -8,10 +8,10 @@ use bluefin_common::clock::now_ms;
 use bluefin_common::job::eval_queue;
 use bluefin_common::roster::{self, Doing, Entry, Whereabouts};
 use bluefin_common::session::Session;
+use bluefin_common::spelled::human;
 use bluefin_common::store::{Progress, Store};
 
-use super::possible_queues;
-use crate::progress::human;
+use crate::queues::possible_queues;
 
 /// Reasons of one kind that are named.
 const NAMED: usize = 3;

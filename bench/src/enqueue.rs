@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use anyhow::ensure;
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::broker::Broker;
 use bluefin_common::job::{CompileJob, CompileWork};
 use bluefin_common::lane::Lane;
@@ -19,8 +21,6 @@ use prometheus::Registry;
 
 use super::jobs::{noop_jobs, noop_problem, noop_spec, session};
 use super::{Figure, peak_rss_mib};
-use crate::extensions::known;
-use crate::ports::FleetArgs;
 
 /// Publishes under way at a time in the bare run.
 const WINDOW: usize = 1000;

@@ -7,12 +7,13 @@ use bluefin_common::outcome::{Outcome, Timing};
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::store::Store;
 use bluefin_eval_worker::timing::{ClockWatch, Limits, Recorded, StopRule, better, measure_by};
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::session_in;
-use crate::{out, width};
 
 /// How far a winner may be from the best.
 const CLOSE: f64 = 0.01;

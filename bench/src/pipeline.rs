@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::store::Store;
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::enqueue::bare;
 use super::jobs::{CHUNK, noop_jobs, noop_spec, session};
 use super::{Figure, peak_rss_mib};
-use crate::ports::FleetArgs;
 
 /// Between two looks at what is done.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::store::Store;
 use bluefin_exporter::summary::summaries;
 
-use crate::bench::filled::Tuned;
-use crate::bench::{Figure, peak_rss_mib};
-use crate::ports::FleetArgs;
+use crate::filled::Tuned;
+use crate::{Figure, peak_rss_mib};
 
 /// Plans about `jobs` jobs, stores what came of them, and looks at that.
 pub(super) async fn measure(jobs: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {

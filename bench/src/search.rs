@@ -14,17 +14,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{mem, thread};
 
 use anyhow::Context as _;
+use bluefin_campaign::itself;
+use bluefin_campaign::known::known;
+use bluefin_campaign::search::options;
+use bluefin_campaign::search::parse_option;
+use bluefin_common::spelled::parse_percent;
 use bluefin_spec::search::Search;
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use clap::value_parser;
 use indicatif::ProgressBar;
 
 use self::score::{Score, Worth};
 use self::simulate::{Rules, Run};
 use self::space::Measured;
-use crate::coverage::parse_percent;
-use crate::extensions::known;
-use crate::search::{options, parse_option};
-use crate::{itself, out, progress, width};
+use bluefin_terminal::bar;
 
 /// Evaluations after which a search is scored, where nobody says.
 const AT: [u32; 3] = [50, 100, 200];
@@ -90,7 +94,7 @@ impl SearchArgs {
         let spaces = read::read_all(&self.files)?;
         let tries: Vec<Try<'_>> =
             spaces.iter().flat_map(|space| searches.iter().map(move |search| Try { space, search: *search })).collect();
-        let bar = progress::bar(tries.len() as u64 * u64::from(self.seeds), "searches");
+        let bar = bar::up_to(tries.len() as u64 * u64::from(self.seeds), "searches");
         let runs = all(&tries, self.seeds as usize, &rules, &bar);
         bar.finish_and_clear();
         let worths = tries
@@ -105,7 +109,7 @@ impl SearchArgs {
     fn at(&self) -> anyhow::Result<Vec<usize>> {
         let mut at = self.at.clone();
         if let Some(beyond) = at.iter().find(|at| **at > self.budget) {
-            return Err(crate::usage(format!(
+            return Err(bluefin_campaign::usage(format!(
                 "--at: found {beyond}, expected no more than the budget of {}",
                 self.budget
             )));

@@ -7,17 +7,18 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::results::{FileKind, Filter, JsonLines, TargetFile, Write, results};
+use bluefin_terminal::out;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use super::filled::Tuned;
 use super::{Figure, peak_rss_mib};
-use crate::out;
-use crate::ports::{FleetArgs, StoreArgs};
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,11 +9,12 @@ use std::thread;
 
 use bluefin_common::session::SessionName;
 use bluefin_eval_worker::timing::{Limits, median};
+use bluefin_terminal::out;
+use bluefin_terminal::width;
 use serde::Serialize;
 
 use super::device::{Bench, Tuned};
 use super::subjects::{self, Most, Subject};
-use crate::{out, width};
 
 /// Play-offs of the judge, whose median counts.
 const JUDGED: usize = 3;

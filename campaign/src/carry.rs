@@ -1,6 +1,5 @@
 //! Carrying out a session: workers of this process, if there are any, and waiting for it to be complete.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,10 @@ use bluefin_eval_worker::{self as eval_worker, Evaluator};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::progress::Display;
-use crate::status::why::Fleet;
-use crate::workers::{Compilers, Crew, LocalDevice, LocalTools, Ports, Utilisation};
+use crate::local::{Compilers, Crew, LocalDevice, Utilisation};
+use crate::ports::Ports;
+use crate::tools::LocalTools;
+use crate::why::Fleet;
 
 /// Between two looks at how far the session is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -35,25 +35,20 @@ pub struct Campaign {
     shutdown: CancellationToken,
 }
 
+/// Who is told how far a campaign is.
+pub trait Watch: Send {
+    /// Where the session is now.
+    fn progress(&mut self, progress: &Progress);
+    /// What somebody should know meanwhile.
+    fn say(&mut self, text: &str);
+}
+
 /// How a campaign ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Complete,
     /// By a signal.
     Interrupted,
-}
-
-impl End {
-    /// Says on standard error that it was interrupted, and returns the exit code of that. `None`: it was not.
-    pub fn interrupted(self) -> Option<ExitCode> {
-        match self {
-            Self::Complete => None,
-            Self::Interrupted => {
-                eprintln!("stopped; the same command continues where this one ended");
-                Some(ExitCode::from(130))
-            }
-        }
-    }
 }
 
 impl Campaign {
@@ -112,31 +107,34 @@ impl Campaign {
         self.crew.running.spawn(task(stop));
     }
 
-    /// Shows how far the session is until it is `complete`, then stops what was started here. Play-offs that were timed here while the
+    /// Tells `watch` how far the session is until it is `complete`, then stops what was started here. Play-offs that were timed here while the
     /// machine was busy are first repeated, once.
     ///
     /// # Errors
     /// If a worker ends before, the store fails, or the session is pinned to something else than the workers started here.
-    pub async fn wait(mut self, complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>) -> anyhow::Result<End> {
-        let mut display = Display::start(false);
+    pub async fn wait(
+        mut self,
+        watch: &mut dyn Watch,
+        complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<End> {
         let alone = self.crew.running.is_empty();
         let mut moved = (Instant::now(), Progress::default());
         let standings = Standings::default();
         let ended = loop {
             let progress = self.crew.ports.store.progress(&self.session.name).await?;
-            display.show(&progress);
+            watch.progress(&progress);
             if progress != moved.1 {
                 moved = (Instant::now(), progress.clone());
             } else if alone && moved.0.elapsed() >= STILL {
                 moved.0 = Instant::now();
                 for reason in self.why(&progress).await {
-                    display.say(&reason);
+                    watch.say(&reason);
                 }
             }
             if !progress.is_settled() {
                 self.stands(standings.of(&*self.crew.ports.store, &self.session.name).await?)?;
             }
-            if self.refused() || complete(&progress).await? && !self.measures_again(&display).await? {
+            if self.refused() || complete(&progress).await? && !self.measures_again(watch).await? {
                 break None;
             }
             tokio::select! {
@@ -145,7 +143,6 @@ impl Campaign {
                 Some(result) = self.crew.running.join_next() => break Some(result),
             }
         };
-        display.finish();
         let interrupted = self.shutdown.is_cancelled();
         self.crew.stop.cancel();
         if let Some(result) = ended {
@@ -165,13 +162,13 @@ impl Campaign {
     }
 
     /// Begins the play-offs once more whose winner's time is in doubt, unless that was done already. Whether there are any.
-    async fn measures_again(&mut self, display: &Display) -> anyhow::Result<bool> {
+    async fn measures_again(&mut self, watch: &mut dyn Watch) -> anyhow::Result<bool> {
         let Some(since_ms) = self.timed_since_ms.take() else { return Ok(false) };
         let Ports { store, broker } = self.crew.ports.clone();
         let problems = retry::repeat_play_offs(&*store, &*broker, &self.session, since_ms).await?;
         if problems > 0 {
             let named = if problems == 1 { "1 problem was".to_string() } else { format!("{problems} problems were") };
-            display.say(&format!("{named} timed while the machine was busy: play-offs are repeated"));
+            watch.say(&format!("{named} timed while the machine was busy: play-offs are repeated"));
         }
         Ok(problems > 0)
     }

@@ -12,6 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use bluefin_campaign::itself;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;
 use bluefin_common::job::{compile_queue, eval_queue};
@@ -21,6 +23,7 @@ use bluefin_common::target::Target;
 use bluefin_producer::enqueue::{Enqueuer, Publish};
 use bluefin_producer::specs::LoadedSpec;
 use bluefin_spec::Bundle;
+use bluefin_terminal::out;
 use serde::Serialize;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
@@ -30,8 +33,6 @@ use super::enqueue::drain;
 use super::jobs::{CHUNK, noop_jobs};
 use super::pipeline::cpu_time;
 use super::print;
-use crate::ports::FleetArgs;
-use crate::{itself, out};
 
 /// Between two looks at what is done.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -126,7 +127,7 @@ impl FleetBenchArgs {
         }
         let least = [self.processes, self.prefetch.into()].into_iter().chain(self.devices.iter().copied()).min();
         if least == Some(0) {
-            return Err(crate::usage("--devices, --processes and --prefetch: found 0, expected at least 1"));
+            return Err(bluefin_campaign::usage("--devices, --processes and --prefetch: found 0, expected at least 1"));
         }
         let mut runs = Vec::new();
         if !self.json {

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::store::Store;
 use bluefin_exporter::{ExportRequest, export};
 
 use super::filled::Tuned;
 use super::{Figure, peak_rss_mib};
-use crate::ports::FleetArgs;
 
 /// Fills a store (Redis if one is named, else a temporary state file) and exports it.
 pub async fn run(outcomes: u64, fleet: &FleetArgs) -> anyhow::Result<Vec<Figure>> {

@@ -12,10 +12,8 @@ use bluefin_compile_worker::Programs;
 use bluefin_eval_worker::Evaluator;
 use bluefin_miopen::detect;
 
-use super::local::Compilers;
 use crate::evaluators::{MiopenArgs, launcher};
-use crate::extensions::known;
-use crate::itself;
+use crate::local::Compilers;
 
 /// Where the tools are; what is not named is looked for.
 #[derive(Clone, Debug, Default)]
@@ -42,11 +40,7 @@ impl LocalTools {
             [] => None,
             names => {
                 let programs = Programs { fin, launcher: launcher(Some(Isolation::default()))? };
-                let mut toolchains = Vec::new();
-                for name in names {
-                    toolchains.push(known().toolchains.probe(name, &programs).await?);
-                }
-                Some(Compilers::of(toolchains, slots.unwrap_or_else(itself::cpus)))
+                Some(Compilers::probe_with(names, &programs, slots).await?)
             }
         };
         let gpus = detect::gpus(Path::new(kfd::TOPOLOGY)).into_iter().filter(|gpu| gpu.target == *target);

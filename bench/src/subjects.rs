@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::itself;
 use bluefin_common::artifact::Built;
 use bluefin_common::broker::Broker;
 use bluefin_common::candidate::Candidate;
@@ -35,7 +36,6 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::session_in;
-use crate::itself;
 
 /// What is compiled where no state file is named: short kernels and longer ones.
 const PROBLEMS: [&str; 3] = [

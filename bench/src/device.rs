@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use bluefin_campaign::devices::child_of;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::decision::{decide, follow_ups};
@@ -19,7 +20,6 @@ use bluefin_eval_worker::{DeviceWorker, Runnable, Spent, Translators, Work};
 use prometheus::Registry;
 
 use super::subjects::Subject;
-use crate::devices::child_of;
 
 /// Of inputs and of the order in a play-off.
 const SEED: u64 = 1;

@@ -9,6 +9,8 @@ use bluefin_common::target::Target;
 use bluefin_eval_worker::{Evaluator, Noop};
 use futures_util::future::{BoxFuture, FutureExt as _, ready};
 
+use crate::usage;
+
 pub use aiter::AiterArgs;
 pub use miopen::{FinArgs, MiopenArgs, launcher};
 
@@ -35,7 +37,8 @@ pub struct ToolArgs {
 }
 
 /// Those that bluefin ships.
-pub(crate) fn shipped() -> Vec<NamedEvaluators> {
+#[must_use]
+pub fn shipped() -> Vec<NamedEvaluators> {
     vec![
         NamedEvaluators {
             name: "miopen",
@@ -52,7 +55,6 @@ pub(crate) fn shipped() -> Vec<NamedEvaluators> {
 }
 
 fn noop(target: Option<Target>) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
-    let target =
-        target.ok_or_else(|| crate::usage("--device noop: expected noop:<target>, such as noop:gfx90a-104"))?;
+    let target = target.ok_or_else(|| usage("--device noop: expected noop:<target>, such as noop:gfx90a-104"))?;
     Ok(vec![Arc::new(Noop { target })])
 }

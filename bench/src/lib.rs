@@ -1,5 +1,6 @@
 //! `bluefin bench`: how fast bluefin itself is. Every figure comes with one of a bare run beside it, in the same minute, since
 //! machines differ and are noisy.
+#![forbid(unsafe_code)]
 
 mod compile;
 mod db;
@@ -22,12 +23,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store as _;
+use bluefin_terminal::out;
 use clap::Subcommand;
-
-use crate::out;
-use crate::ports::FleetArgs;
 
 /// Measure bluefin itself
 #[derive(Subcommand)]
@@ -138,6 +138,7 @@ pub enum BenchVerb {
 }
 
 impl BenchVerb {
+    /// Measures, and prints what came of it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Enqueue { jobs, json, fleet } => print(&enqueue::run(jobs, &fleet).await?, json)?,

@@ -16,6 +16,7 @@ use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::usage;
 use patient::{PatientBroker, PatientStore, connected};
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
@@ -144,7 +145,7 @@ impl StoreArgs {
     pub async fn open_to_read(&self) -> anyhow::Result<Opened> {
         let Some(path) = self.file() else { return self.redis().await };
         if self.state.is_none() && !path.exists() {
-            return Err(crate::usage(format!(
+            return Err(usage(format!(
                 "BLUEFIN_REDIS_URL is not set, and there is no {} here: name a store with --redis, or a file with --state",
                 path.display()
             )));
@@ -196,6 +197,13 @@ impl Opened {
     }
 }
 
+/// Where the roles meet in this process.
+#[derive(Clone)]
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub broker: Arc<dyn Broker>,
+}
+
 /// Whether a variable is set, also to what is no text.
 fn is_set(variable: &str) -> bool {
     !matches!(secrets::value(variable), Ok(None))
@@ -205,12 +213,12 @@ fn is_set(variable: &str) -> bool {
 fn message_keys() -> anyhow::Result<MessageKeys> {
     let text = url_of(MESSAGE_KEYS, MESSAGE_KEYS, None)?.filter(|text| !text.trim().is_empty());
     let keys = text.map(|text| MessageKeys::parse(&text)).transpose();
-    Ok(keys.map_err(|error| crate::usage(format!("{MESSAGE_KEYS}: {error}")))?.unwrap_or_default())
+    Ok(keys.map_err(|error| usage(format!("{MESSAGE_KEYS}: {error}")))?.unwrap_or_default())
 }
 
 fn required(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<String> {
     url_of(flag, variable, given)?
-        .ok_or_else(|| crate::usage(format!("{variable} is not set: set it, or pass {flag} URL or {flag} @FILE")))
+        .ok_or_else(|| usage(format!("{variable} is not set: set it, or pass {flag} URL or {flag} @FILE")))
 }
 
 fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Option<String>> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::itself;
 use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;
 use bluefin_common::job::{Job, eval_queue};
@@ -26,7 +27,6 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::Figure;
-use crate::itself;
 
 /// A layer of ResNet-50 that all host solvers take.
 const LAYER: &str = "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 0";

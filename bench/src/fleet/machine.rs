@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::delivery::pin::Pin;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
@@ -22,7 +23,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::times::Times;
-use crate::ports::FleetArgs;
 
 /// What a process of a simulated fleet has.
 #[derive(clap::Args, Clone, Debug)]
