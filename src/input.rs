@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use bluefin_campaign::kernels;
 use bluefin_common::problem::{DataType, Direction, Problem};
 use bluefin_common::target::Target;
 use bluefin_producer::input::{Overrides, read_file};
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::{Bundle, Kind};
+use bluefin_producer::specs::Specs;
 
 /// What is to be tuned.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -97,25 +96,9 @@ impl InputArgs {
         mut problems: Vec<Problem>,
         rejects: Vec<String>,
     ) -> anyhow::Result<Input> {
-        let mut specs = LoadedSpec::shipped()?;
-        for path in &self.kernel {
-            let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
-            let own = own.with_context(|| format!("--kernel {}", path.display()))?;
-            if own.spec.kind == Kind::Kernel {
-                for sizes in self.sizes()? {
-                    problems.push(own.spec.problem(&sizes)?);
-                }
-            }
-            if specs.iter().any(|spec| spec.spec.name == own.spec.name) {
-                return Err(crate::usage(format!(
-                    "{}: the name {} is taken by another spec",
-                    path.display(),
-                    own.spec.name
-                )));
-            }
-            specs.push(own);
-        }
-        Ok(Input { problems, specs: Specs::for_target(specs, target), rejects })
+        let (specs, own) = kernels::with_own(&self.kernel, &self.sizes()?, target)?;
+        problems.extend(own);
+        Ok(Input { problems, specs, rejects })
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.

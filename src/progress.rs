@@ -6,18 +6,31 @@ use std::time::{Duration, Instant};
 use bluefin_campaign::carry::Watch;
 use bluefin_common::spelled::human;
 use bluefin_common::store::Progress;
+use bluefin_producer::plan::Plan;
+use bluefin_terminal::bar;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::{Map, Value};
 
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows [`Progress`] as it changes.
-pub struct Display {
+/// Tells people of a campaign on standard error.
+pub struct Display<'a> {
+    /// What is said of a plan.
+    planned: Box<dyn FnMut(&Plan) + Send + 'a>,
+    session: Option<Shown>,
+    asked: Option<ProgressBar>,
+    /// What each step of a whole campaign did.
+    pub report: Map<String, Value>,
+}
+
+/// A session, as it is shown.
+struct Shown {
     bars: Option<Bars>,
     started: Instant,
     last_line: Instant,
     /// Candidates that earlier runs had done: they do not count towards this run's speed.
-    before: Option<u64>,
+    candidates_before: u64,
     jobs_before: u64,
 }
 
@@ -28,19 +41,42 @@ struct Bars {
     summary: ProgressBar,
 }
 
-impl Display {
-    /// Starts a display.
-    pub fn start() -> Self {
+impl<'a> Display<'a> {
+    /// Says `planned` of a plan.
+    pub fn new(planned: impl FnMut(&Plan) + Send + 'a) -> Self {
+        Self { planned: Box::new(planned), session: None, asked: None, report: Map::new() }
+    }
+}
+
+impl Shown {
+    /// From where it is now.
+    fn start(counts: &Counts) -> Self {
         let bars = std::io::stderr().is_terminal().then(Bars::new);
         let started = Instant::now();
-        Self { bars, started, last_line: started, before: None, jobs_before: 0 }
+        let (candidates_before, jobs_before) = (counts.candidates, counts.done());
+        Self { bars, started, last_line: started, candidates_before, jobs_before }
+    }
+
+    fn show(&mut self, counts: &Counts) {
+        let text = self.summary(counts);
+        if let Some(bars) = &self.bars {
+            bars.perf.set_length(counts.perf.1);
+            bars.perf.set_position(counts.perf.0);
+            bars.find.set_length(counts.find.1);
+            bars.find.set_position(counts.find.0);
+            bars.summary.set_message(text);
+        } else if self.last_line.elapsed() >= LINE_EVERY {
+            self.last_line = Instant::now();
+            let Counts { perf, find, .. } = counts;
+            eprintln!("perf {}/{}, find {}/{} jobs; {text}", perf.0, perf.1, find.0, find.1);
+        }
     }
 
     fn summary(&self, counts: &Counts) -> String {
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
-        let rate = counts.candidates.saturating_sub(self.before.unwrap_or(0)) as f64 / seconds;
+        let rate = counts.candidates.saturating_sub(self.candidates_before) as f64 / seconds;
         let done = counts.done().saturating_sub(self.jobs_before);
-        let left = counts.planned().saturating_sub(counts.done());
+        let left = counts.planned.saturating_sub(counts.done());
         let eta = match done {
             0 => "?".to_string(),
             _ => human(Duration::from_secs_f64(seconds * left as f64 / done as f64)),
@@ -49,48 +85,51 @@ impl Display {
     }
 }
 
-impl Watch for Display {
+impl Watch for Display<'_> {
+    fn planned(&mut self, plan: &Plan) {
+        (self.planned)(plan);
+    }
+
     fn progress(&mut self, progress: &Progress) {
         let counts = Counts::of(progress);
-        if self.before.is_none() {
-            self.before = Some(counts.candidates);
-            self.jobs_before = counts.done();
-        }
-        let text = self.summary(&counts);
-        if let Some(bars) = &self.bars {
-            bars.perf.set_length(counts.perf.1);
-            bars.perf.set_position(counts.perf.0);
-            // Each group ends with one find job, which is planned when its perf jobs are done.
-            bars.find.set_length(counts.find.1.max(progress.groups));
-            bars.find.set_position(counts.find.0);
-            bars.summary.set_message(text);
-        } else if Instant::now().duration_since(self.last_line) >= LINE_EVERY {
-            self.last_line = Instant::now();
-            eprintln!(
-                "perf {}/{}, find {}/{} jobs; {text}",
-                counts.perf.0,
-                counts.perf.1,
-                counts.find.0,
-                counts.find.1.max(progress.groups)
-            );
-        }
+        self.session.get_or_insert_with(|| Shown::start(&counts)).show(&counts);
     }
 
     /// Above the bars, or on a line of its own.
     fn say(&mut self, text: &str) {
-        match &self.bars {
+        match self.session.as_ref().and_then(|shown| shown.bars.as_ref()) {
             Some(bars) => drop(bars.all.println(text)),
             None => eprintln!("{text}"),
         }
     }
-}
 
-impl Drop for Display {
     /// Clears the bars.
-    fn drop(&mut self) {
-        for bar in self.bars.iter().flat_map(|bars| [&bars.perf, &bars.find, &bars.summary]) {
+    fn finish(&mut self) {
+        let bars = self.session.take().and_then(|shown| shown.bars);
+        for bar in bars.into_iter().flat_map(|bars| [bars.perf, bars.find, bars.summary]) {
             bar.finish_and_clear();
         }
+    }
+
+    fn step(&mut self, name: &'static str, text: &str, report: Value) {
+        eprintln!("{name}: {text}");
+        self.report.insert(name.to_string(), report);
+    }
+
+    fn asked(&mut self, done: u64, all: u64) {
+        let bar = self.asked.get_or_insert_with(|| bar::up_to(all, "problems"));
+        bar.set_position(done);
+        if done >= all
+            && let Some(bar) = self.asked.take()
+        {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Display<'_> {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
@@ -116,6 +155,7 @@ struct Counts {
     /// Done and planned.
     perf: (u64, u64),
     find: (u64, u64),
+    planned: u64,
     candidates: u64,
     failed: u64,
 }
@@ -128,14 +168,14 @@ impl Counts {
         };
         let candidates: u64 = progress.candidates.values().sum();
         let fine: u64 = ["timed", "pruned"].iter().filter_map(|name| progress.candidates.get(*name)).sum();
-        Self { perf: jobs("perf"), find: jobs("find"), candidates, failed: candidates.saturating_sub(fine) }
+        let (perf, find) = (jobs("perf"), jobs("find"));
+        // Each group ends with one find job, which is planned when its perf jobs are done.
+        let with_follow_ups = (find.0, find.1.max(progress.groups));
+        let failed = candidates.saturating_sub(fine);
+        Self { perf, find: with_follow_ups, planned: perf.1 + find.1, candidates, failed }
     }
 
     fn done(&self) -> u64 {
         self.perf.0 + self.find.0
-    }
-
-    fn planned(&self) -> u64 {
-        self.perf.1 + self.find.1
     }
 }

@@ -9,40 +9,31 @@ mod space;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::carry::{Campaign, End};
-use bluefin_campaign::known::known;
 use bluefin_campaign::local::Compilers;
 use bluefin_campaign::local::LocalDevice;
-use bluefin_campaign::ports::Opened;
-use bluefin_campaign::ports::Ports;
+use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::site::Site;
 use bluefin_common::arch::Vendor;
-use bluefin_common::broker::Broker;
+use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::shutdown;
 use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, CandidateBudget, Plan};
-use bluefin_producer::request;
+use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
 use bluefin_terminal::out;
-use tokio_util::sync::CancellationToken;
 
 use crate::failed;
 use crate::progress::Display;
@@ -154,12 +145,22 @@ struct Work {
     entries: Vec<(Entry, Problem)>,
 }
 
+impl Work {
+    /// Of each product, its config as a candidate.
+    fn candidates(&self, target: &Target) -> anyhow::Result<HashMap<Problem, Candidate>> {
+        let candidate = |(entry, problem): &(Entry, Problem)| {
+            let config = entry.config.as_ref().context("a config")?;
+            Ok((problem.clone(), candidate(&self.loaded, self.space, config, target)?))
+        };
+        self.entries.iter().map(candidate).collect()
+    }
+}
+
 /// Where it is done.
 struct Place<'a> {
     target: Target,
-    opened: &'a Opened,
-    ports: Ports,
-    /// Nothing where a fleet does it.
+    site: &'a Site,
+    /// `None` where a fleet does it.
     local: Option<(Compilers, LocalDevice)>,
 }
 
@@ -181,43 +182,30 @@ impl TuneGemmArgs {
                 "--benchmark and --compare_wo_tuning: {m} x {n} x {k} has no config: name an output file"
             )));
         }
-        let shutdown = shutdown::on_signal()?;
-        let admin = self.admin.start().await?;
-        let opened = self.opened(&shutdown).await?;
-        let broker: Arc<dyn Broker> = if self.fleet {
-            self.store.fleet.patient_broker(&shutdown).await?
-        } else {
-            Arc::new(EmbeddedBroker::new())
-        };
-        let ports = Ports { store: Arc::clone(&opened.store), broker: Arc::clone(&broker) };
-        let place = async {
-            let local = if self.fleet { None } else { Some(self.local().await?) };
-            let target = match (&local, &self.device) {
-                (Some((_, device)), _) => device.target.clone(),
-                (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
-                (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
-            };
-            anyhow::Ok(Place { target, opened: &opened, ports, local })
-        };
-        let result = match place.await {
-            Ok(mut place) => {
-                admin.readiness.ready();
-                self.all(&mut place, files, &admin.registry, &shutdown).await
-            }
-            Err(error) => Err(error),
-        };
-        broker.close().await;
-        opened.close().await;
-        admin.stop().await;
+        let opened = Site::open(&self.place(), self.fleet, &self.admin).await?;
+        let Some(site) = opened else { return Ok(crate::interrupted()) };
+        let result = self.at(&site, files).await;
+        site.close().await;
         result
     }
 
-    async fn opened(&self, shutdown: &CancellationToken) -> anyhow::Result<Opened> {
+    async fn at(&self, site: &Site, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+        let local = if self.fleet { None } else { Some(self.local().await?) };
+        let target = match (&local, &self.device) {
+            (Some((_, device)), _) => device.target.clone(),
+            (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
+            (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
+        };
+        self.all(&Place { target, site, local }, files).await
+    }
+
+    /// Where the work is kept.
+    fn place(&self) -> StoreArgs {
         if self.fleet {
-            return self.store.open_patiently(shutdown).await;
+            return self.store.clone();
         }
         let state = self.store.state.clone().unwrap_or_else(|| STATE.into());
-        StoreArgs { state: Some(state), ..self.store.clone() }.open().await
+        StoreArgs { state: Some(state), ..self.store.clone() }
     }
 
     async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
@@ -297,24 +285,13 @@ impl TuneGemmArgs {
         Ok(Work { loaded, space, entries })
     }
 
-    async fn all(
-        &self,
-        place: &mut Place<'_>,
-        files: Vec<Vec<Entry>>,
-        registry: &prometheus::Registry,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<ExitCode> {
+    async fn all(&self, place: &Place<'_>, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         for entries in files {
             let work = self.work(entries, &place.target)?;
-            // Workers register what they count, and those of the second file are others.
-            let own = prometheus::Registry::new();
-            let registry = if results.is_empty() { registry } else { &own };
-            match self.carry_out(place, work, registry, shutdown).await? {
-                Ok(done) => results.push(done),
-                Err(interrupted) => return Ok(interrupted),
-            }
+            let Some(done) = self.carry_out(place, work).await? else { return Ok(crate::interrupted()) };
+            results.push(done);
         }
         eprintln!("done in {}", human(started.elapsed()));
         let done = results.first().map(Vec::as_slice).unwrap_or_default();
@@ -326,55 +303,51 @@ impl TuneGemmArgs {
         Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Tunes, or evaluates what is given; the inner error is the exit code of an interrupt.
-    async fn carry_out(
-        &self,
-        place: &mut Place<'_>,
-        work: Work,
-        registry: &prometheus::Registry,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<Result<Vec<Done>, ExitCode>> {
+    /// Tunes, or evaluates what is given. `None`: it was interrupted.
+    async fn carry_out(&self, place: &Place<'_>, work: Work) -> anyhow::Result<Option<Vec<Done>>> {
         let given = self.benchmark || self.compare_wo_tuning;
         let session = self.session(place, &work, given)?;
-        if !self.fleet {
-            // Its queues ended with the run before, which may have been of other sizes.
-            place.opened.forget_unfinished(&session.name).await?;
-        }
-        let (store, broker) = (&*place.ports.store, &*place.ports.broker);
-        let metrics = Metrics::register(&prometheus::Registry::new())?;
+        let store = &*place.site.ports.store;
         let problems: Vec<Problem> = work.entries.iter().map(|(_, problem)| problem.clone()).collect();
-        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
-        let ways = Ways { store, broker, metrics: &metrics, publish };
         let digest = work.loaded.digest;
         let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, digest)).collect();
-        let plan = self.plan(&ways, &session, &work, problems, given).await?;
-        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-        let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
-        eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
-        if plan.enqueued > 0 || !store.progress(&session.name).await?.is_settled() {
-            let mut campaign = Campaign::new(&place.ports, &session, registry, shutdown)?;
-            let utilisation = match place.local.take() {
-                Some((compilers, device)) => {
-                    place.local = Some((compilers.clone(), device.clone()));
-                    Some(campaign.work(compilers, device)?)
-                }
-                None => None,
-            };
-            let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
-            if end == End::Interrupted {
-                return Ok(Err(crate::interrupted()));
-            }
-            utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
+        let CarriedOut { end, .. } = if given {
+            store.put_blob(&work.loaded.bundle.encode()?).await?;
+            let candidates = work.candidates(&session.target)?;
+            let planning = Given { session: &session, loaded: &work.loaded, candidates };
+            self.order(place, Order::given(session.clone(), problems, &planning)).await?
+        } else {
+            let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
+            let specs = Specs::for_target(vec![spec], &session.target);
+            let asked = Asked { specs, budget: self.budget, ..Asked::default() };
+            self.order(place, Order::of(session.clone(), problems, &asked)).await?
+        };
+        match end {
+            End::Interrupted => return Ok(None),
+            End::Complete(Some(utilisation)) => eprintln!("tuned{utilisation}"),
+            End::Complete(None) | End::DoneBefore | End::Nothing => {}
         }
         let found = summaries(store, &session, &groups).await?;
         if found.iter().any(|summary| !summary.failed.is_empty()) {
-            let state = (!self.fleet).then(|| self.store.state.clone().unwrap_or_else(|| STATE.into()));
-            failed::say(store, &session, &groups, &StoreArgs { state, ..self.store.clone() }).await?;
+            failed::say(store, &session, &groups, &self.place()).await?;
         }
         let mut found: HashMap<String, Summary> =
             found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
         let done = work.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
-        Ok(Ok(done.collect()))
+        Ok(Some(done.collect()))
+    }
+
+    async fn order(&self, place: &Place<'_>, order: Order<'_>) -> anyhow::Result<CarriedOut> {
+        let workers = match place.local.clone() {
+            Some((compilers, device)) => Workers::Device(compilers, device),
+            None => Workers::Fleet,
+        };
+        let mut display = Display::new(|plan| {
+            plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+            let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
+            eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
+        });
+        place.site.carry_out(order, workers, &mut display).await
     }
 
     /// The session of `work`: another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits
@@ -394,33 +367,6 @@ impl TuneGemmArgs {
         let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
         let plain = Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms());
         Ok(Session { search, ..plain })
-    }
-
-    async fn plan(
-        &self,
-        ways: &Ways<'_>,
-        session: &Session,
-        work: &Work,
-        problems: Vec<Problem>,
-        given: bool,
-    ) -> anyhow::Result<Plan> {
-        if !given {
-            let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
-            let specs = Specs::for_target(vec![spec], &session.target);
-            let asked = Asked { specs, budget: self.budget, ..Asked::default() };
-            let planners = known().planners();
-            let planning = planners.begin(ways.store, session, &asked).await?;
-            request::keep(ways.store, session, &asked, &problems).await?;
-            return Ok(enqueue(ways, session, &*planning, problems).await?);
-        }
-        ways.store.put_blob(&work.loaded.bundle.encode()?).await?;
-        let mut candidates = HashMap::new();
-        for (entry, problem) in &work.entries {
-            let config = entry.config.as_ref().context("a config")?;
-            candidates.insert(problem.clone(), candidate(&work.loaded, work.space, config, &session.target)?);
-        }
-        let planning = Given { session, loaded: &work.loaded, candidates };
-        Ok(enqueue(ways, session, &planning, problems).await?)
     }
 
     /// Says what came of each product.

@@ -1,4 +1,4 @@
-//! Carrying out a session: workers of this process, if there are any, and waiting for it to be complete.
+//! A session that runs: workers of this process, if there are any, and waiting for it to be complete.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,9 @@ use bluefin_common::session::Session;
 use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Progress;
 use bluefin_eval_worker::{self as eval_worker, Evaluator};
+use bluefin_producer::plan::Plan;
 use prometheus::Registry;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::local::{Compilers, Crew, LocalDevice, Utilisation};
@@ -24,8 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A session that did not move for so long is to say why, and again after as long.
 const STILL: Duration = Duration::from_secs(20);
 
-/// A session that is being carried out.
-pub struct Campaign {
+/// A session that runs.
+pub(crate) struct Running {
     session: Session,
     crew: Crew,
     /// There is one device here: what its worker hands back nobody else takes.
@@ -37,23 +39,33 @@ pub struct Campaign {
 
 /// Who is told how far a campaign is.
 pub trait Watch: Send {
+    /// What was planned: its jobs are in the queues.
+    fn planned(&mut self, plan: &Plan);
     /// Where the session is now.
     fn progress(&mut self, progress: &Progress);
     /// What somebody should know meanwhile.
     fn say(&mut self, text: &str);
+    /// The session is over, or the wait for it.
+    fn finish(&mut self);
+    /// What a step of a whole campaign did, in words and as a report.
+    fn step(&mut self, _name: &'static str, text: &str, _report: Value) {
+        self.say(text);
+    }
+    /// Of how many of `all` problems it is known which solvers apply.
+    fn asked(&mut self, _done: u64, _all: u64) {}
 }
 
-/// How a campaign ended.
+/// How the wait for it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum Ended {
     Complete,
     /// By a signal.
     Interrupted,
 }
 
-impl Campaign {
+impl Running {
     /// One without workers of its own, which waits for those of others; `shutdown` interrupts it.
-    pub fn new(
+    pub(crate) fn new(
         ports: &Ports,
         session: &Session,
         registry: &Registry,
@@ -64,24 +76,24 @@ impl Campaign {
     }
 
     /// Starts workers that compile and evaluate.
-    pub fn work(&mut self, compilers: Compilers, device: LocalDevice) -> anyhow::Result<Utilisation> {
+    pub(crate) fn work(&mut self, compilers: Compilers, device: LocalDevice) -> anyhow::Result<Utilisation> {
         self.compile(compilers, &device.cpus())?;
         self.evaluate(device)
     }
 
     /// Starts a worker that compiles, and leaves the CPUs in `taken` to kernels that are timed.
-    pub fn compile(&mut self, compilers: Compilers, taken: &[u32]) -> anyhow::Result<()> {
+    pub(crate) fn compile(&mut self, compilers: Compilers, taken: &[u32]) -> anyhow::Result<()> {
         compilers.spawn(&mut self.crew, &self.session.target, taken)
     }
 
     /// Starts workers that evaluate.
-    pub fn evaluate(&mut self, device: LocalDevice) -> anyhow::Result<Utilisation> {
+    pub(crate) fn evaluate(&mut self, device: LocalDevice) -> anyhow::Result<Utilisation> {
         (self.one_device, self.timed_since_ms) = (device.is_one(), Some(now_ms()));
         device.spawn(&mut self.crew)
     }
 
     /// Starts workers of these evaluators, each of a device of its own.
-    pub fn evaluate_on(&mut self, evaluators: Vec<Arc<dyn Evaluator>>) -> anyhow::Result<()> {
+    pub(crate) fn evaluate_on(&mut self, evaluators: Vec<Arc<dyn Evaluator>>) -> anyhow::Result<()> {
         self.one_device = evaluators.len() == 1;
         let metrics = eval_worker::Metrics::register(&self.crew.registry, self.crew.pipeline.clone())?;
         let configs = evaluators.into_iter().map(|evaluator| eval_worker::Config::new("tune", evaluator)).collect();
@@ -91,7 +103,7 @@ impl Campaign {
     }
 
     /// Starts MIOpen's tools.
-    pub fn use_tools(&mut self, tools: LocalTools) -> anyhow::Result<()> {
+    pub(crate) fn use_tools(&mut self, tools: LocalTools) -> anyhow::Result<()> {
         if let Some(compilers) = tools.compilers {
             self.compile(compilers, &[])?;
         }
@@ -99,7 +111,7 @@ impl Campaign {
     }
 
     /// Starts something else, which runs until its token is cancelled.
-    pub fn spawn<F>(&mut self, task: impl FnOnce(CancellationToken) -> F)
+    pub(crate) fn spawn<F>(&mut self, task: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
@@ -112,11 +124,11 @@ impl Campaign {
     ///
     /// # Errors
     /// If a worker ends before, the store fails, or the session is pinned to something else than the workers started here.
-    pub async fn wait(
+    pub(crate) async fn wait(
         mut self,
         watch: &mut dyn Watch,
         complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<Ended> {
         let alone = self.crew.running.is_empty();
         let mut moved = (Instant::now(), Progress::default());
         let standings = Standings::default();
@@ -143,6 +155,7 @@ impl Campaign {
                 Some(result) = self.crew.running.join_next() => break Some(result),
             }
         };
+        watch.finish();
         let interrupted = self.shutdown.is_cancelled();
         self.crew.stop.cancel();
         if let Some(result) = ended {
@@ -158,7 +171,7 @@ impl Campaign {
             "session {}: it is pinned to another compiler or device; name another one with --session",
             self.session.name
         );
-        Ok(if interrupted { End::Interrupted } else { End::Complete })
+        Ok(if interrupted { Ended::Interrupted } else { Ended::Complete })
     }
 
     /// Begins the play-offs once more whose winner's time is in doubt, unless that was done already. Whether there are any.

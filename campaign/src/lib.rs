@@ -1,20 +1,28 @@
-//! Carries out a campaign, on this machine or over a fleet: [`ports`] says where its parts meet, [`local`] and [`tools`] are the
-//! workers of this process, and [`carry`] waits until all is done. Verbs parse what is asked and print what came of it.
+//! Carries out a campaign, on this machine or over a fleet, in one call: a [`site::Site`] is where, an [`order::Order`] is what, and
+//! [`whole::Steps`] are all that a campaign may take, from problems to databases. Verbs parse what is asked and print what came of
+//! it; how far a campaign is they hear as [`carry::Watch`].
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod carry;
 pub mod devices;
 pub mod evaluators;
-pub mod forgotten;
 pub mod itself;
+pub mod kernels;
 pub mod known;
 pub mod local;
+pub mod miopen;
+pub mod order;
+pub mod parts;
 pub mod ports;
 pub mod queues;
 pub mod search;
+pub mod site;
 pub mod tools;
-mod usage;
+pub mod whole;
 pub mod why;
+
+mod forgotten;
+mod usage;
 
 pub use usage::{Usage, usage};

@@ -12,7 +12,6 @@ use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
 use bluefin_common::secrets;
-use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -130,7 +129,7 @@ pub struct StoreArgs {
 /// A store that was opened.
 pub struct Opened {
     pub store: Arc<dyn Store>,
-    file: Option<Arc<SqliteStore>>,
+    pub(crate) file: Option<Arc<SqliteStore>>,
 }
 
 impl StoreArgs {
@@ -181,12 +180,9 @@ impl StoreArgs {
 }
 
 impl Opened {
-    /// Before jobs of `session` are run in this process: see [`crate::forgotten`].
-    pub async fn forget_unfinished(&self, session: &SessionName) -> anyhow::Result<()> {
-        match &self.file {
-            Some(file) => crate::forgotten::forget(file, session).await,
-            None => Ok(()),
-        }
+    /// That of a fleet.
+    pub(crate) fn of_fleet(store: Arc<dyn Store>) -> Self {
+        Self { store, file: None }
     }
 
     /// Ends the work with a file in order.

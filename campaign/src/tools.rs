@@ -25,6 +25,19 @@ pub struct Tools {
     pub miopen_driver: Option<PathBuf>,
 }
 
+impl Tools {
+    /// What is not named is what the environment says. fin evaluates by the one that it has for GPUs, or else by the one that compiles.
+    #[must_use]
+    pub fn or_environment(self) -> Self {
+        let from = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
+        Self {
+            fin: self.fin.or_else(|| from("BLUEFIN_FIN")),
+            fin_gpu: self.fin_gpu.or_else(|| from("BLUEFIN_FIN_GPU")).or_else(|| from("BLUEFIN_FIN")),
+            miopen_driver: self.miopen_driver.or_else(|| from("BLUEFIN_MIOPEN_DRIVER")),
+        }
+    }
+}
+
 /// Those that a method needs.
 pub struct LocalTools {
     pub compilers: Option<Compilers>,

@@ -5,6 +5,7 @@ pub mod applicability;
 pub mod capture;
 pub mod driver;
 pub mod enqueue;
+pub mod import;
 pub mod input;
 pub mod keys;
 pub mod library;

@@ -14,33 +14,24 @@ use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
 use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::carry::Campaign;
-use bluefin_campaign::carry::End;
 use bluefin_campaign::evaluators::AiterArgs;
-use bluefin_campaign::forgotten;
-use bluefin_campaign::known::known;
-use bluefin_campaign::ports::FleetArgs;
-use bluefin_campaign::ports::Ports;
+use bluefin_campaign::order::{End, Order, Workers};
+use bluefin_campaign::ports::{FleetArgs, StoreArgs};
+use bluefin_campaign::site::Site;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
-use bluefin_common::job::GroupId;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Stage};
-use bluefin_common::shutdown;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::Evaluator;
 use bluefin_exporter::format::aiter::AiterFormat;
 use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::Asked;
-use bluefin_producer::request;
 use humantime::parse_duration;
 
 use crate::progress::Display;
-use crate::tune::Site;
 use operators::Measured;
 use report::{Failed, Report, tests};
 
@@ -124,18 +115,9 @@ impl TuneArgs {
         eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
         let before = self.tests(&families, false).await;
         let shapes = asked.problems.len();
-        let tuned = if shapes == 0 {
-            Ok(Tuned::default())
-        } else if fleet {
-            self.on_fleet(&target, asked.problems).await?
-        } else {
-            let evaluators = self.evaluators(&target).await?;
-            self.here(&target, asked.problems, evaluators).await?
-        };
-        let Tuned { mut rows, failed, operators } = match tuned {
-            Ok(tuned) => tuned,
-            Err(code) => return Ok(code),
-        };
+        let tuned =
+            if shapes == 0 { Some(Tuned::default()) } else { self.tuned(&target, asked.problems, fleet).await? };
+        let Some(Tuned { mut rows, failed, operators }) = tuned else { return Ok(crate::interrupted()) };
         let mut policy = Policy::Improved(self.min_improvement);
         let mut refused = Vec::new();
         if self.compare {
@@ -232,54 +214,43 @@ impl TuneArgs {
         Ok(session)
     }
 
-    /// Tunes in this process. `Err`: it was interrupted.
-    async fn here(
-        &self,
-        target: &Target,
-        problems: Vec<Problem>,
-        evaluators: Vec<Arc<dyn Evaluator>>,
-    ) -> anyhow::Result<Result<Tuned, ExitCode>> {
-        let device = self.aiter.device(target.clone(), None).await?;
-        let session = self.session(target, device.identity())?;
-        let site = Site::open(&self.state, &self.admin).await?;
-        forgotten::forget(&site.sqlite, &session.name).await?;
-        let metrics = Metrics::register(&site.admin.registry)?;
-        let (store, broker) = (&*site.ports.store, &*site.ports.broker);
-        let ways = Ways { store, broker, metrics: &metrics, publish: Publish::Unfinished };
-        let groups = plan(&ways, &session, problems.clone()).await?;
-        forgotten::replan(&site.sqlite, &session.name, &groups).await?;
-        let mut campaign = site.campaign(&session)?;
-        campaign.evaluate_on(evaluators)?;
-        let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end {
-            End::Interrupted => Err(crate::interrupted()),
-            End::Complete => Ok(self.found(store, &session, problems).await?),
+    /// Tunes here, or has a fleet tune. `None`: it was interrupted; a fleet goes on.
+    async fn tuned(&self, target: &Target, problems: Vec<Problem>, fleet: bool) -> anyhow::Result<Option<Tuned>> {
+        let (session, workers) = if fleet {
+            (self.session(target, "of the fleet")?, Workers::Fleet)
+        } else {
+            let evaluators = self.evaluators(target).await?;
+            let device = self.aiter.device(target.clone(), None).await?;
+            (self.session(target, device.identity())?, Workers::Evaluators(evaluators))
         };
+        let opened = if fleet {
+            Site::of_fleet(&self.fleet, &self.admin).await?
+        } else {
+            let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+            Site::open(&state, false, &self.admin).await?
+        };
+        let Some(site) = opened else { return Ok(None) };
+        let tuned = self.tuned_at(&site, session, problems, workers).await;
         site.close().await;
-        Ok(tuned)
+        tuned
     }
 
-    /// Has a fleet tune. `Err`: it was interrupted; the fleet goes on.
-    async fn on_fleet(&self, target: &Target, problems: Vec<Problem>) -> anyhow::Result<Result<Tuned, ExitCode>> {
-        let session = self.session(target, "of the fleet")?;
-        let admin = self.admin.start().await?;
-        let shutdown = shutdown::on_signal()?;
-        let (store, broker) = (self.fleet.patient_store(&shutdown).await?, self.fleet.patient_broker(&shutdown).await?);
-        admin.readiness.ready();
-        let ports = Ports { store, broker };
-        let metrics = Metrics::register(&admin.registry)?;
-        let ways = Ways { store: &*ports.store, broker: &*ports.broker, metrics: &metrics, publish: Publish::Missing };
-        request::keep(&*ports.store, &session, &Asked::default(), &problems).await?;
-        plan(&ways, &session, problems.clone()).await?;
-        let campaign = Campaign::new(&ports, &session, &admin.registry, &shutdown)?;
-        let end = campaign.wait(&mut Display::start(), async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end {
-            End::Interrupted => Err(crate::interrupted()),
-            End::Complete => Ok(self.found(&*ports.store, &session, problems).await?),
-        };
-        ports.broker.close().await;
-        admin.stop().await;
-        Ok(tuned)
+    async fn tuned_at(
+        &self,
+        site: &Site,
+        session: Session,
+        problems: Vec<Problem>,
+        workers: Workers,
+    ) -> anyhow::Result<Option<Tuned>> {
+        let asked = Asked::default();
+        let order = Order::of(session.clone(), problems.clone(), &asked);
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        match site.carry_out(order, workers, &mut display).await?.end {
+            End::Interrupted => Ok(None),
+            End::Nothing | End::DoneBefore | End::Complete(_) => {
+                Ok(Some(self.found(&*site.ports.store, &session, problems).await?))
+            }
+        }
     }
 
     /// What was found, as files of its own, and what was not.
@@ -316,13 +287,4 @@ struct Tuned {
     failed: Vec<Failed>,
     /// Where they are compared.
     operators: Vec<Measured>,
-}
-
-/// Plans the session and enqueues what is missing. Returns the groups of all.
-async fn plan(ways: &Ways<'_>, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Vec<GroupId>> {
-    let (planners, asked) = (known().planners(), Asked::default());
-    let planning = planners.begin(ways.store, session, &asked).await?;
-    let plan = enqueue(ways, session, &*planning, problems).await?;
-    plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-    Ok(plan.groups)
 }

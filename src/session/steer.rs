@@ -181,7 +181,7 @@ pub struct UnpinArgs {
 }
 
 /// What a session's maker notes with it.
-const NOTES: [&str; 4] = ["rocm", "miopen", "docker", "ticket"];
+pub const NOTES: [&str; 4] = ["rocm", "miopen", "docker", "ticket"];
 
 impl UnpinArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
