@@ -6,6 +6,7 @@ mod aiter;
 mod applicability;
 mod capture;
 mod check;
+mod consent;
 mod coverage;
 mod dashboard;
 mod db;

@@ -1,6 +1,5 @@
 //! `bluefin session`: makes sessions and shows them.
 
-pub mod belongings;
 pub mod delete;
 pub mod steer;
 

@@ -1,10 +1,7 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
-mod files;
 pub mod flags;
-mod given;
 mod regression;
-mod space;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -13,6 +10,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::gemm::Given;
+use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
+use bluefin_campaign::gemm::space::{Dtype, Space, candidate};
 use bluefin_campaign::local::Compilers;
 use bluefin_campaign::local::LocalDevice;
 use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
@@ -39,9 +39,6 @@ use crate::failed;
 use crate::progress::Display;
 use crate::table;
 use crate::workers::LoadArgs;
-use files::{Config, Entry, Size};
-use given::Given;
-use space::{Dtype, Space, candidate};
 
 /// Where the work is kept if nobody says.
 const STATE: &str = "tune-gemm.db";

@@ -4,19 +4,26 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod aiter;
+pub mod belongings;
 pub mod carry;
+pub mod check;
+pub mod dead;
 pub mod devices;
 pub mod evaluators;
+pub mod gemm;
 pub mod itself;
 pub mod kernels;
 pub mod known;
 pub mod local;
 pub mod miopen;
+pub mod monitor;
 pub mod order;
 pub mod parts;
 pub mod ports;
 pub mod queues;
 pub mod search;
+pub mod selftest;
 pub mod site;
 pub mod tools;
 pub mod whole;

@@ -7,6 +7,7 @@ pub mod driver;
 pub mod enqueue;
 pub mod import;
 pub mod input;
+pub mod jobs;
 pub mod keys;
 pub mod library;
 pub mod plan;

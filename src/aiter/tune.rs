@@ -1,9 +1,5 @@
 //! `bluefin aiter tune`.
 
-mod operators;
-mod report;
-mod shapes;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +10,9 @@ use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
 use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::aiter::operators::{self, Measured};
+use bluefin_campaign::aiter::report::{self, Failed, Report, tests, write};
+use bluefin_campaign::aiter::shapes;
 use bluefin_campaign::evaluators::AiterArgs;
 use bluefin_campaign::order::{End, Order, Workers};
 use bluefin_campaign::ports::{FleetArgs, StoreArgs};
@@ -32,8 +31,6 @@ use bluefin_producer::plan::Asked;
 use humantime::parse_duration;
 
 use crate::progress::Display;
-use operators::Measured;
-use report::{Failed, Report, tests};
 
 /// Tune shapes of aiter's operators, here or over a fleet, and update aiter's files where it pays
 #[derive(clap::Args)]
@@ -127,7 +124,7 @@ impl TuneArgs {
         let (changed, mut merged) = into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None })?;
         merged.extend(refused);
         for sheet in &changed {
-            super::write(sheet.path(), &sheet.table)?;
+            write(sheet.path(), &sheet.table)?;
         }
         let now = read_all(std::slice::from_ref(&configs), None)?;
         let after = if changed.is_empty() { before.clone() } else { self.tests(&families, true).await };

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use bluefin_campaign::belongings::{Belongings, announce, remove};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::bytes;
@@ -11,7 +12,7 @@ use bluefin_common::store::{Right, Store};
 use bluefin_terminal::out;
 use serde_json::json;
 
-use super::belongings::{Belongings, Consent, announce, remove};
+use crate::consent::Consent;
 
 /// Remove a session and everything of it: plan, outcomes, solvers, pins, and blobs that no other session and no release names
 #[derive(Clone, Debug, clap::Args)]

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use bluefin_campaign::gemm::files::{self, Size};
 use bluefin_terminal::out;
 
-use super::files::{self, Size};
 use super::{Done, best};
 
 /// Below this share of the reference's speed a config is a regression.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use bluefin_campaign::known::known;
+use crate::known::known;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::delivery::Passing as _;
 use bluefin_common::session::{Session, SessionName};
@@ -21,6 +21,7 @@ use super::Seen;
 /// hours.
 const IN_HAND: Duration = Duration::from_secs(4 * 3600);
 
+/// Publishes again what is lost of sessions, and makes queues anew.
 pub struct Mender<'a> {
     broker: &'a dyn Broker,
     store: &'a dyn Store,
@@ -32,6 +33,10 @@ pub struct Mender<'a> {
 }
 
 impl<'a> Mender<'a> {
+    /// Sessions that stand still for `mend_after` are mended, and queues that are silent for `renew_after`; zero: never.
+    ///
+    /// # Errors
+    /// If the registry has such a counter already.
     pub fn new(
         (broker, store): (&'a dyn Broker, &'a dyn Store),
         (mend_after, renew_after): (Duration, Duration),
@@ -53,6 +58,7 @@ impl<'a> Mender<'a> {
         })
     }
 
+    /// Does what is to be done about what was `seen`.
     pub async fn mend(&mut self, seen: &[Seen]) {
         for session in self.standstill.longer_than(self.mend_after, seen) {
             self.publish_again(session, "stood still").await;

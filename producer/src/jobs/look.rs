@@ -6,7 +6,7 @@ use bluefin_common::job::JobId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::roster::{self, Entry};
 use bluefin_common::session::Session;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Store, StoreError};
 
 use super::found::Found;
 use super::open::OpenJobs;
@@ -26,7 +26,7 @@ impl<'a> Jobs<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn look(store: &'a dyn Store) -> anyhow::Result<Self> {
+    pub async fn look(store: &'a dyn Store) -> Result<Self, StoreError> {
         Ok(Self { store, roster: roster::read(store).await?, now_ms: now_ms() })
     }
 
@@ -34,7 +34,7 @@ impl<'a> Jobs<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn open<'b>(&'b self, session: &'b Session) -> anyhow::Result<OpenJobs<'b>> {
+    pub async fn open<'b>(&'b self, session: &'b Session) -> Result<OpenJobs<'b>, StoreError> {
         OpenJobs::of(self.store, session, &self.roster, self.now_ms).await
     }
 
@@ -42,12 +42,12 @@ impl<'a> Jobs<'a> {
     ///
     /// # Errors
     /// If the store fails, or as `told` says.
-    pub async fn done(
+    pub async fn done<E: From<StoreError>>(
         &self,
         session: &Session,
         wanted: impl Fn(&JobId) -> bool,
-        mut told: impl FnMut(Found, Outcome) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<()> {
+        mut told: impl FnMut(Found, Outcome) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let mut groups = self.store.groups(&session.name).await?;
         groups.sort_unstable();
         for some in groups.chunks(GROUPS) {

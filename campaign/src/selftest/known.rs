@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_campaign::itself;
-use bluefin_campaign::known::known;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::Failure;
 use bluefin_common::metrics::PipelineMetrics;
@@ -21,6 +19,9 @@ use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Scope;
 use bytes::Bytes;
 use prometheus::Registry;
+
+use crate::itself;
+use crate::known::known;
 
 /// Candidates of each solver.
 const CANDIDATES: usize = 2;

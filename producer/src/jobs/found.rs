@@ -9,13 +9,12 @@ use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::roster::{Doing, Entry};
 use bluefin_common::session::{Session, SessionName};
-use clap::ValueEnum;
 use serde::Serialize;
 
 /// Where a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum JobPlace {
     /// Planned, and not known to be in a queue.
     Planned,
     /// Kept for later: its session is paused.
@@ -36,8 +35,22 @@ pub enum Place {
     Dead,
 }
 
-impl Place {
+impl JobPlace {
+    /// In the order in which a job passes them.
+    pub const ALL: [Self; 9] = [
+        Self::Planned,
+        Self::Paused,
+        Self::Waiting,
+        Self::Delayed,
+        Self::Compiling,
+        Self::Evaluating,
+        Self::Done,
+        Self::Failed,
+        Self::Dead,
+    ];
+
     /// In tables.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Planned => "planned",
@@ -51,6 +64,22 @@ impl Place {
             Self::Dead => "dead",
         }
     }
+
+    /// For a help text.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Planned => "Planned, and not known to be in a queue",
+            Self::Paused => "Kept for later: its session is paused",
+            Self::Waiting => "In a queue, or on its way to one",
+            Self::Delayed => "Handed back by a worker, and in its queue again at a time that is known",
+            Self::Compiling => "In the hands of a compile worker",
+            Self::Evaluating => "In the hands of an eval worker",
+            Self::Done => "It has an outcome, in which a candidate has a time",
+            Self::Failed => "It has an outcome, in which none has",
+            Self::Dead => "It was given up",
+        }
+    }
 }
 
 /// A job, as far as it is known where it is and what it is.
@@ -58,7 +87,7 @@ impl Place {
 pub struct Found {
     pub job: String,
     pub session: SessionName,
-    pub place: Place,
+    pub place: JobPlace,
     pub stage: Option<&'static str>,
     /// In short.
     pub problem: Option<String>,
@@ -81,7 +110,7 @@ pub struct Found {
 
 impl Found {
     /// One that is open.
-    pub fn open(session: &Session, id: &JobId, place: Place) -> Self {
+    pub fn open(session: &Session, id: &JobId, place: JobPlace) -> Self {
         Self {
             job: id.to_string(),
             session: session.name.clone(),
@@ -113,7 +142,7 @@ impl Found {
 
     /// The same where it was tried `before`. What went wrong then is of interest as long as nothing has come of it since.
     pub fn after(self, before: &[Tried]) -> Self {
-        let last = before.last().and_then(|tried| tried.failed.first()).filter(|_| self.place < Place::Done);
+        let last = before.last().and_then(|tried| tried.failed.first()).filter(|_| self.place < JobPlace::Done);
         let error = last.map(|failed| format!("{}: {}", failed.kind.name(), failed.words.trim()));
         Self { attempts: self.attempts + before.len() as u64, error: self.error.or(error), ..self }
     }
@@ -131,9 +160,9 @@ impl Found {
         }
         let failure = outcome.candidates.iter().find_map(|candidate| candidate.result.as_ref().err());
         let place = match failure {
-            Some(failure) if failure.kind == FailureKind::Dead => Place::Dead,
-            Some(_) if outcome.candidates.iter().all(|candidate| candidate.result.is_err()) => Place::Failed,
-            _ => Place::Done,
+            Some(failure) if failure.kind == FailureKind::Dead => JobPlace::Dead,
+            Some(_) if outcome.candidates.iter().all(|candidate| candidate.result.is_err()) => JobPlace::Failed,
+            _ => JobPlace::Done,
         };
         let course = &outcome.course;
         let last = course.evaluated.as_ref().or(course.compiled.as_ref());

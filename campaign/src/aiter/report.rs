@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bluefin_aiter::diff::Diff;
 use bluefin_aiter::merge::{Fate, Merged};
-use bluefin_aiter::{Family, Sheet};
-use bluefin_campaign::evaluators::AiterArgs;
+use bluefin_aiter::{Family, Sheet, Table};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::files::FileSet;
@@ -21,6 +20,7 @@ use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 use serde::Serialize;
 
 use super::operators::Measured;
+use crate::evaluators::AiterArgs;
 
 /// Changes of each status that the summary lists.
 const TOP: usize = 100;
@@ -173,7 +173,7 @@ impl Report {
         files.commit()?;
         for sheet in changed {
             let place = sheet.path().strip_prefix(configs).unwrap_or(sheet.path());
-            super::super::write(&out.join("configs").join(place), &sheet.table)?;
+            write(&out.join("configs").join(place), &sheet.table)?;
         }
         Ok(())
     }
@@ -217,4 +217,19 @@ pub async fn tests(families: &[&'static Family], aiter: &AiterArgs, rebuilt: boo
         tests.push(Test { script, passed, end });
     }
     tests
+}
+
+/// A file whole in its place, or as it was.
+pub fn write(path: &Path, table: &Table) -> anyhow::Result<()> {
+    let name =
+        path.file_name().with_context(|| format!("{}: found no name, expected that of a file", path.display()))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut files = FileSet::new(folder)?;
+    let temporary = files.add(&name.to_string_lossy())?;
+    std::fs::write(&temporary, table.to_bytes()).with_context(|| temporary.display().to_string())?;
+    files.commit()?;
+    Ok(())
 }

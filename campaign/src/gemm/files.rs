@@ -243,9 +243,9 @@ mod tests {
 
     #[test]
     fn the_files_of_the_script_are_read() {
-        let sizes = parse(include_str!("../../tests/data/gemm/tuning_gemm_sizes.yaml")).unwrap();
+        let sizes = parse(include_str!("../../../tests/data/gemm/tuning_gemm_sizes.yaml")).unwrap();
         assert!(sizes.len() > 20 && sizes.iter().all(|entry| entry.config.is_none()));
-        let packed = include_bytes!("../../tests/data/gemm/fallback_tuned_configs.yaml.bz2");
+        let packed = include_bytes!("../../../tests/data/gemm/fallback_tuned_configs.yaml.bz2");
         let mut text = String::new();
         bzip2::read::BzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
         let tuned = parse(&text).unwrap();

@@ -14,8 +14,11 @@ use bluefin_producer::specs::LoadedSpec;
 
 /// Candidates that are given.
 pub struct Given<'a> {
+    /// Whose jobs they are.
     pub session: &'a Session,
+    /// The spec that has their solvers.
     pub loaded: &'a LoadedSpec,
+    /// One for each problem.
     pub candidates: HashMap<Problem, Candidate>,
 }
 

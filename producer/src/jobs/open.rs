@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use bluefin_campaign::known::known;
 use bluefin_common::history;
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::roster::{Doing, Entry};
 use bluefin_common::session::Session;
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
-use bluefin_producer::PlanError;
-use bluefin_producer::recall::Recall;
+use bluefin_common::store::{Store, StoreError};
 
-use super::found::{Found, Place};
+use super::found::{Found, JobPlace};
+use crate::PlanError;
+use crate::plan::Planners;
+use crate::recall::Recall;
 
 /// Jobs whose history is read at a time.
 const CHUNK: usize = 1_000;
@@ -29,7 +29,7 @@ pub struct OpenJob {
 pub struct OpenJobs<'a> {
     store: &'a dyn Store,
     session: &'a Session,
-    places: HashMap<JobId, Place>,
+    places: HashMap<JobId, JobPlace>,
     in_hand: HashMap<JobId, (&'a Entry, &'a Doing)>,
     /// When those that are delayed are in their queues again, in milliseconds since the Unix epoch.
     until_ms: HashMap<JobId, u64>,
@@ -37,26 +37,29 @@ pub struct OpenJobs<'a> {
 
 impl<'a> OpenJobs<'a> {
     /// Those of `session`, as far as `roster` says who has them at `now_ms`.
+    ///
+    /// # Errors
+    /// If the store fails.
     pub async fn of(
         store: &'a dyn Store,
         session: &'a Session,
         roster: &'a [Entry],
         now_ms: u64,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, StoreError> {
         let paused = standing::of(store, &session.name).await? == Standing::Paused;
         let place = |enqueued| match (enqueued, paused) {
-            (_, true) => Place::Paused,
-            (true, false) => Place::Waiting,
-            (false, false) => Place::Planned,
+            (_, true) => JobPlace::Paused,
+            (true, false) => JobPlace::Waiting,
+            (false, false) => JobPlace::Planned,
         };
         let planned = store.planned_jobs(&session.name).await?;
-        let mut places: HashMap<JobId, Place> =
+        let mut places: HashMap<JobId, JobPlace> =
             planned.into_iter().map(|(id, enqueued)| (id, place(enqueued))).collect();
         let mut until_ms = HashMap::new();
         for delayed in roster.iter().flat_map(|entry| &entry.delayed).filter(|delayed| delayed.until_ms > now_ms) {
             let Ok(id) = delayed.job.parse::<JobId>() else { continue };
-            if let Some(place) = places.get_mut(&id).filter(|place| **place == Place::Waiting) {
-                *place = Place::Delayed;
+            if let Some(place) = places.get_mut(&id).filter(|place| **place == JobPlace::Waiting) {
+                *place = JobPlace::Delayed;
                 until_ms.insert(id, delayed.until_ms);
             }
         }
@@ -66,7 +69,7 @@ impl<'a> OpenJobs<'a> {
             let Ok(id) = doing.job.parse::<JobId>() else { continue };
             // One that is not planned any more has an outcome by now.
             if let Some(place) = places.get_mut(&id) {
-                *place = if entry.step == "compile" { Place::Compiling } else { Place::Evaluating };
+                *place = if entry.step == "compile" { JobPlace::Compiling } else { JobPlace::Evaluating };
                 in_hand.insert(id, (entry, doing));
             }
         }
@@ -75,19 +78,22 @@ impl<'a> OpenJobs<'a> {
 
     /// Tells `told` of those that are `wanted` until it wants no more: what workers have in hand, then what waits in the order in
     /// which it was asked for, then what is known by its id alone.
-    pub async fn tell(
+    ///
+    /// # Errors
+    /// If the store fails, or as `told` says.
+    pub async fn tell<E: From<PlanError>>(
         &self,
-        wanted: impl Fn(&JobId, Place) -> bool,
-        mut told: impl FnMut(OpenJob) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<()> {
+        planners: &Planners,
+        wanted: impl Fn(&JobId, JobPlace) -> bool,
+        mut told: impl FnMut(OpenJob) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let wanted = self.places.iter().filter(|(id, place)| wanted(id, **place)).map(|(id, _)| *id);
         let (held, mut waiting): (HashSet<JobId>, HashSet<JobId>) =
             wanted.partition(|id| self.in_hand.contains_key(id));
         if held.is_empty() && waiting.is_empty() {
             return Ok(());
         }
-        let planners = known().planners();
-        let recall = self.or_unknown(Recall::open(self.store, &planners, self.session).await)?;
+        let recall = self.or_unknown(Recall::open(self.store, planners, self.session).await)?;
         if !self.tell_some(self.held(recall.as_ref(), held).await?, &mut told).await? {
             return Ok(());
         }
@@ -117,7 +123,7 @@ impl<'a> OpenJobs<'a> {
         &self,
         recall: Option<&Recall<'_>>,
         ids: HashSet<JobId>,
-    ) -> anyhow::Result<Vec<(JobId, Option<Job>)>> {
+    ) -> Result<Vec<(JobId, Option<Job>)>, PlanError> {
         let doing = ids.iter().filter_map(|id| self.in_hand.get(id));
         let labels: HashSet<&str> = doing.map(|(_, doing)| doing.problem.as_str()).collect();
         let (mut left, mut known) = (ids.clone(), HashMap::new());
@@ -138,18 +144,18 @@ impl<'a> OpenJobs<'a> {
     }
 
     /// Whether `told` wants more.
-    async fn tell_some(
+    async fn tell_some<E: From<PlanError>>(
         &self,
         jobs: Vec<(JobId, Option<Job>)>,
-        told: &mut impl FnMut(OpenJob) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<bool> {
+        told: &mut impl FnMut(OpenJob) -> Result<bool, E>,
+    ) -> Result<bool, E> {
         for some in jobs.chunks(CHUNK) {
             let ids: Vec<JobId> = some.iter().map(|(id, _)| *id).collect();
-            let before = history::of_jobs(self.store, &self.session.name, &ids).await?;
+            let before = history::of_jobs(self.store, &self.session.name, &ids).await.map_err(PlanError::from)?;
             for ((id, job), before) in some.iter().zip(before) {
-                let place = self.places.get(id).copied().unwrap_or(Place::Planned);
+                let place = self.places.get(id).copied().unwrap_or(JobPlace::Planned);
                 let found = Found::open(self.session, id, place).known(job.as_ref()).after(&before);
-                let until_ms = self.until_ms.get(id).copied().filter(|_| place == Place::Delayed);
+                let until_ms = self.until_ms.get(id).copied().filter(|_| place == JobPlace::Delayed);
                 let found = Found { until_ms, ..found };
                 let found = match self.in_hand.get(id) {
                     Some((entry, doing)) => found.in_hand(entry, doing),
@@ -164,10 +170,10 @@ impl<'a> OpenJobs<'a> {
     }
 
     /// What can not be planned again is known by its id alone; that the store fails is another matter.
-    fn or_unknown<T>(&self, planned: Result<T, PlanError>) -> anyhow::Result<Option<T>> {
+    fn or_unknown<T>(&self, planned: Result<T, PlanError>) -> Result<Option<T>, PlanError> {
         match planned {
             Ok(known) => Ok(Some(known)),
-            Err(error @ PlanError::Store(_)) => Err(error.into()),
+            Err(error @ PlanError::Store(_)) => Err(error),
             Err(error) => {
                 tracing::warn!(session = %self.session.name, %error, "what its open jobs are can not be said");
                 Ok(None)
