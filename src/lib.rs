@@ -43,7 +43,7 @@ mod workers;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bluefin_campaign::{Usage, usage};
+use bluefin_campaign::{Usage, message, usage};
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
@@ -153,18 +153,6 @@ fn interrupted() -> ExitCode {
 
 fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<Usage>() || error.downcast_ref::<PlanError>().is_some_and(PlanError::is_usage)
-}
-
-/// The error and its causes, each once: the messages of most errors end with their cause already.
-fn message(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }
 
 /// `message`, and the limit of this process that is behind it if it does not say so.
@@ -278,8 +266,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt;
-
     use clap::CommandFactory as _;
 
     use super::*;
@@ -295,24 +281,5 @@ mod tests {
             }
             verbs.extend(verb.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned());
         }
-    }
-
-    #[test]
-    fn a_cause_is_named_once() {
-        #[derive(Debug)]
-        struct Read(std::io::Error);
-        impl fmt::Display for Read {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "list.txt: {}", self.0)
-            }
-        }
-        impl std::error::Error for Read {
-            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-                Some(&self.0)
-            }
-        }
-        let error = anyhow::Error::new(Read(std::io::Error::other("gone")));
-        assert_eq!(message(&error), "list.txt: gone");
-        assert_eq!(message(&error.context("--kernel")), "--kernel: list.txt: gone");
     }
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::consent::Consent;
 use crate::session::delete::print;
-use crate::session::steer::find;
+use bluefin_campaign::steer::find;
 
 /// Remove sessions that are done, or the samples of their timings; and what nobody names any more
 #[derive(Clone, Debug, clap::Args)]

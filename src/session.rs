@@ -10,6 +10,7 @@ use std::time::Duration;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::steer::NOTES;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::{self, Priority};
@@ -227,9 +228,9 @@ impl NewArgs {
     }
 }
 
-/// What a session's maker notes with it, in the order of [`NOTES`](steer::NOTES).
+/// What a session's maker notes with it, in the order of [`NOTES`].
 pub fn notes(values: [&Option<String>; 4]) -> Pins {
-    let notes = steer::NOTES.into_iter().zip(values);
+    let notes = NOTES.into_iter().zip(values);
     notes.filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect()
 }
 

@@ -3,36 +3,24 @@
 pub mod flags;
 mod regression;
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::gemm::Given;
 use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
-use bluefin_campaign::gemm::space::{Dtype, Space, candidate};
+use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
+use bluefin_campaign::gemm::space::{Dtype, Space};
 use bluefin_campaign::local::Compilers;
 use bluefin_campaign::local::LocalDevice;
-use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
-use bluefin_common::arch::Vendor;
-use bluefin_common::candidate::Candidate;
-use bluefin_common::clock::now_ms;
-use bluefin_common::digest::{self, Digest};
-use bluefin_common::job::{GroupId, group_id};
-use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, Stage};
 use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
-use bluefin_common::value::Value;
-use bluefin_exporter::summary::{Summary, summaries};
-use bluefin_producer::plan::{Asked, CandidateBudget};
-use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
+use bluefin_exporter::summary::Summary;
+use bluefin_producer::plan::CandidateBudget;
 use bluefin_terminal::out;
 
 use crate::failed;
@@ -134,25 +122,6 @@ pub struct TuneGemmArgs {
     admin: AdminArgs,
 }
 
-/// What is to be done.
-struct Work {
-    loaded: LoadedSpec,
-    space: Space,
-    /// Products with the configs that are given for them.
-    entries: Vec<(Entry, Problem)>,
-}
-
-impl Work {
-    /// Of each product, its config as a candidate.
-    fn candidates(&self, target: &Target) -> anyhow::Result<HashMap<Problem, Candidate>> {
-        let candidate = |(entry, problem): &(Entry, Problem)| {
-            let config = entry.config.as_ref().context("a config")?;
-            Ok((problem.clone(), candidate(&self.loaded, self.space, config, target)?))
-        };
-        self.entries.iter().map(candidate).collect()
-    }
-}
-
 /// Where it is done.
 struct Place<'a> {
     target: Target,
@@ -161,13 +130,10 @@ struct Place<'a> {
     local: Option<(Compilers, LocalDevice)>,
 }
 
-/// What came of a product.
-type Done = (Entry, Option<Summary>);
-
 impl TuneGemmArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         self.unneeded.notes().iter().for_each(|note| eprintln!("{note}"));
-        self.types()?;
+        let kind = self.kind()?;
         let mut files = vec![self.entries()?];
         if let Some(reference) = &self.reference {
             files.push(files::read(reference)?);
@@ -181,19 +147,19 @@ impl TuneGemmArgs {
         }
         let opened = Site::open(&self.place(), self.fleet, &self.admin).await?;
         let Some(site) = opened else { return Ok(crate::interrupted()) };
-        let result = self.at(&site, files).await;
+        let result = self.at(&site, kind, files).await;
         site.close().await;
         result
     }
 
-    async fn at(&self, site: &Site, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+    async fn at(&self, site: &Site, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let local = if self.fleet { None } else { Some(self.local().await?) };
         let target = match (&local, &self.device) {
             (Some((_, device)), _) => device.target.clone(),
             (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
             (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
         };
-        self.all(&Place { target, site, local }, files).await
+        self.all(&Place { target, site, local }, kind, files).await
     }
 
     /// Where the work is kept.
@@ -234,60 +200,41 @@ impl TuneGemmArgs {
         Ok(vec![Entry { size, config: None }])
     }
 
-    /// Types of A, B and C, as the spec calls them.
-    fn types(&self) -> anyhow::Result<[i64; 3]> {
+    /// What all products are.
+    fn kind(&self) -> anyhow::Result<Kind> {
         use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
         match (self.dtype_a, self.dtype_b) {
-            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {
-                Ok([self.dtype_a, self.dtype_b, self.dtype_c].map(Dtype::code))
+            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {}
+            _ => {
+                return Err(crate::usage(
+                    "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
+                ));
             }
-            _ => Err(crate::usage(
-                "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
-            )),
         }
+        let types = [self.dtype_a, self.dtype_b, self.dtype_c];
+        Ok(Kind { types, bias: self.bias_vector, ieee: self.ieee, space: self.space })
     }
 
-    /// The problems of `entries` on `target`.
-    fn work(&self, entries: Vec<Entry>, target: &Target) -> anyhow::Result<Work> {
-        let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
-        let nvidia = target.vendor() == Some(Vendor::Nvidia);
-        let space = self.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
-        let [type_a, type_b, type_c] = self.types()?;
-        if type_a == 2 && !self.ieee {
-            eprintln!(
-                "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; --ieee \
-                 keeps all 24"
-            );
+    /// What is done with all products.
+    fn what(&self) -> anyhow::Result<What> {
+        if self.benchmark || self.compare_wo_tuning {
+            return Ok(What::Timed);
         }
-        let problem = |entry: Entry| {
-            let Size { m, n, k, row_a, row_b } = entry.size;
-            let sizes = [
-                ("m", m),
-                ("n", n),
-                ("k", k),
-                ("row_a", i64::from(row_a)),
-                ("row_b", i64::from(row_b)),
-                ("type_a", type_a),
-                ("type_b", type_b),
-                ("type_c", type_c),
-                ("bias", i64::from(self.bias_vector)),
-                ("ieee", i64::from(self.ieee)),
-                ("space", space.code()),
-            ];
-            let sizes: BTreeMap<String, i64> = sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
-            let problem = loaded.spec.problem(&sizes)?;
-            Ok((entry, problem))
-        };
-        let entries = entries.into_iter().map(problem).collect::<anyhow::Result<_>>()?;
-        Ok(Work { loaded, space, entries })
+        Ok(What::Tuned { budget: self.budget, search: self.search.plan(self.budget)? })
     }
 
-    async fn all(&self, place: &Place<'_>, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+    async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         for entries in files {
-            let work = self.work(entries, &place.target)?;
-            let Some(done) = self.carry_out(place, work).await? else { return Ok(crate::interrupted()) };
+            let products = Products::of(entries, &kind, &place.target, self.what()?)?;
+            if self.dtype_a == Dtype::Fp32 && !self.ieee {
+                eprintln!(
+                    "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
+                     --ieee keeps all 24"
+                );
+            }
+            let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
             results.push(done);
         }
         eprintln!("done in {}", human(started.elapsed()));
@@ -300,70 +247,20 @@ impl TuneGemmArgs {
         Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Tunes, or evaluates what is given. `None`: it was interrupted.
-    async fn carry_out(&self, place: &Place<'_>, work: Work) -> anyhow::Result<Option<Vec<Done>>> {
-        let given = self.benchmark || self.compare_wo_tuning;
-        let session = self.session(place, &work, given)?;
-        let store = &*place.site.ports.store;
-        let problems: Vec<Problem> = work.entries.iter().map(|(_, problem)| problem.clone()).collect();
-        let digest = work.loaded.digest;
-        let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, digest)).collect();
-        let CarriedOut { end, .. } = if given {
-            store.put_blob(&work.loaded.bundle.encode()?).await?;
-            let candidates = work.candidates(&session.target)?;
-            let planning = Given { session: &session, loaded: &work.loaded, candidates };
-            self.order(place, Order::given(session.clone(), problems, &planning)).await?
-        } else {
-            let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
-            let specs = Specs::for_target(vec![spec], &session.target);
-            let asked = Asked { specs, budget: self.budget, ..Asked::default() };
-            self.order(place, Order::of(session.clone(), problems, &asked)).await?
-        };
-        match end {
-            End::Interrupted => return Ok(None),
-            End::Complete(Some(utilisation)) => eprintln!("tuned{utilisation}"),
-            End::Complete(None) | End::DoneBefore | End::Nothing => {}
-        }
-        let found = summaries(store, &session, &groups).await?;
-        if found.iter().any(|summary| !summary.failed.is_empty()) {
-            failed::say(store, &session, &groups, &self.place()).await?;
-        }
-        let mut found: HashMap<String, Summary> =
-            found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
-        let done = work.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
-        Ok(Some(done.collect()))
-    }
-
-    async fn order(&self, place: &Place<'_>, order: Order<'_>) -> anyhow::Result<CarriedOut> {
-        let workers = match place.local.clone() {
-            Some((compilers, device)) => Workers::Device(compilers, device),
-            None => Workers::Fleet,
-        };
+    /// `None`: it was interrupted.
+    async fn carry_out(&self, place: &Place<'_>, products: Products) -> anyhow::Result<Option<Vec<Done>>> {
         let mut display = Display::new(|plan| {
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
             let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
             eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
         });
-        place.site.carry_out(order, workers, &mut display).await
-    }
-
-    /// The session of `work`: another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits
-    /// for the sizes of others. What is given is timed anew each time.
-    fn session(&self, place: &Place<'_>, work: &Work, given: bool) -> anyhow::Result<Session> {
-        let versions = match &place.local {
-            Some((compilers, device)) => format!("{}\n{}", compilers.versions(), device.versions()),
-            None => format!("{:?}\n{}", work.entries, self.budget),
-        };
-        let search = if given { None } else { self.search.plan(self.budget)? };
-        let searched = search.as_ref().map(|plan| format!("{plan:?}"));
-        let when = if given { format!("{} {}", now_ms(), std::process::id()) } else { String::new() };
-        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(searched.as_deref()).map(str::as_bytes);
-        let shaped = Digest::of_parts(digest::VERSIONS, shaped);
-        let stages: &[Stage] = if given { &[Stage::Perf] } else { &Stage::ALL };
-        let what = if given { "given" } else { "tune" };
-        let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
-        let plain = Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms());
-        Ok(Session { search, ..plain })
+        let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
+        let Some(Tuned { done, session, groups, utilisation }) = tuned else { return Ok(None) };
+        utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
+        if done.iter().any(|(_, summary)| summary.as_ref().is_some_and(|summary| !summary.failed.is_empty())) {
+            failed::say(&*place.site.ports.store, &session, &groups, &self.place()).await?;
+        }
+        Ok(Some(done))
     }
 
     /// Says what came of each product.
@@ -410,15 +307,4 @@ impl TuneGemmArgs {
         out::line(format_args!("wrote {}: {} of {} sizes", path.display(), timed.len(), done.len()))?;
         Ok(())
     }
-}
-
-/// Microseconds and config of the winner. The reference is no config.
-fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
-    let winner = summary.as_ref()?.winner.as_ref()?;
-    let config = winner.params.iter().filter_map(|(name, value)| match value {
-        Value::Int(value) => Some((name.clone(), *value)),
-        Value::Text(_) | Value::Bool(_) => None,
-    });
-    let config: Config = config.collect();
-    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
 }

@@ -3,3 +3,4 @@
 pub mod operators;
 pub mod report;
 pub mod shapes;
+pub mod tune;

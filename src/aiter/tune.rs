@@ -2,32 +2,22 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
-use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
+use bluefin_aiter::{Family, FamilyName, read_all};
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::aiter::operators::{self, Measured};
-use bluefin_campaign::aiter::report::{self, Failed, Report, tests, write};
+use bluefin_campaign::aiter::operators;
+use bluefin_campaign::aiter::report::{self, Report, tests, write};
 use bluefin_campaign::aiter::shapes;
+use bluefin_campaign::aiter::tune::{Tuned, Tuning, local_target};
 use bluefin_campaign::evaluators::AiterArgs;
-use bluefin_campaign::order::{End, Order, Workers};
 use bluefin_campaign::ports::{FleetArgs, StoreArgs};
 use bluefin_campaign::site::Site;
-use bluefin_common::clock::now_ms;
-use bluefin_common::digest::{self, Digest};
-use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, SessionName, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
-use bluefin_eval_worker::Evaluator;
-use bluefin_exporter::format::aiter::AiterFormat;
-use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::plan::Asked;
 use humantime::parse_duration;
 
 use crate::progress::Display;
@@ -106,7 +96,7 @@ impl TuneArgs {
             (None, true) => {
                 return Err(crate::usage("--gpu: found none, expected the GPU that the fleet is to tune for"));
             }
-            (None, false) => self.local_target()?,
+            (None, false) => local_target(&self.aiter)?,
         };
         let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all)?;
         eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
@@ -162,64 +152,24 @@ impl TuneArgs {
         Ok(all.filter(|family| family.tuner.as_ref().is_some_and(|tuner| tuner.by_default)).collect())
     }
 
-    fn local_target(&self) -> anyhow::Result<Target> {
-        let gpus = self.aiter.gpus(None)?;
-        let first = gpus.into_iter().next().context("--gpu: no GPU in this machine")?;
-        Ok(first.target)
-    }
-
-    /// aiter on each GPU.
-    async fn evaluators(&self, target: &Target) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
-        let mut named: Vec<Option<String>> = self.devices.iter().cloned().map(Some).collect();
-        if named.is_empty() {
-            let gpus = self.aiter.gpus(None).unwrap_or_default();
-            named.extend(gpus.iter().filter(|gpu| gpu.target == *target).map(|gpu| Some(gpu.index.to_string())));
+    /// How shapes are tuned.
+    fn tuning(&self, target: Target) -> Tuning<'_> {
+        Tuning {
+            aiter: &self.aiter,
+            target,
+            devices: &self.devices,
+            limit: self.limit,
+            arguments: self.arguments.join(" "),
+            compare: self.compare,
+            session: self.session.as_ref(),
+            rows: self.out.join("rows"),
         }
-        if named.is_empty() {
-            named.push(None);
-        }
-        let mut evaluators: Vec<Arc<dyn Evaluator>> = Vec::new();
-        for gpu in named {
-            evaluators.push(Arc::new(self.aiter.device(target.clone(), gpu).await?));
-        }
-        Ok(evaluators)
-    }
-
-    /// The session of these shapes; another version of aiter, or other arguments, are another session.
-    fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
-        let arguments = self.arguments.join(" ");
-        let limit = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
-        let name = match &self.session {
-            Some(name) => name.clone(),
-            None => {
-                let limit = limit.to_string();
-                let mut parts = vec![versions.as_bytes(), arguments.as_bytes(), limit.as_bytes()];
-                parts.extend(self.compare.then_some(b"compare".as_slice()));
-                let digest = Digest::of_parts(digest::VERSIONS, parts);
-                format!("aiter-{target}-{}", &digest.short()[..8]).parse()?
-            }
-        };
-        let plain = Session::of_kernels(name, target.clone(), "bluefin aiter tune", &[Stage::Find], now_ms());
-        let mut session = Session { method: Method::AITER, ..plain };
-        session.budget.solver_ms = Some(limit);
-        if !arguments.is_empty() {
-            session.environment.insert(ARGUMENTS.to_string(), arguments);
-        }
-        if self.compare {
-            session.environment.insert(COMPARE.to_string(), "1".to_string());
-        }
-        Ok(session)
     }
 
     /// Tunes here, or has a fleet tune. `None`: it was interrupted; a fleet goes on.
     async fn tuned(&self, target: &Target, problems: Vec<Problem>, fleet: bool) -> anyhow::Result<Option<Tuned>> {
-        let (session, workers) = if fleet {
-            (self.session(target, "of the fleet")?, Workers::Fleet)
-        } else {
-            let evaluators = self.evaluators(target).await?;
-            let device = self.aiter.device(target.clone(), None).await?;
-            (self.session(target, device.identity())?, Workers::Evaluators(evaluators))
-        };
+        let tuning = self.tuning(target.clone());
+        let (session, workers) = if fleet { tuning.by_fleet()? } else { tuning.here().await? };
         let opened = if fleet {
             Site::of_fleet(&self.fleet, &self.admin).await?
         } else {
@@ -227,61 +177,14 @@ impl TuneArgs {
             Site::open(&state, false, &self.admin).await?
         };
         let Some(site) = opened else { return Ok(None) };
-        let tuned = self.tuned_at(&site, session, problems, workers).await;
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        let tuned = tuning.tune(&site, session, problems, workers, &mut display).await;
         site.close().await;
         tuned
-    }
-
-    async fn tuned_at(
-        &self,
-        site: &Site,
-        session: Session,
-        problems: Vec<Problem>,
-        workers: Workers,
-    ) -> anyhow::Result<Option<Tuned>> {
-        let asked = Asked::default();
-        let order = Order::of(session.clone(), problems.clone(), &asked);
-        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
-        match site.carry_out(order, workers, &mut display).await?.end {
-            End::Interrupted => Ok(None),
-            End::Nothing | End::DoneBefore | End::Complete(_) => {
-                Ok(Some(self.found(&*site.ports.store, &session, problems).await?))
-            }
-        }
-    }
-
-    /// What was found, as files of its own, and what was not.
-    async fn found(&self, store: &dyn Store, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Tuned> {
-        let failed = report::failed(store, session, &problems).await?;
-        let operators = match self.compare {
-            true => operators::measured(store, session, &problems).await?,
-            false => Vec::new(),
-        };
-        let request = ExportRequest {
-            formats: vec![Arc::new(AiterFormat)],
-            only: Some(Arc::new(problems.into_iter().collect())),
-            ..ExportRequest::all(self.out.join("rows"))
-        };
-        let exported = export(store, &session.name, &request).await?;
-        for warning in &exported.warnings {
-            eprintln!("warning: {warning}");
-        }
-        let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
-        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed, operators })
     }
 
     /// The tests of the operators, if they are asked for.
     async fn tests(&self, families: &[&'static Family], rebuilt: bool) -> Vec<report::Test> {
         if self.test { tests(families, &self.aiter, rebuilt).await } else { Vec::new() }
     }
-}
-
-/// What came of the shapes.
-#[derive(Default)]
-struct Tuned {
-    /// A file of each family.
-    rows: Vec<Sheet>,
-    failed: Vec<Failed>,
-    /// Where they are compared.
-    operators: Vec<Measured>,
 }

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bluefin_campaign::gemm::files::{self, Size};
+use bluefin_campaign::gemm::products::{Done, best};
 use bluefin_terminal::out;
-
-use super::{Done, best};
 
 /// Below this share of the reference's speed a config is a regression.
 const LEAST: f64 = 0.98;
