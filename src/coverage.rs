@@ -10,8 +10,7 @@ use bluefin_exporter::coverage::{Coverage, Databases, Presence};
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 
 /// Tell which problems of a model the databases cover
 #[derive(clap::Args)]

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 use comfy_table::Table;
 
 /// Show the devices of this machine, and why others are not used

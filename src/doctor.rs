@@ -10,8 +10,7 @@ use bluefin_common::kfd;
 use bluefin_common::target::Target;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 
 /// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
 #[derive(clap::Args)]

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_campaign::belongings::{Belongings, Samples, Unnamed, announce, drop_samples, over, remove, sweep};
-use bluefin_campaign::ports::ARTIFACT_TTL;
-use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::ports::{ARTIFACT_TTL, StoreArgs};
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::bytes;
 use bluefin_common::standing::{self, Standing};

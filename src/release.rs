@@ -10,8 +10,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_exporter::release::{Base, Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 

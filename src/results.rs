@@ -16,9 +16,7 @@ use bluefin_exporter::results::{
     Write, results,
 };
 use bluefin_producer::driver;
-use bluefin_terminal::colour;
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{colour, out, width};
 use clap::ValueEnum;
 
 use crate::enqueue;

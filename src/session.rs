@@ -3,10 +3,11 @@
 pub mod delete;
 pub mod steer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::devices;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
@@ -15,8 +16,7 @@ use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
-use bluefin_common::spelled::bytes;
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{bytes, human};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
@@ -185,7 +185,7 @@ impl NewArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let mut args = self.clone();
         if args.target.is_none() && args.arch.is_none() {
-            let target = gpu_here().await?;
+            let target = devices::gpu_here().await?;
             eprintln!("target {target}: the GPU of this machine");
             args.target = Some(target);
         }
@@ -252,21 +252,6 @@ impl BudgetArgs {
             tuning_time_ms: ms(self.tuning_time),
             tuning_patience: self.tuning_patience,
             tuning_iterations: self.tuning_iterations,
-        }
-    }
-}
-
-/// What the GPUs of this machine are, if they are all the same.
-async fn gpu_here() -> anyhow::Result<Target> {
-    let inventory = bluefin_campaign::devices::inventory().await?;
-    let targets: BTreeSet<&str> = inventory.gpus.iter().map(|gpu| gpu.target.as_str()).collect();
-    let name = "pass --target gfx90a-104, or --arch gfx90a and --num-cu 104";
-    match targets.iter().collect::<Vec<_>>().as_slice() {
-        [one] => Ok(one.parse()?),
-        [] => Err(crate::usage(format!("no target, and no GPU here: {name}"))),
-        _ => {
-            let found = targets.into_iter().collect::<Vec<_>>().join(", ");
-            Err(crate::usage(format!("no target, and several GPUs here ({found}): {name}")))
         }
     }
 }

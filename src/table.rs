@@ -2,8 +2,7 @@
 
 use bluefin_exporter::summary::{Summary, Winner};
 use bluefin_exporter::troubles::shortened;
-use bluefin_terminal::colour;
-use bluefin_terminal::colour::Tone;
+use bluefin_terminal::colour::{self, Tone};
 use bluefin_terminal::width;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 

@@ -12,9 +12,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
-use bluefin_campaign::local::Compilers;
-use bluefin_campaign::local::LocalDevice;
-use bluefin_campaign::local::OPEN_FILES;
+use bluefin_campaign::local::{Compilers, LocalDevice, OPEN_FILES};
 use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
@@ -36,11 +34,10 @@ use bluefin_terminal::out;
 use clap::ValueEnum;
 
 use crate::export as export_verb;
-use crate::failed;
 use crate::input::{Input, InputArgs};
 use crate::progress::Display;
-use crate::table;
 use crate::workers::ConditionsArgs;
+use crate::{failed, table};
 
 /// Tune problems on this machine, with nothing installed, and write the databases
 #[derive(clap::Args)]

@@ -12,8 +12,7 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
 use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
 use bluefin_campaign::gemm::space::{Dtype, Space};
-use bluefin_campaign::local::Compilers;
-use bluefin_campaign::local::LocalDevice;
+use bluefin_campaign::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
@@ -23,10 +22,9 @@ use bluefin_exporter::summary::Summary;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_terminal::out;
 
-use crate::failed;
 use crate::progress::Display;
-use crate::table;
 use crate::workers::LoadArgs;
+use crate::{failed, table};
 
 /// Where the work is kept if nobody says.
 const STATE: &str = "tune-gemm.db";

@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_campaign::ports::FleetArgs;
-use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::ports::{FleetArgs, StoreArgs};
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::results::{FileKind, Filter, JsonLines, TargetFile, Write, results};

@@ -16,12 +16,10 @@ use std::{mem, thread};
 use anyhow::Context as _;
 use bluefin_campaign::itself;
 use bluefin_campaign::known::known;
-use bluefin_campaign::search::options;
-use bluefin_campaign::search::parse_option;
+use bluefin_campaign::search::{options, parse_option};
 use bluefin_common::spelled::parse_percent;
 use bluefin_spec::search::Search;
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 use clap::value_parser;
 use indicatif::ProgressBar;
 

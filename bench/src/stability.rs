@@ -9,8 +9,7 @@ use std::thread;
 
 use bluefin_common::session::SessionName;
 use bluefin_eval_worker::timing::{Limits, median};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 use serde::Serialize;
 
 use super::device::{Bench, Tuned};

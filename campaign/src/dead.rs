@@ -8,9 +8,8 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{CompileJob, EvalJob, Job};
 use bluefin_common::outcome::Outcome;
-use bluefin_common::retry;
 use bluefin_common::store::Store;
-use bluefin_common::wire;
+use bluefin_common::{retry, wire};
 use serde::Serialize;
 
 /// In hand at a time.

@@ -10,10 +10,9 @@ use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::Session;
 use bluefin_eval_worker::Evaluator;
-use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Planning};
-use bluefin_producer::request;
+use bluefin_producer::{Metrics, request};
 use prometheus::Registry;
 
 use crate::carry::{Ended, Watch};

@@ -11,8 +11,7 @@ use bluefin_common::session::SessionName;
 use bluefin_common::spelled::human;
 use bluefin_producer::jobs::{Found, JobPlace, Jobs};
 use bluefin_terminal::colour::{self, Tone};
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::{out, width};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 

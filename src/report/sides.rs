@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use bluefin_campaign::ports::Opened;
-use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::ports::{Opened, StoreArgs};
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::db::Source;

@@ -7,10 +7,8 @@ use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::roster::{self, Entry, Whereabouts};
 use bluefin_common::spelled::human;
-use bluefin_terminal::colour;
-use bluefin_terminal::colour::Tone;
-use bluefin_terminal::out;
-use bluefin_terminal::width;
+use bluefin_terminal::colour::{self, Tone};
+use bluefin_terminal::{out, width};
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 

@@ -1,8 +1,6 @@
 //! What `--device` names of the evaluators that are known here.
 
-use bluefin_campaign::evaluators::Found;
-use bluefin_campaign::evaluators::NamedEvaluators;
-use bluefin_campaign::evaluators::ToolArgs;
+use bluefin_campaign::evaluators::{Found, NamedEvaluators, ToolArgs};
 use futures_util::future::{FutureExt as _, ready};
 
 use crate::extensions::evaluators;

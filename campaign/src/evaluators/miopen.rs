@@ -12,8 +12,7 @@ use bluefin_compile_worker::Programs;
 use bluefin_compile_worker::sandbox::SandboxLimits;
 use bluefin_eval_worker::{Evaluator, MiopenDevice, Probe};
 use bluefin_miopen::Tool;
-use bluefin_miopen::detect;
-use bluefin_miopen::detect::ROCM;
+use bluefin_miopen::detect::{self, ROCM};
 
 use crate::itself;
 
