@@ -5,8 +5,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use bluefin_campaign::check::{Checked, Checking, RIGHT};
-use bluefin_campaign::itself;
+use bluefin_campaign::machine::check::{Checked, Checking, RIGHT};
+use bluefin_campaign::machine::itself;
 use bluefin_common::arch;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};

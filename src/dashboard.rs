@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use bluefin_campaign::fleet::queues::queue_names;
 use bluefin_campaign::ports::{FleetArgs, StoreArgs};
-use bluefin_campaign::queues::queue_names;
 use bluefin_common::broker::Broker;
 use bluefin_common::digest::Digest;
 use bluefin_common::session::{Pins, Session};

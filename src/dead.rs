@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use bluefin_campaign::dead::{Dead, Now, each, revive};
+use bluefin_campaign::fleet::dead::{Dead, Now, each, revive};
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::store::{Right, Store};
 use bluefin_terminal::out;

@@ -19,7 +19,7 @@ pub struct DevicesArgs {
 
 impl DevicesArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let inventory = bluefin_campaign::devices::inventory().await?;
+        let inventory = bluefin_campaign::machine::devices::inventory().await?;
         if self.json {
             out::json(&inventory)?;
         } else {

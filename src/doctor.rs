@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_campaign::doctor::check_workers;
+use bluefin_campaign::machine::doctor::check_workers;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::arch::Vendor;
 use bluefin_common::kfd;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bluefin_campaign::evaluators::{NamedEvaluators, shipped};
 use bluefin_campaign::known::Known;
+use bluefin_campaign::machine::evaluators::{NamedEvaluators, shipped};
 use bluefin_common::method::{Method, MethodInfo};
 use bluefin_compile_worker::toolchain::Known as Toolchain;
 use bluefin_exporter::format::Format;

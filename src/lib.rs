@@ -51,7 +51,7 @@ use bluefin_producer::PlanError;
 use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 
-pub use bluefin_campaign::evaluators::{Found, NamedEvaluators, ToolArgs};
+pub use bluefin_campaign::machine::evaluators::{Found, NamedEvaluators, ToolArgs};
 
 pub use crate::extensions::Extensions;
 use crate::logging::LogFormat;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::monitor::{Gauges, Mender};
+use bluefin_campaign::fleet::monitor::{Gauges, Mender};
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::shutdown;
 use bluefin_common::waiting::Waiting;

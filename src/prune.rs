@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_campaign::belongings::{Belongings, Samples, Unnamed, announce, drop_samples, over, remove, sweep};
+use bluefin_campaign::fleet::belongings::{Belongings, Samples, Unnamed, announce, drop_samples, over, remove, sweep};
 use bluefin_campaign::ports::{ARTIFACT_TTL, StoreArgs};
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::bytes;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::consent::Consent;
 use crate::session::delete::print;
-use bluefin_campaign::steer::find;
+use bluefin_campaign::fleet::steer::find;
 
 /// Remove sessions that are done, or the samples of their timings; and what nobody names any more
 #[derive(Clone, Debug, clap::Args)]

@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use bluefin_campaign::devices;
-use bluefin_campaign::selftest::{Tested, Verdict, selftest};
+use bluefin_campaign::machine::devices;
+use bluefin_campaign::machine::selftest::{Tested, Verdict, selftest};
 use bluefin_terminal::{out, width};
 use comfy_table::Table;
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_campaign::devices;
+use bluefin_campaign::fleet::steer::NOTES;
 use bluefin_campaign::known::known;
+use bluefin_campaign::machine::devices;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
-use bluefin_campaign::steer::NOTES;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::{self, Priority};

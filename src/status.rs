@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::fleet::status::{Looker, Running, SessionStatus, Status};
 use bluefin_campaign::ports::StoreArgs;
-use bluefin_campaign::status::{Looker, Running, SessionStatus, Status};
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::human;
 use bluefin_common::standing::Standing;

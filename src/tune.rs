@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
-use bluefin_campaign::local::{Compilers, LocalDevice, OPEN_FILES};
+use bluefin_campaign::machine::local::{Compilers, LocalDevice, OPEN_FILES};
 use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;

@@ -12,7 +12,7 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
 use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
 use bluefin_campaign::gemm::space::{Dtype, Space};
-use bluefin_campaign::local::{Compilers, LocalDevice};
+use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;

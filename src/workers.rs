@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::evaluators::{FinArgs, ToolArgs};
-use bluefin_campaign::itself;
 use bluefin_campaign::known::known;
-use bluefin_campaign::local::OPEN_FILES;
+use bluefin_campaign::machine::evaluators::{FinArgs, ToolArgs};
+use bluefin_campaign::machine::itself;
+use bluefin_campaign::machine::local::OPEN_FILES;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::delivery::Leave;
 use bluefin_common::metrics::PipelineMetrics;
@@ -31,7 +31,7 @@ use humantime::parse_duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use bluefin_campaign::devices;
+use bluefin_campaign::machine::devices;
 
 /// Before compilers are tried again on a machine that is at its end.
 const PROBE_AGAIN: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_campaign::itself;
+use bluefin_campaign::machine::itself;
 use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;
 use bluefin_common::job::{Job, eval_queue};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use bluefin_campaign::devices::child_of;
+use bluefin_campaign::machine::devices::child_of;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::decision::{decide, follow_ups};

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use bluefin_campaign::itself;
+use bluefin_campaign::machine::itself;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::broker::Broker;
 use bluefin_common::clock::now_ms;

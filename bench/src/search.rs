@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{mem, thread};
 
 use anyhow::Context as _;
-use bluefin_campaign::itself;
 use bluefin_campaign::known::known;
+use bluefin_campaign::machine::itself;
 use bluefin_campaign::search::{options, parse_option};
 use bluefin_common::spelled::parse_percent;
 use bluefin_spec::search::Search;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_campaign::itself;
+use bluefin_campaign::machine::itself;
 use bluefin_common::artifact::Built;
 use bluefin_common::broker::Broker;
 use bluefin_common::candidate::Candidate;

@@ -15,10 +15,10 @@ use prometheus::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::local::{Compilers, Crew, LocalDevice, Utilisation};
+use crate::fleet::why::Fleet;
+use crate::machine::local::{Compilers, Crew, LocalDevice, Utilisation};
+use crate::machine::tools::LocalTools;
 use crate::ports::Ports;
-use crate::tools::LocalTools;
-use crate::why::Fleet;
 
 /// Between two looks at how far the session is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

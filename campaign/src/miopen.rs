@@ -14,8 +14,8 @@ use bluefin_producer::input::read_bytes;
 use bluefin_producer::library::{Library, TagName};
 use bluefin_producer::solvers::{self, from_document};
 
-use crate::itself;
 use crate::known::known;
+use crate::machine::itself;
 
 /// Where ROCm installs fin.
 pub const DEFAULT_FIN: &str = "/opt/rocm/bin/fin";

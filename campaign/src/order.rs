@@ -18,9 +18,9 @@ use prometheus::Registry;
 use crate::carry::{Ended, Watch};
 use crate::forgotten;
 use crate::known::known;
-use crate::local::{Compilers, LocalDevice};
+use crate::machine::local::{Compilers, LocalDevice};
+use crate::machine::tools::LocalTools;
 use crate::site::Site;
-use crate::tools::LocalTools;
 
 /// What a campaign is to do.
 pub struct Order<'a> {

@@ -12,7 +12,7 @@ use bluefin_producer::plan::Plan;
 
 use crate::carry::{Ended, Watch};
 use crate::forgotten;
-use crate::local::{Compilers, LocalDevice};
+use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::Order;
 use crate::ports::Ports;
 use crate::site::Site;

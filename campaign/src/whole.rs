@@ -24,11 +24,11 @@ use serde_json::json;
 use crate::carry::Watch;
 use crate::kernels;
 use crate::known::known;
-use crate::local::{Compilers, LocalDevice};
+use crate::machine::local::{Compilers, LocalDevice};
+use crate::machine::tools::{LocalTools, Tools};
 use crate::miopen::{self, AskFin, SolverSource};
 use crate::order::{End, Order, Workers};
 use crate::site::Site;
-use crate::tools::{LocalTools, Tools};
 
 /// The steps of a campaign, in their order.
 pub struct Steps {

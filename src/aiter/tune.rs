@@ -11,7 +11,7 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::aiter::report::{self, Report, tests, write};
 use bluefin_campaign::aiter::tune::{Tuned, Tuning, local_target};
 use bluefin_campaign::aiter::{operators, shapes};
-use bluefin_campaign::evaluators::AiterArgs;
+use bluefin_campaign::machine::evaluators::AiterArgs;
 use bluefin_campaign::ports::{FleetArgs, StoreArgs};
 use bluefin_campaign::site::Site;
 use bluefin_common::problem::Problem;

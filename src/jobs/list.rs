@@ -15,7 +15,7 @@ use bluefin_terminal::{out, width};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
-use bluefin_campaign::steer::named_or_all;
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Rows of a table where nobody says how many.
 const ROWS: usize = 50;

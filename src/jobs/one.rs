@@ -18,7 +18,7 @@ use bluefin_producer::jobs::{Found, Jobs, OpenJob};
 use bluefin_terminal::out;
 use serde::Serialize;
 
-use bluefin_campaign::steer::named_or_all;
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Fewest digits of an id that are enough.
 const DIGITS: usize = 4;

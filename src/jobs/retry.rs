@@ -15,7 +15,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 
 use crate::tune::Again;
-use bluefin_campaign::steer::named_or_all;
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Plan jobs again whose candidates failed or whose times are in doubt, and publish them; what they came to before is remembered
 #[derive(Clone, Debug, clap::Args)]

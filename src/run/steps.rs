@@ -1,9 +1,9 @@
 //! What a plan file asks for, as the steps of a campaign.
 
 use bluefin_campaign::known::known;
+use bluefin_campaign::machine::tools::Tools;
 use bluefin_campaign::miopen::{AskFin, SolverSource, default_fin};
 use bluefin_campaign::search::SearchArgs;
-use bluefin_campaign::tools::Tools;
 use bluefin_campaign::whole::{Enqueue, Local, Steps};
 use bluefin_common::clock::now_ms;
 use bluefin_common::session::Budget;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use bluefin_campaign::belongings::{Belongings, announce, remove};
+use bluefin_campaign::fleet::belongings::{Belongings, announce, remove};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::bytes;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use bluefin_campaign::fleet::steer::{self, find};
 use bluefin_campaign::ports::StoreArgs;
-use bluefin_campaign::steer::{self, find};
 use bluefin_common::priority::Priority;
 use bluefin_common::session::SessionName;
 use bluefin_common::shutdown;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_campaign::known::known;
+use bluefin_campaign::machine::tools::Tools;
 use bluefin_campaign::miopen::{AskFin, SolverSource, default_fin};
-use bluefin_campaign::tools::Tools;
 use bluefin_campaign::whole::{Enqueue, Local, Steps};
 use bluefin_common::clock::now_ms;
 use bluefin_common::kfd;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_campaign::local::{Compilers, LocalDevice};
+use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::order::Order;
 use bluefin_campaign::parts::{Compiled, Evaluated};
 use bluefin_campaign::site::Site;

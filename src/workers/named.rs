@@ -1,6 +1,6 @@
 //! What `--device` names of the evaluators that are known here.
 
-use bluefin_campaign::evaluators::{Found, NamedEvaluators, ToolArgs};
+use bluefin_campaign::machine::evaluators::{Found, NamedEvaluators, ToolArgs};
 use futures_util::future::{FutureExt as _, ready};
 
 use crate::extensions::evaluators;

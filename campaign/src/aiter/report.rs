@@ -20,7 +20,7 @@ use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 use serde::Serialize;
 
 use super::operators::Measured;
-use crate::evaluators::AiterArgs;
+use crate::machine::evaluators::AiterArgs;
 
 /// Changes of each status that the summary lists.
 const TOP: usize = 100;

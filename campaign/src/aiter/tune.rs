@@ -21,7 +21,7 @@ use bluefin_producer::plan::Asked;
 use super::operators::{self, Measured};
 use super::report::{self, Failed};
 use crate::carry::Watch;
-use crate::evaluators::AiterArgs;
+use crate::machine::evaluators::AiterArgs;
 use crate::order::{End, Order, Workers};
 use crate::site::Site;
 

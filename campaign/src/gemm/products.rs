@@ -21,7 +21,7 @@ use super::Given;
 use super::files::{Config, Entry, Size};
 use super::space::{Dtype, Space, candidate};
 use crate::carry::Watch;
-use crate::local::{Compilers, LocalDevice};
+use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};
 use crate::site::Site;
 

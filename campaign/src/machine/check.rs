@@ -27,9 +27,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::itself;
 use crate::known::known;
-use crate::local::Compilers;
+use crate::machine::itself;
+use crate::machine::local::Compilers;
 
 /// Jobs that are compiled or executed at a time, for each CPU.
 const JOBS_AHEAD: usize = 2;

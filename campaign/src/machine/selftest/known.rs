@@ -20,8 +20,8 @@ use bluefin_spec::Scope;
 use bytes::Bytes;
 use prometheus::Registry;
 
-use crate::itself;
 use crate::known::known;
+use crate::machine::itself;
 
 /// Candidates of each solver.
 const CANDIDATES: usize = 2;

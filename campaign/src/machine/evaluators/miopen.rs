@@ -14,7 +14,7 @@ use bluefin_eval_worker::{Evaluator, MiopenDevice, Probe};
 use bluefin_miopen::Tool;
 use bluefin_miopen::detect::{self, ROCM};
 
-use crate::itself;
+use crate::machine::itself;
 
 /// Largest file that one of the tools may write: a kernel cache, or an answer of fin's.
 const MAX_FILE: u64 = 4 << 30;

@@ -12,8 +12,8 @@ use bluefin_compile_worker::Programs;
 use bluefin_eval_worker::Evaluator;
 use bluefin_miopen::detect;
 
-use crate::evaluators::{MiopenArgs, launcher};
-use crate::local::Compilers;
+use crate::machine::evaluators::{MiopenArgs, launcher};
+use crate::machine::local::Compilers;
 
 /// Where the tools are; what is not named is looked for.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use bluefin_common::store::{Progress, Store, StoreError};
 use bluefin_common::waiting::{On, Waiting};
 use prometheus::{Gauge, GaugeVec, IntGaugeVec, Opts, Registry};
 
-use crate::queues::{possible_queues, queue_names};
+use crate::fleet::queues::{possible_queues, queue_names};
 
 pub use mend::Mender;
 

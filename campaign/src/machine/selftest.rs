@@ -20,7 +20,8 @@ use prometheus::Registry;
 use serde::Serialize;
 
 use self::known::Kernels;
-use crate::{devices, itself, usage};
+use crate::machine::{devices, itself};
+use crate::usage;
 
 /// Rounds of a kernel against itself.
 const TIES: usize = 10;

@@ -11,7 +11,7 @@ use bluefin_common::session::Session;
 use bluefin_common::spelled::human;
 use bluefin_common::store::{Progress, Store};
 
-use crate::queues::possible_queues;
+use crate::fleet::queues::possible_queues;
 
 /// Reasons of one kind that are named.
 const NAMED: usize = 3;

@@ -18,8 +18,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::known::known;
+use crate::machine::{devices, itself};
 use crate::ports::Ports;
-use crate::{devices, itself, usage};
+use crate::usage;
 
 /// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
 pub const OPEN_FILES: u64 = 24;

@@ -13,10 +13,10 @@ use bluefin_common::store::{Progress, Store};
 use serde::Serialize;
 use tokio::time::timeout;
 
+use crate::fleet::queues::{possible_queues, queue_names};
+use crate::fleet::why::{self, Fleet};
 use crate::ports::StoreArgs;
-use crate::queues::{possible_queues, queue_names};
 use crate::usage::Usage;
-use crate::why::{self, Fleet};
 
 /// For broker or store to answer one question. Of a fleet at work there are many, each with an answer sooner or later.
 const REACH: Duration = Duration::from_secs(3);

@@ -8,7 +8,8 @@ use bluefin_common::target::Target;
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
 use bluefin_eval_worker::{ChildConfig, DeviceChild};
 
-use crate::{itself, usage};
+use crate::machine::itself;
+use crate::usage;
 
 /// All devices of this machine.
 pub async fn inventory() -> anyhow::Result<Inventory> {
