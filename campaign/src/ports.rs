@@ -1,13 +1,12 @@
 //! Which broker and which store: RabbitMQ and Redis, from flags, the environment or a file.
 
-mod patient;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bluefin_adapters::amqp::{AmqpBroker, MessageKeys};
+use bluefin_adapters::patient::{PatientBroker, PatientStore, connected};
 use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
@@ -16,7 +15,6 @@ use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::usage;
-use patient::{PatientBroker, PatientStore, connected};
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
 pub const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -76,7 +74,8 @@ impl FleetArgs {
     /// RabbitMQ, once it is there: `shutdown` ends the wait.
     async fn broker_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Broker>> {
         let (url, keys) = (self.broker_url()?, message_keys()?);
-        Ok(Arc::new(connected(shutdown, || AmqpBroker::connect_with(&url, keys.clone())).await?))
+        let broker = connected(shutdown, || AmqpBroker::connect_with(&url, keys.clone())).await;
+        Ok(Arc::new(broker.map_err(or_stopped)?))
     }
 
     /// RabbitMQ, which is waited for in every call, until `shutdown`.
@@ -102,7 +101,8 @@ impl FleetArgs {
     /// Redis, once it is there: `shutdown` ends the wait.
     async fn store_once_there(&self, shutdown: &CancellationToken) -> anyhow::Result<Arc<dyn Store>> {
         let (url, cache) = self.store_urls()?;
-        Ok(Arc::new(connected(shutdown, || RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL)).await?))
+        let store = connected(shutdown, || RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL)).await;
+        Ok(Arc::new(store.map_err(or_stopped)?))
     }
 
     /// Redis, which is waited for in every call, until `shutdown`.
@@ -198,6 +198,11 @@ impl Opened {
 pub struct Ports {
     pub store: Arc<dyn Store>,
     pub broker: Arc<dyn Broker>,
+}
+
+/// Why a port is not there.
+fn or_stopped<E: Into<anyhow::Error>>(error: Option<E>) -> anyhow::Error {
+    error.map_or_else(|| anyhow::anyhow!("stopped before it was connected"), Into::into)
 }
 
 /// Whether a variable is set, also to what is no text.

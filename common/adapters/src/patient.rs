@@ -29,16 +29,14 @@ fn patience(shutdown: &CancellationToken) -> Patience {
 }
 
 /// Waits for a port that is `made` once its server answers.
-pub(super) async fn connected<T, E, F>(shutdown: &CancellationToken, made: impl Fn() -> F) -> anyhow::Result<T>
+///
+/// # Errors
+/// If it refuses, or fails for good. `None`: `shutdown` came first.
+pub async fn connected<T, E: Passing, F>(shutdown: &CancellationToken, made: impl Fn() -> F) -> Result<T, Option<E>>
 where
-    E: Passing + std::error::Error + Send + Sync + 'static,
     F: Future<Output = Result<T, E>>,
 {
-    match unless_refused(&patience(shutdown), "connect", made).await {
-        Ok(made) => Ok(made?),
-        Err((_, Some(error))) => Err(error.into()),
-        Err((_, None)) => anyhow::bail!("stopped before it was connected"),
-    }
+    unless_refused(&patience(shutdown), "connect", made).await.map_err(|(_, error)| error)?.map_err(Some)
 }
 
 /// Tries `call` until it succeeds, is refused, its error is here to stay, or `patience` ends.
@@ -68,13 +66,15 @@ where
 }
 
 /// A broker that is waited for.
-pub(super) struct PatientBroker {
+pub struct PatientBroker {
     broker: Arc<dyn Broker>,
     patience: Patience,
 }
 
 impl PatientBroker {
-    pub(super) fn new(broker: Arc<dyn Broker>, shutdown: &CancellationToken) -> Self {
+    /// `broker`, until `shutdown`.
+    #[must_use]
+    pub fn new(broker: Arc<dyn Broker>, shutdown: &CancellationToken) -> Self {
         Self { broker, patience: patience(shutdown) }
     }
 
@@ -132,13 +132,15 @@ impl Broker for PatientBroker {
 }
 
 /// A store that is waited for.
-pub(super) struct PatientStore {
+pub struct PatientStore {
     store: Arc<dyn Store>,
     patience: Patience,
 }
 
 impl PatientStore {
-    pub(super) fn new(store: Arc<dyn Store>, shutdown: &CancellationToken) -> Self {
+    /// `store`, until `shutdown`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, shutdown: &CancellationToken) -> Self {
         Self { store, patience: patience(shutdown) }
     }
 
