@@ -133,7 +133,7 @@ impl TuneArgs {
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }
-        let device = LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?;
+        let device = self.local_device().await?;
         let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");
@@ -205,6 +205,12 @@ impl TuneArgs {
             eprintln!("{}", skipped(plan, &self.input, search.as_ref()));
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         })
+    }
+
+    /// What `--device` names.
+    async fn local_device(&self) -> anyhow::Result<LocalDevice> {
+        let limits = self.conditions.limits();
+        LocalDevice::chosen(self.device.as_deref(), limits, |note| eprintln!("{note}")).await
     }
 
     /// Where the work is kept.

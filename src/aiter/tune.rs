@@ -184,6 +184,9 @@ impl TuneArgs {
 
     /// The tests of the operators, if they are asked for.
     async fn tests(&self, families: &[&'static Family], rebuilt: bool) -> Vec<report::Test> {
-        if self.test { tests(families, &self.aiter, rebuilt).await } else { Vec::new() }
+        if !self.test {
+            return Vec::new();
+        }
+        tests(families, &self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_campaign::machine::local::{Compilers, LocalDevice};
+use bluefin_campaign::machine::local::Compilers;
 use bluefin_campaign::order::Order;
 use bluefin_campaign::parts::{Compiled, Evaluated};
 use bluefin_campaign::site::Site;
@@ -47,7 +47,7 @@ impl TuneArgs {
         // A target need not be here; whatever else names a device does.
         let target = match self.device.as_deref().map(str::parse) {
             Some(Ok(target)) => target,
-            Some(Err(_)) | None => LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?.target,
+            Some(Err(_)) | None => self.local_device().await?.target,
         };
         let input = self.input.read(&target)?;
         for reject in &input.rejects {

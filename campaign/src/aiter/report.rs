@@ -184,8 +184,14 @@ fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
 }
 
-/// Runs the tests of these families, each once; with kernels that are built anew if rows are `rebuilt` into them.
-pub async fn tests(families: &[&'static Family], aiter: &AiterArgs, rebuilt: bool) -> Vec<Test> {
+/// Runs the tests of these families, each once; with kernels that are built anew if rows are `rebuilt` into them. `begin` is told of
+/// each.
+pub async fn tests(
+    families: &[&'static Family],
+    aiter: &AiterArgs,
+    rebuilt: bool,
+    begin: impl Fn(&'static str),
+) -> Vec<Test> {
     // Some families share one.
     let mut scripts: Vec<&'static str> = Vec::new();
     for script in families.iter().filter_map(|family| Some(family.tuner.as_ref()?.test)) {
@@ -195,7 +201,7 @@ pub async fn tests(families: &[&'static Family], aiter: &AiterArgs, rebuilt: boo
     }
     let mut tests = Vec::new();
     for script in scripts {
-        eprintln!("test: {script}");
+        begin(script);
         let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         if rebuilt {
             environment.push(("AITER_REBUILD".into(), "1".into()));

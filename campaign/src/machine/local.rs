@@ -125,18 +125,19 @@ impl LocalDevice {
         Self::in_inventory(&devices::inventory().await?, text, limits)
     }
 
-    /// The same; where nothing is named, the GPUs of this machine, or its CPU if it has none. That it is the CPU beside a GPU is said.
-    pub async fn chosen(text: Option<&str>, limits: Limits) -> anyhow::Result<Self> {
+    /// The same; where nothing is named, the GPUs of this machine, or its CPU if it has none. What somebody may not expect of that is
+    /// told to `say`.
+    pub async fn chosen(text: Option<&str>, limits: Limits, say: impl FnOnce(&str)) -> anyhow::Result<Self> {
         let inventory = devices::inventory().await?;
         let usual = if inventory.gpus.is_empty() { "host" } else { "gpu" };
         match (text, inventory.gpus.first()) {
             (Some("host"), Some(gpu)) => {
-                eprintln!(
+                say(&format!(
                     "tuning for the CPU, as --device host says; this machine has a GPU: {} ({})",
                     gpu.name, gpu.target
-                );
+                ));
             }
-            (None, Some(gpu)) => eprintln!("tuning for {} ({}); --device host is the CPU", gpu.name, gpu.target),
+            (None, Some(gpu)) => say(&format!("tuning for {} ({}); --device host is the CPU", gpu.name, gpu.target)),
             _ => {}
         }
         Self::in_inventory(&inventory, text.unwrap_or(usual), limits)
