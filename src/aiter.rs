@@ -7,12 +7,8 @@ mod import;
 mod merge;
 mod tune;
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use bluefin_aiter::Table;
-use bluefin_common::files::FileSet;
 use clap::Subcommand;
 
 /// Look after aiter's CSV files of tuned shapes
@@ -54,19 +50,4 @@ fn percent(text: &str) -> Result<f64, String> {
 fn share(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_string())
-}
-
-/// A file whole in its place, or as it was.
-fn write(path: &Path, table: &Table) -> anyhow::Result<()> {
-    let name =
-        path.file_name().with_context(|| format!("{}: found no name, expected that of a file", path.display()))?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut files = FileSet::new(folder)?;
-    let temporary = files.add(&name.to_string_lossy())?;
-    std::fs::write(&temporary, table.to_bytes()).with_context(|| temporary.display().to_string())?;
-    files.commit()?;
-    Ok(())
 }

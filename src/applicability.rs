@@ -1,23 +1,21 @@
 //! `bluefin applicability`: which of MIOpen's solvers apply to which problems.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use bluefin_common::method::Method;
+use bluefin_campaign::miopen::{AskFin, DEFAULT_FIN, problems};
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_miopen::fin::Fin;
-use bluefin_producer::applicability::{self, Plan, Updated};
-use bluefin_producer::library::{Library, TagName};
+use bluefin_producer::applicability::{self, Updated};
+use bluefin_producer::library::TagName;
+use bluefin_terminal::out;
 use clap::Subcommand;
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::ports::StoreArgs;
-use crate::solvers::{DEFAULT_FIN, miopen_session};
-use crate::{out, progress};
+use bluefin_terminal::bar;
 
 /// Find out which of MIOpen's solvers apply to which problems
 #[derive(Subcommand)]
@@ -106,42 +104,18 @@ impl UpdateArgs {
     }
 
     /// Asks fin, and keeps what it says.
-    pub async fn update(&self, store: &dyn Store) -> anyhow::Result<Updated> {
-        let session = miopen_session(store, &self.session).await?;
-        if session.method != Method::FIN {
-            bail!("session {}: MIOpenDriver finds out itself which solvers apply", self.session);
-        }
-        let problems = problems(store, self.tag.as_ref()).await?;
-        let fin = Fin::new(&self.fin, Vec::new());
-        let processes = self.processes.map(|processes| processes as usize);
-        let processes = processes.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        let plan = Plan { fin: &fin, processes, again: self.again };
-        let bar = progress::bar(problems.len() as u64, "problems");
-        let updated = applicability::update(store, &session, &problems, &plan, |done| bar.set_position(done)).await;
-        bar.finish_and_clear();
-        Ok(updated?)
+    async fn update(&self, store: &dyn Store) -> anyhow::Result<Updated> {
+        let ask = AskFin { fin: self.fin.clone(), processes: self.processes, again: self.again };
+        let mut bar: Option<ProgressBar> = None;
+        let progress = |done, all| bar.get_or_insert_with(|| bar::up_to(all, "problems")).set_position(done);
+        let updated = ask.update(store, &self.session, self.tag.as_ref(), progress).await;
+        bar.iter().for_each(ProgressBar::finish_and_clear);
+        updated
     }
 }
 
 fn failure((problem, failure): &(Problem, bluefin_common::failure::Failure)) -> serde_json::Value {
     json!({ "problem": problem.canonical(), "kind": failure.kind.name(), "detail": failure.detail })
-}
-
-/// The problems of `tag`, or of all tags: each once, by their canonical forms.
-pub async fn problems(store: &dyn Store, tag: Option<&TagName>) -> anyhow::Result<Vec<Problem>> {
-    let library = Library::new(store);
-    let tags = match tag {
-        Some(tag) => vec![tag.clone()],
-        None => library.tags().await?.iter().map(|(name, _)| name.parse()).collect::<Result<_, _>>()?,
-    };
-    let mut problems = BTreeSet::new();
-    for tag in &tags {
-        problems.extend(library.problems(tag).await?.into_iter().map(|tagged| tagged.problem));
-    }
-    if problems.is_empty() {
-        bail!("the library has no problems; add some with bluefin problems import -t TAG -f FILE");
-    }
-    Ok(problems.into_iter().collect())
 }
 
 impl ShowArgs {

@@ -2,24 +2,20 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{ExitCode, ExitStatus};
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::files::FileSet;
-use bluefin_producer::capture::{Capture, Captured};
+use bluefin_producer::capture::{Captured, run};
 use bluefin_producer::input::{ProblemList, Sourced};
 use bluefin_producer::library::{AddOptions, Library, TagName};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, Command};
-use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
-
-use crate::ports::StoreArgs;
 
 /// Run an application and write down the problems that it asks MIOpen for
 #[derive(clap::Args)]
@@ -55,7 +51,9 @@ impl CaptureArgs {
             Some(output) => drop(FileSet::new(&place(output)?.0).with_context(|| output.display().to_string())?),
             None => self.store.open().await?.close().await,
         }
-        let (status, captured) = run(&self.command).await?;
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
+        let (status, captured) = run(program, arguments).await?;
         let kept = match &self.output {
             Some(output) => write(output, &self.tag, &captured)?,
             None => match self.add(&captured).await {
@@ -139,86 +137,6 @@ fn place(path: &Path) -> anyhow::Result<(PathBuf, String)> {
     }
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     Ok((folder.to_path_buf(), name.to_string()))
-}
-
-/// Runs the command to its end.
-async fn run(command: &[OsString]) -> anyhow::Result<(ExitStatus, Captured)> {
-    // Before the child is there: a signal that comes now must not leave it behind.
-    let mut signals = PassedOn::listen()?;
-    let mut words = command.iter();
-    let program = words.next().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
-    let mut child = Command::new(program)
-        .args(words)
-        .env("MIOPEN_ENABLE_LOGGING_CMD", "1")
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| Path::new(program).display().to_string())?;
-    let mut stderr = child.stderr.take().context("the application has no standard error")?;
-    let mut capture = Capture::default();
-    let mut status = None;
-    let mut open = true;
-    while open || status.is_none() {
-        tokio::select! {
-            read = pass(&mut stderr, &mut capture), if open => open = read?,
-            exit = child.wait(), if status.is_none() => status = Some(exit?),
-            signal = signals.next() => match status {
-                // Somebody else holds its standard error, and the user has waited long enough.
-                Some(_) => break,
-                None => signals.send(signal, &child),
-            },
-        }
-    }
-    let status = status.context("the application's exit status is not known")?;
-    Ok((status, capture.finish()))
-}
-
-/// Passes on what there is to read. `false` at its end.
-async fn pass(stderr: &mut ChildStderr, capture: &mut Capture) -> io::Result<bool> {
-    let mut bytes = [0; 16 << 10];
-    let count = stderr.read(&mut bytes).await?;
-    let bytes = bytes.get(..count).unwrap_or_default();
-    // Nobody may be there to read it; the capture goes on.
-    let _ = io::stderr().write_all(bytes);
-    capture.feed(bytes);
-    Ok(count > 0)
-}
-
-/// Signals that are the application's.
-struct PassedOn {
-    hangup: Signals,
-    interrupt: Signals,
-    quit: Signals,
-    terminate: Signals,
-}
-
-impl PassedOn {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            hangup: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.hangup.recv() => Signal::HUP,
-            _ = self.interrupt.recv() => Signal::INT,
-            _ = self.quit.recv() => Signal::QUIT,
-            _ = self.terminate.recv() => Signal::TERM,
-        }
-    }
-
-    fn send(&self, signal: Signal, child: &Child) {
-        // What is typed at a terminal went to the application as well: two of them could mean another thing than one.
-        let typed = [Signal::INT, Signal::QUIT].contains(&signal) && io::stdin().is_terminal();
-        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        if let Some(pid) = pid.filter(|_| !typed) {
-            // It may have ended by itself.
-            let _ = kill_process(pid, signal);
-        }
-    }
 }
 
 /// Writes the file, whole or not at all. Returns what it is called.

@@ -4,42 +4,19 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use anyhow::Context as _;
-use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_campaign::machine::check::{Checked, Checking, RIGHT};
+use bluefin_campaign::machine::itself;
 use bluefin_common::arch;
-use bluefin_common::artifact::{ArtifactRef, Built};
-use bluefin_common::candidate::Candidate;
-use bluefin_common::clock::now_ms;
-use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::job::Job;
-use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
 use bluefin_common::target::Target;
-use bluefin_common::task::{Task, TaskRef};
-use bluefin_compile_worker::toolchain::{Compiled, Work};
-use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
-use bluefin_eval_worker::executed::{Executed, Executor, ExecutorError, Posed};
+use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
-use bytes::Bytes;
+use bluefin_terminal::{out, width};
 use comfy_table::CellAlignment;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::{ProgressBar, ProgressStyle};
-use prometheus::Registry;
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use serde::Serialize;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
-use crate::extensions::known;
 use crate::input::{Input, InputArgs};
-use crate::workers::Compilers;
-use crate::{itself, out, width};
-
-/// Jobs that are compiled or executed at a time, for each CPU.
-const JOBS_AHEAD: usize = 2;
 
 /// Check kernels for AMD GPUs on the CPU: each candidate is compiled, executed instruction by instruction, and compared
 #[derive(clap::Args)]
@@ -84,21 +61,6 @@ impl FromStr for ArchOrTarget {
     }
 }
 
-/// What came of a candidate.
-#[derive(Debug, Serialize)]
-struct Checked {
-    problem: String,
-    solver: String,
-    params: BTreeMap<String, String>,
-    /// `right`, or the kind of failure.
-    result: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-    /// Instructions of waves that it executed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<u64>,
-}
-
 impl CheckArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let target = &self.target.0;
@@ -111,18 +73,12 @@ impl CheckArgs {
         input.rejects.iter().for_each(|reject| eprintln!("rejected: {reject}"));
         anyhow::ensure!(!input.problems.is_empty(), "no problem to check in what was named");
         let rejected = !input.rejects.is_empty();
-        let compilers = Compilers::probe(&input.specs.toolchains(), Some(slots)).await?.all_for(target)?;
-        let store = Arc::new(SqliteStore::in_memory()?);
-        let session =
-            Session::of_kernels("check".parse()?, self.target.0.clone(), "bluefin check", &[Stage::Perf], now_ms());
-        let session = store.create_session(&session).await?;
-        let (jobs, plan) = self.plan(&*store, &session, input).await?;
-        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-        let workshop = workshop(store.clone(), slots)?;
-        workshop.confine(compilers.toolchains()).await;
-        let bench = Arc::new(Bench { executor, store, session, workshop, compilers, free: Semaphore::new(slots) });
+        let Input { problems, specs, .. } = input;
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        let checking = Checking::begin(executor, target, &problems, &asked, slots).await?;
+        checking.plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         let own = clock_gettime(ClockId::ProcessCPUTime);
-        let checked = self.check(&bench, jobs, slots).await?;
+        let (checked, plan) = self.check(checking).await?;
         say_speed(
             clock_gettime(ClockId::ProcessCPUTime) - own,
             checked.iter().filter(|one| one.result == RIGHT).count(),
@@ -143,23 +99,9 @@ impl CheckArgs {
         Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The jobs of all problems; nothing is enqueued.
-    async fn plan(&self, store: &dyn Store, session: &Session, input: Input) -> anyhow::Result<(Vec<Job>, Plan)> {
-        let Input { problems, specs, .. } = input;
-        let planners = known().planners();
-        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
-        let planning = planners.begin(store, session, &asked).await?;
-        let mut plan = Plan::new(&session.name, planning.selects());
-        let mut jobs = Vec::new();
-        for (problem, planned) in problems.iter().zip(planning.plan(&problems).await?) {
-            jobs.extend(plan.add(problem, planned));
-        }
-        Ok((jobs, plan))
-    }
-
-    /// Compiles and executes all candidates of `jobs`; in their order.
-    async fn check(&self, bench: &Arc<Bench>, jobs: Vec<Job>, slots: usize) -> anyhow::Result<Vec<Checked>> {
-        let candidates = jobs.iter().map(|job| job.candidates.len() as u64).sum();
+    /// Compiles and executes all candidates.
+    async fn check(&self, checking: Checking) -> anyhow::Result<(Vec<Checked>, Plan)> {
+        let candidates = checking.candidates();
         eprintln!("{candidates} candidates are executed for {}; nothing is measured", self.target.0);
         let bar = if self.json || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -167,10 +109,9 @@ impl CheckArgs {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {msg}")?;
             ProgressBar::new(candidates).with_style(style)
         };
-        let all = stream::iter(jobs).map(|job| bench.check(job, &bar)).buffered(JOBS_AHEAD * slots);
-        let checked: Vec<Vec<Checked>> = all.try_collect().await?;
+        let checked = checking.check(|done| bar.inc(done)).await?;
         bar.finish_and_clear();
-        Ok(checked.into_iter().flatten().collect())
+        Ok(checked)
     }
 
     fn print(&self, checked: &[Checked]) -> anyhow::Result<()> {
@@ -207,113 +148,4 @@ fn say_speed(own: Timespec, right: usize, slots: usize) {
     eprintln!(
         "executed in {seconds:.1} s of CPU time, references included: {rate:.0} right candidates a second on {slots} CPUs"
     );
-}
-
-/// What the result of a candidate is called that is right.
-const RIGHT: &str = "right";
-
-/// What all candidates share.
-struct Bench {
-    executor: Executor,
-    store: Arc<SqliteStore>,
-    session: Session,
-    workshop: Workshop,
-    compilers: Compilers,
-    free: Semaphore,
-}
-
-fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
-    let registry = Registry::new();
-    let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-    Ok(Workshop::new(store, slots, Limits::default(), Some(itself::command("sandbox-exec")?), metrics))
-}
-
-impl Bench {
-    async fn check(self: &Arc<Self>, job: Job, bar: &ProgressBar) -> anyhow::Result<Vec<Checked>> {
-        let toolchains = self.compilers.toolchains();
-        let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
-        let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
-        let Compiled { task, description, built } =
-            toolchain.compile(Work { job: &job, session: &self.session, workshop: &self.workshop }).await?;
-        let results = match task {
-            TaskRef::Inline(task) => self.execute(*task, &built).await?,
-            // No jobs follow here, so that none is a blob.
-            TaskRef::None | TaskRef::Blob(_) => {
-                built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect()
-            }
-        };
-        bar.inc(results.len() as u64);
-        let names = |candidate: &Candidate| {
-            description.solver(&candidate.solver).map(|solver| solver.params.clone()).unwrap_or_default()
-        };
-        let checked = |(candidate, result): (&Candidate, Attempt<Executed>)| {
-            let names = names(candidate).into_iter().chain((0..).map(|index: usize| index.to_string()));
-            let params = names.zip(candidate.params.iter().map(ToString::to_string)).collect();
-            let (problem, solver) = (job.problem.label(), candidate.solver.clone());
-            match result {
-                Ok(executed) => {
-                    let instructions = Some(executed.instructions);
-                    Checked { problem, solver, params, result: RIGHT, detail: None, instructions }
-                }
-                Err(Failure { kind, detail }) => {
-                    Checked { problem, solver, params, result: kind.name(), detail: Some(detail), instructions: None }
-                }
-            }
-        };
-        Ok(job.candidates.iter().zip(results).map(checked).collect())
-    }
-
-    /// Executes the reference, then all candidates, each on a CPU.
-    async fn execute(self: &Arc<Self>, task: Task, built: &[Attempt<Built>]) -> anyhow::Result<Vec<Attempt<Executed>>> {
-        let mut code = vec![self.code(&task.reference).await?];
-        for built in built.iter().flatten() {
-            code.push(self.code(built).await?);
-        }
-        let executor = self.executor.clone();
-        let mut programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
-        let reference = programs.next().context("a reference")?;
-        let executor = self.executor.clone();
-        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &program))).await?;
-        let posed: Arc<Posed> = match posed {
-            Ok(posed) => Arc::new(posed),
-            Err(Failure { kind, detail }) => {
-                let failure = Failure::new(kind, format!("the reference: {detail}"));
-                return Ok(built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect());
-            }
-        };
-        let mut results: Vec<Attempt<Executed>> =
-            built.iter().map(|built| built.clone().map(|_| Executed::default())).collect();
-        let mut running = JoinSet::new();
-        let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
-        for ((index, built), program) in compiled.zip(programs) {
-            let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
-            running.spawn(async move {
-                let executor = bench.executor.clone();
-                let check = move || program.and_then(|program| executor.check(&posed, &built, &program));
-                (index, bench.on_cpu(check).await)
-            });
-        }
-        while let Some(done) = running.join_next().await {
-            let (index, result) = done?;
-            if let Some(place) = results.get_mut(index) {
-                *place = result?;
-            }
-        }
-        Ok(results)
-    }
-
-    async fn on_cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
-        let _free = self.free.acquire().await?;
-        Ok(tokio::task::spawn_blocking(work).await?)
-    }
-
-    async fn code(&self, built: &Built) -> anyhow::Result<Bytes> {
-        let artifact: ArtifactRef = built.artifact().context("found several code objects, expected one")?;
-        let code = self.store.artifact(artifact).await?;
-        code.with_context(|| format!("artifact {}: not in the store", artifact.digest))
-    }
-}
-
-fn no_task() -> Failure {
-    Failure::new(FailureKind::InvalidLaunch, "there is no reference to compare with")
 }

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::problem::Problem;
+use bluefin_common::spelled::parse_percent;
 use bluefin_exporter::coverage::{Coverage, Databases, Presence};
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
+use bluefin_terminal::{out, width};
 
 use crate::db::read_solvers;
-use crate::ports::StoreArgs;
-use crate::{out, width};
 
 /// Tell which problems of a model the databases cover
 #[derive(clap::Args)]
@@ -45,12 +46,6 @@ pub struct CoverageArgs {
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-/// `95%` or `95`.
-pub fn parse_percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "expected 0% to 100%".to_string())
 }
 
 impl CoverageArgs {

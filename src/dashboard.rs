@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use bluefin_campaign::fleet::queues::queue_names;
+use bluefin_campaign::ports::{FleetArgs, StoreArgs};
 use bluefin_common::broker::Broker;
 use bluefin_common::digest::Digest;
 use bluefin_common::session::{Pins, Session};
 use bluefin_common::shutdown::on_signal;
 use bluefin_common::store::Store;
 use bluefin_pages::dashboard::{Around, Dashboard, Hosts, Token};
+use bluefin_terminal::out;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::ports::{FleetArgs, StoreArgs};
-use crate::status::queue_names;
-use crate::{out, report};
+use crate::report;
 
 /// For the broker to answer.
 const REACH: Duration = Duration::from_secs(3);

@@ -1,14 +1,10 @@
-//! `bluefin devices`: what this machine has to evaluate on. And how devices are named on every command line.
+//! `bluefin devices`: what this machine has to evaluate on.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
-use bluefin_eval_worker::{ChildConfig, DeviceChild};
+use bluefin_terminal::{out, width};
 use comfy_table::Table;
-
-use crate::{itself, out, width};
 
 /// Show the devices of this machine, and why others are not used
 #[derive(clap::Args)]
@@ -23,7 +19,7 @@ pub struct DevicesArgs {
 
 impl DevicesArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let inventory = inventory().await?;
+        let inventory = bluefin_campaign::machine::devices::inventory().await?;
         if self.json {
             out::json(&inventory)?;
         } else {
@@ -34,38 +30,6 @@ impl DevicesArgs {
         }
         Ok(if inventory.gpus.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
-}
-
-/// All devices of this machine.
-pub async fn inventory() -> anyhow::Result<Inventory> {
-    Ok(Inventory::take(&list_command()?).await)
-}
-
-/// The child of the one device that `text` names.
-pub async fn child_of(text: &str) -> anyhow::Result<ChildConfig> {
-    let inventory = inventory().await?;
-    let selected = inventory.select(text).map_err(|error| crate::usage(format!("--device: {error}")))?;
-    let [device] = selected.as_slice() else {
-        return Err(crate::usage(format!("--device {text}: found {} devices, expected one", selected.len())));
-    };
-    let mut children = inventory.children(&[*device], &itself::child()?);
-    children.pop().context("a device without a child")
-}
-
-/// The command that asks a driver.
-fn list_command() -> anyhow::Result<Vec<OsString>> {
-    let mut command = itself::command("eval-child")?;
-    command.push("--list".into());
-    Ok(command)
-}
-
-/// How each of `devices` is served.
-pub fn serve(inventory: &Inventory, devices: &[&DeviceInfo], child: &ChildConfig) -> anyhow::Result<Vec<DeviceChild>> {
-    let served = |(device, child): (&&DeviceInfo, ChildConfig)| {
-        let target = device.parse_target().map_err(anyhow::Error::msg)?;
-        Ok(DeviceChild { device: device.device.clone(), target, child })
-    };
-    devices.iter().zip(inventory.children(devices, child)).map(served).collect()
 }
 
 fn table(inventory: &Inventory) -> Table {

@@ -2,23 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
+use bluefin_campaign::machine::doctor::check_workers;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::arch::Vendor;
 use bluefin_common::kfd;
-use bluefin_common::method::Method;
 use bluefin_common::target::Target;
-use bluefin_compile_worker::Programs;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
-use tokio::time::timeout;
-
-use crate::extensions::known;
-use crate::ports::FleetArgs;
-use crate::{out, width};
-
-/// How long a broker or a store may take to answer.
-const REACH: Duration = Duration::from_secs(10);
+use bluefin_terminal::{out, width};
 
 /// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
 #[derive(clap::Args)]
@@ -60,49 +52,13 @@ impl DoctorArgs {
             environment: Environment { get: &|name| std::env::var_os(name) },
         };
         let mut report = examine(&request);
-        self.check_fleet(&mut report).await;
+        check_workers(&self.fleet, &mut report).await;
         if self.json {
             out::json(&report)?;
         } else {
             print(&report)?;
         }
         Ok(if report.has_findings() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-    }
-
-    /// What the workers of this machine would need.
-    async fn check_fleet(&self, report: &mut Report) {
-        if self.fleet.names_a_broker() {
-            match timeout(REACH, self.fleet.broker()).await {
-                Ok(Ok(broker)) => {
-                    report.note("broker", "reached");
-                    broker.close().await;
-                }
-                Ok(Err(error)) => report.finding("broker", crate::message(&error)),
-                Err(_) => report.finding("broker", "no answer in 10 s"),
-            }
-        }
-        if self.fleet.names_a_store() {
-            match timeout(REACH, self.fleet.store()).await {
-                Ok(Ok(_)) => report.note("store", "reached"),
-                Ok(Err(error)) => report.finding("store", crate::message(&error)),
-                Err(_) => report.finding("store", "no answer in 10 s"),
-            }
-        }
-        let mut compilers = 0;
-        let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
-        for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
-            let name = compiler.name;
-            match (compiler.probe)(&Programs::default()).await {
-                Ok(found) => {
-                    compilers += 1;
-                    report.note(format!("compiler {name}"), found.identity().to_string());
-                }
-                Err(error) => report.note(format!("compiler {name}"), format!("not usable: {error}")),
-            }
-        }
-        if compilers == 0 {
-            report.finding("compilers", "none that a compile worker could use");
-        }
     }
 }
 

@@ -2,34 +2,28 @@
 
 mod choice;
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::known::known;
+use bluefin_campaign::miopen;
+use bluefin_campaign::order::Order;
+use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::site::Site;
 use bluefin_common::clock::now_ms;
-use bluefin_common::outcome::Outcome;
 use bluefin_common::printable::parse_printable;
-use bluefin_common::priority::{self, Priority};
-use bluefin_common::problem::Problem;
-use bluefin_common::retry::{self, Failures};
+use bluefin_common::priority::Priority;
 use bluefin_common::session::{Session, SessionName, Stage};
-use bluefin_common::shutdown;
 use bluefin_common::store::Right;
 use bluefin_common::target::Target;
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Asked, Plan};
-use bluefin_producer::request;
 use bluefin_producer::specs::Specs;
-use tokio_util::sync::CancellationToken;
+use bluefin_terminal::out;
 
-use crate::admin::AdminArgs;
-use crate::campaign::End;
-use crate::extensions::known;
 use crate::input::{Input, InputArgs, nothing};
-use crate::ports::FleetArgs;
-use crate::search::SearchArgs;
-use crate::{applicability, out};
+use crate::progress::Display;
 use choice::ChoiceArgs;
 
 /// Plan a session and enqueue its jobs
@@ -95,26 +89,25 @@ impl EnqueueArgs {
         if self.input.files.is_empty() && self.input.kernel.is_empty() && !self.of_library() {
             return Err(nothing());
         }
-        let shutdown = shutdown::on_signal()?;
-        match shutdown.run_until_cancelled(self.enqueue(&shutdown)).await {
+        let Some(site) = Site::of_fleet(&self.fleet, &self.admin).await? else { return Ok(crate::interrupted()) };
+        let result = match site.shutdown.run_until_cancelled(self.enqueue(&site)).await {
             Some(result) => result,
             // What is planned and not known to be in a queue is published by the same command.
-            None => Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE)),
-        }
+            None => Ok(crate::interrupted()),
+        };
+        site.close().await;
+        result
     }
 
-    async fn enqueue(&self, shutdown: &CancellationToken) -> anyhow::Result<ExitCode> {
-        let admin = self.admin.start().await?;
-        let store = self.fleet.patient_store(shutdown).await?;
+    async fn enqueue(&self, site: &Site) -> anyhow::Result<ExitCode> {
+        let store = &*site.ports.store;
         if self.retry_failed {
             store.may(Right::Retract).await?;
         }
         let (mut problems, rejects) = self.input.listed()?;
         if self.of_library() {
-            problems.extend(applicability::problems(&*store, self.tag.as_ref()).await?);
+            problems.extend(miopen::problems(store, self.tag.as_ref()).await?);
         }
-        let metrics = Metrics::register(&admin.registry)?;
-        metrics.rejected(rejects.len() as u64);
         let session = self.session(store.session(&self.session).await?)?;
         let planners = known().planners();
         let planner = planners.get(session.method)?;
@@ -133,31 +126,20 @@ impl EnqueueArgs {
             choice: self.choice.choice(),
             hint: self.tag.as_ref().map_or_else(String::new, |tag| format!(" -t {tag}")),
         };
-        let planning = planners.begin(&*store, &session, &asked).await?;
-        let broker = self.fleet.patient_broker(shutdown).await?;
-        admin.readiness.ready();
-        let publish = if self.again { Publish::Unfinished } else { Publish::Missing };
-        let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish };
-        request::keep(&*store, &session, &asked, &problems).await?;
-        if let Some(priority) = self.priority {
-            priority::prioritize(&*store, &session.name, priority).await?;
-        }
-        if self.retry_failed {
-            let named: HashSet<&Problem> = problems.iter().collect();
-            let failed = |outcome: &Outcome| Failures::Any.include(outcome) && named.contains(&outcome.job.problem);
-            let taken = retry::take_back(&*store, &session.name, true, failed).await?;
-            retry::publish(&*store, &*broker, &session.name).await?;
-            eprintln!("{taken} jobs that had failed are planned again");
-        }
-        let plan = Plan { rejects, ..enqueue(&ways, &session, &*planning, problems).await? };
-        broker.close().await;
+        let order = Order {
+            rejects,
+            priority: self.priority,
+            again: self.again,
+            retry_failed: self.retry_failed,
+            ..Order::of(session, problems, &asked)
+        };
+        let plan = site.plan(order, &mut Display::new(|_| ())).await?;
         if self.json {
             out::json(&plan)?;
         } else {
             out::line(plan.sentence())?;
         }
         complain(&plan);
-        admin.stop().await;
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

@@ -6,17 +6,16 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, UnknownFormat, WhichSpecs, export};
 use bluefin_producer::library::{Library, TagName};
+use bluefin_terminal::out;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
-
-use crate::admin::AdminArgs;
-use crate::extensions::known;
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]

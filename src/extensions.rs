@@ -2,47 +2,35 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bluefin_campaign::known::Known;
+use bluefin_campaign::machine::evaluators::{NamedEvaluators, shipped};
 use bluefin_common::method::{Method, MethodInfo};
 use bluefin_common::problem::Operator;
-use bluefin_compile_worker::toolchain::{Known, Toolchains};
-use bluefin_exporter::Formats;
+use bluefin_compile_worker::toolchain::Known as Toolchain;
 use bluefin_exporter::format::Format;
-use bluefin_producer::plan::{Planner, Planners};
-use bluefin_spec::search::{Search, Strategies};
+use bluefin_producer::plan::Planner;
+use bluefin_spec::search::Search;
 
-use crate::evaluators::{NamedEvaluators, shipped};
+static EVALUATORS: OnceLock<Vec<NamedEvaluators>> = OnceLock::new();
 
-static KNOWN: OnceLock<Extensions> = OnceLock::new();
-
-/// What is known here: what was handed in, or what bluefin ships.
-pub(crate) fn known() -> &'static Extensions {
-    KNOWN.get_or_init(Extensions::shipped)
+/// The evaluators that are known here: those that were handed in, or that bluefin ships.
+pub(crate) fn evaluators() -> &'static [NamedEvaluators] {
+    EVALUATORS.get_or_init(shipped)
 }
 
 /// Operators, methods, planners, toolchains, evaluators, formats and searches.
 pub struct Extensions {
     operators: Vec<&'static Operator>,
     methods: Vec<&'static MethodInfo>,
-    planners: Vec<Arc<dyn Planner>>,
-    pub(crate) toolchains: Toolchains,
-    pub(crate) evaluators: Vec<NamedEvaluators>,
-    pub(crate) formats: Formats,
-    pub(crate) searches: Strategies,
+    evaluators: Vec<NamedEvaluators>,
+    known: Known,
 }
 
 impl Extensions {
     /// What bluefin ships.
     #[must_use]
     pub fn shipped() -> Self {
-        Self {
-            operators: Vec::new(),
-            methods: Vec::new(),
-            planners: Vec::new(),
-            toolchains: Toolchains::shipped(),
-            evaluators: shipped(),
-            formats: Formats::shipped(),
-            searches: Strategies::default(),
-        }
+        Self { operators: Vec::new(), methods: Vec::new(), evaluators: shipped(), known: Known::shipped() }
     }
 
     /// An operation whose problems are tuned.
@@ -56,14 +44,14 @@ impl Extensions {
     #[must_use]
     pub fn method(mut self, info: &'static MethodInfo, planner: Arc<dyn Planner>) -> Self {
         self.methods.push(info);
-        self.planners.push(planner);
+        self.known.more_planners.push(planner);
         self
     }
 
     /// A toolchain that a method names.
     #[must_use]
-    pub fn toolchain(mut self, known: Known) -> Self {
-        self.toolchains = self.toolchains.with(known);
+    pub fn toolchain(mut self, toolchain: Toolchain) -> Self {
+        self.known.toolchains = self.known.toolchains.with(toolchain);
         self
     }
 
@@ -77,28 +65,23 @@ impl Extensions {
     /// A format that results are exported to.
     #[must_use]
     pub fn format(mut self, format: Arc<dyn Format>) -> Self {
-        self.formats = self.formats.with(format);
+        self.known.formats = self.known.formats.with(format);
         self
     }
 
     /// A way to choose candidates, for `--search`.
     #[must_use]
     pub fn search(mut self, search: Arc<dyn Search>) -> Self {
-        self.searches = self.searches.with(search);
+        self.known.searches = self.known.searches.with(search);
         self
     }
 
     /// From now on these are known.
     pub(crate) fn hand_in(self) {
-        Operator::bring(self.operators.clone());
-        Method::bring(self.methods.clone());
+        Operator::bring(self.operators);
+        Method::bring(self.methods);
+        self.known.hand_in();
         // Whoever comes first is right: nothing else calls this but `main`.
-        let _ = KNOWN.set(self);
-    }
-
-    /// The planners of all methods.
-    pub(crate) fn planners(&self) -> Planners {
-        let shipped = Planners::shipped(self.searches.clone());
-        self.planners.iter().cloned().fold(shipped, Planners::with)
+        let _ = EVALUATORS.set(self.evaluators);
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use bluefin_campaign::kernels;
 use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_producer::input::{Overrides, read_file};
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
+use bluefin_producer::specs::Specs;
 
 /// What is to be tuned.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -99,29 +98,9 @@ impl InputArgs {
         mut problems: Vec<Problem>,
         rejects: Vec<String>,
     ) -> anyhow::Result<Input> {
-        let mut specs = LoadedSpec::shipped()?;
-        for path in &self.kernel {
-            let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
-            let own = own.with_context(|| format!("--kernel {}", path.display()))?;
-            // An operator's problems may come from files.
-            if own.spec.kernel().is_some() && (own.spec.problem == "kernel" || self.files.is_empty()) {
-                for sizes in self.sizes()? {
-                    let problem = own.spec.problem(&sizes)?;
-                    if !problems.contains(&problem) {
-                        problems.push(problem);
-                    }
-                }
-            }
-            if specs.iter().any(|spec| spec.spec.name == own.spec.name) {
-                return Err(crate::usage(format!(
-                    "{}: the name {} is taken by another spec",
-                    path.display(),
-                    own.spec.name
-                )));
-            }
-            specs.push(own);
-        }
-        Ok(Input { problems, specs: Specs::for_target(specs, target), rejects })
+        let (specs, own) = kernels::with_own(&self.kernel, &self.sizes()?, !self.files.is_empty(), target)?;
+        problems.extend(own);
+        Ok(Input { problems, specs, rejects })
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.

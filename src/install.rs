@@ -5,18 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::target::Target;
 use bluefin_exporter::db::Policy;
-use bluefin_exporter::db::name::{DbName, Device};
+use bluefin_exporter::db::name::Device;
 use bluefin_exporter::install::{
-    Action, Combine, InstallRequest, Installed, Item, Merged, MiopenVersion, PerfForm, Place, Prepared, RocmVersion,
-    Versions, install, plan, prepare, recover, system_folder, undo,
+    Action, Combine, InstallRequest, Installed, Merged, MiopenVersion, PerfForm, Place, RocmVersion, Versions, install,
+    plan, prepare, recover, system_folder, undo,
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
 use bluefin_spec::{Bundle, KernelSpec};
-
-use crate::out;
-use crate::ports::StoreArgs;
+use bluefin_terminal::out;
 
 /// Put databases where MIOpen looks for them, under the names that it looks for
 #[derive(clap::Args)]
@@ -121,7 +120,7 @@ impl InstallArgs {
             eprintln!("warning: {warning}");
         }
         let mut done = Vec::new();
-        for (folder, items) in by_folder(&prepared) {
+        for (folder, items) in prepared.by_folder() {
             let made = if self.dry_run { plan(&folder, &items) } else { install(&folder, &items) };
             let made = made.with_context(|| hint(&done))?;
             done.push(made);
@@ -173,12 +172,9 @@ impl InstallArgs {
 
     /// What the names are to say, and whether those of the files may differ in the device's features.
     fn device(&self, files: &[PathBuf]) -> anyhow::Result<(Device, bool)> {
-        let named = files.iter().filter_map(|file| {
-            DbName::parse(file.file_name()?.to_str()?)?.device.filter(|device| device.cus.is_some())
-        });
         let mut device = match &self.target {
             Some(target) => Device::of(target),
-            None => named.clone().next().ok_or_else(|| {
+            None => Device::named_by(files).ok_or_else(|| {
                 crate::usage("the names of the files do not tell what they are for: name it with --target")
             })?,
         };
@@ -219,18 +215,6 @@ impl InstallArgs {
         }
         Ok(())
     }
-}
-
-fn by_folder(prepared: &Prepared) -> Vec<(PathBuf, Vec<Item>)> {
-    let mut folders: Vec<(PathBuf, Vec<Item>)> = Vec::new();
-    for item in &prepared.items {
-        let copy = item.clone();
-        match folders.iter_mut().find(|(folder, _)| *folder == item.folder) {
-            Some((_, items)) => items.push(copy),
-            None => folders.push((item.folder.clone(), vec![copy])),
-        }
-    }
-    folders
 }
 
 /// Source files of the kernels that bluefin ships.

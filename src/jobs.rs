@@ -1,10 +1,7 @@
 //! `bluefin jobs`: where the jobs of sessions are, and what there is to do with them.
 
-pub mod found;
 pub mod list;
-mod look;
 pub mod one;
-pub mod open;
 pub mod retry;
 
 use std::process::ExitCode;

@@ -2,14 +2,11 @@
 //! handed in once, as [`Extensions`].
 #![forbid(unsafe_code)]
 
-mod admin;
 mod aiter;
 mod applicability;
-mod bench;
-mod campaign;
 mod capture;
 mod check;
-mod colour;
+mod consent;
 mod coverage;
 mod dashboard;
 mod db;
@@ -17,20 +14,15 @@ mod dead;
 mod devices;
 mod doctor;
 mod enqueue;
-mod evaluators;
 mod export;
 mod extensions;
 mod failed;
-mod forgotten;
 mod input;
 mod install;
-mod itself;
 mod jobs;
 mod logging;
 mod mituna;
 mod monitor;
-mod out;
-mod ports;
 mod problems;
 mod progress;
 mod prune;
@@ -39,29 +31,29 @@ mod release;
 mod report;
 mod results;
 mod run;
-mod search;
 mod selftest;
 mod session;
 mod solvers;
+mod spelling;
 mod status;
 mod table;
 mod tune;
 mod tune_gemm;
-mod width;
 mod workers;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::{Usage, message, usage};
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use rustix::io::Errno;
 
-pub use crate::evaluators::{Found, NamedEvaluators, ToolArgs};
+pub use bluefin_campaign::machine::evaluators::{Found, NamedEvaluators, ToolArgs};
+
 pub use crate::extensions::Extensions;
 use crate::logging::LogFormat;
 use crate::mituna::Translated;
@@ -145,7 +137,7 @@ enum Verb {
     #[command(subcommand)]
     Aiter(aiter::AiterVerb),
     #[command(subcommand)]
-    Bench(bench::BenchVerb),
+    Bench(bluefin_bench::BenchVerb),
     /// One device's child process, started by an eval worker
     #[command(hide = true)]
     EvalChild(workers::EvalChildArgs),
@@ -154,36 +146,14 @@ enum Verb {
     SandboxExec(workers::SandboxExecArgs),
 }
 
-/// Wrong usage that only shows after parsing: exit code 2.
-#[derive(Debug)]
-struct Usage(String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
-fn usage(message: impl Into<String>) -> anyhow::Error {
-    Usage(message.into()).into()
+/// Says on standard error that a signal interrupted the work; the exit code of that.
+fn interrupted() -> ExitCode {
+    eprintln!("stopped; the same command continues where this one ended");
+    ExitCode::from(130)
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<Usage>() || error.downcast_ref::<PlanError>().is_some_and(PlanError::is_usage)
-}
-
-/// The error and its causes, each once: the messages of most errors end with their cause already.
-fn message(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }
 
 /// `message`, and the limit of this process that is behind it if it does not say so.
@@ -222,11 +192,11 @@ pub fn main(extensions: Extensions) -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let cli = Cli::parse_from(arguments);
+    let cli = Cli::parse_from(spelling::as_known(Cli::command(), arguments));
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
-        Err(error) if out::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) if bluefin_terminal::out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", printable_lines(&with_limits(message(&error), &error)));
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -297,7 +267,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
 
     use super::*;
 
@@ -312,24 +281,5 @@ mod tests {
             }
             verbs.extend(verb.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned());
         }
-    }
-
-    #[test]
-    fn a_cause_is_named_once() {
-        #[derive(Debug)]
-        struct Read(std::io::Error);
-        impl fmt::Display for Read {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "list.txt: {}", self.0)
-            }
-        }
-        impl std::error::Error for Read {
-            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-                Some(&self.0)
-            }
-        }
-        let error = anyhow::Error::new(Read(std::io::Error::other("gone")));
-        assert_eq!(message(&error), "list.txt: gone");
-        assert_eq!(message(&error.context("--kernel")), "--kernel: list.txt: gone");
     }
 }

@@ -1,8 +1,7 @@
 //! Logging: to standard error, level by `BLUEFIN_LOG`, as JSON lines by `--log json`.
 
+use bluefin_terminal::colour;
 use tracing_subscriber::EnvFilter;
-
-use crate::colour;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]

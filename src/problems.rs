@@ -7,14 +7,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_producer::input::{self, Overrides};
 use bluefin_producer::keys;
 use bluefin_producer::library::TagName;
 use clap::Subcommand;
 
 pub use import::{ImportArgs, Operation, Precision};
-
-use crate::ports::StoreArgs;
 
 /// Look at problems, and keep them by tag
 #[derive(Subcommand)]

@@ -3,19 +3,34 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use bluefin_campaign::carry::Watch;
+use bluefin_common::spelled::human;
 use bluefin_common::store::Progress;
+use bluefin_producer::plan::Plan;
+use bluefin_terminal::bar;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::{Map, Value};
 
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows [`Progress`] as it changes.
-pub struct Display {
+/// Tells people of a campaign on standard error.
+pub struct Display<'a> {
+    /// What is said of a plan.
+    planned: Box<dyn FnMut(&Plan) + Send + 'a>,
+    session: Option<Shown>,
+    asked: Option<ProgressBar>,
+    /// What each step of a whole campaign did.
+    pub report: Map<String, Value>,
+}
+
+/// A session, as it is shown.
+struct Shown {
     bars: Option<Bars>,
     started: Instant,
     last_line: Instant,
     /// Candidates that earlier runs had done: they do not count towards this run's speed.
-    before: Option<u64>,
+    candidates_before: u64,
     jobs_before: u64,
 }
 
@@ -26,64 +41,42 @@ struct Bars {
     summary: ProgressBar,
 }
 
-impl Display {
-    /// Starts a display; `quiet` shows nothing.
-    pub fn start(quiet: bool) -> Self {
-        let bars = (!quiet && std::io::stderr().is_terminal()).then(Bars::new);
+impl<'a> Display<'a> {
+    /// Says `planned` of a plan.
+    pub fn new(planned: impl FnMut(&Plan) + Send + 'a) -> Self {
+        Self { planned: Box::new(planned), session: None, asked: None, report: Map::new() }
+    }
+}
+
+impl Shown {
+    /// From where it is now.
+    fn start(counts: &Counts) -> Self {
+        let bars = std::io::stderr().is_terminal().then(Bars::new);
         let started = Instant::now();
-        let last_line = if quiet { started + Duration::from_secs(u32::MAX.into()) } else { started };
-        Self { bars, started, last_line, before: None, jobs_before: 0 }
+        let (candidates_before, jobs_before) = (counts.candidates, counts.done());
+        Self { bars, started, last_line: started, candidates_before, jobs_before }
     }
 
-    /// Shows where the session is now.
-    pub fn show(&mut self, progress: &Progress) {
-        let counts = Counts::of(progress);
-        if self.before.is_none() {
-            self.before = Some(counts.candidates);
-            self.jobs_before = counts.done();
-        }
-        let text = self.summary(&counts);
+    fn show(&mut self, counts: &Counts) {
+        let text = self.summary(counts);
         if let Some(bars) = &self.bars {
             bars.perf.set_length(counts.perf.1);
             bars.perf.set_position(counts.perf.0);
-            // Each group ends with one find job, which is planned when its perf jobs are done.
-            bars.find.set_length(counts.find.1.max(progress.groups));
+            bars.find.set_length(counts.find.1);
             bars.find.set_position(counts.find.0);
             bars.summary.set_message(text);
-        } else if Instant::now().checked_duration_since(self.last_line).is_some_and(|past| past >= LINE_EVERY) {
+        } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
-            eprintln!(
-                "perf {}/{}, find {}/{} jobs; {text}",
-                counts.perf.0,
-                counts.perf.1,
-                counts.find.0,
-                counts.find.1.max(progress.groups)
-            );
-        }
-    }
-
-    /// Says something above the bars, or on a line of its own.
-    pub fn say(&self, text: &str) {
-        match &self.bars {
-            Some(bars) => drop(bars.all.println(text)),
-            None => eprintln!("{text}"),
-        }
-    }
-
-    /// Clears the bars.
-    pub fn finish(self) {
-        if let Some(bars) = self.bars {
-            for bar in [bars.perf, bars.find, bars.summary] {
-                bar.finish_and_clear();
-            }
+            let Counts { perf, find, .. } = counts;
+            eprintln!("perf {}/{}, find {}/{} jobs; {text}", perf.0, perf.1, find.0, find.1);
         }
     }
 
     fn summary(&self, counts: &Counts) -> String {
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
-        let rate = counts.candidates.saturating_sub(self.before.unwrap_or(0)) as f64 / seconds;
+        let rate = counts.candidates.saturating_sub(self.candidates_before) as f64 / seconds;
         let done = counts.done().saturating_sub(self.jobs_before);
-        let left = counts.planned().saturating_sub(counts.done());
+        let left = counts.planned.saturating_sub(counts.done());
         let eta = match done {
             0 => "?".to_string(),
             _ => human(Duration::from_secs_f64(seconds * left as f64 / done as f64)),
@@ -92,36 +85,52 @@ impl Display {
     }
 }
 
-/// A bar up to `length` of what is counted, where there is a terminal.
-pub fn bar(length: u64, counted: &'static str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+impl Watch for Display<'_> {
+    fn planned(&mut self, plan: &Plan) {
+        (self.planned)(plan);
     }
-    let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} {prefix}, {eta} left");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style).with_prefix(counted)
-}
 
-/// `1m 05s`
-pub fn human(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    fn progress(&mut self, progress: &Progress) {
+        let counts = Counts::of(progress);
+        self.session.get_or_insert_with(|| Shown::start(&counts)).show(&counts);
     }
-}
 
-/// Bytes, for people.
-pub fn bytes(count: u64) -> String {
-    let mut size = count as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if size < 1024.0 {
-            return if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") };
+    /// Above the bars, or on a line of its own.
+    fn say(&mut self, text: &str) {
+        match self.session.as_ref().and_then(|shown| shown.bars.as_ref()) {
+            Some(bars) => drop(bars.all.println(text)),
+            None => eprintln!("{text}"),
         }
-        size /= 1024.0;
     }
-    format!("{size:.1} TiB")
+
+    /// Clears the bars.
+    fn finish(&mut self) {
+        let bars = self.session.take().and_then(|shown| shown.bars);
+        for bar in bars.into_iter().flat_map(|bars| [bars.perf, bars.find, bars.summary]) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn step(&mut self, name: &'static str, text: &str, report: Value) {
+        eprintln!("{name}: {text}");
+        self.report.insert(name.to_string(), report);
+    }
+
+    fn asked(&mut self, done: u64, all: u64) {
+        let bar = self.asked.get_or_insert_with(|| bar::up_to(all, "problems"));
+        bar.set_position(done);
+        if done >= all
+            && let Some(bar) = self.asked.take()
+        {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Display<'_> {
+    fn drop(&mut self) {
+        self.finish();
+    }
 }
 
 impl Bars {
@@ -146,6 +155,7 @@ struct Counts {
     /// Done and planned.
     perf: (u64, u64),
     find: (u64, u64),
+    planned: u64,
     candidates: u64,
     failed: u64,
 }
@@ -158,26 +168,14 @@ impl Counts {
         };
         let candidates: u64 = progress.candidates.values().sum();
         let fine: u64 = ["timed", "pruned"].iter().filter_map(|name| progress.candidates.get(*name)).sum();
-        Self { perf: jobs("perf"), find: jobs("find"), candidates, failed: candidates.saturating_sub(fine) }
+        let (perf, find) = (jobs("perf"), jobs("find"));
+        // Each group ends with one find job, which is planned when its perf jobs are done.
+        let with_follow_ups = (find.0, find.1.max(progress.groups));
+        let failed = candidates.saturating_sub(fine);
+        Self { perf, find: with_follow_ups, planned: perf.1 + find.1, candidates, failed }
     }
 
     fn done(&self) -> u64 {
         self.perf.0 + self.find.0
-    }
-
-    fn planned(&self) -> u64 {
-        self.perf.1 + self.find.1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_well() {
-        assert_eq!(human(Duration::from_secs(5)), "5s");
-        assert_eq!(human(Duration::from_secs(65)), "1m 05s");
-        assert_eq!(human(Duration::from_secs(3700)), "1h 01m");
     }
 }

@@ -1,27 +1,21 @@
 //! `bluefin prune`: makes room in a store.
 
-mod unnamed;
-
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::clock::now_ms;
-use bluefin_common::session::{Session, SessionName};
+use bluefin_campaign::fleet::belongings::{Belongings, Samples, Unnamed, announce, drop_samples, over, remove, sweep};
+use bluefin_campaign::ports::{ARTIFACT_TTL, StoreArgs};
+use bluefin_common::session::SessionName;
+use bluefin_common::spelled::bytes;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Right, Store, Touched};
+use bluefin_terminal::out;
 use humantime::parse_duration;
 use serde_json::json;
 
-use crate::out;
-use crate::ports::{ARTIFACT_TTL, StoreArgs};
-use crate::progress::bytes;
-use crate::session::belongings::{Belongings, Consent, announce, remove};
+use crate::consent::Consent;
 use crate::session::delete::print;
-use crate::session::steer::find;
-use unnamed::sweep;
-
-/// Groups whose outcomes are read and written in one go.
-const GROUPS: usize = 64;
+use bluefin_campaign::fleet::steer::find;
 
 /// Remove sessions that are done, or the samples of their timings; and what nobody names any more
 #[derive(Clone, Debug, clap::Args)]
@@ -84,21 +78,8 @@ impl PruneArgs {
         for name in &self.session {
             names.push((find(store, name).await?.name, None));
         }
-        let Some(age) = self.older_than else { return Ok(names) };
-        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let old = |session: &Session| session.created_ms < now_ms().saturating_sub(age_ms);
-        for session in store.sessions().await?.into_iter().filter(old) {
-            // First: what happens while it is looked at counts as well.
-            let seen = store.touched(&session.name).await?;
-            let is_over = match standing::of(store, &session.name).await? {
-                Standing::Cancelled | Standing::Deleted => true,
-                Standing::Running | Standing::Paused | Standing::Resuming => {
-                    store.progress(&session.name).await?.is_settled()
-                }
-            };
-            if is_over {
-                names.push((session.name, Some(seen)));
-            }
+        if let Some(age) = self.older_than {
+            names.extend(over(store, age).await?.into_iter().map(|(name, seen)| (name, Some(seen))));
         }
         Ok(names)
     }
@@ -107,7 +88,9 @@ impl PruneArgs {
         let sessions = if self.consent.dry_run {
             chosen.into_iter().map(|(session, _)| session).collect()
         } else {
-            announce(store, chosen).await?
+            let (go, stay) = announce(store, chosen).await?;
+            stay.iter().for_each(|session| eprintln!("session {session}: kept, as it was given work meanwhile"));
+            go
         };
         let mut all = Vec::new();
         for (at, session) in sessions.iter().enumerate() {
@@ -126,7 +109,7 @@ impl PruneArgs {
         if self.json {
             return out::json(&json!({ "removed": !self.consent.dry_run, "sessions": all, "unnamed": unnamed }));
         }
-        unnamed.print(self.consent.dry_run)?;
+        print_unnamed(&unnamed, self.consent.dry_run)?;
         all.iter().try_for_each(|belongings| print(belongings, self.consent.dry_run))?;
         let verb = if self.consent.dry_run { "would go" } else { "removed" };
         let total = all.iter().map(Belongings::bytes).sum();
@@ -136,41 +119,36 @@ impl PruneArgs {
     async fn drop_samples(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {
         let mut all = Vec::new();
         for session in sessions {
-            let before = store.size(session).await?.outcomes;
-            let mut samples = 0;
-            for chunk in store.groups(session).await?.chunks(GROUPS) {
-                let mut outcomes = store.outcomes(session, chunk).await?;
-                for outcome in &mut outcomes {
-                    let timings = outcome.candidates.iter_mut().filter_map(|candidate| candidate.result.as_mut().ok());
-                    for timing in timings {
-                        // How many there were is what says how sure the median is.
-                        let left = timing.samples_ms.len();
-                        samples += left as u64;
-                        timing.samples_ms = timing.summary_ms();
-                    }
-                }
-                if !self.consent.dry_run {
-                    store.rewrite_outcomes(&outcomes).await?;
-                }
-            }
-            let after = if self.consent.dry_run { before } else { store.size(session).await?.outcomes };
-            all.push((session, samples, before, after));
+            all.push((session, drop_samples(store, session, self.consent.dry_run).await?));
         }
         if self.json {
-            let json = |(session, samples, before, after): &(&SessionName, u64, u64, u64)| json!({ "session": session, "samples": samples, "bytes_before": before, "bytes_after": after });
+            let json = |(session, Samples { count, bytes: [before, after] }): &(&SessionName, Samples)| json!({ "session": session, "samples": count, "bytes_before": before, "bytes_after": after });
             return out::json(
                 &json!({ "removed": !self.consent.dry_run, "sessions": all.iter().map(json).collect::<Vec<_>>() }),
             );
         }
-        for (session, samples, before, after) in all {
+        for (session, Samples { count, bytes: [before, after] }) in all {
             let (before, after) = (bytes(before), bytes(after));
             let what = if self.consent.dry_run {
                 format!("would go, of {before}")
             } else {
                 format!("removed: {before} to {after}")
             };
-            out::line(format_args!("session {session}: {samples} samples {what}"))?;
+            out::line(format_args!("session {session}: {count} samples {what}"))?;
         }
         Ok(())
     }
+}
+
+fn print_unnamed(unnamed: &Unnamed, dry_run: bool) -> std::io::Result<()> {
+    let verb = if dry_run { "would go" } else { "removed" };
+    let Unnamed { blobs, blob_bytes, sessions } = unnamed;
+    if *blobs == 0 && sessions.is_empty() {
+        return Ok(());
+    }
+    let left = sessions.len();
+    out::line(format_args!(
+        "{blobs} blobs that nobody names, {}, and what was left of {left} sessions {verb}",
+        bytes(*blob_bytes)
+    ))
 }

@@ -2,17 +2,15 @@
 
 use std::process::ExitCode;
 
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::shutdown;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
 use bluefin_producer::request::reconcile;
+use bluefin_terminal::out;
 use prometheus::Registry;
-
-use crate::campaign::End;
-use crate::extensions::known;
-use crate::out;
-use crate::ports::FleetArgs;
 
 /// Publish all jobs of a session that have no outcome again, and take up groups that nobody advanced: after a store or a broker
 /// lost what it had
@@ -55,7 +53,7 @@ impl ReconcileArgs {
         };
         match shutdown.run_until_cancelled(work).await {
             Some(result) => result,
-            None => Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE)),
+            None => Ok(crate::interrupted()),
         }
     }
 }

@@ -6,15 +6,15 @@ mod show;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_exporter::release::{Base, Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
+use bluefin_terminal::{out, width};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::export::{Top, parse_top};
-use crate::ports::StoreArgs;
-use crate::{out, width};
 use show::{base, of_manifest, of_step, print_created, print_files, time};
 
 /// Keep the best databases known at a time under a name, for good

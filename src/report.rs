@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileSet;
 use bluefin_common::session::SessionName;
@@ -15,11 +16,9 @@ use bluefin_exporter::db::diff::Share;
 use bluefin_exporter::report::{Scope, report};
 use bluefin_pages::{Page, comparison};
 use bluefin_producer::library::Library;
+use bluefin_terminal::out;
 use maud::Markup;
 use serde::Serialize;
-
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Write what came of a session as a page: gains, times, params, failures, where time went
 #[derive(clap::Args)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::driver;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
@@ -15,10 +16,10 @@ use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
 };
+use bluefin_terminal::{colour, out, width};
 use clap::ValueEnum;
 
-use crate::ports::StoreArgs;
-use crate::{colour, enqueue, out, width};
+use crate::enqueue;
 use table::{Shape, Table};
 
 /// Print what came of every candidate: times, ties, winners, and failures with the compiler's or the tool's words

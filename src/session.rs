@@ -1,33 +1,32 @@
 //! `bluefin session`: makes sessions and shows them.
 
-pub mod belongings;
 pub mod delete;
 pub mod steer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bluefin_common::clock::now_ms;
+use bluefin_campaign::fleet::steer::NOTES;
+use bluefin_campaign::known::known;
+use bluefin_campaign::machine::devices;
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
+use bluefin_common::spelled::{bytes, human};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
-use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
+use bluefin_miopen::driver::FIND_ENFORCE;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_producer::session::{Wanted, make};
+use bluefin_producer::session::{NewSession, Wanted, is_exhaustive, make, tuner_text};
+use bluefin_terminal::out;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
-
-use crate::extensions::known;
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::progress::{bytes, human};
-use crate::search::SearchArgs;
 
 use delete::DeleteArgs;
 use steer::{UnpinArgs, Which};
@@ -186,7 +185,7 @@ impl NewArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let mut args = self.clone();
         if args.target.is_none() && args.arch.is_none() {
-            let target = gpu_here().await?;
+            let target = devices::gpu_here().await?;
             eprintln!("target {target}: the GPU of this machine");
             args.target = Some(target);
         }
@@ -207,57 +206,44 @@ impl NewArgs {
     }
 
     /// The session that is asked for.
-    pub fn wanted(&self) -> anyhow::Result<Wanted> {
+    fn wanted(&self) -> anyhow::Result<Wanted> {
         let target = match (&self.target, &self.arch, self.num_cu) {
             (Some(target), ..) => target.clone(),
             (None, Some(arch), Some(cus)) => format!("{arch}-{cus}").parse()?,
             _ => return Err(crate::usage("no target: pass --target gfx90a-104, or --arch gfx90a and --num-cu 104")),
         };
-        // MIOpen's solvers where there are any.
-        let default = if target.backend() == "HIP" { Method::FIN } else { Method::KERNELS };
-        let method = self.tuner.unwrap_or(default);
-        let planners = known().planners();
-        let planner = planners.get(method)?;
-        let mut environment = BTreeMap::new();
-        for algorithm in &self.blacklist {
-            let name = algorithm.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string());
-            environment.insert(format!("MIOPEN_DEBUG_CONV_{name}"), "0".to_string());
-        }
-        if let Some(mode) = self.find_mode {
-            environment.insert("MIOPEN_FIND_MODE".to_string(), mode.to_string());
-        }
-        if self.exhaustive {
-            environment.insert(FIND_ENFORCE.to_string(), EVERYTHING.to_string());
-        }
-        let mut stages = if self.stage.is_empty() { planner.stages().to_vec() } else { self.stage.clone() };
-        stages.sort();
-        stages.dedup();
-        let notes = [
-            ("rocm", &self.rocm_v),
-            ("miopen", &self.miopen_v),
-            ("docker", &self.docker_name),
-            ("ticket", &self.ticket),
-        ];
-        let pins = notes.into_iter().filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect();
-        let name = self.name.clone().map_or_else(|| "1".parse(), Ok)?;
-        let session = Session {
-            name,
-            target,
-            label: self.label.clone(),
-            stages,
-            created_ms: now_ms(),
-            method,
-            budget: self.budget.budget(),
-            environment,
+        let new = NewSession {
+            name: self.name.clone(),
+            method: self.tuner,
+            exhaustive: self.exhaustive,
+            stages: self.stage.clone(),
+            pins: notes([&self.rocm_v, &self.miopen_v, &self.docker_name, &self.ticket]),
+            find_mode: self.find_mode,
+            left_out: self.blacklist.iter().map(|algorithm| algorithm.name()).collect(),
             search: self.search.plan(CandidateBudget::NORMAL)?,
+            budget: self.budget.budget(),
+            ..NewSession::of(&self.label, target)
         };
-        planner.check(&session)?;
-        Ok(Wanted { session, named: self.name.is_some(), pins })
+        Ok(new.wanted(&known().planners())?)
+    }
+}
+
+/// What a session's maker notes with it, in the order of [`NOTES`].
+pub fn notes(values: [&Option<String>; 4]) -> Pins {
+    let notes = NOTES.into_iter().zip(values);
+    notes.filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect()
+}
+
+impl Blacklisted {
+    /// As in `MIOPEN_DEBUG_CONV_FFT`.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
     }
 }
 
 impl BudgetArgs {
-    fn budget(&self) -> Budget {
+    /// In milliseconds.
+    pub fn budget(&self) -> Budget {
         let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         Budget {
             solver_ms: ms(self.solver_budget),
@@ -266,21 +252,6 @@ impl BudgetArgs {
             tuning_time_ms: ms(self.tuning_time),
             tuning_patience: self.tuning_patience,
             tuning_iterations: self.tuning_iterations,
-        }
-    }
-}
-
-/// What the GPUs of this machine are, if they are all the same.
-async fn gpu_here() -> anyhow::Result<Target> {
-    let inventory = crate::devices::inventory().await?;
-    let targets: BTreeSet<&str> = inventory.gpus.iter().map(|gpu| gpu.target.as_str()).collect();
-    let name = "pass --target gfx90a-104, or --arch gfx90a and --num-cu 104";
-    match targets.iter().collect::<Vec<_>>().as_slice() {
-        [one] => Ok(one.parse()?),
-        [] => Err(crate::usage(format!("no target, and no GPU here: {name}"))),
-        _ => {
-            let found = targets.into_iter().collect::<Vec<_>>().join(", ");
-            Err(crate::usage(format!("no target, and several GPUs here ({found}): {name}")))
         }
     }
 }
@@ -358,16 +329,6 @@ impl Shown {
         }
         Ok(())
     }
-}
-
-pub fn tuner_text(session: &Session) -> String {
-    let more = if is_exhaustive(session) { ", exhaustive" } else { "" };
-    format!("{}{more}", session.method)
-}
-
-/// Whether MIOpen is to tune everything again.
-fn is_exhaustive(session: &Session) -> bool {
-    session.environment.get(FIND_ENFORCE).is_some_and(|value| value == EVERYTHING)
 }
 
 fn limits(budget: &Budget) -> Vec<(&'static str, String)> {

@@ -4,19 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
-use bluefin_common::method::Method;
-use bluefin_common::session::{Session, SessionName};
+use anyhow::bail;
+use bluefin_campaign::miopen::{self, DEFAULT_FIN, SolverSource};
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
-use bluefin_miopen::fin::Fin;
-use bluefin_producer::input::read_bytes;
-use bluefin_producer::solvers::{self, algorithm, from_document};
+use bluefin_producer::solvers::{self, algorithm};
+use bluefin_terminal::out;
 use clap::Subcommand;
 use comfy_table::{Table, presets};
-
-use crate::extensions::known;
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Keep and show the solvers that a session's MIOpen has
 #[derive(Subcommand)]
@@ -45,14 +41,6 @@ pub struct UpdateArgs {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
-}
-
-/// Where ROCm installs fin.
-pub const DEFAULT_FIN: &str = "/opt/rocm/bin/fin";
-
-/// fin where nobody names one: as workers, what the environment says, or else where ROCm installs it.
-pub fn default_fin() -> PathBuf {
-    std::env::var_os("BLUEFIN_FIN").map_or_else(|| DEFAULT_FIN.into(), PathBuf::from)
 }
 
 /// Print the solvers that are kept for a session
@@ -100,51 +88,21 @@ impl UpdateArgs {
     async fn update_all(&self, store: &dyn Store) -> anyhow::Result<Vec<(SessionName, solvers::Updated)>> {
         let sessions = match &self.session {
             Some(session) => vec![session.clone()],
-            None => sessions_of_miopen(store).await?,
+            None => miopen::sessions(store).await?,
         };
         if sessions.is_empty() {
             eprintln!("no session of MIOpen's solvers yet: solvers are asked for when there is one");
         }
+        let source = match &self.from {
+            Some(path) => SolverSource::Answer(path.clone()),
+            None => SolverSource::Fin(self.fin.clone()),
+        };
         let mut updated = Vec::new();
         for session in sessions {
-            updated.push((session.clone(), self.update(store, &session).await?));
+            updated.push((session.clone(), source.update(store, &session).await?));
         }
         Ok(updated)
     }
-
-    /// Replaces the snapshot of `session`.
-    pub async fn update(&self, store: &dyn Store, session: &SessionName) -> anyhow::Result<solvers::Updated> {
-        miopen_session(store, session).await?;
-        let found = match &self.from {
-            Some(path) => from_document(&read_bytes(path)?)
-                .map_err(|reason| anyhow::anyhow!(reason))
-                .with_context(|| path.display().to_string())?,
-            None => Fin::new(&self.fin, Vec::new())
-                .solvers()
-                .await
-                .map_err(|trouble| anyhow::anyhow!("fin: {}", trouble.into_failure().detail))?,
-        };
-        Ok(solvers::update(store, session, &found).await?)
-    }
-}
-
-/// Every session that has a list of solvers.
-async fn sessions_of_miopen(store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
-    let sessions = store.sessions().await?.into_iter();
-    let ours = sessions.filter(|session| [Method::FIN, Method::MIOPENDRIVER].contains(&session.method));
-    Ok(ours.map(|session| session.name).collect())
-}
-
-/// The session of that name, which must be one of MIOpen's solvers.
-pub async fn miopen_session(store: &dyn Store, name: &SessionName) -> anyhow::Result<Session> {
-    let Some(session) = store.session(name).await? else {
-        bail!("session {name}: there is none of that name; make it with bluefin session new --name {name}");
-    };
-    if ![Method::FIN, Method::MIOPENDRIVER].contains(&session.method) {
-        let tunes = known().planners().get(session.method)?.tunes();
-        bail!("session {name}: it tunes {tunes}, which have no list of solvers");
-    }
-    Ok(session)
 }
 
 impl ListArgs {
@@ -152,7 +110,7 @@ impl ListArgs {
         let opened = self.store.open_to_read().await?;
         let session = match &self.session {
             Some(session) => session.clone(),
-            None => match <[SessionName; 1]>::try_from(sessions_of_miopen(&*opened.store).await?) {
+            None => match <[SessionName; 1]>::try_from(miopen::sessions(&*opened.store).await?) {
                 Ok([session]) => session,
                 Err(several) => {
                     return Err(crate::usage(format!("--session NAME: found {} of MIOpen's solvers", several.len())));

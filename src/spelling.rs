@@ -48,7 +48,8 @@ mod tests {
     fn both_spellings_are_taken() {
         let flags = ["dry-run", "dtype_a", "level"].map(|name| Arg::new(name).long(name).num_args(0..=1));
         let verb = Command::new("do").args(flags);
-        let command = Command::new("bluefin").arg(Arg::new("log-level").long("log-level").global(true)).subcommand(verb);
+        let command =
+            Command::new("bluefin").arg(Arg::new("log-level").long("log-level").global(true)).subcommand(verb);
         let read = |line: &str| {
             let arguments = line.split(' ').map(OsString::from).collect();
             as_known(command.clone(), arguments).join(std::ffi::OsStr::new(" ")).into_string().unwrap()

@@ -3,7 +3,6 @@
 mod closing;
 mod miopen;
 mod part;
-mod site;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::known::known;
+use bluefin_campaign::machine::local::{Compilers, LocalDevice, OPEN_FILES};
+use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::site::Site;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
@@ -19,25 +25,19 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
-use bluefin_common::store::Store as _;
+use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Space};
-use bluefin_producer::request;
+use bluefin_terminal::out;
 use clap::ValueEnum;
 
-use crate::admin::AdminArgs;
-use crate::extensions::known;
+use crate::export as export_verb;
 use crate::input::{Input, InputArgs};
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::search::SearchArgs;
-use crate::workers::{Compilers, ConditionsArgs, LocalDevice, OPEN_FILES, Ports};
-use crate::{export as export_verb, failed, forgotten, out, table};
-pub use site::Site;
+use crate::progress::Display;
+use crate::workers::ConditionsArgs;
+use crate::{failed, table};
 
 /// Tune problems on this machine, with nothing installed, and write the databases
 #[derive(clap::Args)]
@@ -133,7 +133,7 @@ impl TuneArgs {
         if let Some(part) = self.stage {
             return self.run_part(part).await;
         }
-        let device = LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?;
+        let device = self.local_device().await?;
         let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
             eprintln!("rejected: {reject}");
@@ -143,7 +143,7 @@ impl TuneArgs {
         }
         // Before an hour of tuning, not after it.
         can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
-        let site = Site::open(&self.state, &self.admin).await?;
+        let Some(site) = Site::open(&self.store(), false, &self.admin).await? else { return Ok(crate::interrupted()) };
         let result = self.tune(&site, input, device).await;
         site.close().await;
         result
@@ -173,33 +173,49 @@ impl TuneArgs {
         if let Some(again) = self.remeasure {
             self.take_back(site, &session, &input.problems, again).await?;
         }
-        forgotten::forget(&site.sqlite, &session.name).await?;
         let started = Instant::now();
-        let in_use: HashSet<Digest> = input.specs.of(session.method).map(|spec| spec.digest).collect();
-        let plan = self.plan(site, &session, input).await?;
-        forgotten::replan(&site.sqlite, &session.name, &plan.groups).await?;
-        if plan.jobs == 0 {
+        let Input { problems, specs, rejects } = input;
+        let in_use: HashSet<Digest> = specs.of(session.method).map(|spec| spec.digest).collect();
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
+        let mut display = self.display(&session);
+        let CarriedOut { plan, end } = site.carry_out(order, Workers::Device(compilers, device), &mut display).await?;
+        match end {
+            End::Interrupted => return Ok(crate::interrupted()),
             // What is in --out is of problems that were tuned: it stays.
-            if self.json {
+            End::Nothing if self.json => {
                 out::json(&serde_json::json!({ "plan": plan, "problems": [], "export": null }))?;
+                return Ok(ExitCode::FAILURE);
             }
-            return Ok(ExitCode::FAILURE);
-        }
-        // A play-off that was interrupted follows from outcomes alone, so that nothing may have been enqueued and much be left.
-        if plan.enqueued == 0 && site.sqlite.progress(&session.name).await?.is_settled() {
-            self.say("nothing to do: everything was tuned before");
-        } else {
-            let mut campaign = site.campaign(&session)?;
-            let utilisation = campaign.work(compilers, device)?;
-            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-            if let Some(code) = end.interrupted() {
-                return Ok(code);
+            End::Nothing => return Ok(ExitCode::FAILURE),
+            End::DoneBefore => eprintln!("nothing to do: everything was tuned before"),
+            End::Complete(utilisation) => {
+                eprintln!("tuned in {}{}", human(started.elapsed()), utilisation.unwrap_or_default());
             }
-            self.say(&format!("tuned in {}{utilisation}", human(started.elapsed())));
         }
         let result = serde_json::json!({ "plan": plan });
         let found = self.export(site, &session, &plan.groups, in_use, result).await?;
         Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Says what the budget leaves out, and what else is not tuned.
+    fn display(&self, session: &Session) -> Display<'_> {
+        let search = session.search.clone();
+        Display::new(move |plan| {
+            eprintln!("{}", skipped(plan, &self.input, search.as_ref()));
+            plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+        })
+    }
+
+    /// What `--device` names.
+    async fn local_device(&self) -> anyhow::Result<LocalDevice> {
+        let limits = self.conditions.limits();
+        LocalDevice::chosen(self.device.as_deref(), limits, |note| eprintln!("{note}")).await
+    }
+
+    /// Where the work is kept.
+    fn store(&self) -> StoreArgs {
+        StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() }
     }
 
     /// Takes back what is to be measured again, so that it is missing.
@@ -210,29 +226,14 @@ impl TuneArgs {
         problems: &[Problem],
         again: Again,
     ) -> anyhow::Result<()> {
-        let Some(known) = site.sqlite.session(&session.name).await? else { return Ok(()) };
+        let Some(known) = site.ports.store.session(&session.name).await? else { return Ok(()) };
         let named: HashSet<&Problem> = problems.iter().collect();
-        let (problems, _) =
-            retry::take_back_measured(&*site.sqlite, &known, false, again.into(), |problem| named.contains(problem))
-                .await?;
-        self.say(&format!("measured again: {problems} of the problems"));
+        let (problems, _) = retry::take_back_measured(&*site.ports.store, &known, false, again.into(), |problem| {
+            named.contains(problem)
+        })
+        .await?;
+        eprintln!("measured again: {problems} of the problems");
         Ok(())
-    }
-
-    /// Plans the session and enqueues what is missing; says what is left out.
-    async fn plan(&self, site: &Site, session: &Session, input: Input) -> anyhow::Result<Plan> {
-        let Input { problems, specs, rejects } = input;
-        let Ports { store, broker } = &site.ports;
-        let metrics = Metrics::register(&site.admin.registry)?;
-        let planners = known().planners();
-        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
-        let planning = planners.begin(&**store, session, &asked).await?;
-        request::keep(&**store, session, &asked, &problems).await?;
-        let ways = Ways { store: &**store, broker: &**broker, metrics: &metrics, publish: Publish::Unfinished };
-        let plan = Plan { rejects, ..enqueue(&ways, session, &*planning, problems).await? };
-        self.say(&skipped(&plan, &self.input, session.search.as_ref()));
-        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-        Ok(plan)
     }
 
     /// Writes the databases and prints the winners. Returns whether every problem has one and nothing is missing.
@@ -244,7 +245,7 @@ impl TuneArgs {
         in_use: HashSet<Digest>,
         result: serde_json::Value,
     ) -> anyhow::Result<bool> {
-        let store = &*site.sqlite;
+        let store = &*site.ports.store;
         let specs = WhichSpecs::Current(in_use);
         let request =
             ExportRequest { specs, formats: known().formats.chosen(&[]), ..ExportRequest::all(self.out.clone()) };
@@ -258,8 +259,7 @@ impl TuneArgs {
             export_verb::print_report(&exported)?;
         }
         if summaries.iter().any(|summary| !summary.failed.is_empty()) {
-            let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
-            failed::say(store, session, groups, &state).await?;
+            failed::say(store, session, groups, &self.store()).await?;
         }
         let untuned = summaries.iter().filter(|summary| summary.nothing_tuned).count();
         if untuned > 0 {
@@ -269,12 +269,6 @@ impl TuneArgs {
             );
         }
         Ok(untuned == 0 && summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
-    }
-
-    fn say(&self, text: &str) {
-        if !text.is_empty() {
-            eprintln!("{text}");
-        }
     }
 }
 

@@ -1,49 +1,30 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
-mod files;
 pub mod flags;
-mod given;
 mod regression;
-mod space;
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_adapters::embedded::EmbeddedBroker;
-use bluefin_common::arch::Vendor;
-use bluefin_common::broker::Broker;
-use bluefin_common::clock::now_ms;
-use bluefin_common::digest::{self, Digest};
-use bluefin_common::job::{GroupId, group_id};
-use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, Stage};
-use bluefin_common::shutdown;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
+use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
+use bluefin_campaign::gemm::space::{Dtype, Space};
+use bluefin_campaign::machine::local::{Compilers, LocalDevice};
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::site::Site;
+use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
-use bluefin_common::value::Value;
-use bluefin_exporter::summary::{Summary, summaries};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, CandidateBudget, Plan};
-use bluefin_producer::request;
-use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
-use tokio_util::sync::CancellationToken;
+use bluefin_exporter::summary::Summary;
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_terminal::out;
 
-use crate::admin::AdminArgs;
-use crate::campaign::Campaign;
-use crate::extensions::known;
-use crate::ports::{Opened, StoreArgs};
-use crate::progress::human;
-use crate::search::SearchArgs;
-use crate::workers::{Compilers, LoadArgs, LocalDevice, Ports};
-use crate::{failed, out, table};
-use files::{Config, Entry, Size};
-use given::Given;
-use space::{Dtype, Space, candidate};
+use crate::progress::Display;
+use crate::workers::LoadArgs;
+use crate::{failed, table};
 
 /// Where the work is kept if nobody says.
 const STATE: &str = "tune-gemm.db";
@@ -139,30 +120,18 @@ pub struct TuneGemmArgs {
     admin: AdminArgs,
 }
 
-/// What is to be done.
-struct Work {
-    loaded: LoadedSpec,
-    space: Space,
-    /// Products with the configs that are given for them.
-    entries: Vec<(Entry, Problem)>,
-}
-
 /// Where it is done.
 struct Place<'a> {
     target: Target,
-    opened: &'a Opened,
-    ports: Ports,
-    /// Nothing where a fleet does it.
+    site: &'a Site,
+    /// `None` where a fleet does it.
     local: Option<(Compilers, LocalDevice)>,
 }
-
-/// What came of a product.
-type Done = (Entry, Option<Summary>);
 
 impl TuneGemmArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         self.unneeded.notes().iter().for_each(|note| eprintln!("{note}"));
-        self.types()?;
+        let kind = self.kind()?;
         let mut files = vec![self.entries()?];
         if let Some(reference) = &self.reference {
             files.push(files::read(reference)?);
@@ -174,43 +143,30 @@ impl TuneGemmArgs {
                 "--benchmark and --compare_wo_tuning: {m} x {n} x {k} has no config: name an output file"
             )));
         }
-        let shutdown = shutdown::on_signal()?;
-        let admin = self.admin.start().await?;
-        let opened = self.opened(&shutdown).await?;
-        let broker: Arc<dyn Broker> = if self.fleet {
-            self.store.fleet.patient_broker(&shutdown).await?
-        } else {
-            Arc::new(EmbeddedBroker::new())
-        };
-        let ports = Ports { store: Arc::clone(&opened.store), broker: Arc::clone(&broker) };
-        let place = async {
-            let local = if self.fleet { None } else { Some(self.local().await?) };
-            let target = match (&local, &self.device) {
-                (Some((_, device)), _) => device.target.clone(),
-                (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
-                (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
-            };
-            anyhow::Ok(Place { target, opened: &opened, ports, local })
-        };
-        let result = match place.await {
-            Ok(mut place) => {
-                admin.readiness.ready();
-                self.all(&mut place, files, &admin.registry, &shutdown).await
-            }
-            Err(error) => Err(error),
-        };
-        broker.close().await;
-        opened.close().await;
-        admin.stop().await;
+        let opened = Site::open(&self.place(), self.fleet, &self.admin).await?;
+        let Some(site) = opened else { return Ok(crate::interrupted()) };
+        let result = self.at(&site, kind, files).await;
+        site.close().await;
         result
     }
 
-    async fn opened(&self, shutdown: &CancellationToken) -> anyhow::Result<Opened> {
+    async fn at(&self, site: &Site, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+        let local = if self.fleet { None } else { Some(self.local().await?) };
+        let target = match (&local, &self.device) {
+            (Some((_, device)), _) => device.target.clone(),
+            (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
+            (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
+        };
+        self.all(&Place { target, site, local }, kind, files).await
+    }
+
+    /// Where the work is kept.
+    fn place(&self) -> StoreArgs {
         if self.fleet {
-            return self.store.open_patiently(shutdown).await;
+            return self.store.clone();
         }
         let state = self.store.state.clone().unwrap_or_else(|| STATE.into());
-        StoreArgs { state: Some(state), ..self.store.clone() }.open().await
+        StoreArgs { state: Some(state), ..self.store.clone() }
     }
 
     async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
@@ -242,73 +198,42 @@ impl TuneGemmArgs {
         Ok(vec![Entry { size, config: None }])
     }
 
-    /// Types of A, B and C, as the spec calls them.
-    fn types(&self) -> anyhow::Result<[&'static str; 3]> {
+    /// What all products are.
+    fn kind(&self) -> anyhow::Result<Kind> {
         use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
         match (self.dtype_a, self.dtype_b) {
-            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {
-                Ok([self.dtype_a, self.dtype_b, self.dtype_c].map(Dtype::name))
+            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {}
+            _ => {
+                return Err(crate::usage(
+                    "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
+                ));
             }
-            _ => Err(crate::usage(
-                "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
-            )),
         }
+        let types = [self.dtype_a, self.dtype_b, self.dtype_c];
+        Ok(Kind { types, bias: self.bias_vector, ieee: self.ieee, space: self.space })
     }
 
-    /// The problems of `entries` on `target`.
-    fn work(&self, entries: Vec<Entry>, target: &Target) -> anyhow::Result<Work> {
-        let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
-        let nvidia = target.vendor() == Some(Vendor::Nvidia);
-        let space = self.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
-        let [a_type, b_type, c_type] = self.types()?;
-        if a_type == "FP32" && !self.ieee {
-            eprintln!(
-                "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; --ieee \
-                 keeps all 24"
-            );
+    /// What is done with all products.
+    fn what(&self) -> anyhow::Result<What> {
+        if self.benchmark || self.compare_wo_tuning {
+            return Ok(What::Timed);
         }
-        let problem = |entry: Entry| {
-            let Size { m, n, k, row_a, row_b } = entry.size;
-            let sizes = [
-                ("m", m.into()),
-                ("n", n.into()),
-                ("k", k.into()),
-                ("row_a", row_a.into()),
-                ("row_b", row_b.into()),
-                ("a_type", a_type.into()),
-                ("b_type", b_type.into()),
-                ("c_type", c_type.into()),
-                ("bias", self.bias_vector.into()),
-                ("ieee", self.ieee.into()),
-                ("space", space.name().into()),
-            ];
-            let sizes: BTreeMap<String, Value> =
-                sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
-            let problem = loaded.spec.problem(&sizes)?;
-            Ok((entry, problem))
-        };
-        let entries = entries.into_iter().map(problem).collect::<anyhow::Result<_>>()?;
-        Ok(Work { loaded, space, entries })
+        Ok(What::Tuned { budget: self.budget, search: self.search.plan(self.budget)? })
     }
 
-    async fn all(
-        &self,
-        place: &mut Place<'_>,
-        files: Vec<Vec<Entry>>,
-        registry: &prometheus::Registry,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<ExitCode> {
+    async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         for entries in files {
-            let work = self.work(entries, &place.target)?;
-            // Workers register what they count, and those of the second file are others.
-            let own = prometheus::Registry::new();
-            let registry = if results.is_empty() { registry } else { &own };
-            match self.carry_out(place, work, registry, shutdown).await? {
-                Ok(done) => results.push(done),
-                Err(interrupted) => return Ok(interrupted),
+            let products = Products::of(entries, &kind, &place.target, self.what()?)?;
+            if self.dtype_a == Dtype::Fp32 && !self.ieee {
+                eprintln!(
+                    "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
+                     --ieee keeps all 24"
+                );
             }
+            let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
+            results.push(done);
         }
         eprintln!("done in {}", human(started.elapsed()));
         let done = results.first().map(Vec::as_slice).unwrap_or_default();
@@ -320,101 +245,20 @@ impl TuneGemmArgs {
         Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Tunes, or evaluates what is given; the inner error is the exit code of an interrupt.
-    async fn carry_out(
-        &self,
-        place: &mut Place<'_>,
-        work: Work,
-        registry: &prometheus::Registry,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<Result<Vec<Done>, ExitCode>> {
-        let given = self.benchmark || self.compare_wo_tuning;
-        let session = self.session(place, &work, given)?;
-        if !self.fleet {
-            // Its queues ended with the run before, which may have been of other sizes.
-            place.opened.forget_unfinished(&session.name).await?;
+    /// `None`: it was interrupted.
+    async fn carry_out(&self, place: &Place<'_>, products: Products) -> anyhow::Result<Option<Vec<Done>>> {
+        let mut display = Display::new(|plan| {
+            plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+            let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
+            eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
+        });
+        let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
+        let Some(Tuned { done, session, groups, utilisation }) = tuned else { return Ok(None) };
+        utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
+        if done.iter().any(|(_, summary)| summary.as_ref().is_some_and(|summary| !summary.failed.is_empty())) {
+            failed::say(&*place.site.ports.store, &session, &groups, &self.place()).await?;
         }
-        let (store, broker) = (&*place.ports.store, &*place.ports.broker);
-        let metrics = Metrics::register(&prometheus::Registry::new())?;
-        let problems: Vec<Problem> = work.entries.iter().map(|(_, problem)| problem.clone()).collect();
-        let publish = if self.fleet { Publish::Missing } else { Publish::Unfinished };
-        let ways = Ways { store, broker, metrics: &metrics, publish };
-        let digest = work.loaded.digest;
-        let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, digest)).collect();
-        let plan = self.plan(&ways, &session, &work, problems, given).await?;
-        plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-        let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
-        eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
-        if plan.enqueued > 0 || !store.progress(&session.name).await?.is_settled() {
-            let mut campaign = Campaign::new(&place.ports, &session, registry, shutdown)?;
-            let utilisation = match place.local.take() {
-                Some((compilers, device)) => {
-                    place.local = Some((compilers.clone(), device.clone()));
-                    Some(campaign.work(compilers, device)?)
-                }
-                None => None,
-            };
-            let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-            if let Some(code) = end.interrupted() {
-                return Ok(Err(code));
-            }
-            utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
-        }
-        let found = summaries(store, &session, &groups).await?;
-        if found.iter().any(|summary| !summary.failed.is_empty()) {
-            let state = (!self.fleet).then(|| self.store.state.clone().unwrap_or_else(|| STATE.into()));
-            failed::say(store, &session, &groups, &StoreArgs { state, ..self.store.clone() }).await?;
-        }
-        let mut found: HashMap<String, Summary> =
-            found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
-        let done = work.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
-        Ok(Ok(done.collect()))
-    }
-
-    /// The session of `work`: another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits
-    /// for the sizes of others. What is given is timed anew each time.
-    fn session(&self, place: &Place<'_>, work: &Work, given: bool) -> anyhow::Result<Session> {
-        let versions = match &place.local {
-            Some((compilers, device)) => format!("{}\n{}", compilers.versions(), device.versions()),
-            None => format!("{:?}\n{}", work.entries, self.budget),
-        };
-        let search = if given { None } else { self.search.plan(self.budget)? };
-        let searched = search.as_ref().map(|plan| format!("{plan:?}"));
-        let when = if given { format!("{} {}", now_ms(), std::process::id()) } else { String::new() };
-        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(searched.as_deref()).map(str::as_bytes);
-        let shaped = Digest::of_parts(digest::VERSIONS, shaped);
-        let stages: &[Stage] = if given { &[Stage::Perf] } else { &Stage::ALL };
-        let what = if given { "given" } else { "tune" };
-        let name = format!("gemm-{what}-{}-{}", place.target, &shaped.short()[..8]).parse()?;
-        let plain = Session::of_kernels(name, place.target.clone(), "bluefin tune-gemm", stages, now_ms());
-        Ok(Session { search, ..plain })
-    }
-
-    async fn plan(
-        &self,
-        ways: &Ways<'_>,
-        session: &Session,
-        work: &Work,
-        problems: Vec<Problem>,
-        given: bool,
-    ) -> anyhow::Result<Plan> {
-        if !given {
-            let spec = LoadedSpec::load(work.loaded.bundle.clone())?;
-            let specs = Specs::for_target(vec![spec], &session.target);
-            let asked = Asked { specs, budget: self.budget, ..Asked::default() };
-            let planners = known().planners();
-            let planning = planners.begin(ways.store, session, &asked).await?;
-            request::keep(ways.store, session, &asked, &problems).await?;
-            return Ok(enqueue(ways, session, &*planning, problems).await?);
-        }
-        ways.store.put_blob(&work.loaded.bundle.encode()?).await?;
-        let mut candidates = HashMap::new();
-        for (entry, problem) in &work.entries {
-            let config = entry.config.as_ref().context("a config")?;
-            candidates.insert(problem.clone(), candidate(&work.loaded, work.space, config, &session.target)?);
-        }
-        let planning = Given { session, loaded: &work.loaded, candidates };
-        Ok(enqueue(ways, session, &planning, problems).await?)
+        Ok(Some(done))
     }
 
     /// Says what came of each product.
@@ -461,15 +305,4 @@ impl TuneGemmArgs {
         out::line(format_args!("wrote {}: {} of {} sizes", path.display(), timed.len(), done.len()))?;
         Ok(())
     }
-}
-
-/// Microseconds and config of the winner. The reference is no config.
-fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
-    let winner = summary.as_ref()?.winner.as_ref()?;
-    let config = winner.params.iter().filter_map(|(name, value)| match value {
-        Value::Int(value) => Some((name.clone(), *value)),
-        Value::Text(_) | Value::Bool(_) => None,
-    });
-    let config: Config = config.collect();
-    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
 }

@@ -1,22 +1,25 @@
 //! `bluefin compile-worker` and `bluefin eval-worker`, and the two processes that they start.
 
 pub mod list;
-mod local;
+
 mod named;
-mod tools;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::known::known;
+use bluefin_campaign::machine::evaluators::{FinArgs, ToolArgs};
+use bluefin_campaign::machine::itself;
+use bluefin_campaign::machine::local::OPEN_FILES;
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::delivery::Leave;
-use bluefin_common::limits;
 use bluefin_common::metrics::PipelineMetrics;
-use bluefin_common::roster;
-use bluefin_common::shutdown;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{Guard, On, Waiting};
+use bluefin_common::{limits, roster, shutdown};
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::sandbox;
 use bluefin_compile_worker::toolchain::{Programs, Toolchain};
@@ -28,14 +31,7 @@ use humantime::parse_duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::AdminArgs;
-use crate::evaluators::{FinArgs, ToolArgs};
-use crate::extensions::known;
-use crate::ports::FleetArgs;
-use crate::{devices, itself};
-
-pub use local::{Compilers, Crew, LocalDevice, OPEN_FILES, Ports, Utilisation};
-pub use tools::{LocalTools, Tools};
+use bluefin_campaign::machine::devices;
 
 /// Before compilers are tried again on a machine that is at its end.
 const PROBE_AGAIN: Duration = Duration::from_secs(5);

@@ -44,6 +44,7 @@ pub mod secrets;
 pub mod session;
 pub mod shelf;
 pub mod shutdown;
+pub mod spelled;
 pub mod standing;
 pub mod store;
 pub mod target;

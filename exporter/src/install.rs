@@ -113,6 +113,22 @@ pub struct Prepared {
     _sources: Vec<Source>,
 }
 
+impl Prepared {
+    /// What goes into each folder, in the order in which folders are first met.
+    #[must_use]
+    pub fn by_folder(&self) -> Vec<(PathBuf, Vec<Item>)> {
+        let mut folders: Vec<(PathBuf, Vec<Item>)> = Vec::new();
+        for item in &self.items {
+            let copy = item.clone();
+            match folders.iter_mut().find(|(folder, _)| *folder == item.folder) {
+                Some((_, items)) => items.push(copy),
+                None => folders.push((item.folder.clone(), vec![copy])),
+            }
+        }
+        folders
+    }
+}
+
 /// Reads what is asked for, refuses what is not for its device or tunes nothing, and makes of it and of what is there what MIOpen
 /// looks for.
 ///

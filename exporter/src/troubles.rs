@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bluefin_common::failure::{Failure, FailureKind, telling_line};
 use bluefin_common::job::GroupId;
+use bluefin_common::printable::printable;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 
@@ -11,6 +12,8 @@ use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::stream;
 
+/// Serious ones that are told in [`Troubles::lines`].
+const TOLD: usize = 4;
 /// Serious ones that are kept.
 const MAX_SERIOUS: usize = 100;
 /// Characters of a failure's words that are kept.
@@ -38,6 +41,30 @@ pub struct Serious {
     pub is_default: bool,
     /// The beginning of its words.
     pub words: String,
+}
+
+impl Troubles {
+    /// For people, in few lines; none where nothing failed. `words` is the command that shows what each failure says.
+    #[must_use]
+    pub fn lines(&self, words: &str) -> Vec<String> {
+        let Self { failed, serious, more } = self;
+        if failed.is_empty() {
+            return Vec::new();
+        }
+        let kinds: Vec<String> = failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let mut lines = vec![format!("failed: {}", kinds.join(", "))];
+        for Serious { problem, solver, kind, is_default, words } in serious.iter().take(TOLD) {
+            let which = if *is_default { "with its default params" } else { "with some params" };
+            let line = format!("  {}: {solver} {which} on {problem}: {words}", kind.name());
+            lines.push(printable(&line).into_owned());
+        }
+        let left = serious.len().saturating_sub(TOLD) as u64 + more;
+        if left > 0 {
+            lines.push(format!("  {left} more wrong results or failed defaults"));
+        }
+        lines.push(format!("in their own words: {words}"));
+        lines
+    }
 }
 
 /// At most `most` characters of the line of `text` that [tells most](telling_line).
@@ -174,5 +201,24 @@ mod tests {
         assert_eq!(shortened("Traceback\n  line 3\nValueError: no", 80), "ValueError: no");
         assert_eq!(shortened(" \n a bc\nd", 4), "a bc");
         assert_eq!(shortened("äöüß", 3), "äö…");
+    }
+
+    #[test]
+    fn few_lines_say_it() {
+        let serious = |index: usize| Serious {
+            problem: format!("p{index}"),
+            solver: "A".to_string(),
+            kind: FailureKind::WrongResult,
+            is_default: index == 0,
+            words: "y[3]: found 1\u{1b}".to_string(),
+        };
+        let troubles =
+            Troubles { failed: [("wrong_result", 9)].into(), serious: (0..6).map(serious).collect(), more: 2 };
+        let lines = troubles.lines("bluefin results");
+        assert_eq!(lines.len(), 1 + TOLD + 2);
+        assert_eq!(lines[0], "failed: 9 wrong_result");
+        assert_eq!(lines[1], "  wrong_result: A with its default params on p0: y[3]: found 1\\u{1b}");
+        assert_eq!(lines[5], "  4 more wrong results or failed defaults");
+        assert_eq!(Troubles::default().lines(""), [""; 0]);
     }
 }

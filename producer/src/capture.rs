@@ -4,6 +4,8 @@
 //! A command that lacks a flag that MIOpen always prints is torn: reading it would put the flag's default in place of
 //! what was lost. It is kept until a line comes that completes it, and nothing but it.
 
+mod run;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,6 +13,8 @@ use bluefin_common::problem::{Direction, Problem};
 
 use crate::input::{DRIVER, LOG_MARK, MAX_LINE, driver_command, implied_direction};
 use bluefin_common::problem::{command::DriverError, driver};
+
+pub use run::run;
 
 /// Torn commands that are kept until their rest comes.
 const MAX_TORN: usize = 16;

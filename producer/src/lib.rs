@@ -4,7 +4,9 @@
 pub mod applicability;
 pub mod capture;
 pub mod enqueue;
+pub mod import;
 pub mod input;
+pub mod jobs;
 pub mod keys;
 pub mod library;
 pub mod plan;

@@ -1,5 +1,7 @@
 //! Making sessions: by name, or numbered from 1 on as MITuna numbers its own. The same content is the same session.
 
+mod new;
+
 use std::collections::BTreeMap;
 
 use bluefin_common::session::{Pins, Session, SessionName};
@@ -7,6 +9,8 @@ use bluefin_common::standing;
 use bluefin_common::store::Store;
 
 use crate::PlanError;
+
+pub use new::{NewSession, is_exhaustive, tuner_text};
 
 /// A session that was made, or found.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use bluefin_aiter::check::{FileReport, Located, Rule, Strictness, check};
 use bluefin_aiter::{FamilyName, read_all};
 use bluefin_common::target::Target;
+use bluefin_terminal::out;
 use std::io::Write as _;
-
-use crate::out;
 
 /// Check files, each by itself and against those that aiter puts together with it
 #[derive(clap::Args)]

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use bluefin_aiter::coverage::{Covered, Presence, Shape, coverage, shapes_of, summary};
 use bluefin_aiter::{FamilyName, read_all};
 use bluefin_common::target::Target;
+use bluefin_terminal::out;
 
 use super::import::{read_logs, tell};
-use crate::out;
 
 /// Tell which shapes are tuned, for which GPU
 #[derive(clap::Args)]

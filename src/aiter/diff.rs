@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use bluefin_aiter::diff::{Change, Diff, Limits, Status, diff, shown};
 use bluefin_aiter::{FamilyName, read_all};
-
-use crate::out;
+use bluefin_terminal::out;
 
 /// Compare tuned files by key, the worst first, or word for word
 #[derive(clap::Args)]

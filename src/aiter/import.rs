@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use bluefin_aiter::coverage::{Shape, extend, untuned};
 use bluefin_aiter::log::{Misses, read};
 use bluefin_aiter::{FamilyName, Table};
+use bluefin_campaign::aiter::report::write;
 use bluefin_producer::input::read_bytes;
+use bluefin_terminal::out;
 use serde::Serialize;
-
-use crate::out;
 
 /// Make untuned files of the misses in a log
 #[derive(clap::Args)]
@@ -60,7 +60,7 @@ impl ImportArgs {
             let mut table = if path.exists() { Table::read(&path)? } else { untuned(&path, family) };
             let added = extend(&mut table, family, shapes);
             if added > 0 {
-                super::write(&path, &table)?;
+                write(&path, &table)?;
             }
             let misses = shapes.iter().map(|shape| shape.times).sum();
             all.push(Written { path, family: family.name, shapes: shapes.len(), misses, added });

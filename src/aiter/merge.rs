@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
 use bluefin_aiter::{FamilyName, Sheet};
+use bluefin_campaign::aiter::report::write;
+use bluefin_terminal::out;
 use clap::ValueEnum;
-
-use crate::out;
 
 /// Merge tuned files of one family into the first of them
 #[derive(clap::Args)]
@@ -72,7 +72,7 @@ impl MergeArgs {
         let newer = newer.collect::<Result<Vec<Sheet>, _>>()?;
         let (merged, told) = merge(base, &newer, Terms { policy, error_limit: self.err_ratio })?;
         let output = self.output.unwrap_or(self.base);
-        super::write(&output, &merged.table)?;
+        write(&output, &merged.table)?;
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for row in &told {
             *counts.entry(name(row.fate)).or_default() += 1;

@@ -1,46 +1,25 @@
 //! `bluefin aiter tune`.
 
-mod operators;
-mod report;
-mod shapes;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
-use bluefin_aiter::{ARGUMENTS, COMPARE, Family, FamilyName, Sheet, read_all};
-use bluefin_common::clock::now_ms;
-use bluefin_common::digest::{self, Digest};
-use bluefin_common::job::GroupId;
-use bluefin_common::method::Method;
+use bluefin_aiter::{Family, FamilyName, read_all};
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::aiter::report::{self, Report, tests, write};
+use bluefin_campaign::aiter::tune::{Tuned, Tuning, local_target};
+use bluefin_campaign::aiter::{operators, shapes};
+use bluefin_campaign::machine::evaluators::AiterArgs;
+use bluefin_campaign::ports::{FleetArgs, StoreArgs};
+use bluefin_campaign::site::Site;
 use bluefin_common::problem::Problem;
-use bluefin_common::session::{Session, SessionName, Stage};
-use bluefin_common::shutdown;
-use bluefin_common::store::Store;
+use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
-use bluefin_eval_worker::Evaluator;
-use bluefin_exporter::format::aiter::AiterFormat;
-use bluefin_exporter::{ExportRequest, export};
-use bluefin_producer::Metrics;
-use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::Asked;
-use bluefin_producer::request;
 use humantime::parse_duration;
 
-use crate::admin::AdminArgs;
-use crate::campaign::Campaign;
-use crate::evaluators::AiterArgs;
-use crate::extensions::known;
-use crate::forgotten;
-use crate::ports::FleetArgs;
-use crate::tune::Site;
-use crate::workers::Ports;
-use operators::Measured;
-use report::{Failed, Report, tests};
+use crate::progress::Display;
 
 /// Tune shapes of aiter's operators, here or over a fleet, and update aiter's files where it pays
 #[derive(clap::Args)]
@@ -116,24 +95,15 @@ impl TuneArgs {
             (None, true) => {
                 return Err(crate::usage("--gpu: found none, expected the GPU that the fleet is to tune for"));
             }
-            (None, false) => self.local_target()?,
+            (None, false) => local_target(&self.aiter)?,
         };
         let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all)?;
         eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
         let before = self.tests(&families, false).await;
         let shapes = asked.problems.len();
-        let tuned = if shapes == 0 {
-            Ok(Tuned::default())
-        } else if fleet {
-            self.on_fleet(&target, asked.problems).await?
-        } else {
-            let evaluators = self.evaluators(&target).await?;
-            self.here(&target, asked.problems, evaluators).await?
-        };
-        let Tuned { mut rows, failed, operators } = match tuned {
-            Ok(tuned) => tuned,
-            Err(code) => return Ok(code),
-        };
+        let tuned =
+            if shapes == 0 { Some(Tuned::default()) } else { self.tuned(&target, asked.problems, fleet).await? };
+        let Some(Tuned { mut rows, failed, operators }) = tuned else { return Ok(crate::interrupted()) };
         let mut policy = Policy::Improved(self.min_improvement);
         let mut refused = Vec::new();
         if self.compare {
@@ -143,7 +113,7 @@ impl TuneArgs {
         let (changed, mut merged) = into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None })?;
         merged.extend(refused);
         for sheet in &changed {
-            super::write(sheet.path(), &sheet.table)?;
+            write(sheet.path(), &sheet.table)?;
         }
         let now = read_all(std::slice::from_ref(&configs), None)?;
         let after = if changed.is_empty() { before.clone() } else { self.tests(&families, true).await };
@@ -159,9 +129,9 @@ impl TuneArgs {
         };
         report.write(&self.out, &configs, &changed)?;
         if self.json {
-            crate::out::json(&report)?;
+            bluefin_terminal::out::json(&report)?;
         } else {
-            crate::out::line(report.markdown().trim_end())?;
+            bluefin_terminal::out::line(report.markdown().trim_end())?;
         }
         Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -181,146 +151,42 @@ impl TuneArgs {
         Ok(all.filter(|family| family.tuner.as_ref().is_some_and(|tuner| tuner.by_default)).collect())
     }
 
-    fn local_target(&self) -> anyhow::Result<Target> {
-        let gpus = self.aiter.gpus(None)?;
-        let first = gpus.into_iter().next().context("--gpu: no GPU in this machine")?;
-        Ok(first.target)
+    /// How shapes are tuned.
+    fn tuning(&self, target: Target) -> Tuning<'_> {
+        Tuning {
+            aiter: &self.aiter,
+            target,
+            devices: &self.devices,
+            limit: self.limit,
+            arguments: self.arguments.join(" "),
+            compare: self.compare,
+            session: self.session.as_ref(),
+            rows: self.out.join("rows"),
+        }
     }
 
-    /// aiter on each GPU.
-    async fn evaluators(&self, target: &Target) -> anyhow::Result<Vec<Arc<dyn Evaluator>>> {
-        let mut named: Vec<Option<String>> = self.devices.iter().cloned().map(Some).collect();
-        if named.is_empty() {
-            let gpus = self.aiter.gpus(None).unwrap_or_default();
-            named.extend(gpus.iter().filter(|gpu| gpu.target == *target).map(|gpu| Some(gpu.index.to_string())));
-        }
-        if named.is_empty() {
-            named.push(None);
-        }
-        let mut evaluators: Vec<Arc<dyn Evaluator>> = Vec::new();
-        for gpu in named {
-            evaluators.push(Arc::new(self.aiter.device(target.clone(), gpu).await?));
-        }
-        Ok(evaluators)
-    }
-
-    /// The session of these shapes; another version of aiter, or other arguments, are another session.
-    fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
-        let arguments = self.arguments.join(" ");
-        let limit = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
-        let name = match &self.session {
-            Some(name) => name.clone(),
-            None => {
-                let limit = limit.to_string();
-                let mut parts = vec![versions.as_bytes(), arguments.as_bytes(), limit.as_bytes()];
-                parts.extend(self.compare.then_some(b"compare".as_slice()));
-                let digest = Digest::of_parts(digest::VERSIONS, parts);
-                format!("aiter-{target}-{}", &digest.short()[..8]).parse()?
-            }
+    /// Tunes here, or has a fleet tune. `None`: it was interrupted; a fleet goes on.
+    async fn tuned(&self, target: &Target, problems: Vec<Problem>, fleet: bool) -> anyhow::Result<Option<Tuned>> {
+        let tuning = self.tuning(target.clone());
+        let (session, workers) = if fleet { tuning.by_fleet()? } else { tuning.here().await? };
+        let opened = if fleet {
+            Site::of_fleet(&self.fleet, &self.admin).await?
+        } else {
+            let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+            Site::open(&state, false, &self.admin).await?
         };
-        let plain = Session::of_kernels(name, target.clone(), "bluefin aiter tune", &[Stage::Find], now_ms());
-        let mut session = Session { method: Method::AITER, ..plain };
-        session.budget.solver_ms = Some(limit);
-        if !arguments.is_empty() {
-            session.environment.insert(ARGUMENTS.to_string(), arguments);
-        }
-        if self.compare {
-            session.environment.insert(COMPARE.to_string(), "1".to_string());
-        }
-        Ok(session)
-    }
-
-    /// Tunes in this process. `Err`: it was interrupted.
-    async fn here(
-        &self,
-        target: &Target,
-        problems: Vec<Problem>,
-        evaluators: Vec<Arc<dyn Evaluator>>,
-    ) -> anyhow::Result<Result<Tuned, ExitCode>> {
-        let device = self.aiter.device(target.clone(), None).await?;
-        let session = self.session(target, device.identity())?;
-        let site = Site::open(&self.state, &self.admin).await?;
-        forgotten::forget(&site.sqlite, &session.name).await?;
-        let metrics = Metrics::register(&site.admin.registry)?;
-        let (store, broker) = (&*site.ports.store, &*site.ports.broker);
-        let ways = Ways { store, broker, metrics: &metrics, publish: Publish::Unfinished };
-        let groups = plan(&ways, &session, problems.clone()).await?;
-        forgotten::replan(&site.sqlite, &session.name, &groups).await?;
-        let mut campaign = site.campaign(&session)?;
-        campaign.evaluate_on(evaluators)?;
-        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end.interrupted() {
-            Some(code) => Err(code),
-            None => Ok(self.found(store, &session, problems).await?),
-        };
+        let Some(site) = opened else { return Ok(None) };
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        let tuned = tuning.tune(&site, session, problems, workers, &mut display).await;
         site.close().await;
-        Ok(tuned)
-    }
-
-    /// Has a fleet tune. `Err`: it was interrupted; the fleet goes on.
-    async fn on_fleet(&self, target: &Target, problems: Vec<Problem>) -> anyhow::Result<Result<Tuned, ExitCode>> {
-        let session = self.session(target, "of the fleet")?;
-        let admin = self.admin.start().await?;
-        let shutdown = shutdown::on_signal()?;
-        let (store, broker) = (self.fleet.patient_store(&shutdown).await?, self.fleet.patient_broker(&shutdown).await?);
-        admin.readiness.ready();
-        let ports = Ports { store, broker };
-        let metrics = Metrics::register(&admin.registry)?;
-        let ways = Ways { store: &*ports.store, broker: &*ports.broker, metrics: &metrics, publish: Publish::Missing };
-        request::keep(&*ports.store, &session, &Asked::default(), &problems).await?;
-        plan(&ways, &session, problems.clone()).await?;
-        let campaign = Campaign::new(&ports, &session, &admin.registry, &shutdown)?;
-        let end = campaign.wait(async |progress| Ok(progress.is_settled())).await?;
-        let tuned = match end.interrupted() {
-            Some(code) => Err(code),
-            None => Ok(self.found(&*ports.store, &session, problems).await?),
-        };
-        ports.broker.close().await;
-        admin.stop().await;
-        Ok(tuned)
-    }
-
-    /// What was found, as files of its own, and what was not.
-    async fn found(&self, store: &dyn Store, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Tuned> {
-        let failed = report::failed(store, session, &problems).await?;
-        let operators = match self.compare {
-            true => operators::measured(store, session, &problems).await?,
-            false => Vec::new(),
-        };
-        let request = ExportRequest {
-            formats: vec![Arc::new(AiterFormat)],
-            only: Some(Arc::new(problems.into_iter().collect())),
-            ..ExportRequest::all(self.out.join("rows"))
-        };
-        let exported = export(store, &session.name, &request).await?;
-        for warning in &exported.warnings {
-            eprintln!("warning: {warning}");
-        }
-        let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
-        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed, operators })
+        tuned
     }
 
     /// The tests of the operators, if they are asked for.
     async fn tests(&self, families: &[&'static Family], rebuilt: bool) -> Vec<report::Test> {
-        if self.test { tests(families, &self.aiter, rebuilt).await } else { Vec::new() }
+        if !self.test {
+            return Vec::new();
+        }
+        tests(families, &self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
     }
-}
-
-/// What came of the shapes.
-#[derive(Default)]
-struct Tuned {
-    /// A file of each family.
-    rows: Vec<Sheet>,
-    failed: Vec<Failed>,
-    /// Where they are compared.
-    operators: Vec<Measured>,
-}
-
-/// Plans the session and enqueues what is missing. Returns the groups of all.
-async fn plan(ways: &Ways<'_>, session: &Session, problems: Vec<Problem>) -> anyhow::Result<Vec<GroupId>> {
-    let (planners, asked) = (known().planners(), Asked::default());
-    let planning = planners.begin(ways.store, session, &asked).await?;
-    let plan = enqueue(ways, session, &*planning, problems).await?;
-    plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-    Ok(plan.groups)
 }

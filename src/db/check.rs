@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, Located, Rule, check};
+use bluefin_terminal::out;
 
 use super::Bar;
-use crate::out;
 
 /// Check databases, each by itself and against the others that are given
 #[derive(clap::Args)]

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::db::{LeftOut, MergeRequest, Policy, Written, convert, merge};
+use bluefin_terminal::out;
 
 use super::Bar;
-use crate::out;
 
 /// Write a database in another form: what it becomes is in the name of OUT
 #[derive(clap::Args)]

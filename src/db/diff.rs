@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::db::diff::{Best, Change, Diff, DiffRequest, FindDiff, KeyChange, RowsDiff, Share, diff};
+use bluefin_terminal::out;
 
 use super::Bar;
-use crate::out;
 
 /// Compare two databases of one kind by what they mean
 #[derive(clap::Args)]

@@ -8,9 +8,9 @@ use bluefin_common::problem::{BatchNormProblem, FindDbKey};
 use bluefin_exporter::db::name::{DbName, Keys};
 use bluefin_exporter::db::query::{Answer, Asked, query};
 use bluefin_producer::keys::keys;
+use bluefin_terminal::out;
 
 use super::Bar;
-use crate::out;
 
 /// What databases hold for a driver command, or for a key
 #[derive(clap::Args)]

@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::failure::telling_line;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::human;
+use bluefin_producer::jobs::{Found, JobPlace, Jobs};
+use bluefin_terminal::colour::{self, Tone};
+use bluefin_terminal::{out, width};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
-use super::found::{Found, Place};
-use super::look::Jobs;
-use crate::colour::{self, Tone};
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::session::steer::named_or_all;
-use crate::{out, width};
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Rows of a table where nobody says how many.
 const ROWS: usize = 50;
@@ -34,8 +35,8 @@ pub struct ListArgs {
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
     /// Only those that are there
-    #[arg(long, value_enum, value_name = "PLACE,...", value_delimiter = ',')]
-    place: Vec<Place>,
+    #[arg(long, value_parser = places(), value_name = "PLACE,...", value_delimiter = ',')]
+    place: Vec<JobPlace>,
     /// At most so many [default: 50 in a table]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -46,22 +47,31 @@ pub struct ListArgs {
     store: StoreArgs,
 }
 
+/// Names of places, each with what it is.
+fn places() -> impl TypedValueParser<Value = JobPlace> {
+    let names = JobPlace::ALL.map(|place| PossibleValue::new(place.name()).help(place.about()));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let named = JobPlace::ALL.into_iter().find(|place| place.name() == name);
+        named.ok_or_else(|| format!("found {name:?}, expected a place"))
+    })
+}
+
 impl ListArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open_to_read().await?;
         let store = &*opened.store;
         let sessions = named_or_all(store, self.session.as_ref()).await?;
-        let jobs = Jobs::look(store).await?;
+        let (jobs, planners) = (Jobs::look(store).await?, known().planners());
         let mut rows = Rows::new(self.limit, self.json);
-        let ended = self.place.iter().any(|place| matches!(place, Place::Done | Place::Failed | Place::Dead));
-        let open = self.place.is_empty() || self.place.iter().any(|place| *place < Place::Done);
+        let ended = self.place.iter().any(|place| matches!(place, JobPlace::Done | JobPlace::Failed | JobPlace::Dead));
+        let open = self.place.is_empty() || self.place.iter().any(|place| *place < JobPlace::Done);
         for session in &sessions {
             if rows.is_full() {
                 break;
             }
             if open {
                 let open = jobs.open(session).await?;
-                open.tell(|_, place| self.wants(place), |open| rows.take(open.found)).await?;
+                open.tell(&planners, |_, place| self.wants(place), |open| rows.take(open.found)).await?;
             }
             if ended && !rows.is_full() {
                 jobs.done(
@@ -76,7 +86,7 @@ impl ListArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn wants(&self, place: Place) -> bool {
+    fn wants(&self, place: JobPlace) -> bool {
         self.place.is_empty() || self.place.contains(&place)
     }
 }
@@ -201,11 +211,11 @@ fn solver(job: &Found) -> String {
     }
 }
 
-fn tone(place: Place) -> Option<Tone> {
+fn tone(place: JobPlace) -> Option<Tone> {
     match place {
-        Place::Planned | Place::Waiting => None,
-        Place::Paused | Place::Delayed => Some(Tone::Waits),
-        Place::Compiling | Place::Evaluating | Place::Done => Some(Tone::Good),
-        Place::Failed | Place::Dead => Some(Tone::Bad),
+        JobPlace::Planned | JobPlace::Waiting => None,
+        JobPlace::Paused | JobPlace::Delayed => Some(Tone::Waits),
+        JobPlace::Compiling | JobPlace::Evaluating | JobPlace::Done => Some(Tone::Good),
+        JobPlace::Failed | JobPlace::Dead => Some(Tone::Bad),
     }
 }

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::known::known;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::course::Worked;
@@ -11,15 +13,12 @@ use bluefin_common::history::{self, Tried};
 use bluefin_common::job::{Job, JobId};
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::human;
+use bluefin_producer::jobs::{Found, Jobs, OpenJob};
+use bluefin_terminal::out;
 use serde::Serialize;
 
-use super::found::Found;
-use super::look::Jobs;
-use super::open::OpenJob;
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::session::steer::named_or_all;
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Fewest digits of an id that are enough.
 const DIGITS: usize = 4;
@@ -65,19 +64,19 @@ impl JobArgs {
         let opened = self.store.open_to_read().await?;
         let store = &*opened.store;
         let sessions = named_or_all(store, self.session.as_ref()).await?;
-        let jobs = Jobs::look(store).await?;
+        let (jobs, planners) = (Jobs::look(store).await?, known().planners());
         let is_it = |id: &JobId| id.to_string().starts_with(&self.id);
         let mut matches: Vec<(Found, Option<Job>, Option<Outcome>)> = Vec::new();
         for session in &sessions {
             let open = jobs.open(session).await?;
             let mut take = |OpenJob { found, job }| {
                 matches.push((found, job, None));
-                Ok(true)
+                anyhow::Ok(true)
             };
-            open.tell(|id, _| is_it(id), &mut take).await?;
+            open.tell(&planners, |id, _| is_it(id), &mut take).await?;
             let mut take = |found, outcome| {
                 matches.push((found, None, Some(outcome)));
-                Ok(true)
+                anyhow::Ok(true)
             };
             jobs.done(session, is_it, &mut take).await?;
         }

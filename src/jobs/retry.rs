@@ -3,21 +3,19 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::SessionName;
-use bluefin_common::shutdown;
-use bluefin_common::standing;
 use bluefin_common::store::Right;
+use bluefin_common::{shutdown, standing};
+use bluefin_terminal::out;
 use clap::ArgGroup;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 
-use crate::campaign::End;
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::session::steer::named_or_all;
 use crate::tune::Again;
+use bluefin_campaign::fleet::steer::named_or_all;
 
 /// Plan jobs again whose candidates failed or whose times are in doubt, and publish them; what they came to before is remembered
 #[derive(Clone, Debug, clap::Args)]
@@ -91,7 +89,7 @@ impl RetryArgs {
             anyhow::Ok(all)
         };
         let Some(all) = shutdown.run_until_cancelled(retried).await else {
-            return Ok(End::Interrupted.interrupted().unwrap_or(ExitCode::FAILURE));
+            return Ok(crate::interrupted());
         };
         let all = all?;
         if self.json {

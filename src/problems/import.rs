@@ -1,18 +1,16 @@
 //! `bluefin problems import`: adds problems to a tag of the library.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
-use bluefin_common::problem::driver::untuned_operation;
 use bluefin_common::problem::{DataType, Problem};
-use bluefin_producer::input::{Overrides, ProblemList, Reject, read_file};
+use bluefin_producer::import::{Import, Imported};
+use bluefin_producer::input::Overrides;
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
+use bluefin_terminal::out;
 use clap::ValueEnum;
-use serde::Serialize;
-
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Add problems to a tag of the library
 #[derive(Clone, Debug, clap::Args)]
@@ -64,7 +62,8 @@ pub enum Precision {
 }
 
 impl Precision {
-    fn data_type(self) -> DataType {
+    /// The type that it stands for.
+    pub fn data_type(self) -> DataType {
         match self {
             Self::Conv => DataType::Fp32,
             Self::Convfp16 => DataType::Fp16,
@@ -82,53 +81,25 @@ pub enum Operation {
 }
 
 impl Operation {
-    fn is(self, problem: &Problem) -> bool {
+    /// Whether a problem is one.
+    pub fn only(self) -> fn(&Problem) -> bool {
         match self {
-            Self::Convolution => matches!(problem, Problem::Conv(_)),
-            Self::BatchNorm => matches!(problem, Problem::BatchNorm(_)),
+            Self::Convolution => |problem| matches!(problem, Problem::Conv(_)),
+            Self::BatchNorm => |problem| matches!(problem, Problem::BatchNorm(_)),
         }
-    }
-}
-
-/// What importing came to.
-#[derive(Debug, Default, Serialize)]
-pub struct Imported {
-    pub tag: String,
-    pub files: Vec<ImportedFile>,
-}
-
-/// What importing one file came to.
-#[derive(Debug, Serialize)]
-pub struct ImportedFile {
-    pub file: String,
-    /// How often the file asks for a problem, repetitions included.
-    pub asked: u64,
-    /// Different problems.
-    pub problems: u64,
-    #[serde(flatten)]
-    pub added: Added,
-    /// Lines of a log that have nothing to do with problems.
-    pub skipped: u64,
-    pub rejects: Vec<String>,
-    /// Driver commands of operations that nothing tunes.
-    pub passed_over: Vec<String>,
-}
-
-impl Imported {
-    pub fn rejects(&self) -> usize {
-        self.files.iter().map(|file| file.rejects.len()).sum()
     }
 }
 
 impl ImportArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let opened = self.store.open().await?;
-        let imported = self.import(Library::new(&*opened.store)).await?;
+        let imported = self.what().import(Library::new(&*opened.store)).await;
         opened.close().await;
+        let imported = imported?;
         if self.json {
             out::json(&imported)?;
         } else {
-            imported.print()?;
+            print(&imported)?;
         }
         for note in imported.files.iter().flat_map(|file| &file.passed_over) {
             eprintln!("{note}");
@@ -140,67 +111,34 @@ impl ImportArgs {
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Reads all files, then adds their problems.
-    pub async fn import(&self, library: Library<'_>) -> anyhow::Result<Imported> {
-        let overrides = Overrides {
-            batchsizes: self.batches.clone(),
-            directions: None,
-            data_type: self.command.map(Precision::data_type),
-        };
-        let lists = self.file.iter().map(|file| self.read(file, &overrides)).collect::<anyhow::Result<Vec<_>>>()?;
-        let options = AddOptions { recurrent: self.mark_recurrent, known_only: self.tag_only, now_ms: now_ms() };
-        let mut imported = Imported { tag: self.tag.to_string(), files: Vec::new() };
-        for list in lists {
-            let named = |one: &Reject| format!("{}:{}", list.name, one.line);
-            let (passed_over, rejects): (Vec<_>, Vec<_>) =
-                list.rejects.iter().partition(|one| untuned_operation(&one.text).is_some());
-            let note = |one: &&Reject| {
-                let operation = untuned_operation(&one.text).unwrap_or_default();
-                format!("{}: note: passed over: MIOpen tunes nothing for {operation}", named(one))
-            };
-            let added = library.add(&self.tag, &list, options).await?;
-            imported.files.push(ImportedFile {
-                asked: list.problems.iter().map(|one| one.count as u64).sum(),
-                problems: list.problems.len() as u64,
-                added,
-                skipped: list.skipped as u64,
-                rejects: rejects.iter().map(|one| format!("{}: {}", named(one), one.reason)).collect(),
-                passed_over: passed_over.iter().map(note).chain(list.notes()).collect(),
-                file: list.name,
-            });
+    /// What is imported.
+    fn what(&self) -> Import {
+        Import {
+            tag: self.tag.clone(),
+            files: self.file.clone(),
+            overrides: Overrides {
+                batchsizes: self.batches.clone(),
+                directions: None,
+                data_type: self.command.map(Precision::data_type),
+            },
+            only: self.config_type.map(Operation::only),
+            options: AddOptions { recurrent: self.mark_recurrent, known_only: self.tag_only, now_ms: now_ms() },
         }
-        Ok(imported)
-    }
-
-    fn read(&self, file: &Path, overrides: &Overrides) -> anyhow::Result<ProblemList> {
-        let mut list = read_file(file, overrides)?;
-        let Some(kind) = self.config_type else { return Ok(list) };
-        let (kept, others) = list.problems.into_iter().partition(|one| kind.is(&one.problem));
-        list.problems = kept;
-        for other in others {
-            let label = other.problem.label();
-            let reason = format!("found {label}, expected only problems of --config-type");
-            list.rejects.push(Reject { line: other.line, text: label, reason });
-        }
-        list.rejects.sort_by_key(|reject| reject.line);
-        Ok(list)
     }
 }
 
-impl Imported {
-    fn print(&self) -> std::io::Result<()> {
-        for file in &self.files {
-            let Added { new, present, unknown } = file.added;
-            let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
-            out::line(format_args!(
-                "{}: tag {}: {} problems ({} asked for): {new} new, {present} present{unknown}; {} lines rejected",
-                file.file,
-                self.tag,
-                file.problems,
-                file.asked,
-                file.rejects.len()
-            ))?;
-        }
-        Ok(())
+fn print(imported: &Imported) -> std::io::Result<()> {
+    for file in &imported.files {
+        let Added { new, present, unknown } = file.added;
+        let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
+        out::line(format_args!(
+            "{}: tag {}: {} problems ({} asked for): {new} new, {present} present{unknown}; {} lines rejected",
+            file.file,
+            imported.tag,
+            file.problems,
+            file.asked,
+            file.rejects.len()
+        ))?;
     }
+    Ok(())
 }

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
 use bluefin_producer::library::{Library, Tag, TagName, Tagged};
+use bluefin_terminal::out;
 use clap::Subcommand;
 use serde_json::json;
-
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Look at the tags of the library, or remove one
 #[derive(Subcommand)]

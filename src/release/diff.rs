@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_exporter::db::diff::{Diff, DiffRequest, diff};
 use bluefin_exporter::release::{Catalog, Manifest, ReleaseName};
+use bluefin_terminal::out;
 use serde_json::json;
 
 use crate::db::Judgement;
-use crate::out;
-use crate::ports::StoreArgs;
 
 /// Compare two releases by what they mean; exit code 1 if a convolution became slower by more than the threshold
 #[derive(clap::Args)]

@@ -1,9 +1,8 @@
 //! A release for people and for programs.
 
 use bluefin_exporter::release::{Base, Created, Manifest, Move};
+use bluefin_terminal::out;
 use serde_json::{Value, json};
-
-use crate::out;
 
 /// A manifest for programs: digests and the target as texts.
 pub fn of_manifest(manifest: &Manifest) -> Value {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use bluefin_campaign::ports::{Opened, StoreArgs};
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_exporter::db::Source;
@@ -10,8 +11,6 @@ use bluefin_exporter::db::diff::{DiffRequest, diff};
 use bluefin_exporter::db::name::DbKind;
 use bluefin_exporter::release::{Catalog, Manifest, ReleaseName};
 use bluefin_exporter::report::compare::{Compared, Names, Side, compare as compare_sides};
-
-use crate::ports::{Opened, StoreArgs};
 
 /// One of the two.
 enum Named {

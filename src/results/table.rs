@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
-
-use crate::colour::{self, Tone};
+use bluefin_terminal::colour::{self, Tone};
 
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;

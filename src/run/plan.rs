@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bluefin_campaign::search::SearchChoice;
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::priority::Priority;
@@ -19,7 +20,6 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::export::FormatChoice;
 use crate::problems::{Operation, Precision};
-use crate::search::SearchChoice;
 use crate::session::Blacklisted;
 
 /// Largest plan.
@@ -60,22 +60,6 @@ pub struct ImportStep {
     pub allow_rejects: bool,
 }
 
-impl ImportStep {
-    /// Of no files yet.
-    pub fn of(tag: Word<TagName>) -> Self {
-        Self {
-            tag,
-            files: Vec::new(),
-            batches: Vec::new(),
-            command: None,
-            config_type: None,
-            tag_only: false,
-            mark_recurrent: false,
-            allow_rejects: false,
-        }
-    }
-}
-
 /// `bluefin session new`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,30 +86,6 @@ pub struct SessionStep {
     pub search_options: BTreeMap<String, String>,
     #[serde(default)]
     pub budget: BudgetStep,
-}
-
-impl SessionStep {
-    /// With the usual stages and no limits.
-    pub fn of(label: &str, target: Target) -> Self {
-        Self {
-            label: label.to_string(),
-            name: None,
-            target: Word(target),
-            tuner: None,
-            exhaustive: false,
-            stages: Vec::new(),
-            rocm_v: None,
-            miopen_v: None,
-            docker_name: None,
-            ticket: None,
-            find_mode: None,
-            blacklist: Vec::new(),
-            search: None,
-            search_seed: None,
-            search_options: BTreeMap::new(),
-            budget: BudgetStep::default(),
-        }
-    }
 }
 
 /// The budget flags of `bluefin session new`.
@@ -207,13 +167,6 @@ pub struct ExportStep {
     /// Solvers kept for each find-db key; 0 for all.
     #[serde(default = "four")]
     pub top: usize,
-}
-
-impl ExportStep {
-    /// All formats.
-    pub fn to(out: PathBuf) -> Self {
-        Self { out, files: Vec::new(), top: four() }
-    }
 }
 
 /// `bluefin db check` of what was exported.

@@ -3,15 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use bluefin_campaign::fleet::belongings::{Belongings, announce, remove};
+use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::bytes;
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Right, Store};
+use bluefin_terminal::out;
 use serde_json::json;
 
-use super::belongings::{Belongings, Consent, announce, remove};
-use crate::out;
-use crate::ports::StoreArgs;
-use crate::progress::bytes;
+use crate::consent::Consent;
 
 /// Remove a session and everything of it: plan, outcomes, solvers, pins, and blobs that no other session and no release names
 #[derive(Clone, Debug, clap::Args)]

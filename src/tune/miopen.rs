@@ -1,34 +1,37 @@
-//! `bluefin tune --tuner fin` or `miopendriver`: a whole campaign of MIOpen's own solvers on this machine, as `bluefin run` carries out
-//! a plan.
+//! `bluefin tune --tuner fin` or `miopendriver`: a whole campaign of MIOpen's own solvers on this machine.
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::known::known;
+use bluefin_campaign::machine::tools::Tools;
+use bluefin_campaign::miopen::{AskFin, SolverSource, default_fin};
+use bluefin_campaign::whole::{Enqueue, Local, Steps};
+use bluefin_common::clock::now_ms;
 use bluefin_common::kfd;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
+use bluefin_exporter::ExportRequest;
 use bluefin_miopen::detect;
+use bluefin_producer::import::Import;
+use bluefin_producer::input::Overrides;
+use bluefin_producer::library::{AddOptions, TagName};
+use bluefin_producer::session::NewSession;
 
 use super::{TuneArgs, can_write};
-use crate::ports::StoreArgs;
-use crate::run::carry_out;
-use crate::run::plan::{
-    ApplicabilityStep, EnqueueStep, ExportStep, ImportStep, PlanFile, SessionStep, SolversStep, TunerName, WaitStep,
-    Word,
-};
+use crate::run::take;
 
 /// The tag that problems are imported into.
 const TAG: &str = "tune";
 
 impl TuneArgs {
     pub(super) async fn with_miopen(self) -> anyhow::Result<ExitCode> {
-        let plan = self.plan_for_miopen()?;
+        let steps = self.steps_for_miopen()?;
         can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
-        let store = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
-        carry_out(plan, store, &self.admin, self.json).await
+        take(steps, &self.store(), false, &self.admin, self.json).await
     }
 
-    fn plan_for_miopen(&self) -> anyhow::Result<PlanFile> {
+    fn steps_for_miopen(&self) -> anyhow::Result<Steps> {
         let tuner = self.tuner;
         if tuner == Method::AITER {
             return Err(crate::usage("--tuner aiter: aiter's shapes are tuned by bluefin aiter tune"));
@@ -48,23 +51,28 @@ impl TuneArgs {
         if input.files.is_empty() {
             return Err(crate::usage("no file of problems was named"));
         }
-        let tag = || TAG.parse().map(Word).context("tag");
-        let batches = input.batchsize.iter().filter_map(|batch| std::num::NonZeroU32::new(*batch)).collect();
-        let import = ImportStep { files: input.files.clone(), batches, allow_rejects: true, ..ImportStep::of(tag()?) };
-        let session = SessionStep {
-            name: self.session.clone().map(Word),
-            tuner: Some(Word(TunerName(tuner))),
-            ..SessionStep::of("bluefin tune", self.target_for_miopen()?)
+        let tag: TagName = TAG.parse()?;
+        let overrides = Overrides { batchsizes: input.batchsize.clone(), ..Overrides::default() };
+        let options = AddOptions { now_ms: now_ms(), ..AddOptions::default() };
+        let import = Import { tag: tag.clone(), files: input.files.clone(), overrides, only: None, options };
+        let session = NewSession {
+            name: self.session.clone(),
+            method: Some(tuner),
+            ..NewSession::of("bluefin tune", self.target_for_miopen()?)
         };
         let asks_fin = !tuner.toolchains.is_empty();
-        Ok(PlanFile {
-            import: vec![import],
-            session,
-            solvers: asks_fin.then(SolversStep::default),
-            applicability: asks_fin.then(ApplicabilityStep::default),
-            enqueue: EnqueueStep::default(),
-            wait: WaitStep { local: true, compile_slots: self.compile_slots, ..WaitStep::default() },
-            export: Some(ExportStep::to(self.out.clone())),
+        let fin = || asks_fin.then(default_fin);
+        Ok(Steps {
+            import: vec![(import, true)],
+            session: session.wanted(&known().planners())?,
+            solvers: fin().map(SolverSource::Fin),
+            applicability: fin().map(|fin| AskFin { fin, processes: None, again: false }),
+            enqueue: Enqueue { tags: vec![tag], ..Enqueue::default() },
+            local: Local { compile_slots: self.compile_slots, tools: Tools::default().or_environment() },
+            export: Some(ExportRequest {
+                formats: known().formats.chosen(&[]),
+                ..ExportRequest::all(self.out.clone())
+            }),
             check: None,
         })
     }

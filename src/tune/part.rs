@@ -2,23 +2,21 @@
 
 use std::collections::HashSet;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_common::job::{compile_queue, eval_queue};
+use bluefin_campaign::machine::local::Compilers;
+use bluefin_campaign::order::Order;
+use bluefin_campaign::parts::{Compiled, Evaluated};
+use bluefin_campaign::site::Site;
 use bluefin_common::session::Session;
-use bluefin_common::store::{Progress, Store as _};
-use bluefin_compile_worker::carried::{self, Carried, Kept, Undone};
+use bluefin_common::spelled::human;
+use bluefin_common::store::Store;
+use bluefin_producer::plan::Asked;
 
-use super::site::Site;
 use super::{Part, TuneArgs, can_write};
-use crate::ports::StoreArgs;
-use crate::progress::human;
-use crate::workers::{Compilers, LocalDevice, Ports};
-use crate::{failed, forgotten};
+use crate::failed;
+use crate::input::Input;
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
@@ -34,7 +32,7 @@ impl TuneArgs {
         if part != Part::Compile && !self.state.exists() {
             anyhow::bail!("--state {}: not there; tune --stage compile makes it", self.state.display());
         }
-        let site = Site::open(&self.state, &self.admin).await?;
+        let Some(site) = Site::open(&self.store(), false, &self.admin).await? else { return Ok(crate::interrupted()) };
         let result = match part {
             Part::Compile => self.compile(&site).await,
             Part::Eval => self.evaluate(&site).await,
@@ -49,7 +47,7 @@ impl TuneArgs {
         // A target need not be here; whatever else names a device does.
         let target = match self.device.as_deref().map(str::parse) {
             Some(Ok(target)) => target,
-            Some(Err(_)) | None => LocalDevice::chosen(self.device.as_deref(), self.conditions.limits()).await?.target,
+            Some(Err(_)) | None => self.local_device().await?.target,
         };
         let input = self.input.read(&target)?;
         for reject in &input.rejects {
@@ -58,103 +56,52 @@ impl TuneArgs {
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
         let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
         let session = self.session(&target, &compilers.versions())?;
-        let plan = self.plan(site, &session, input).await?;
-        if plan.jobs == 0 {
-            return Ok(ExitCode::FAILURE);
-        }
-        forgotten::replan(&site.sqlite, &session.name, &plan.groups).await?;
-
-        let before = done(&site.sqlite.progress(&session.name).await?);
-        let kept = Arc::new(AtomicU64::new(0));
-        let mut campaign = site.campaign(&session)?;
-        campaign.compile(compilers, &[])?;
-        let (queue, keeping) = (eval_queue(&session.target, session.method), kept.clone());
-        let Ports { store, broker } = site.ports.clone();
-        campaign.spawn(|stop| async move { Ok(carried::keep(&*broker, &*store, &queue, &keeping, &stop).await?) });
-        // What was published above comes out compiled or as an outcome. Jobs of other problems may be open as well.
-        let complete = async |progress: &Progress| {
-            Ok(kept.load(Ordering::Relaxed) + done(progress).saturating_sub(before) >= plan.enqueued)
+        let Input { problems, specs, rejects } = input;
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
+        let compiled = site.compile(order, compilers, &mut self.display(&session)).await?;
+        let (plan, kept) = match compiled {
+            Compiled::Nothing => return Ok(ExitCode::FAILURE),
+            Compiled::Interrupted => return Ok(crate::interrupted()),
+            Compiled::Done { plan, kept } => (plan, kept),
         };
-        if let Some(code) = campaign.wait(complete).await?.interrupted() {
-            return Ok(code);
-        }
-        let kept = kept.load(Ordering::Relaxed);
-        self.say(&format!(
+        eprintln!(
             "compiled in {}: {kept} jobs of session {} are in {}; where the device is: bluefin tune --stage eval --state {}",
             human(started.elapsed()),
             session.name,
             self.state.display(),
             self.state.display()
-        ));
-        let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
-        failed::say(&*site.sqlite, &session, &plan.groups, &state).await?;
+        );
+        failed::say(&*site.ports.store, &session, &plan.groups, &self.store()).await?;
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     async fn evaluate(&self, site: &Site) -> anyhow::Result<ExitCode> {
-        let Site { sqlite, ports, .. } = site;
         let started = Instant::now();
-        let session = self.carried_session(&site.sqlite).await?;
-        let kept = Kept::load(&**sqlite, &session.name).await?;
-        let mut toolchains: Vec<String> = kept.jobs().map(|kept| kept.job.toolchain.clone()).collect();
-        toolchains.sort_unstable();
-        toolchains.dedup();
-        anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
-        let device = LocalDevice::find(&session.target.to_string(), self.conditions.limits()).await?;
-        let Ports { store, broker } = ports.clone();
-        for toolchain in &toolchains {
-            broker.declare(&compile_queue(toolchain, &session.target)).await?;
-        }
-        forgotten::recall(sqlite, &session.name).await?;
-        let open = sqlite.open_jobs_by_group(&session.name).await?;
-        let undone = Arc::new(Undone::default());
-        let carried = Carried { store: &*store, broker: &*broker, session: &session, undone: &undone };
-        let published = carried.publish(&kept, &open).await?;
-        self.say(&format!("session {}: {published} compiled jobs to evaluate", session.name));
-
-        let mut campaign = site.campaign(&session)?;
-        let utilisation = campaign.evaluate(device)?;
-        for toolchain in toolchains {
-            let (ports, session, undone) = (ports.clone(), session.clone(), undone.clone());
-            campaign.spawn(|stop| async move {
-                let Ports { store, broker } = &ports;
-                let carried = Carried { store: &**store, broker: &**broker, session: &session, undone: &undone };
-                Ok(carried.serve(&toolchain, &stop).await?)
-            });
-        }
-        // What only the compilers can do is never done, but all else that is here is.
-        let complete = async |progress: &Progress| {
-            if progress.unsettled_groups > undone.groups() {
-                return Ok(false);
-            }
-            let unsettled = sqlite.unsettled_groups(&session.name).await?;
-            Ok(undone.are_all(&unsettled, &sqlite.open_jobs_by_group(&session.name).await?))
-        };
-        if let Some(code) = campaign.wait(complete).await?.interrupted() {
-            return Ok(code);
-        }
-        self.say(&format!("evaluated in {}{utilisation}", human(started.elapsed())));
-        let left = undone.groups();
+        let session = self.carried_session(&*site.ports.store).await?;
+        let evaluated = site.evaluate(&session, self.conditions.limits(), &mut self.display(&session)).await?;
+        let Evaluated::Done { left, utilisation } = evaluated else { return Ok(crate::interrupted()) };
+        eprintln!("evaluated in {}{utilisation}", human(started.elapsed()));
         if left > 0 {
             eprintln!(
                 "{left} problems have candidates that were never compiled, or whose artifacts are gone: tune --stage compile again, then this"
             );
             return Ok(ExitCode::FAILURE);
         }
-        self.say(&format!("anywhere: bluefin tune --stage export --state {}", self.state.display()));
+        eprintln!("anywhere: bluefin tune --stage export --state {}", self.state.display());
         Ok(ExitCode::SUCCESS)
     }
 
     async fn export_part(&self, site: &Site) -> anyhow::Result<ExitCode> {
-        let session = self.carried_session(&site.sqlite).await?;
-        let mut groups = site.sqlite.groups(&session.name).await?;
+        let session = self.carried_session(&*site.ports.store).await?;
+        let mut groups = site.ports.store.groups(&session.name).await?;
         groups.sort_unstable();
         let complete = self.export(site, &session, &groups, HashSet::new(), serde_json::json!({})).await?;
         Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// The session that `--session` names, or the only one of the state file.
-    async fn carried_session(&self, store: &SqliteStore) -> anyhow::Result<Session> {
+    async fn carried_session(&self, store: &dyn Store) -> anyhow::Result<Session> {
         let mut sessions = store.sessions().await?;
         if let Some(name) = &self.session {
             sessions.retain(|session| session.name == *name);
@@ -170,9 +117,4 @@ impl TuneArgs {
             ))),
         }
     }
-}
-
-/// Jobs with an outcome.
-fn done(progress: &Progress) -> u64 {
-    progress.done.values().sum()
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::files::{self, Size};
-use super::{Done, best};
-use crate::out;
+use bluefin_campaign::gemm::files::{self, Size};
+use bluefin_campaign::gemm::products::{Done, best};
+use bluefin_terminal::out;
 
 /// Below this share of the reference's speed a config is a regression.
 const LEAST: f64 = 0.98;

@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::roster::{self, Entry, Whereabouts};
+use bluefin_common::spelled::human;
+use bluefin_terminal::colour::{self, Tone};
+use bluefin_terminal::{out, width};
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
-
-use crate::colour::{self, Tone};
-use crate::ports::FleetArgs;
-use crate::progress::human;
-use crate::{out, width};
 
 /// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
 #[derive(clap::Args)]

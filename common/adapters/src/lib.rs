@@ -4,6 +4,7 @@
 pub mod amqp;
 pub mod embedded;
 mod packed;
+pub mod patient;
 pub mod redis;
 pub mod sqlite;
 mod tally;

@@ -2,6 +2,7 @@
 //! src/include/miopen/{handle,execution_context}.hpp, src/binary_cache.cpp).
 
 use std::fmt;
+use std::path::PathBuf;
 
 use bluefin_common::arch::{self, Vendor};
 use bluefin_common::target::{Target, db_basename};
@@ -124,6 +125,14 @@ impl Device {
     #[must_use]
     pub fn of(target: &Target) -> Self {
         Self { id: target.arch().to_string(), cus: Some(target.cus()) }
+    }
+
+    /// The first that the name of one of `files` tells, with its compute units.
+    #[must_use]
+    pub fn named_by(files: &[PathBuf]) -> Option<Self> {
+        files
+            .iter()
+            .find_map(|file| DbName::parse(file.file_name()?.to_str()?)?.device.filter(|device| device.cus.is_some()))
     }
 
     /// What the names of its databases begin with.

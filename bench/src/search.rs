@@ -1,0 +1,231 @@
+//! How good searches are: each is run on tuning spaces of which every point was measured before, so no device is needed and the
+//! optimum is known.
+
+mod read;
+mod score;
+mod simulate;
+mod space;
+mod t4;
+mod tsv;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{mem, thread};
+
+use anyhow::Context as _;
+use bluefin_campaign::known::known;
+use bluefin_campaign::machine::itself;
+use bluefin_campaign::search::{options, parse_option};
+use bluefin_common::spelled::parse_percent;
+use bluefin_spec::search::Search;
+use bluefin_terminal::{out, width};
+use clap::value_parser;
+use indicatif::ProgressBar;
+
+use self::score::{Score, Worth};
+use self::simulate::{Rules, Run};
+use self::space::Measured;
+use bluefin_terminal::bar;
+
+/// Evaluations after which a search is scored, where nobody says.
+const AT: [u32; 3] = [50, 100, 200];
+
+#[derive(clap::Args)]
+pub struct SearchArgs {
+    /// Measured tuning spaces
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// A strategy to be tried; may be given several times [default: all]
+    #[arg(long, value_name = "NAME", value_parser = parse_search)]
+    search: Vec<String>,
+    /// What the strategies have options for; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
+    option: Vec<(String, String)>,
+    /// Times that each space is searched by each strategy, each with another seed
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u32).range(1..))]
+    seeds: u32,
+    /// Points that a search may try
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
+    budget: u32,
+    /// Points that are tried at a time [default: as many as rounds of the strategy have, which is eight unless it says otherwise]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    batch: Option<u32>,
+    /// Evaluations after which a search is scored [default: 50,100,200, as far as the budget goes]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
+    at: Vec<u32>,
+    /// Noise of the times that strategies are told: its deviation. They are scored by the true time of the point that looked best
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = parse_percent)]
+    noise: f64,
+    /// Share of the points that fail, beside those that do so anyway. The optimum stays what it is, even where it fails
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = parse_percent)]
+    failures: f64,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_search(text: &str) -> Result<String, String> {
+    let known = &known().searches;
+    match known.get(text) {
+        Some(search) => Ok(search.name().to_string()),
+        None => Err(format!("found strategy {text:?}, expected one of {}", known.names().join(", "))),
+    }
+}
+
+impl SearchArgs {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let strategies = &known().searches;
+        let mut names: Vec<&str> = self.search.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            names = strategies.names();
+        }
+        let searches: Vec<&dyn Search> = names.into_iter().filter_map(|name| strategies.get(name)).collect();
+        let at = self.at()?;
+        let rules = Rules {
+            batch: self.batch.map(|batch| batch as usize),
+            budget: self.budget as usize,
+            noise: self.noise / 100.0,
+            failures: self.failures / 100.0,
+            options: &options("--option", &self.option, searches.iter().copied())?,
+        };
+        let spaces = read::read_all(&self.files)?;
+        let tries: Vec<Try<'_>> =
+            spaces.iter().flat_map(|space| searches.iter().map(move |search| Try { space, search: *search })).collect();
+        let bar = bar::up_to(tries.len() as u64 * u64::from(self.seeds), "searches");
+        let runs = all(&tries, self.seeds as usize, &rules, &bar);
+        bar.finish_and_clear();
+        let worths = tries
+            .iter()
+            .zip(runs?)
+            .map(|(Try { space, search }, runs)| Worth::of(space, search.name(), &runs, rules.budget, &at));
+        let worths: Vec<Worth> = worths.collect();
+        if self.json { out::json(&worths) } else { self.print(&worths, &at) }
+    }
+
+    /// When searches are scored, in order.
+    fn at(&self) -> anyhow::Result<Vec<usize>> {
+        let mut at = self.at.clone();
+        if let Some(beyond) = at.iter().find(|at| **at > self.budget) {
+            return Err(bluefin_campaign::usage(format!(
+                "--at: found {beyond}, expected no more than the budget of {}",
+                self.budget
+            )));
+        }
+        if at.is_empty() {
+            at = AT.into_iter().filter(|at| *at <= self.budget).collect();
+        }
+        if at.is_empty() {
+            at.push(self.budget);
+        }
+        at.sort_unstable();
+        at.dedup();
+        Ok(at.into_iter().map(|at| at as usize).collect())
+    }
+
+    fn print(&self, worths: &[Worth], at: &[usize]) -> anyhow::Result<()> {
+        let mut table = width::table();
+        let scores = at.iter().map(|at| format!("at {at}\n±"));
+        let mut header = vec!["space\nsearch".to_string()];
+        header.extend(scores);
+        header.extend(["median\nshare", "90 %\nshare", "close\nms"].map(str::to_string));
+        table.set_header(header);
+        for worth in worths {
+            let mut row = vec![format!("{}\n{}", worth.space, worth.search)];
+            row.extend(worth.scores.iter().map(score));
+            row.push(evaluations(worth.close.median, worth));
+            row.push(evaluations(worth.close.percentile_90, worth));
+            row.push(format!("{:.0} %\n{:.1}", worth.close.reached_percent, worth.proposal_ms));
+            table.add_row(row);
+        }
+        out::line(format_args!(
+            "Over {} seeds. at: optimum / best found after so many evaluations, and the\n\
+             standard error. median, 90 %: evaluations until within 1 % of the optimum,\n\
+             and their share of the points. close: seeds that got there by {}.\n\
+             ms: a proposal.",
+            self.seeds, self.budget
+        ))?;
+        Ok(out::line(table)?)
+    }
+}
+
+fn score(score: &Score) -> String {
+    let error = score.standard_error.map_or_else(|| "-".to_string(), |error| format!("±{error:.3}"));
+    format!("{:.3}\n{error}", score.mean)
+}
+
+fn evaluations(count: Option<usize>, worth: &Worth) -> String {
+    match count {
+        Some(count) => format!("{count}\n{:.1} %", 100.0 * count as f64 / worth.points as f64),
+        None => format!("> {}", worth.budget),
+    }
+}
+
+/// A space, and a strategy that is tried on it.
+struct Try<'a> {
+    space: &'a Measured,
+    search: &'a dyn Search,
+}
+
+/// Runs each of `tries` with every seed, on every core. The runs of each, by seed.
+fn all(tries: &[Try<'_>], seeds: usize, rules: &Rules<'_>, bar: &ProgressBar) -> anyhow::Result<Vec<Vec<Run>>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..itself::cpus() {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(one) = tries.get(index / seeds) else { break };
+                    let run = simulate::run(one.search, one.space, rules, (index % seeds) as u64);
+                    if run.is_err() {
+                        // Nothing is worth more than to hear of it.
+                        next.store(tries.len() * seeds, Ordering::Relaxed);
+                    }
+                    bar.inc(1);
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((index, run));
+                }
+            });
+        }
+    });
+    let mut done = mem::take(&mut *done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    done.sort_by_key(|(index, _)| *index);
+    let mut runs = vec![Vec::new(); tries.len()];
+    for (index, run) in done {
+        let Some((one, of_try)) = tries.get(index / seeds).zip(runs.get_mut(index / seeds)) else { continue };
+        of_try.push(run.with_context(|| format!("{}: {}", one.space.name, one.search.name()))?);
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_spec::search::Strategies;
+
+    use super::simulate::tests::{Listed, NONE, measured, rules};
+    use super::*;
+
+    #[test]
+    fn runs_are_in_the_order_of_tries_and_seeds_however_many_threads_there_are() {
+        let spaces = [measured(20), measured(300)];
+        let strategies = Strategies::default();
+        let fixed = strategies.get("fixed").unwrap();
+        let knows = Listed(vec![1]);
+        let tries = spaces.each_ref().map(|space| [fixed, &knows].map(|search| Try { space, search }));
+        let runs = all(tries.as_flattened(), 5, &rules(NONE), &ProgressBar::hidden()).unwrap();
+        let best = |run: &Run| run.best_ms.clone();
+        for (one, runs) in tries.as_flattened().iter().zip(&runs) {
+            let alone = (0..5).map(|seed| best(&simulate::run(one.search, one.space, &rules(NONE), seed).unwrap()));
+            assert_eq!(runs.iter().map(best).collect::<Vec<_>>(), alone.collect::<Vec<_>>());
+        }
+        assert_eq!(best(&runs[1][4]), [Some(1.0)]);
+    }
+
+    #[test]
+    fn a_strategy_that_errs_is_named() {
+        let (space, errs) = (measured(20), Listed(vec![77]));
+        let tries = [Try { space: &space, search: &errs }];
+        let error = all(&tries, 30, &rules(NONE), &ProgressBar::hidden()).unwrap_err();
+        assert_eq!(format!("{error:#}"), "line: listed: found the candidate points:77, expected a point of the space");
+    }
+}

@@ -1,0 +1,193 @@
+//! Products that are tuned, or whose configs are timed as they are given.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::Context as _;
+use bluefin_common::arch::Vendor;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::{GroupId, group_id};
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_producer::plan::{Asked, CandidateBudget};
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_spec::Bundle;
+
+use super::Given;
+use super::files::{Config, Entry, Size};
+use super::space::{Dtype, Space, candidate};
+use crate::carry::Watch;
+use crate::machine::local::{Compilers, LocalDevice};
+use crate::order::{CarriedOut, End, Order, Workers};
+use crate::site::Site;
+
+/// What all products are.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Of A, B and C.
+    pub types: [Dtype; 3],
+    /// A bias is added to each row of C.
+    pub bias: bool,
+    /// FP32 is multiplied as such.
+    pub ieee: bool,
+    /// Which configs are tried; `None`: those that are usual for the target.
+    pub space: Option<Space>,
+}
+
+/// Products with the configs that are given for them, and their problems.
+pub struct Products {
+    loaded: LoadedSpec,
+    space: Space,
+    entries: Vec<(Entry, Problem)>,
+    target: Target,
+    what: What,
+}
+
+/// What is done with them.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// Each is tuned.
+    Tuned {
+        /// Candidates of each.
+        budget: CandidateBudget,
+        /// How they are chosen in rounds.
+        search: Option<SearchPlan>,
+    },
+    /// The configs that are given are timed, anew each time.
+    Timed,
+}
+
+/// What came of a product.
+pub type Done = (Entry, Option<Summary>);
+
+/// Products that were tuned, and in which session.
+pub struct Tuned {
+    /// In the order in which they were given.
+    pub done: Vec<Done>,
+    /// The one that was carried out.
+    pub session: Session,
+    /// Those of the products.
+    pub groups: Vec<GroupId>,
+    /// How busy the devices of this machine were, in words.
+    pub utilisation: Option<String>,
+}
+
+impl Products {
+    /// Those of `entries` on `target`.
+    ///
+    /// # Errors
+    /// If the spec does not take one.
+    pub fn of(entries: Vec<Entry>, kind: &Kind, target: &Target, what: What) -> anyhow::Result<Self> {
+        let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
+        let nvidia = target.vendor() == Some(Vendor::Nvidia);
+        let space = kind.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });
+        let [a_type, b_type, c_type] = kind.types.map(Dtype::name);
+        let problem = |entry: Entry| {
+            let Size { m, n, k, row_a, row_b } = entry.size;
+            let sizes = [
+                ("m", m.into()),
+                ("n", n.into()),
+                ("k", k.into()),
+                ("row_a", row_a.into()),
+                ("row_b", row_b.into()),
+                ("a_type", a_type.into()),
+                ("b_type", b_type.into()),
+                ("c_type", c_type.into()),
+                ("bias", kind.bias.into()),
+                ("ieee", kind.ieee.into()),
+                ("space", space.name().into()),
+            ];
+            let sizes: BTreeMap<String, Value> =
+                sizes.into_iter().map(|(name, size)| (name.to_string(), size)).collect();
+            let problem = loaded.spec.problem(&sizes)?;
+            Ok((entry, problem))
+        };
+        let entries = entries.into_iter().map(problem).collect::<anyhow::Result<_>>()?;
+        Ok(Self { loaded, space, entries, target: target.clone(), what })
+    }
+
+    /// Tunes them, or times what is given, by the compilers and devices that are `local`, or by a fleet. `None`: a signal
+    /// interrupted it.
+    ///
+    /// # Errors
+    /// As [`Site::carry_out`].
+    pub async fn carry_out(
+        self,
+        site: &Site,
+        local: Option<(Compilers, LocalDevice)>,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Option<Tuned>> {
+        let session = self.session(local.as_ref())?;
+        let store = &*site.ports.store;
+        let workers = local.map_or(Workers::Fleet, |(compilers, device)| Workers::Device(compilers, device));
+        let problems: Vec<Problem> = self.entries.iter().map(|(_, problem)| problem.clone()).collect();
+        let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, self.loaded.digest)).collect();
+        let CarriedOut { end, .. } = match &self.what {
+            What::Timed => {
+                store.put_blob(&self.loaded.bundle.encode()?).await?;
+                let planning = Given { session: &session, loaded: &self.loaded, candidates: self.candidates()? };
+                site.carry_out(Order::given(session.clone(), problems, &planning), workers, watch).await?
+            }
+            What::Tuned { budget, .. } => {
+                let spec = LoadedSpec::load(self.loaded.bundle.clone())?;
+                let specs = Specs::for_target(vec![spec], &session.target);
+                let asked = Asked { specs, budget: *budget, ..Asked::default() };
+                site.carry_out(Order::of(session.clone(), problems, &asked), workers, watch).await?
+            }
+        };
+        let utilisation = match end {
+            End::Interrupted => return Ok(None),
+            End::Complete(utilisation) => utilisation,
+            End::DoneBefore | End::Nothing => None,
+        };
+        let found = summaries(store, &session, &groups).await?;
+        let mut found: HashMap<String, Summary> =
+            found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
+        let done = self.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
+        Ok(Some(Tuned { done: done.collect(), session, groups, utilisation }))
+    }
+
+    /// Another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits for the sizes of
+    /// others.
+    fn session(&self, local: Option<&(Compilers, LocalDevice)>) -> anyhow::Result<Session> {
+        let versions = match (local, &self.what) {
+            (Some((compilers, device)), _) => format!("{}\n{}", compilers.versions(), device.versions()),
+            (None, What::Tuned { budget, .. }) => format!("{:?}\n{budget}", self.entries),
+            (None, What::Timed) => format!("{:?}", self.entries),
+        };
+        let (what, stages, search, when): (_, &[Stage], _, _) = match &self.what {
+            What::Tuned { search, .. } => ("tune", &Stage::ALL, search.clone(), String::new()),
+            What::Timed => ("given", &[Stage::Perf], None, format!("{} {}", now_ms(), std::process::id())),
+        };
+        let searched = search.as_ref().map(|plan| format!("{plan:?}"));
+        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(searched.as_deref()).map(str::as_bytes);
+        let shaped = Digest::of_parts(digest::VERSIONS, shaped);
+        let name = format!("gemm-{what}-{}-{}", self.target, &shaped.short()[..8]).parse()?;
+        let plain = Session::of_kernels(name, self.target.clone(), "bluefin tune-gemm", stages, now_ms());
+        Ok(Session { search, ..plain })
+    }
+
+    /// Of each product, its config as a candidate.
+    fn candidates(&self) -> anyhow::Result<HashMap<Problem, Candidate>> {
+        let candidate = |(entry, problem): &(Entry, Problem)| {
+            let config = entry.config.as_ref().context("a config")?;
+            Ok((problem.clone(), candidate(&self.loaded, self.space, config, &self.target)?))
+        };
+        self.entries.iter().map(candidate).collect()
+    }
+}
+
+/// Microseconds and config of the winner. The reference is no config.
+pub fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
+    let winner = summary.as_ref()?.winner.as_ref()?;
+    let config = winner.params.iter().filter_map(|(name, value)| match value {
+        Value::Int(value) => Some((name.clone(), *value)),
+        Value::Text(_) | Value::Bool(_) => None,
+    });
+    let config: Config = config.collect();
+    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
+}

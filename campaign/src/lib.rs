@@ -1,0 +1,25 @@
+//! Carries out campaigns, on this machine or over a fleet, and looks after them. A campaign is one call: a [`site::Site`] is where, an
+//! [`order::Order`] is what, and [`whole::Steps`] are all that one may take, from problems to databases. Verbs parse what is asked
+//! and print what came of it; how far a campaign is they hear as [`carry::Watch`].
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod aiter;
+pub mod carry;
+pub mod fleet;
+pub mod gemm;
+pub mod kernels;
+pub mod known;
+pub mod machine;
+pub mod miopen;
+pub mod order;
+pub mod parts;
+pub mod ports;
+pub mod search;
+pub mod site;
+pub mod whole;
+
+mod forgotten;
+mod usage;
+
+pub use usage::{Usage, message, usage};

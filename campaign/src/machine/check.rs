@@ -1,0 +1,232 @@
+//! Whether kernels for AMD GPUs are right, without one: each candidate is compiled, executed on the CPU, and compared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::artifact::{ArtifactRef, Built};
+use bluefin_common::candidate::Candidate;
+use bluefin_common::clock::now_ms;
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::job::Job;
+use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
+use bluefin_common::task::{Task, TaskRef};
+use bluefin_compile_worker::toolchain::{Compiled, Work};
+use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
+use bluefin_eval_worker::executed::{Executed, Executor, Posed};
+use bluefin_producer::plan::{Asked, Plan};
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use prometheus::Registry;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::known::known;
+use crate::machine::itself;
+use crate::machine::local::Compilers;
+
+/// Jobs that are compiled or executed at a time, for each CPU.
+const JOBS_AHEAD: usize = 2;
+
+/// What came of a candidate.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// In short.
+    pub problem: String,
+    /// Which computes it so.
+    pub solver: String,
+    /// By name.
+    pub params: BTreeMap<String, String>,
+    /// `right`, or the kind of failure.
+    pub result: &'static str,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Instructions of waves that it executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
+}
+
+/// Candidates that are to be checked.
+pub struct Checking {
+    /// What was planned.
+    pub plan: Plan,
+    jobs: Vec<Job>,
+    slots: usize,
+    bench: Arc<Bench>,
+}
+
+impl Checking {
+    /// All candidates of `problems` that are `asked` for, of which as many are compiled and executed at a time as there are `slots`.
+    /// Nothing is enqueued.
+    ///
+    /// # Errors
+    /// If a compiler is missing, or the problems can not be planned.
+    pub async fn begin(
+        executor: Executor,
+        target: &Target,
+        problems: &[Problem],
+        asked: &Asked,
+        slots: usize,
+    ) -> anyhow::Result<Self> {
+        let compilers = Compilers::probe(&asked.specs.toolchains(), Some(slots)).await?.all_for(target)?;
+        let store = Arc::new(SqliteStore::in_memory()?);
+        let session = Session::of_kernels("check".parse()?, target.clone(), "bluefin check", &[Stage::Perf], now_ms());
+        let session = store.create_session(&session).await?;
+        let (jobs, plan) = planned(&*store, &session, problems, asked).await?;
+        let workshop = workshop(store.clone(), slots)?;
+        workshop.confine(compilers.toolchains()).await;
+        let bench = Bench { executor, store, session, workshop, compilers, free: Semaphore::new(slots) };
+        Ok(Self { plan, jobs, slots, bench: Arc::new(bench) })
+    }
+
+    /// How many candidates there are.
+    #[must_use]
+    pub fn candidates(&self) -> u64 {
+        self.jobs.iter().map(|job| job.candidates.len() as u64).sum()
+    }
+
+    /// Compiles and executes all, and tells `done` of as many as are done; in the order of the plan. Also what was planned.
+    ///
+    /// # Errors
+    /// If something fails that no candidate is to blame for.
+    pub async fn check(self, done: impl Fn(u64)) -> anyhow::Result<(Vec<Checked>, Plan)> {
+        let Self { plan, jobs, slots, bench } = self;
+        let (bench, done) = (&bench, &done);
+        let all = stream::iter(jobs).map(|job| bench.check(job, done)).buffered(JOBS_AHEAD * slots);
+        let checked: Vec<Vec<Checked>> = all.try_collect().await?;
+        Ok((checked.into_iter().flatten().collect(), plan))
+    }
+}
+
+/// The jobs of all problems.
+async fn planned(
+    store: &dyn Store,
+    session: &Session,
+    problems: &[Problem],
+    asked: &Asked,
+) -> anyhow::Result<(Vec<Job>, Plan)> {
+    let planners = known().planners();
+    let planning = planners.begin(store, session, asked).await?;
+    let mut plan = Plan::new(&session.name, planning.selects());
+    let mut jobs = Vec::new();
+    for (problem, planned) in problems.iter().zip(planning.plan(problems).await?) {
+        jobs.extend(plan.add(problem, planned));
+    }
+    Ok((jobs, plan))
+}
+
+/// What the result of a candidate is called that is right.
+pub const RIGHT: &str = "right";
+
+/// What all candidates share.
+struct Bench {
+    executor: Executor,
+    store: Arc<SqliteStore>,
+    session: Session,
+    workshop: Workshop,
+    compilers: Compilers,
+    free: Semaphore,
+}
+
+fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
+    let registry = Registry::new();
+    let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
+    Ok(Workshop::new(store, slots, Limits::default(), Some(itself::command("sandbox-exec")?), metrics))
+}
+
+impl Bench {
+    async fn check(self: &Arc<Self>, job: Job, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
+        let toolchains = self.compilers.toolchains();
+        let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
+        let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
+        let Compiled { task, description, built } =
+            toolchain.compile(Work { job: &job, session: &self.session, workshop: &self.workshop }).await?;
+        let results = match task {
+            TaskRef::Inline(task) => self.execute(*task, &built).await?,
+            // No jobs follow here, so that none is a blob.
+            TaskRef::None | TaskRef::Blob(_) => {
+                built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect()
+            }
+        };
+        done(results.len() as u64);
+        let names = |candidate: &Candidate| {
+            description.solver(&candidate.solver).map(|solver| solver.params.clone()).unwrap_or_default()
+        };
+        let checked = |(candidate, result): (&Candidate, Attempt<Executed>)| {
+            let names = names(candidate).into_iter().chain((0..).map(|index: usize| index.to_string()));
+            let params = names.zip(candidate.params.iter().map(ToString::to_string)).collect();
+            let (problem, solver) = (job.problem.label(), candidate.solver.clone());
+            match result {
+                Ok(executed) => {
+                    let instructions = Some(executed.instructions);
+                    Checked { problem, solver, params, result: RIGHT, detail: None, instructions }
+                }
+                Err(Failure { kind, detail }) => {
+                    Checked { problem, solver, params, result: kind.name(), detail: Some(detail), instructions: None }
+                }
+            }
+        };
+        Ok(job.candidates.iter().zip(results).map(checked).collect())
+    }
+
+    /// Executes the reference, then all candidates, each on a CPU.
+    async fn execute(self: &Arc<Self>, task: Task, built: &[Attempt<Built>]) -> anyhow::Result<Vec<Attempt<Executed>>> {
+        let mut code = vec![self.code(&task.reference).await?];
+        for built in built.iter().flatten() {
+            code.push(self.code(built).await?);
+        }
+        let executor = self.executor.clone();
+        let mut programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
+        let reference = programs.next().context("a reference")?;
+        let executor = self.executor.clone();
+        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &program))).await?;
+        let posed: Arc<Posed> = match posed {
+            Ok(posed) => Arc::new(posed),
+            Err(Failure { kind, detail }) => {
+                let failure = Failure::new(kind, format!("the reference: {detail}"));
+                return Ok(built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect());
+            }
+        };
+        let mut results: Vec<Attempt<Executed>> =
+            built.iter().map(|built| built.clone().map(|_| Executed::default())).collect();
+        let mut running = JoinSet::new();
+        let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
+        for ((index, built), program) in compiled.zip(programs) {
+            let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
+            running.spawn(async move {
+                let executor = bench.executor.clone();
+                let check = move || program.and_then(|program| executor.check(&posed, &built, &program));
+                (index, bench.on_cpu(check).await)
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            let (index, result) = done?;
+            if let Some(place) = results.get_mut(index) {
+                *place = result?;
+            }
+        }
+        Ok(results)
+    }
+
+    async fn on_cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+        let _free = self.free.acquire().await?;
+        Ok(tokio::task::spawn_blocking(work).await?)
+    }
+
+    async fn code(&self, built: &Built) -> anyhow::Result<Bytes> {
+        let artifact: ArtifactRef = built.artifact().context("found several code objects, expected one")?;
+        let code = self.store.artifact(artifact).await?;
+        code.with_context(|| format!("artifact {}: not in the store", artifact.digest))
+    }
+}
+
+fn no_task() -> Failure {
+    Failure::new(FailureKind::InvalidLaunch, "there is no reference to compare with")
+}

@@ -1,0 +1,51 @@
+//! Whether this machine has what its workers need.
+
+use std::time::Duration;
+
+use bluefin_common::method::Method;
+use bluefin_compile_worker::Programs;
+use bluefin_exporter::doctor::Report;
+use tokio::time::timeout;
+
+use crate::known::known;
+use crate::ports::FleetArgs;
+use crate::usage::message;
+
+/// How long a broker or a store may take to answer.
+const REACH: Duration = Duration::from_secs(10);
+
+/// What the workers of this machine would need: a broker and a store, where they are named, and a compiler.
+pub async fn check_workers(fleet: &FleetArgs, report: &mut Report) {
+    if fleet.names_a_broker() {
+        match timeout(REACH, fleet.broker()).await {
+            Ok(Ok(broker)) => {
+                report.note("broker", "reached");
+                broker.close().await;
+            }
+            Ok(Err(error)) => report.finding("broker", message(&error)),
+            Err(_) => report.finding("broker", "no answer in 10 s"),
+        }
+    }
+    if fleet.names_a_store() {
+        match timeout(REACH, fleet.store()).await {
+            Ok(Ok(_)) => report.note("store", "reached"),
+            Ok(Err(error)) => report.finding("store", message(&error)),
+            Err(_) => report.finding("store", "no answer in 10 s"),
+        }
+    }
+    let mut compilers = 0;
+    let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
+    for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
+        let name = compiler.name;
+        match (compiler.probe)(&Programs::default()).await {
+            Ok(found) => {
+                compilers += 1;
+                report.note(format!("compiler {name}"), found.identity().to_string());
+            }
+            Err(error) => report.note(format!("compiler {name}"), format!("not usable: {error}")),
+        }
+    }
+    if compilers == 0 {
+        report.finding("compilers", "none that a compile worker could use");
+    }
+}

@@ -1,0 +1,101 @@
+//! How a session searches, as it is said on a command line.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use bluefin_common::session::SearchPlan;
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_spec::search::Search;
+
+use crate::known::known;
+use crate::usage;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Search")]
+pub struct SearchArgs {
+    /// Choose candidates in rounds, each from what those before came to: at most N of each solver for a problem [default: all at once,
+    /// in a fixed order; N: as many as the budget has]
+    #[arg(long, value_name = "NAME[:N]")]
+    pub search: Option<SearchChoice>,
+    /// Another seed gives another search
+    #[arg(long, value_name = "N", requires = "search")]
+    pub search_seed: Option<u64>,
+    /// What the search has options for; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "search", value_parser = parse_option)]
+    pub search_option: Vec<(String, String)>,
+}
+
+/// The name of a strategy, and how many candidates it may try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchChoice {
+    strategy: String,
+    candidates: Option<u64>,
+}
+
+impl FromStr for SearchChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (strategy, candidates) = match text.split_once(':') {
+            None => (text, None),
+            Some((strategy, number)) => match number.parse() {
+                Ok(number) if number > 0 => (strategy, Some(number)),
+                _ => return Err(format!("found {number:?} behind the colon, expected a number of candidates")),
+            },
+        };
+        let known = &known().searches;
+        if known.get(strategy).is_none() {
+            return Err(format!("found strategy {strategy:?}, expected one of {}", known.names().join(", ")));
+        }
+        Ok(Self { strategy: strategy.to_string(), candidates })
+    }
+}
+
+/// An option of a search.
+pub fn parse_option(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("found {text:?}, expected NAME=VALUE"))?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+/// What was given with `flag`, by name, as all of `searches` take it.
+///
+/// # Errors
+/// An option that was given twice, or that a search does not take.
+pub fn options<'a>(
+    flag: &str,
+    given: &[(String, String)],
+    searches: impl IntoIterator<Item = &'a dyn Search>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    for (name, value) in given {
+        if options.insert(name.clone(), value.clone()).is_some() {
+            return Err(usage(format!("{flag} {name}: found twice, expected once")));
+        }
+    }
+    for search in searches {
+        search.check(&options).map_err(|reason| usage(format!("{flag}: {reason}")))?;
+    }
+    Ok(options)
+}
+
+impl SearchArgs {
+    /// What a session is told; of as many candidates as `budget` has, where nobody says how many.
+    ///
+    /// # Errors
+    /// An option that the strategy does not take.
+    pub fn plan(&self, budget: CandidateBudget) -> anyhow::Result<Option<SearchPlan>> {
+        let Some(choice) = &self.search else { return Ok(None) };
+        let strategy = known().searches.get(&choice.strategy);
+        let options = options("--search-option", &self.search_option, strategy)?;
+        let of_budget = match budget {
+            CandidateBudget::Candidates(candidates) => candidates as u64,
+            CandidateBudget::All => u64::MAX,
+        };
+        Ok(Some(SearchPlan {
+            strategy: choice.strategy.clone(),
+            candidates: choice.candidates.unwrap_or(of_budget),
+            seed: self.search_seed.unwrap_or(0),
+            options,
+        }))
+    }
+}

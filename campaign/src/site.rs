@@ -1,0 +1,113 @@
+//! Where campaigns are carried out: a store, a broker, an admin server, and the signal that interrupts them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::broker::Broker;
+use bluefin_common::session::Session;
+use bluefin_common::shutdown;
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{Admin, AdminArgs};
+use crate::carry::Running;
+use crate::ports::{FleetArgs, Opened, Ports, StoreArgs};
+
+/// Where campaigns are carried out.
+pub struct Site {
+    /// Store and broker.
+    pub ports: Ports,
+    /// Ends the wait for a campaign.
+    pub shutdown: CancellationToken,
+    admin: Admin,
+    opened: Opened,
+    /// The workers are a fleet's; otherwise those of this process, whose queues end with it.
+    fleet: bool,
+    /// A campaign counts in the registry of the admin server already.
+    counted: AtomicBool,
+}
+
+impl Site {
+    /// The store that `store` names. The queues are those of the fleet that it names, if the workers are a `fleet`'s. `None`: a
+    /// signal came before store and broker were there.
+    ///
+    /// # Errors
+    /// If the address of the admin server is taken, or the store or the broker refuses.
+    pub async fn open(store: &StoreArgs, fleet: bool, admin: &AdminArgs) -> anyhow::Result<Option<Self>> {
+        let fleets = fleet.then_some(&store.fleet);
+        Self::with(admin, fleets, async |shutdown| store.open_patiently(shutdown).await).await
+    }
+
+    /// The RabbitMQ and the Redis of a fleet. `None`: a signal came before they were there.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn of_fleet(fleet: &FleetArgs, admin: &AdminArgs) -> anyhow::Result<Option<Self>> {
+        let store = async |shutdown: &CancellationToken| Ok(Opened::of_fleet(fleet.patient_store(shutdown).await?));
+        Self::with(admin, Some(fleet), store).await
+    }
+
+    async fn with(
+        admin: &AdminArgs,
+        fleet: Option<&FleetArgs>,
+        store: impl AsyncFnOnce(&CancellationToken) -> anyhow::Result<Opened>,
+    ) -> anyhow::Result<Option<Self>> {
+        let (admin, shutdown) = (admin.start().await?, shutdown::on_signal()?);
+        // On the heap: a caller's future would be as deep as all that is done here.
+        let connected = Box::pin(async {
+            let opened = store(&shutdown).await?;
+            let broker: Arc<dyn Broker> = match fleet {
+                Some(fleet) => fleet.patient_broker(&shutdown).await?,
+                None => Arc::new(EmbeddedBroker::new()),
+            };
+            anyhow::Ok((opened, broker))
+        });
+        let (opened, broker) = match shutdown.run_until_cancelled(connected).await {
+            Some(connected) if !shutdown.is_cancelled() => connected?,
+            // What waits ends then as well, with an error of its own.
+            _ => return Ok(None),
+        };
+        admin.readiness.ready();
+        let ports = Ports { store: opened.store.clone(), broker };
+        let (fleet, counted) = (fleet.is_some(), AtomicBool::new(false));
+        Ok(Some(Self { ports, shutdown, admin, opened, fleet, counted }))
+    }
+
+    /// Whether the workers are a fleet's.
+    pub fn is_fleet(&self) -> bool {
+        self.fleet
+    }
+
+    /// The state file.
+    ///
+    /// # Errors
+    /// If the store is none.
+    pub fn file(&self) -> anyhow::Result<&Arc<SqliteStore>> {
+        self.opened.file.as_ref().context("the store is no state file")
+    }
+
+    /// What is forgotten and remembered of a state file whose queues end with this process.
+    pub(crate) fn own_file(&self) -> Option<&SqliteStore> {
+        self.opened.file.as_deref().filter(|_| !self.fleet)
+    }
+
+    /// Where a campaign counts: its workers register what they count, and those of a second campaign are others.
+    pub(crate) fn registry(&self) -> Registry {
+        if self.counted.swap(true, Ordering::Relaxed) { Registry::new() } else { self.admin.registry.clone() }
+    }
+
+    /// A session that is carried out here, without workers yet.
+    pub(crate) fn running(&self, session: &Session, registry: &Registry) -> anyhow::Result<Running> {
+        Running::new(&self.ports, session, registry, &self.shutdown)
+    }
+
+    /// Ends in order.
+    pub async fn close(self) {
+        self.ports.broker.close().await;
+        self.opened.close().await;
+        self.admin.stop().await;
+    }
+}
