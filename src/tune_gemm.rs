@@ -16,8 +16,10 @@ use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
+use bluefin_common::arch;
 use bluefin_common::spelled::human;
 use bluefin_common::target::Target;
+use bluefin_common::value::Value;
 use bluefin_exporter::summary::Summary;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_terminal::out;
@@ -46,7 +48,7 @@ pub struct TuneGemmArgs {
     #[arg(long = "o", alias = "tuning_results_file", value_name = "FILE")]
     o: Option<PathBuf>,
     /// Rows of C, without a file
-    #[arg(short, value_name = "M", requires = "n", requires = "k", conflicts_with = "gemm_size_file")]
+    #[arg(short, value_name = "M", requires = "n", requires = "k")]
     m: Option<i64>,
     /// Columns of C
     #[arg(short, value_name = "N", requires = "m")]
@@ -134,7 +136,7 @@ impl TuneGemmArgs {
         let kind = self.kind()?;
         let mut files = vec![self.entries()?];
         if let Some(reference) = &self.reference {
-            files.push(files::read(reference)?);
+            files.push(files::read(reference, |note| eprintln!("{note}"))?);
         }
         let given = self.benchmark || self.compare_wo_tuning;
         if given && let Some(entry) = files.iter().flatten().find(|entry| entry.config.is_none()) {
@@ -184,7 +186,10 @@ impl TuneGemmArgs {
 
     fn entries(&self) -> anyhow::Result<Vec<Entry>> {
         if let Some(path) = &self.gemm_size_file {
-            return files::read(path);
+            if self.m.is_some() {
+                eprintln!("-m, -n and -k are not needed: --gemm_size_file has the sizes");
+            }
+            return files::read(path, |note| eprintln!("{note}"));
         }
         let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
             return Err(crate::usage("nothing to tune: name a --gemm_size_file, or -m, -n and -k"));
@@ -232,6 +237,9 @@ impl TuneGemmArgs {
                      --ieee keeps all 24"
                 );
             }
+            if products.space == Space::V3 && arch::feature(place.target.arch(), "has_wide_mfma") == Value::Bool(true) {
+                eprintln!("kpack: 1 alone is tried, as 2 is the same on {}", place.target.arch());
+            }
             let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
             results.push(done);
         }
@@ -277,6 +285,11 @@ impl TuneGemmArgs {
         eprintln!("{}", table::table(&summaries));
     }
 
+    /// The space whose form lines are written in.
+    fn written(&self) -> Space {
+        self.space.unwrap_or(Space::V3)
+    }
+
     /// Writes the results where they are wanted.
     fn write(&self, done: &[Done]) -> anyhow::Result<()> {
         if self.compare_wo_tuning {
@@ -298,7 +311,7 @@ impl TuneGemmArgs {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
                 read => read.with_context(|| path.display().to_string())?,
             };
-            let lines = timed.iter().map(|(size, us, config)| (*size, files::line(size, config, *us)));
+            let lines = timed.iter().map(|(size, us, config)| (*size, files::line(self.written(), size, config, *us)));
             files::merged(&before, &lines.collect::<Vec<_>>())
         };
         files::replace(&path, &text)?;

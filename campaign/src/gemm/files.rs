@@ -9,6 +9,8 @@ use anyhow::{Context as _, bail};
 use bluefin_common::files::FileSet;
 use yaml_rust2::yaml::{Hash, Yaml, YamlLoader};
 
+use super::space::Space;
+
 /// The keys of a config, in the order in which they are written. The last one is a text.
 pub const CONFIG: [&str; 10] = [
     "BLOCK_SIZE_M",
@@ -51,13 +53,18 @@ pub struct Entry {
     pub config: Option<Config>,
 }
 
-/// Reads a file of sizes, or of sizes with their configs.
-pub fn read(path: &Path) -> anyhow::Result<Vec<Entry>> {
+/// Reads a file of sizes, of sizes with their configs, or of what a regression report says of configs. `note` is told which lines a
+/// later one takes the place of: the script appends to its output.
+///
+/// # Errors
+/// If it can not be read, or a line is none of these.
+pub fn read(path: &Path, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Entry>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    parse(&text).with_context(|| path.display().to_string())
+    let told = |text: String| note(format!("{}: {text}", path.display()));
+    parse(&text, told).with_context(|| path.display().to_string())
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
+fn parse(text: &str, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Entry>> {
     let documents = YamlLoader::load_from_str(text).context("expected YAML")?;
     let list = match documents.as_slice() {
         [Yaml::Array(list)] => list,
@@ -70,13 +77,14 @@ fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
         .filter(|(_, line)| line.trim_start().starts_with('-'))
         .map(|(number, _)| number)
         .collect();
-    let mut entries = Vec::with_capacity(list.len());
+    let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
     let mut seen = BTreeMap::new();
     for (index, item) in list.iter().enumerate() {
         let number = lines.get(index).copied().unwrap_or(index + 1);
         let entry = entry(item).with_context(|| format!("line {number}"))?;
         if let Some(first) = seen.insert(entry.size, number) {
-            bail!("line {number}: the sizes of line {first} again, expected each once");
+            note(format!("line {number} takes the place of line {first}, which is of the same size"));
+            entries.retain(|earlier| earlier.size != entry.size);
         }
         entries.push(entry);
     }
@@ -85,23 +93,25 @@ fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
 
 fn entry(item: &Yaml) -> anyhow::Result<Entry> {
     let Yaml::Hash(map) = item else { bail!("found {item:?}, expected a mapping of M, N and K") };
+    // A report of a regression has the config beside its TFLOP/s.
+    let map = match map.get(&Yaml::String("config".to_string())) {
+        Some(Yaml::Hash(config)) => config,
+        _ => map,
+    };
     let get = |key: &str| map.get(&Yaml::String(key.to_string()));
     let dimension = |key: &str| match get(key) {
         Some(Yaml::Integer(value)) if (1..=MAX_SIZE).contains(value) => Ok(*value),
         Some(other) => bail!("{key}: found {}, expected a whole number from 1 to {MAX_SIZE}", shown(other)),
         None => bail!("{key}: found nothing, expected a whole number from 1 to {MAX_SIZE}"),
     };
-    // 'T' is row major, anything else is not; v2 knows one order alone.
-    let row = |key: &str, default: bool| match get(key) {
-        Some(value) => value.as_str() == Some("T"),
-        None => default,
-    };
+    // 'T' is row major, anything else is not; v2 does not say it, and both are row major there.
+    let row = |key: &str| get(key).is_none_or(|value| value.as_str() == Some("T"));
     let size = Size {
         m: dimension("M")?,
         n: dimension("N")?,
         k: dimension("K")?,
-        row_a: row("rowMajorA", true),
-        row_b: row("rowMajorB", false),
+        row_a: row("rowMajorA"),
+        row_b: row("rowMajorB"),
     };
     Ok(Entry { size, config: config(map)? })
 }
@@ -171,16 +181,39 @@ fn sizes(size: &Size) -> String {
     format!("'M': {m}, 'N': {n}, 'K': {k}, 'rowMajorA': '{}', 'rowMajorB': '{}'", order(row_a), order(row_b))
 }
 
-/// A line of an output file, without its end.
-pub fn line(size: &Size, config: &Config, us: f64) -> String {
+/// A line of an output file, without its end: as v2 writes it for its own space, where it can say the size.
+#[must_use]
+pub fn line(space: Space, size: &Size, config: &Config, us: f64) -> String {
+    if space == Space::V2 && size.row_a && size.row_b {
+        return line_of_v2(size, config, us);
+    }
     let mut text = format!("- {{{}", sizes(size));
     for key in CONFIG {
-        let value = config.get(key).copied().or_else(|| Some(DEFAULTS.iter().find(|(name, _)| *name == key)?.1));
+        // What v2 compiles with.
+        let of_space = (space == Space::V2 && key == "matrix_instr_nonkdim").then_some(32);
+        let default = || of_space.or_else(|| Some(DEFAULTS.iter().find(|(name, _)| *name == key)?.1));
+        let value = config.get(key).copied().or_else(default);
         // Writing into memory does not fail.
         let _ = write!(text, ", '{key}': {}", value.unwrap_or_default());
     }
     let (tflops, us) = (number(tflops(size, us)), number(us));
     let _ = write!(text, ", '{}': 'none'}} # TFLOPS: {tflops} time(us): {us}", SCHEDULE[0]);
+    text
+}
+
+/// Keys of a config that v2 knows, which are the first of [`CONFIG`].
+const V2: usize = 7;
+
+fn line_of_v2(size: &Size, config: &Config, us: f64) -> String {
+    let Size { m, n, k, .. } = size;
+    let mut text = format!("- {{'M': {m}, 'N': {n}, 'K': {k}");
+    for key in CONFIG.iter().take(V2) {
+        // Writing into memory does not fail.
+        let _ = write!(text, ", '{key}': {}", config.get(*key).copied().unwrap_or_default());
+    }
+    let tflops = tflops(size, us);
+    let tflops = if tflops < 1e-4 { number(tflops) } else { format!("{tflops:.2}") };
+    let _ = write!(text, "}} # TFLOPS: {tflops} time(us): {us:.2}");
     text
 }
 
@@ -234,28 +267,46 @@ mod tests {
 
     #[test]
     fn an_output_line_is_read_and_written_back() {
-        let entries = parse(OUTPUT).unwrap();
+        let entries = parse(OUTPUT, |_| {}).unwrap();
         let [entry] = entries.as_slice() else { panic!("{entries:?}") };
         assert_eq!((entry.size.m, entry.size.row_a, entry.size.row_b), (640, true, false));
-        assert_eq!(line(&entry.size, entry.config.as_ref().unwrap(), 78.12), OUTPUT);
+        assert_eq!(line(Space::V3, &entry.size, entry.config.as_ref().unwrap(), 78.12), OUTPUT);
         assert_eq!(csv([(&entry.size, 78.12)].into_iter()), "trans,M,N,K,TFLOPS,us\nTN,640,5120,2560,214.76,78.12\n");
     }
 
     #[test]
     fn the_files_of_the_script_are_read() {
-        let sizes = parse(include_str!("../../../tests/data/gemm/tuning_gemm_sizes.yaml")).unwrap();
+        let sizes = parse(include_str!("../../../tests/data/gemm/tuning_gemm_sizes.yaml"), |_| {}).unwrap();
         assert!(sizes.len() > 20 && sizes.iter().all(|entry| entry.config.is_none()));
         let packed = include_bytes!("../../../tests/data/gemm/fallback_tuned_configs.yaml.bz2");
         let mut text = String::new();
         bzip2::read::BzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
-        let tuned = parse(&text).unwrap();
+        let tuned = parse(&text, |_| {}).unwrap();
         assert!(tuned.len() > 20 && tuned.iter().all(|entry| entry.config.is_some()));
         // v2 has no orders, and its configs fewer keys.
         let old = "- {'M': 16, 'N': 32, 'K': 64, 'BLOCK_SIZE_M': 16, 'BLOCK_SIZE_N': 16, 'BLOCK_SIZE_K': 64, 'GROUP_SIZE_M': 1, \
                    'SPLIT_K': 2, 'num_warps': 1, 'num_stages': 0}";
-        let [entry] = parse(old).unwrap().try_into().unwrap();
-        assert!(entry.size.row_a && !entry.size.row_b);
-        assert_eq!(entry.config.unwrap()["kpack"], 1);
+        let [entry] = parse(old, |_| {}).unwrap().try_into().unwrap();
+        assert!(entry.size.row_a && entry.size.row_b);
+        let config = entry.config.unwrap();
+        assert_eq!(config["kpack"], 1);
+        // As it wrote it.
+        assert_eq!(line(Space::V2, &entry.size, &config, 7.126), format!("{old} # TFLOPS: 0.01 time(us): 7.13"));
+        let other = Size { row_b: false, ..entry.size };
+        let line = line(Space::V2, &other, &config, 7.126);
+        assert!(line.contains("'rowMajorB': 'N'") && line.contains("'matrix_instr_nonkdim': 32"), "{line}");
+    }
+
+    #[test]
+    fn a_later_line_of_a_size_counts() {
+        let text = format!("{OUTPUT}\n{}\n", OUTPUT.replace("'num_warps': 4", "'num_warps': 8"));
+        let mut notes = Vec::new();
+        let entries = parse(&text, |note| notes.push(note)).unwrap();
+        assert_eq!((entries.len(), entries[0].config.as_ref().unwrap()["num_warps"]), (1, 8));
+        assert_eq!(notes, ["line 2 takes the place of line 1, which is of the same size"]);
+        let config = OUTPUT.trim_start_matches("- ").split(" #").next().unwrap();
+        let report = parse(&format!("- config: {config}\n  tflops: 214.7\n"), |_| {}).unwrap();
+        assert_eq!(report, parse(OUTPUT, |_| {}).unwrap(), "a report is a reference");
     }
 
     #[test]
@@ -274,20 +325,19 @@ mod tests {
             ("# sizes\n- {'M': 1, 'N': 1}\n", "line 2: K: found nothing, expected a whole number"),
             ("- {'M': 0, 'N': 1, 'K': 1}\n", "line 1: M: found 0, expected a whole number from 1"),
             ("- {'M': '1', 'N': 1, 'K': 1}\n", "line 1: M: found \"1\""),
-            ("- {'M': 1, 'N': 1, 'K': 1}\n- {'M': 1, 'N': 1, 'K': 1}\n", "line 2: the sizes of line 1 again"),
             ("- {'M': 1, 'M': 2, 'N': 1, 'K': 1}\n", "expected YAML"),
             ("- {'M': 1, 'N': 1, 'K': 1, 'BLOCK_SIZE_M': 16}\n", "BLOCK_SIZE_N: found nothing"),
             ("- {'M': 1\n", "expected YAML"),
         ] {
-            let error = format!("{:#}", parse(text).unwrap_err());
+            let error = format!("{:#}", parse(text, |_| {}).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
     fn new_lines_take_the_place_of_those_of_their_sizes() {
-        let [entry] = parse(OUTPUT).unwrap().try_into().unwrap();
-        let new = line(&entry.size, entry.config.as_ref().unwrap(), 70.0);
+        let [entry] = parse(OUTPUT, |_| {}).unwrap().try_into().unwrap();
+        let new = line(Space::V3, &entry.size, entry.config.as_ref().unwrap(), 70.0);
         let other = "- {'M': 1, 'N': 1, 'K': 1, 'rowMajorA': 'T', 'rowMajorB': 'N'}";
         let before = format!("# mine\n{OUTPUT}\n{other}\n");
         assert_eq!(merged(&before, &[(entry.size, new.clone())]), format!("# mine\n{other}\n{new}\n"));

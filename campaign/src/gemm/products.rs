@@ -41,7 +41,8 @@ pub struct Kind {
 /// Products with the configs that are given for them, and their problems.
 pub struct Products {
     loaded: LoadedSpec,
-    space: Space,
+    /// Whose configs are tried.
+    pub space: Space,
     entries: Vec<(Entry, Problem)>,
     target: Target,
     what: What,
