@@ -89,7 +89,7 @@ impl EnqueueArgs {
         if self.input.files.is_empty() && self.input.kernel.is_empty() && !self.of_library() {
             return Err(nothing());
         }
-        let Some(site) = Site::of_fleet(&self.fleet, &self.admin).await? else { return Ok(crate::interrupted()) };
+        let site = Site::of_fleet(&self.fleet, &self.admin).await?;
         let result = match site.shutdown.run_until_cancelled(self.enqueue(&site)).await {
             Some(result) => result,
             // What is planned and not known to be in a queue is published by the same command.

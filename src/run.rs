@@ -74,7 +74,7 @@ pub async fn take(
     admin: &AdminArgs,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let Some(site) = Site::open(store, fleet, admin).await? else { return Ok(crate::interrupted()) };
+    let site = Site::open(store, fleet, admin).await?;
     let mut display = Display::new(complain);
     let taken = taken(&site, steps, store, &mut display).await;
     site.close().await;

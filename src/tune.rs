@@ -143,7 +143,7 @@ impl TuneArgs {
         }
         // Before an hour of tuning, not after it.
         can_write(&self.out).with_context(|| format!("--out {}", self.out.display()))?;
-        let Some(site) = Site::open(&self.store(), false, &self.admin).await? else { return Ok(crate::interrupted()) };
+        let site = Site::open(&self.store(), false, &self.admin).await?;
         let result = self.tune(&site, input, device).await;
         site.close().await;
         result

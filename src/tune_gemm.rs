@@ -145,8 +145,7 @@ impl TuneGemmArgs {
                 "--benchmark and --compare_wo_tuning: {m} x {n} x {k} has no config: name an output file"
             )));
         }
-        let opened = Site::open(&self.place(), self.fleet, &self.admin).await?;
-        let Some(site) = opened else { return Ok(crate::interrupted()) };
+        let site = Site::open(&self.place(), self.fleet, &self.admin).await?;
         let result = self.at(&site, kind, files).await;
         site.close().await;
         result

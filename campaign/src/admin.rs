@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// Between two looks at queues and connections.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// Where a role tells how it is.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AdminArgs {
     /// Serve /metrics, /live and /ready on this address, such as 0.0.0.0:9101
@@ -27,7 +28,9 @@ pub struct AdminArgs {
 
 /// The admin server of a running role.
 pub struct Admin {
+    /// What the role counts in.
     pub registry: Registry,
+    /// Whether it can work.
     pub readiness: Readiness,
     tasks: JoinSet<()>,
     stop: CancellationToken,

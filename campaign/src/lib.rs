@@ -2,6 +2,7 @@
 //! [`order::Order`] is what, and [`whole::Steps`] are all that one may take, from problems to databases. Verbs parse what is asked
 //! and print what came of it; how far a campaign is they hear as [`carry::Watch`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod admin;
 pub mod aiter;

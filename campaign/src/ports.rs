@@ -122,12 +122,14 @@ pub struct StoreArgs {
     /// Keep it in this file [default: bluefin.db, where no Redis is named]
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    /// Where it is otherwise.
     #[command(flatten)]
     pub fleet: FleetArgs,
 }
 
 /// A store that was opened.
 pub struct Opened {
+    /// What was asked for.
     pub store: Arc<dyn Store>,
     pub(crate) file: Option<Arc<SqliteStore>>,
 }
@@ -196,7 +198,9 @@ impl Opened {
 /// Where the roles meet in this process.
 #[derive(Clone)]
 pub struct Ports {
+    /// What lasts.
     pub store: Arc<dyn Store>,
+    /// What carries jobs.
     pub broker: Arc<dyn Broker>,
 }
 

@@ -10,6 +10,7 @@ use bluefin_spec::search::Search;
 use crate::known::known;
 use crate::usage;
 
+/// How a session searches.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Search")]
 pub struct SearchArgs {

@@ -31,21 +31,20 @@ pub struct Site {
 }
 
 impl Site {
-    /// The store that `store` names. The queues are those of the fleet that it names, if the workers are a `fleet`'s. `None`: a
-    /// signal came before store and broker were there.
+    /// The store that `store` names. The queues are those of the fleet that it names, if the workers are a `fleet`'s.
     ///
     /// # Errors
-    /// If the address of the admin server is taken, or the store or the broker refuses.
-    pub async fn open(store: &StoreArgs, fleet: bool, admin: &AdminArgs) -> anyhow::Result<Option<Self>> {
+    /// If the address of the admin server is taken, the store or the broker refuses, or a signal comes before they are there.
+    pub async fn open(store: &StoreArgs, fleet: bool, admin: &AdminArgs) -> anyhow::Result<Self> {
         let fleets = fleet.then_some(&store.fleet);
         Self::with(admin, fleets, async |shutdown| store.open_patiently(shutdown).await).await
     }
 
-    /// The RabbitMQ and the Redis of a fleet. `None`: a signal came before they were there.
+    /// The RabbitMQ and the Redis of a fleet.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub async fn of_fleet(fleet: &FleetArgs, admin: &AdminArgs) -> anyhow::Result<Option<Self>> {
+    pub async fn of_fleet(fleet: &FleetArgs, admin: &AdminArgs) -> anyhow::Result<Self> {
         let store = async |shutdown: &CancellationToken| Ok(Opened::of_fleet(fleet.patient_store(shutdown).await?));
         Self::with(admin, Some(fleet), store).await
     }
@@ -54,26 +53,18 @@ impl Site {
         admin: &AdminArgs,
         fleet: Option<&FleetArgs>,
         store: impl AsyncFnOnce(&CancellationToken) -> anyhow::Result<Opened>,
-    ) -> anyhow::Result<Option<Self>> {
+    ) -> anyhow::Result<Self> {
         let (admin, shutdown) = (admin.start().await?, shutdown::on_signal()?);
         // On the heap: a caller's future would be as deep as all that is done here.
-        let connected = Box::pin(async {
-            let opened = store(&shutdown).await?;
-            let broker: Arc<dyn Broker> = match fleet {
-                Some(fleet) => fleet.patient_broker(&shutdown).await?,
-                None => Arc::new(EmbeddedBroker::new()),
-            };
-            anyhow::Ok((opened, broker))
-        });
-        let (opened, broker) = match shutdown.run_until_cancelled(connected).await {
-            Some(connected) if !shutdown.is_cancelled() => connected?,
-            // What waits ends then as well, with an error of its own.
-            _ => return Ok(None),
+        let opened = Box::pin(store(&shutdown)).await?;
+        let broker: Arc<dyn Broker> = match fleet {
+            Some(fleet) => Box::pin(fleet.patient_broker(&shutdown)).await?,
+            None => Arc::new(EmbeddedBroker::new()),
         };
         admin.readiness.ready();
         let ports = Ports { store: opened.store.clone(), broker };
         let (fleet, counted) = (fleet.is_some(), AtomicBool::new(false));
-        Ok(Some(Self { ports, shutdown, admin, opened, fleet, counted }))
+        Ok(Self { ports, shutdown, admin, opened, fleet, counted })
     }
 
     /// Whether the workers are a fleet's.

@@ -169,13 +169,12 @@ impl TuneArgs {
     async fn tuned(&self, target: &Target, problems: Vec<Problem>, fleet: bool) -> anyhow::Result<Option<Tuned>> {
         let tuning = self.tuning(target.clone());
         let (session, workers) = if fleet { tuning.by_fleet()? } else { tuning.here().await? };
-        let opened = if fleet {
+        let site = if fleet {
             Site::of_fleet(&self.fleet, &self.admin).await?
         } else {
             let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
             Site::open(&state, false, &self.admin).await?
         };
-        let Some(site) = opened else { return Ok(None) };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
         let tuned = tuning.tune(&site, session, problems, workers, &mut display).await;
         site.close().await;

@@ -32,7 +32,7 @@ impl TuneArgs {
         if part != Part::Compile && !self.state.exists() {
             anyhow::bail!("--state {}: not there; tune --stage compile makes it", self.state.display());
         }
-        let Some(site) = Site::open(&self.store(), false, &self.admin).await? else { return Ok(crate::interrupted()) };
+        let site = Site::open(&self.store(), false, &self.admin).await?;
         let result = match part {
             Part::Compile => self.compile(&site).await,
             Part::Eval => self.evaluate(&site).await,

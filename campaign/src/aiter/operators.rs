@@ -17,8 +17,11 @@ use serde::Serialize;
 /// An operator with a shape.
 #[derive(Serialize)]
 pub struct Measured {
+    /// By its name in aiter's CI.
     pub family: &'static str,
+    /// Of the GPU's file, without the GPU.
     pub shape: Key,
+    /// What it takes with the rows that were there, and with new ones.
     #[serde(flatten)]
     pub comparison: Comparison,
 }

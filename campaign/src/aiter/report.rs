@@ -32,6 +32,7 @@ const TEST: Duration = Duration::from_secs(3600);
 /// What came of it.
 #[derive(Serialize)]
 pub struct Report {
+    /// What was tuned for.
     pub target: String,
     /// That were to be tuned.
     pub shapes: usize,
@@ -41,9 +42,11 @@ pub struct Report {
     pub merged: Vec<Merged>,
     /// What operators take, where they are compared.
     pub operators: Vec<Measured>,
+    /// What is other than before.
     pub diff: Diff,
     /// The tests, before and after.
     pub before: Vec<Test>,
+    /// With new rows.
     pub after: Vec<Test>,
 }
 
@@ -52,6 +55,7 @@ pub struct Report {
 pub struct Failed {
     /// `aiter ck_gemm_a8w8 M=1 N=2 K=3 q_dtype_w=torch.int8`
     pub shape: String,
+    /// How it failed.
     pub kind: FailureKind,
     /// What is known of it: the tool's last words.
     pub reason: String,
@@ -83,7 +87,9 @@ pub async fn failed(store: &dyn Store, session: &Session, problems: &[Problem]) 
 /// A test of operators.
 #[derive(Clone, Serialize)]
 pub struct Test {
+    /// In aiter's repository.
     pub script: &'static str,
+    /// Whether it ended well.
     pub passed: bool,
     /// How it ended.
     pub end: String,

@@ -9,6 +9,7 @@ use bluefin_common::target::Target;
 
 /// What is to be tuned.
 pub struct AskedShapes {
+    /// A shape each.
     pub problems: Vec<Problem>,
     /// Shapes that have rows, and are left out.
     pub tuned: usize,

@@ -22,10 +22,13 @@ const GROUPS: usize = 64;
 /// What is removed with a session.
 #[derive(Debug, Serialize)]
 pub struct Belongings {
+    /// Whose they are.
     pub session: SessionName,
+    /// Of its outcomes, plan and records.
     pub size: SessionSize,
     /// Blobs that nothing else names: kernel specs, tasks, kernels, requests.
     pub blobs: u64,
+    /// What those take.
     pub blob_bytes: u64,
     /// Blobs that stay, since other sessions or releases name them.
     pub shared_blobs: u64,

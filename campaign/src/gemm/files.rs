@@ -34,11 +34,15 @@ const MAX_SIZE: i64 = i32::MAX as i64;
 /// A matrix product to be tuned: C (m x n) = A (m x k) x B (k x n).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
+    /// Rows of C.
     pub m: i64,
+    /// Columns of C.
     pub n: i64,
+    /// Columns of A.
     pub k: i64,
     /// Whether the elements of a row of A follow each other.
     pub row_a: bool,
+    /// The same of B.
     pub row_b: bool,
 }
 
@@ -48,6 +52,7 @@ pub type Config = BTreeMap<String, i64>;
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
+    /// Of the product.
     pub size: Size,
     /// None where there are only sizes.
     pub config: Option<Config>,

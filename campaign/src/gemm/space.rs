@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use super::files::Config;
 
 /// Types of elements, as the script calls them.
+#[expect(missing_docs, reason = "docs of values are a part of the help text")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dtype {
     Fp16,

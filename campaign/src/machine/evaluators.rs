@@ -20,6 +20,7 @@ pub type Found<'a> = BoxFuture<'a, anyhow::Result<Vec<Arc<dyn Evaluator>>>>;
 /// Evaluators of a name.
 #[derive(Clone, Copy)]
 pub struct NamedEvaluators {
+    /// What `--device` calls them.
     pub name: &'static str,
     /// For the help text, in a few words; without it is not told of.
     pub about: Option<&'static str>,

@@ -30,18 +30,18 @@ const OPEN_FILES_OF_COMPILER: u64 = 3;
 const OPEN_FILES_OF_CHILD: u64 = 4;
 
 /// Workers that run in this process, and where they meet.
-pub struct Crew {
-    pub ports: Ports,
-    pub registry: Registry,
-    pub pipeline: PipelineMetrics,
+pub(crate) struct Crew {
+    pub(crate) ports: Ports,
+    pub(crate) registry: Registry,
+    pub(crate) pipeline: PipelineMetrics,
     /// Ends them.
-    pub stop: CancellationToken,
-    pub running: JoinSet<anyhow::Result<()>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) running: JoinSet<anyhow::Result<()>>,
 }
 
 impl Crew {
     /// One of nobody yet.
-    pub fn new(ports: Ports, registry: Registry, stop: CancellationToken) -> anyhow::Result<Self> {
+    pub(crate) fn new(ports: Ports, registry: Registry, stop: CancellationToken) -> anyhow::Result<Self> {
         let pipeline = PipelineMetrics::register(&registry)?;
         Ok(Self { ports, registry, pipeline, stop, running: JoinSet::new() })
     }
@@ -77,6 +77,7 @@ impl Compilers {
         }
     }
 
+    /// Those that were found.
     pub fn toolchains(&self) -> &[Arc<dyn Toolchain>] {
         &self.toolchains
     }
@@ -87,7 +88,7 @@ impl Compilers {
     }
 
     /// Starts a compile worker for `target` in `crew`, which leaves the CPUs in `taken` to kernels that are timed.
-    pub fn spawn(self, crew: &mut Crew, target: &Target, taken: &[u32]) -> anyhow::Result<()> {
+    pub(crate) fn spawn(self, crew: &mut Crew, target: &Target, taken: &[u32]) -> anyhow::Result<()> {
         let metrics = compile_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
         config.launcher = Some(itself::command("sandbox-exec")?);
@@ -112,6 +113,7 @@ impl Compilers {
 /// The devices of this machine for a run, all of one target.
 #[derive(Clone)]
 pub struct LocalDevice {
+    /// What all of them are.
     pub target: Target,
     devices: Vec<DeviceChild>,
     /// Models and driver versions.
@@ -180,7 +182,7 @@ impl LocalDevice {
     }
 
     /// Starts an eval worker for each device in `crew`; what they do meanwhile.
-    pub fn spawn(self, crew: &mut Crew) -> anyhow::Result<Utilisation> {
+    pub(crate) fn spawn(self, crew: &mut Crew) -> anyhow::Result<Utilisation> {
         let metrics = eval_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
         let utilisation = Utilisation { devices: self.devices.len(), metrics: metrics.clone() };
         let config = |device| {

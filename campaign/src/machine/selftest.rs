@@ -45,6 +45,7 @@ pub struct Check {
     pub seconds: f64,
 }
 
+/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

@@ -22,6 +22,7 @@ pub struct Tools {
     pub fin: Option<PathBuf>,
     /// fin with one, which evaluates.
     pub fin_gpu: Option<PathBuf>,
+    /// MIOpenDriver, which evaluates.
     pub miopen_driver: Option<PathBuf>,
 }
 
@@ -40,7 +41,9 @@ impl Tools {
 
 /// Those that a method needs.
 pub struct LocalTools {
+    /// Where the method compiles apart.
     pub compilers: Option<Compilers>,
+    /// One for each GPU.
     pub evaluators: Vec<Arc<dyn Evaluator>>,
 }
 
