@@ -85,9 +85,10 @@ impl Bundle {
     }
 }
 
-/// Source and includes, in the order in which they are named.
+/// Source, includes and the file of spaces, in the order in which they are named.
 pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
-    let names: Vec<String> = [&spec.source].into_iter().chain(&spec.includes).take(MAX_FILES + 1).cloned().collect();
+    let named = [&spec.source].into_iter().chain(&spec.includes).chain(&spec.spaces);
+    let names: Vec<String> = named.take(MAX_FILES + 1).cloned().collect();
     names.iter().try_for_each(|name| check_name(name))?;
     Ok(names)
 }
