@@ -1,4 +1,4 @@
-// The tile loop on matrix cores, FP16 summed in FP32: WM x WN waves share a BM x BN block, each keeps its part of the
+// The tile loop on matrix cores, 16 bits summed in FP32: WM x WN waves share a BM x BN block, each keeps its part of the
 // sums in INSTR x INSTR (AMD) or 16 x 8 (NVIDIA) pieces, and BK-deep slices of A and B pass through STAGES buffers of
 // shared memory. On NVIDIA with two or more stages, dense operands are copied by cp.async, STAGES - 1 slices ahead, and
 // lie in shared memory as in memory (ldmatrix transposes); otherwise slices travel through registers, are transposed
@@ -28,7 +28,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     static constexpr int DOWN = WAVE_ROWS / 16, ACROSS = WAVE_COLUMNS / 8;
     Vec<float, 4> sums[DOWN][ACROSS] = {};
 
-    DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0, int lane) {
+    DEVICE void add(const Element* slice_a, const Element* slice_b, int row0, int column0, int lane) {
         const int line = lane % 8, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
 #pragma unroll
         for (int k = 0; k < BK; k += 16) {
@@ -72,18 +72,18 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     static constexpr int DOWN = WAVE_ROWS / INSTR, ACROSS = WAVE_COLUMNS / INSTR, REGISTERS = INSTR * INSTR / WAVE;
     Vec<float, REGISTERS> sums[DOWN][ACROSS] = {};
 
-    static DEVICE Vec<half, 8> fragment(const half* slice, int outer, int k, int lane) {
-        return *(const Vec<half, 8>*)(slice + Swizzled::k_first(outer + lane % INSTR, k + lane / INSTR * 8));
+    static DEVICE Vec<Element, 8> fragment(const Element* slice, int outer, int k, int lane) {
+        return *(const Vec<Element, 8>*)(slice + Swizzled::k_first(outer + lane % INSTR, k + lane / INSTR * 8));
     }
-    DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0, int lane) {
+    DEVICE void add(const Element* slice_a, const Element* slice_b, int row0, int column0, int lane) {
 #pragma unroll
         for (int k = 0; k < BK; k += WAVE / INSTR * 8) {
-            Vec<half, 8> left[DOWN];
+            Vec<Element, 8> left[DOWN];
 #pragma unroll
             for (int y = 0; y < DOWN; ++y) left[y] = fragment(slice_a, row0 + y * INSTR, k, lane);
 #pragma unroll
             for (int x = 0; x < ACROSS; ++x) {
-                const Vec<half, 8> right = fragment(slice_b, column0 + x * INSTR, k, lane);
+                const Vec<Element, 8> right = fragment(slice_b, column0 + x * INSTR, k, lane);
 #pragma unroll
                 for (int y = 0; y < DOWN; ++y) {
                     matrix_fma(sums[y][x], left[y].lo, right.lo);
@@ -113,8 +113,8 @@ static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int
     using MoverA = SliceMover<A, Swizzled, BM, TILE_THREADS>;
     using MoverB = SliceMover<B, Swizzled, BN, TILE_THREADS>;
     SHARED_SPACE(space, STAGES * (BM + BN) * BK * 2);
-    half* slices_a = (half*)space;
-    half* slices_b = slices_a + STAGES * MoverA::SIZE;
+    Element* slices_a = (Element*)space;
+    Element* slices_b = slices_a + STAGES * MoverA::SIZE;
 
     const int thread = thread_x(), lane = thread % WAVE, wave = thread / WAVE;
     const int wave_row = wave / WN * WAVE_ROWS, wave_column = wave % WN * WAVE_COLUMNS;
