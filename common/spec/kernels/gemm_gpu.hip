@@ -85,11 +85,7 @@ DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int ro
     const Corner at = corner_of(block_x(), rows, columns);
     const Matrix<!TRANS_LEFT> left = {of.left, rows, depth};
     const Matrix<TRANS_RIGHT> right = {of.right, columns, depth};
-#if defined(MATRIX)
-    matrix_tile(left, right, out, at.row, at.column, span);
-#else
-    vector_tile(left, right, out, at.row, at.column, span);
-#endif
+    tile_loop(left, right, out, at.row, at.column, span);
 }
 
 #if defined(SPLIT)

@@ -41,6 +41,10 @@ template <class To, class From, int N> DEVICE Vec<To, N> convert(const Vec<From,
 #if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_mfma_f32_32x32x8f16)
 #define HAS_MFMA 1
 #endif
+// Those of later ones are others.
+#if defined(__GFX11__) || defined(__GFX12__)
+#define HAS_WMMA 1
+#endif
 
 // Goes between KERNEL and the kernel's name: the block size it is launched with, which bounds its registers.
 #if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_mfma_f32_32x32x8bf16_1k)
@@ -146,7 +150,13 @@ DEVICE float wave_sum(float value, int lane) {
 
 // ---- Matrix cores: products of FP16 or BF16 summed in FP32. A lane's part of each operand is laid out as the instruction
 // says.
+#if HAS_BFLOAT && defined(__AMDGCN__)
+// What builtins for BF16 take.
+template <int N> DEVICE Vec<short, N> bits(Vec<bfloat, N> of) { return __builtin_bit_cast(Vec<short, N>, of); }
+#endif
 #if HAS_MFMA
+// What a lane takes of a row at once: two instructions' worth, which permutes k, in A and in B alike.
+constexpr int LANE_K = 8;
 // A is 32 x 8: lane l holds row l % 32, columns 4 * (l / 32) to + 3; B alike by column. Register r of C is row
 // 8 * (r / 4) + 4 * (l / 32) + r % 4 of column l % 32.
 DEVICE void matrix_fma(Vec<float, 16>& c, Vec<half, 4> a, Vec<half, 4> b) {
@@ -158,8 +168,6 @@ DEVICE void matrix_fma(Vec<float, 4>& c, Vec<half, 4> a, Vec<half, 4> b) {
     c = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
 }
 #if HAS_BFLOAT
-// The builtins take the bits.
-template <int N> DEVICE Vec<short, N> bits(Vec<bfloat, N> of) { return __builtin_bit_cast(Vec<short, N>, of); }
 #if defined(__gfx908__)
 // Its instructions are half as deep: two of them see each column once, in another order. (__has_builtin says that it has
 // the others as well, which is not so.)
@@ -179,6 +187,32 @@ DEVICE void matrix_fma(Vec<float, 4>& c, Vec<bfloat, 4> a, Vec<bfloat, 4> b) {
     c = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits(a), bits(b), c, 0, 0, 0);
 }
 #endif
+#endif
+template <int N> DEVICE void matrix_fma(Vec<float, N>& c, Vec<Element, 8> a, Vec<Element, 8> b) {
+    matrix_fma(c, a.lo, b.lo);
+    matrix_fma(c, a.hi, b.hi);
+}
+// Which row of C, of SIDE, a lane's register r holds.
+template <int SIDE> DEVICE int matrix_row(int r, int lane) {
+    return r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
+}
+#elif HAS_WMMA
+#if defined(__GFX11__)
+// A is 16 x 16: lane l holds row l % 16 whole; B alike by column. Register r of C is row 2 * r + l / 16 of column l % 16.
+constexpr int LANE_K = 16;
+#define WMMA(type) __builtin_amdgcn_wmma_f32_16x16x16_##type##_w32
+template <int> DEVICE int matrix_row(int r, int lane) { return 2 * r + lane / 16; }
+#else
+// The same, but a lane holds columns 8 * (l / 16) to + 7, and register r of C is row 8 * (l / 16) + r.
+constexpr int LANE_K = 8;
+#define WMMA(type) __builtin_amdgcn_wmma_f32_16x16x16_##type##_w32_gfx12
+template <int> DEVICE int matrix_row(int r, int lane) { return lane / 16 * 8 + r; }
+#endif
+DEVICE void matrix_fma(Vec<float, 8>& c, Vec<half, LANE_K> a, Vec<half, LANE_K> b) { c = WMMA(f16)(a, b, c); }
+#if HAS_BFLOAT
+DEVICE void matrix_fma(Vec<float, 8>& c, Vec<bfloat, LANE_K> a, Vec<bfloat, LANE_K> b) {
+    c = WMMA(bf16)(bits(a), bits(b), c);
+}
 #endif
 #elif ON_NVIDIA
 #if defined(__NVCC__)

@@ -15,7 +15,7 @@ struct Blocked {
 };
 
 template <class A, class B, class C>
-static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
+static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
     using MoverA = SliceMover<A, Blocked, BM, TILE_THREADS>;
     using MoverB = SliceMover<B, Blocked, BN, TILE_THREADS>;
     SHARED_SPACE(space, STAGES * (BM + BN) * BK * 2);

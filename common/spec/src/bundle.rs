@@ -144,7 +144,7 @@ shipped! {
         "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip"
         "tensor_copy_gpu.hip" "stream_tile_gpu.hip" "conv_stream_gpu.hip" "conv_channels_gpu.hip";
-    "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+    "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip" "conv_channels_gpu.hip"
         "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip";
     "gemm_gpu.toml" with "gemm_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "vector_tile_gpu.hip"

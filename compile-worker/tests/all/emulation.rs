@@ -7,7 +7,7 @@ use std::process::Command;
 
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Layout, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
@@ -167,12 +167,12 @@ const GEMM: GemmProblem = GemmProblem {
     data_type: DataType::Fp16,
 };
 
-fn gemm(trans_a: bool, trans_b: bool, batch: u32) -> Problem {
-    Problem::Gemm(GemmProblem { batch, trans_a, trans_b, ..GEMM })
+fn gemm(trans_a: bool, trans_b: bool, batch: u32, data_type: DataType) -> Problem {
+    Problem::Gemm(GemmProblem { batch, trans_a, trans_b, data_type, ..GEMM })
 }
 
 /// 2 images of 8 channels a group; 1 x 1 filters on 8 x 8 pixels, others on 9 x 9.
-fn conv(direction: Direction, filter: u32, group: u32) -> Problem {
+fn conv(direction: Direction, filter: u32, group: u32, data_type: DataType, layout: Layout) -> Problem {
     let size = if filter == 1 { 8 } else { 9 };
     let shape = ConvShape {
         n: 2,
@@ -183,19 +183,24 @@ fn conv(direction: Direction, filter: u32, group: u32) -> Problem {
         filter: [1, filter, filter],
         stride: if filter == 1 { [1; 3] } else { [1, 2, 2] },
         pad: [0, filter / 2, filter / 2],
-        ..ConvShape::plain(direction, DataType::Fp16)
+        x_layout: layout,
+        w_layout: layout,
+        y_layout: layout,
+        ..ConvShape::plain(direction, data_type)
     };
     Problem::Conv(ConvProblem::new(shape).unwrap())
 }
 
 const SMALL: &[(&str, i64)] = &[("BM", 64), ("BN", 64), ("WM", 1), ("WN", 1), ("STAGES", 3)];
 const TURNS: [(bool, bool); 2] = [(false, false), (true, true)];
+/// One for each turn: a matrix instruction takes both, laid out alike.
+const SHORT: [DataType; 2] = [DataType::Fp16, DataType::Bf16];
 
 #[test]
 fn gemm_on_hopper() {
-    for (trans_a, trans_b) in TURNS {
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
         // With two multiprocessors a block takes several tiles.
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 2), "sm_90-2") else { return };
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 2, data_type), "sm_90-2") else { return };
         bench.check(&[
             ("BluefinGemmGpuWarpgroup", SMALL),
             ("BluefinGemmGpuTensorCopy", SMALL),
@@ -219,8 +224,8 @@ fn gemm_on_many_warpgroups() {
 
 #[test]
 fn gemm_on_nvidia() {
-    for (trans_a, trans_b) in TURNS {
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "sm_80-108") else { return };
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1, data_type), "sm_80-108") else { return };
         bench.check(&[
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 64), ("WM", 2), ("WN", 1), ("STAGES", 3)]),
             ("BluefinGemmGpuTiled", &[]),
@@ -230,8 +235,8 @@ fn gemm_on_nvidia() {
 
 #[test]
 fn gemm_on_cdna() {
-    for (trans_a, trans_b) in TURNS {
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "gfx90a-104") else { return };
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1, data_type), "gfx90a-104") else { return };
         bench.check(&[
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 16)]),
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 32), ("STAGES", 1), ("VEC", 4)]),
@@ -240,8 +245,8 @@ fn gemm_on_cdna() {
 }
 
 fn convolutions(direction: Direction, name: &str, solver: &str) {
-    for (filter, group) in [(1, 2), (3, 2)] {
-        let problem = conv(direction, filter, group);
+    for (filter, data_type) in [1, 3].into_iter().zip(SHORT) {
+        let problem = conv(direction, filter, 2, data_type, Layout::Nchw);
         let Some(hopper) = Bench::new(name, &problem, "sm_90-132") else { return };
         hopper.check(&[(&format!("{solver}Warpgroup"), SMALL)]);
         if direction != Direction::BackwardWeights {
@@ -251,6 +256,12 @@ fn convolutions(direction: Direction, name: &str, solver: &str) {
         let cdna = Bench::new(name, &problem, "gfx942-304").unwrap();
         cdna.check(&[(&format!("{solver}MatrixCore"), &[("BM", 64), ("BN", 128)])]);
     }
+    let problem = conv(direction, 3, 2, DataType::Bf16, Layout::Nhwc);
+    let hopper = Bench::new(name, &problem, "sm_90-132").unwrap();
+    hopper.check(&[
+        (&format!("{solver}Warpgroup"), SMALL),
+        (&format!("{solver}MatrixCore"), &[("BM", 64), ("BN", 64), ("WM", 2), ("WN", 1), ("STAGES", 3)]),
+    ]);
 }
 
 #[test]

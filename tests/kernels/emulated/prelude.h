@@ -259,6 +259,14 @@ template <int SIDE, class Sums> DEVICE void mfma(Sums& c, Vec<Element, 4> a, Vec
 }
 DEVICE void matrix_fma(Vec<float, 16>& c, Vec<Element, 4> a, Vec<Element, 4> b) { mfma<32>(c, a, b); }
 DEVICE void matrix_fma(Vec<float, 4>& c, Vec<Element, 4> a, Vec<Element, 4> b) { mfma<16>(c, a, b); }
+constexpr int LANE_K = 8;
+template <int N> DEVICE void matrix_fma(Vec<float, N>& c, Vec<Element, 8> a, Vec<Element, 8> b) {
+    matrix_fma(c, a.lo, b.lo);
+    matrix_fma(c, a.hi, b.hi);
+}
+template <int SIDE> DEVICE int matrix_row(int r, int lane) {
+    return r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
+}
 #endif
 
 // A pointer that becomes what a kernel's parameter is.
