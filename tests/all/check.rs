@@ -18,6 +18,17 @@ gemmfp16 -m 67 -n 45 -k 51
 gemmfp16 -m 130 -n 72 -k 264
 ";
 
+/// The same in BF16, and with channels innermost.
+const OTHERS: &str = "\
+conv -n 2 -c 6 -H 9 -W 7 -k 9 -y 3 -x 2 -p 1 -q 0 -u 2 -v 1 -g 3 -F 0 -I NHWC -f NHWC -O NHWC
+convfp16 -n 2 -c 8 -H 8 -W 7 -k 12 -y 1 -x 1 -F 0 -I NHWC -f NHWC -O NHWC
+convbfp16 -n 2 -c 16 -H 9 -W 8 -k 24 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 2 -F 0 -I NHWC -f NHWC -O NHWC
+convbfp16 -n 2 -c 13 -H 7 -W 9 -k 17 -y 3 -x 3 -p 1 -q 1 -F 0
+convbfp16 -n 2 -c 16 -H 9 -W 8 -k 16 -y 1 -x 1 -u 2 -v 2 -g 2 -F 0
+gemmbfp16 -m 67 -n 45 -k 51
+gemmbfp16 -m 130 -n 72 -k 264
+";
+
 fn check(folder: &Path, arguments: &[&str], code: i32) -> Value {
     json(&expect(bluefin().current_dir(folder).args(["check", "--json"]).args(arguments), code))
 }
@@ -40,6 +51,24 @@ fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
     for solver in solvers {
         let tried = candidates.iter().filter(|one| one["solver"].as_str().unwrap() == format!("Bluefin{solver}"));
         assert!(tried.count() >= 12, "{solver}");
+    }
+}
+
+/// Of each solver two candidates in BF16, and two with channels innermost.
+fn other_types_and_layouts_are_right(target: &str, solvers: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "others.txt", OTHERS);
+    let report = check(folder.path(), &["others.txt", "--budget", "2", "--target", target], 0);
+    assert!(wrong(&report).is_empty(), "{:#?}", wrong(&report));
+    let candidates = report["candidates"].as_array().unwrap();
+    for solver in solvers {
+        let tried = |one: &&Value, word: &str| {
+            let problem = one["problem"].as_str().unwrap();
+            one["solver"].as_str().unwrap() == format!("Bluefin{solver}") && problem.contains(word)
+        };
+        let count = |word: &str| candidates.iter().filter(|one| tried(one, word)).count();
+        assert!(count("BF16") >= 2, "{solver}");
+        assert!(solver.starts_with("Gemm") || count("NHWC") >= 2, "{solver}");
     }
 }
 
@@ -67,7 +96,22 @@ fn all_that_is_shipped_is_right_on_gfx942() {
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx1100() {
-    all_that_is_shipped_is_right("gfx1100", &SOLVERS);
+    all_that_is_shipped_is_right("gfx1100", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn other_types_and_layouts_are_right_on_gfx90a() {
+    other_types_and_layouts_are_right("gfx90a", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn other_types_and_layouts_are_right_on_gfx942() {
+    other_types_and_layouts_are_right("gfx942", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn other_types_and_layouts_are_right_on_gfx1100() {
+    other_types_and_layouts_are_right("gfx1100", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 /// The example, with `from` in its source replaced by `to`.

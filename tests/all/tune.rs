@@ -57,6 +57,29 @@ fn tunes_and_does_nothing_the_second_time() {
     assert_eq!(files(&folder.path().join("out")), written);
 }
 
+/// In BF16, and with channels innermost, the CPU's kernels work on copies; their references do not.
+#[test]
+fn other_types_and_layouts_have_winners() {
+    let folder = tempfile::tempdir().unwrap();
+    let nhwc = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC";
+    let problems = format!(
+        "conv -n 2 -c 6 -H 9 -W 7 -k 9 -y 3 -x 2 -p 1 -q 0 -u 2 -v 1 -g 3 -F 0 {nhwc}\n\
+         conv -n 2 -c 20 -H 8 -W 5 -k 12 -y 1 -x 1 -F 0\n\
+         conv -n 1 -c 17 -H 9 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 0 {nhwc}\n\
+         gemm -m 37 -n 29 -k 43\n"
+    );
+    for data_type in ["FP32", "BF16"] {
+        let tuned = expect(tune(folder.path(), &problems).args(["--type", data_type, "--json"]), 0);
+        let result = json(&tuned);
+        let found = result["problems"].as_array().unwrap();
+        assert_eq!(found.len(), 10, "{data_type}");
+        for problem in found {
+            assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
+            assert!(problem["failed"].as_object().unwrap().is_empty(), "{problem}");
+        }
+    }
+}
+
 /// In the state file of `folder`, which somebody may write to.
 fn outcomes(folder: &Path) -> i64 {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
@@ -320,9 +343,13 @@ fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let small = "-n 2 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1";
     let cases = [
-        (format!("convbfp16 {small} -F 1\n"), "conv-fwd-host needs in_type == \"FP32\" (in_type is BF16)"),
-        (format!("convint8 {small} -F 1\n"), "conv-fwd-host needs in_type == \"FP32\" (in_type is INT8)"),
-        (format!("conv {small} -F 2 -I NHWC -f NHWC -O NHWC\n"), "in_layout is NHWC"),
+        (
+            format!("convfp16 {small} -F 1\n"),
+            "conv-fwd-host needs (in_type == \"FP32\" || in_type == \"BF16\") (in_type is FP16)",
+        ),
+        (format!("convint8 {small} -F 1\n"), "(in_type is INT8)"),
+        (format!("conv {small} -F 2 -I CHWN -f CHWN -O CHWN\n"), "in_layout is CHWN"),
+        (format!("conv {small} -F 2 -I NHWC -f NCHW -O NHWC\n"), "conv-bwd-host needs wei_layout == in_layout"),
         ("bnorm -n 2 -c 8 -H 8 -W 8 -F 1 -m 1\n".to_string(), "no kernel spec is for batch norms"),
     ];
     for (problem, reason) in &cases {

@@ -1,6 +1,6 @@
 // dx(n, c, iy, ix) = sum over k, r, s of dy(n, k, oy, ox) * w(k, c, r, s), where oy * sh = iy + ph - r * dh and likewise
-// for ox, NCHW.
-#include "conv_operands_gpu.hip"
+// for ox.
+#include "conv_channels_gpu.hip"
 
 #if defined(REFERENCE)
 KERNEL BLOCK_OF(256) conv_bwd_reference(const Element* dy, const Element* wei, Element* dx, CONV_PARAMETERS) {
@@ -8,21 +8,22 @@ KERNEL BLOCK_OF(256) conv_bwd_reference(const Element* dy, const Element* wei, E
     const int index = block_x() * 256 + thread_x();
     const int pixels = h * w;
     if (index >= n * c * pixels) return;
-    const int pixel = index % pixels, channel = index / pixels % c, image = index / pixels / c;
+    const Cell at = cell_of(c, pixels, index);
+    const int pixel = at.place, channel = at.channel, image = index / pixels / c;
     const int in_channels = v.in_channels(), out_channels = v.out_channels();
     const int group = channel / in_channels;
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
     for (int o = group * out_channels; o < (group + 1) * out_channels; ++o) {
-        const Element* from = dy + (image * k + o) * oh * ow;
-        const Element* filter = wei + (o * in_channels + channel % in_channels) * fy * fx;
         for (int r = 0; r < fy; ++r) {
             const int row = pixel / w + ph - r * dh;
             if (row < 0 || row % sh != 0 || row / sh >= oh) continue;
             for (int s = 0; s < fx; ++s) {
                 const int column = pixel % w + pw - s * dw;
                 if (column < 0 || column % sw != 0 || column / sw >= ow) continue;
-                sum += (double)(float)from[row / sh * ow + column / sw] * (float)filter[r * fx + s];
+                const Element value = dy[image_at(k, oh * ow, image, o, row / sh * ow + column / sw)];
+                const int weight = weight_at(in_channels, fy * fx, o, channel % in_channels, r * fx + s);
+                sum += (double)(float)value * (float)wei[weight];
             }
         }
     }
@@ -51,23 +52,24 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
     const int channel0 = block_y() * TC;
     const int thread = thread_x();
     const int across = thread % (TW / PX), down = thread / (TW / PX);
-    const Element* from = dy + (image * k + group * out_channels) * oh * ow;
 
     float sums[PX][TC] = {};
 #pragma unroll 1
     for (int i = 0; i < out_channels; i += CK) {
         barrier();
         for (int at = thread; at < CK * PATCH_H * PATCH_W; at += TILE_THREADS) {
-            const int channel = at / (PATCH_H * PATCH_W), place = at % (PATCH_H * PATCH_W);
+            const auto [channel, place] = cell_of(CK, PATCH_H * PATCH_W, at);
             const int row = top + place / PATCH_W, column = left + place % PATCH_W;
             const bool inside = i + channel < out_channels && row >= 0 && row < oh && column >= 0 && column < ow;
-            patch[channel][place] = inside ? (float)from[((i + channel) * oh + row) * ow + column] : 0.0f;
+            const int from = image_at(k, oh * ow, image, group * out_channels + i + channel, row * ow + column);
+            patch[channel][place] = inside ? (float)dy[from] : 0.0f;
         }
         for (int at = thread; at < CK * TC * FY * FX; at += TILE_THREADS) {
-            const int channel = at / (TC * FY * FX), in = at / (FY * FX) % TC, tap = at % (FY * FX);
+            const auto [in, tap] = cell_of(TC, FY * FX, at);
+            const int channel = at / (TC * FY * FX), filter = group * out_channels + i + channel;
             const bool inside = channel0 + in < in_channels && i + channel < out_channels;
-            const int filter = (group * out_channels + i + channel) * in_channels + channel0 + in;
-            filters[channel][tap][in] = inside ? (float)wei[filter * (FY * FX) + tap] : 0.0f;
+            const int from = weight_at(in_channels, FY * FX, filter, channel0 + in, tap);
+            filters[channel][tap][in] = inside ? (float)wei[from] : 0.0f;
         }
         barrier();
 #pragma unroll 1
@@ -101,14 +103,16 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
 #pragma unroll
         for (int t = 0; t < TC; ++t) {
             if (channel0 + t >= in_channels) continue;
-            dx[((image * c + group * in_channels + channel0 + t) * h + row) * w + column] = (Element)sums[p][t];
+            const int channel = group * in_channels + channel0 + t;
+            dx[image_at(c, h * w, image, channel, row * w + column)] = (Element)sums[p][t];
         }
     }
 }
 #endif
 
 #if defined(IMPLICIT) || defined(MATRIX)
-// As a product: rows are input channels, columns input pixels of all images, k runs over output channels and taps.
+// As a product: rows are input channels, columns input pixels of all images, k runs over output channels and taps. In NHWC
+// it is turned, so that what is written side by side lies so, and k runs over taps and channels.
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
 #elif defined(MATRIX)
@@ -119,9 +123,17 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
 
 KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* wei, Element* dx, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    const int group = block_z(), rows = v.in_channels(), depth = v.out_channels() * TAPS;
+    const int group = block_z();
     // Neighbouring blocks share pixels: the images are larger than the weights.
-    const int down = ceil_div(rows, BM);
+#if NHWC
+    const int rows = n * h * w, columns = v.in_channels(), depth = CHANNELS * TAPS, across = ceil_div(columns, BN);
+    const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
+    const TapPixels<false> pixels = {dy + group * CHANNELS, k, n, oh, ow, h, w, ph, pw, dh, dw};
+    const TapWeights weights = {wei + group * columns * depth, columns};
+    const MatrixOut<Element> out = {dx + group * columns, rows, columns, c};
+    tile_loop(pixels, weights, out, row0, column0, {0, depth});
+#else
+    const int rows = v.in_channels(), depth = v.out_channels() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Element* group_weights = wei + group * rows * depth;
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
@@ -132,17 +144,13 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
     const WeightsByInput weights = {group_weights, v};
     const OutputPatches pixels = {dy + group * v.out_channels() * oh * ow, v};
 #endif
-#if defined(MATRIX)
-    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
-#else
-    vector_tile(weights, pixels, out, row0, column0, {0, depth});
+    tile_loop(weights, pixels, out, row0, column0, {0, depth});
 #endif
 }
 #endif
 
 #if defined(CHANNELS_LAST)
 // The same with dy and the weights laid out anew in the workspace, one behind the other: k runs over taps and channels.
-#include "conv_channels_gpu.hip"
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
 #else
@@ -170,7 +178,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CON
     const Element* from = workspace + group * CHANNELS;
     const TapPixels<false> pixels = {from, k, n, oh, ow, h, w, ph, pw, dh, dw};
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
-    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+    tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }
 #endif
 

@@ -1,4 +1,4 @@
-/* Data gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
+/* Data gradient of a convolution on the CPU: FP32 or BF16, NC(D)HW or NHWC, groups, any stride, padding and dilation, one thread.
  *
  * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
  * so one artifact serves every problem.
@@ -10,8 +10,10 @@
 enum { ROW = 256 };
 
 /* The definition of the operation, summed in double: each element of dX gathers what it took part in. */
-void conv_bwd_reference(const float *dy, const float *wei, float *dx, CONV_PARAMETERS)
+void conv_bwd_reference(const element *dy, const element *wei, element *dx, CONV_PARAMETERS)
 {
+    const struct tensor in = tensor_y(CONV_SIZES), filters = tensor_weights(CONV_SIZES), outs = tensor_x(CONV_SIZES);
+    const int64_t in_step = step_of(in), tap_step = step_of(filters), out_step = step_of(outs);
     const int64_t cg = c / g, kg = k / g;
     double sum[ROW];
     for (int64_t b = 0; b < n; b++)
@@ -26,17 +28,18 @@ void conv_bwd_reference(const float *dy, const float *wei, float *dx, CONV_PARAM
         for (int64_t ty = 0; ty < fy; ty++) {
             const int64_t z = iz + pd - tz * dd, r = iy + ph - ty * dh;
             if (z < 0 || z % sd || z / sd >= od || r < 0 || r % sh || r / sh >= oh) continue;
-            const float *row = dy + (((b * k + ko) * od + z / sd) * oh + r / sh) * ow;
-            const float *taps = wei + (((ko * cg + ci % cg) * fz + tz) * fy + ty) * fx;
+            const element *row = dy + element_at(in, b, ko, (z / sd * oh + r / sh) * ow);
+            const element *taps = wei + element_at(filters, ko, ci % cg, (tz * fy + ty) * fx);
             for (int64_t tx = 0; tx < fx; tx++) {
                 /* Output column j was made from input column start + j * sw, counted from col. */
                 const int64_t start = tx * dw - pw - col, end = least(ow, first_at(start, sw, len));
-                const double tap = taps[tx];
-                for (int64_t j = first_at(start, sw, 0); j < end; j++) sum[start + j * sw] += tap * row[j];
+                const double tap = TO_FLOAT(taps[tx * tap_step]);
+                for (int64_t j = first_at(start, sw, 0); j < end; j++)
+                    sum[start + j * sw] += tap * TO_FLOAT(row[j * in_step]);
             }
         }
-        float *out = dx + (((b * c + ci) * d + iz) * h + iy) * w + col;
-        for (int64_t j = 0; j < len; j++) out[j] = (float)sum[j];
+        element *out = dx + element_at(outs, b, ci, (iz * h + iy) * w + col);
+        for (int64_t j = 0; j < len; j++) out[j * out_step] = FROM_FLOAT((float)sum[j]);
     }
 }
 #endif
@@ -98,7 +101,7 @@ static void run_tile(const struct tile *t)
     }
 }
 
-void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
+static void direct(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
 {
     (void)d, (void)fz, (void)od, (void)pd, (void)sd, (void)dd;
     const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(KB, kg);
@@ -154,6 +157,12 @@ void conv_bwd_direct(const float *dy, const float *wei, float *dx, void *workspa
         }
     }
 }
+
+void conv_bwd_direct(const element *dy, const element *wei, element *dx, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(direct, dy, tensor_y(CONV_SIZES), wei, tensor_weights(CONV_SIZES), dx, tensor_x(CONV_SIZES),
+                    workspace, CONV_SIZES);
+}
 #endif
 
 #ifdef SOLVER_GEMM
@@ -174,7 +183,7 @@ static void run_tile(const float *restrict weights, const float *restrict pixels
     put_tile(acc, out, stride, add);
 }
 
-void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
+static void gemm(const float *dy, const float *wei, float *dx, void *workspace, CONV_PARAMETERS)
 {
     enum { WIDE = TV * VL };
     const int64_t cg = c / g, kg = k / g, taps = fz * fy * fx, crs = cg * taps, image = (int64_t)od * oh * ow;
@@ -227,5 +236,11 @@ void conv_bwd_gemm(const float *dy, const float *wei, float *dx, void *workspace
             }
         }
     }
+}
+
+void conv_bwd_gemm(const element *dy, const element *wei, element *dx, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(gemm, dy, tensor_y(CONV_SIZES), wei, tensor_weights(CONV_SIZES), dx, tensor_x(CONV_SIZES),
+                    workspace, CONV_SIZES);
 }
 #endif

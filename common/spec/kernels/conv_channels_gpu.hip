@@ -1,8 +1,9 @@
-// Convolutions with a filter as products whose k runs over taps, and within a tap over the channels of a group: then
-// vectors along k are channels of one pixel. Tensors are laid out for that first, channels last, in the workspace.
+// Convolutions of images that lie channels last as products, whose vectors are channels of one pixel: k runs over taps and
+// within a tap over the channels of a group. NHWC images lie so, others are laid out so first, in the workspace.
 #pragma once
 #include "conv_operands_gpu.hip"
 
+#if CHANNELS
 // Copies `from`, images x channels x pixels, to `to`, images x pixels x channels: 32 x 32 a block of 256 threads.
 DEVICE void channels_last(const Element* from, Element* to, int channels, int pixels) {
     SHARED Element tile[32][33];
@@ -82,3 +83,74 @@ template <bool FORWARD> struct TapPixels {
         return out;
     }
 };
+
+// Backward. Element (outer, k): weight of input channel `outer`, output channel k % CHANNELS, tap k / CHANNELS.
+struct TapWeights {
+    static constexpr bool along_k = false, gathers = false;
+    const Element* data;
+    int in_channels;
+
+    struct Slot {
+        int channel;
+    };
+    DEVICE Slot slot(int outer) const { return {outer}; }
+    template <int V> DEVICE bool contiguous() const { return in_channels % V == 0; }
+    DEVICE const Element* address(Slot s, int k) const {
+        return data + ((k % CHANNELS * TAPS + k / CHANNELS) * in_channels + s.channel);
+    }
+    DEVICE bool inside(Slot s, int k) const { return s.channel < in_channels && k < CHANNELS * TAPS; }
+    template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+            if (inside({s.channel + j}, k)) out[j] = *address({s.channel + j}, k);
+        }
+        return out;
+    }
+};
+
+// Weights. Element (outer, k): channel outer % CHANNELS of the input under tap outer / CHANNELS at output pixel k of all
+// images.
+struct TapChannels {
+    static constexpr bool along_k = false, gathers = false;
+    const Element* data;
+    Conv of;
+
+    struct Slot {
+        int outer, y, x;
+    };
+    DEVICE Slot slot(int outer) const {
+        const int tap = outer / CHANNELS;
+        // Beyond the last tap: a row that no pixel reaches.
+        if (tap >= TAPS) return {outer, -(1 << 30), 0};
+        return {outer, tap / FX * of.dh - of.ph, tap % FX * of.dw - of.pw};
+    }
+    // The input pixel at output pixel k, its row counted from the first image on, and whether there is one.
+    struct Met {
+        int row, column;
+        bool exists;
+    };
+    DEVICE Met met(Slot s, int k) const {
+        const int pixels = of.oh * of.ow, image = k / pixels, pixel = k % pixels;
+        const int y = s.y + pixel / of.ow * SH, x = s.x + pixel % of.ow * SW;
+        return {image * of.h + y, x, image < of.n && (unsigned)y < (unsigned)of.h && (unsigned)x < (unsigned)of.w};
+    }
+    template <int V> DEVICE bool contiguous() const { return CHANNELS % V == 0; }
+    DEVICE const Element* address(Slot s, int k) const {
+        const Met at = met(s, k);
+        return data + ((at.row * of.w + at.column) * of.c + s.outer % CHANNELS);
+    }
+    DEVICE bool inside(Slot s, int k) const { return met(s, k).exists; }
+    template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+            const Slot at = slot(s.outer + j);
+            if (inside(at, k)) out[j] = *address(at, k);
+        }
+        return out;
+    }
+};
+#endif

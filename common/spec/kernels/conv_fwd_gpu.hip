@@ -1,5 +1,5 @@
-// y(n, k, oy, ox) = sum over c, r, s of x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw) * w(k, c, r, s), NCHW.
-#include "conv_operands_gpu.hip"
+// y(n, k, oy, ox) = sum over c, r, s of x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw) * w(k, c, r, s).
+#include "conv_channels_gpu.hip"
 
 #if defined(REFERENCE)
 KERNEL BLOCK_OF(256) conv_fwd_reference(const Element* x, const Element* wei, Element* y, CONV_PARAMETERS) {
@@ -7,20 +7,20 @@ KERNEL BLOCK_OF(256) conv_fwd_reference(const Element* x, const Element* wei, El
     const int index = block_x() * 256 + thread_x();
     const int pixels = oh * ow;
     if (index >= n * k * pixels) return;
-    const int pixel = index % pixels, channel = index / pixels % k, image = index / pixels / k;
+    const Cell at = cell_of(k, pixels, index);
+    const int pixel = at.place, channel = at.channel, image = index / pixels / k;
     const int in_channels = v.in_channels(), group = channel / v.out_channels();
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
     for (int i = 0; i < in_channels; ++i) {
-        const Element* from = x + (image * c + group * in_channels + i) * h * w;
-        const Element* filter = wei + (channel * in_channels + i) * fy * fx;
         for (int r = 0; r < fy; ++r) {
             const int row = pixel / ow * sh - ph + r * dh;
             if (row < 0 || row >= h) continue;
             for (int s = 0; s < fx; ++s) {
                 const int column = pixel % ow * sw - pw + s * dw;
                 if (column < 0 || column >= w) continue;
-                sum += (double)(float)from[row * w + column] * (float)filter[r * fx + s];
+                const Element value = x[image_at(c, h * w, image, group * in_channels + i, row * w + column)];
+                sum += (double)(float)value * (float)wei[weight_at(in_channels, fy * fx, channel, i, r * fx + s)];
             }
         }
     }
@@ -47,23 +47,24 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_direct(const Element* x, const Element* w
     const int channel0 = block_y() * TK;
     const int thread = thread_x();
     const int across = thread % (TW / PX), down = thread / (TW / PX);
-    const Element* from = x + (image * c + group * in_channels) * h * w;
 
     float sums[PX][TK] = {};
 #pragma unroll 1
     for (int i = 0; i < in_channels; i += CC) {
         barrier();
         for (int at = thread; at < CC * PATCH_H * PATCH_W; at += TILE_THREADS) {
-            const int channel = at / (PATCH_H * PATCH_W), place = at % (PATCH_H * PATCH_W);
+            const auto [channel, place] = cell_of(CC, PATCH_H * PATCH_W, at);
             const int row = top + place / PATCH_W, column = left + place % PATCH_W;
             const bool inside = i + channel < in_channels && row >= 0 && row < h && column >= 0 && column < w;
-            patch[channel][place] = inside ? (float)from[((i + channel) * h + row) * w + column] : 0.0f;
+            const int from = image_at(c, h * w, image, group * in_channels + i + channel, row * w + column);
+            patch[channel][place] = inside ? (float)x[from] : 0.0f;
         }
         for (int at = thread; at < TK * CC * FY * FX; at += TILE_THREADS) {
-            const int out = at / (CC * FY * FX), channel = at / (FY * FX) % CC, tap = at % (FY * FX);
+            const auto [channel, tap] = cell_of(CC, FY * FX, at);
+            const int out = at / (CC * FY * FX), filter = group * out_channels + channel0 + out;
             const bool inside = channel0 + out < out_channels && i + channel < in_channels;
-            const int filter = (group * out_channels + channel0 + out) * in_channels + i + channel;
-            filters[channel][tap][out] = inside ? (float)wei[filter * (FY * FX) + tap] : 0.0f;
+            const int from = weight_at(in_channels, FY * FX, filter, i + channel, tap);
+            filters[channel][tap][out] = inside ? (float)wei[from] : 0.0f;
         }
         barrier();
 #pragma unroll 1
@@ -93,14 +94,16 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_direct(const Element* x, const Element* w
 #pragma unroll
         for (int t = 0; t < TK; ++t) {
             if (channel0 + t >= out_channels) continue;
-            y[((image * k + group * out_channels + channel0 + t) * oh + row) * ow + column] = (Element)sums[p][t];
+            const int channel = group * out_channels + channel0 + t;
+            y[image_at(k, oh * ow, image, channel, row * ow + column)] = (Element)sums[p][t];
         }
     }
 }
 #endif
 
 #if defined(IMPLICIT) || defined(MATRIX)
-// As a product: rows are output channels, columns output pixels of all images, k runs over input channels and taps.
+// As a product: rows are output channels, columns output pixels of all images, k runs over input channels and taps. In NHWC
+// it is turned, so that what is written side by side lies so, and k runs over taps and channels.
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
 #elif defined(MATRIX)
@@ -111,9 +114,17 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_direct(const Element* x, const Element* w
 
 KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei, Element* y, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    const int group = block_z(), rows = v.out_channels(), depth = v.in_channels() * TAPS;
+    const int group = block_z();
     // Neighbouring blocks share pixels: the images are larger than the weights.
-    const int down = ceil_div(rows, BM);
+#if NHWC
+    const int rows = n * oh * ow, columns = v.out_channels(), depth = CHANNELS * TAPS, across = ceil_div(columns, BN);
+    const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
+    const TapPixels<true> pixels = {x + group * CHANNELS, c, n, h, w, oh, ow, ph, pw, dh, dw};
+    const Matrix<true> weights = {wei + group * columns * depth, columns, depth};
+    const MatrixOut<Element> out = {y + group * columns, rows, columns, k};
+    tile_loop(pixels, weights, out, row0, column0, {0, depth});
+#else
+    const int rows = v.out_channels(), depth = v.in_channels() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Matrix<true> weights = {wei + group * rows * depth, rows, depth};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
@@ -122,17 +133,13 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
 #else
     const InputPatches pixels = {x + group * v.in_channels() * h * w, v};
 #endif
-#if defined(MATRIX)
-    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
-#else
-    vector_tile(weights, pixels, out, row0, column0, {0, depth});
+    tile_loop(weights, pixels, out, row0, column0, {0, depth});
 #endif
 }
 #endif
 
 #if defined(CHANNELS_LAST)
 // The same with x and the weights laid out anew in the workspace, one behind the other: k runs over taps and channels.
-#include "conv_channels_gpu.hip"
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
 #else
@@ -160,7 +167,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV
     const Element* from = workspace + group * CHANNELS;
     const TapPixels<true> pixels = {from, c, n, h, w, oh, ow, ph, pw, dh, dw};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
-    matrix_tile(weights, pixels, out, row0, column0, {0, depth});
+    tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }
 #endif
 

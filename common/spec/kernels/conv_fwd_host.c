@@ -1,4 +1,4 @@
-/* Forward convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
+/* Forward convolution on the CPU: FP32 or BF16, NC(D)HW or NHWC, groups, any stride, padding and dilation, one thread.
  *
  * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
  * so one artifact serves every problem: the inner loops walk a table of offsets, one for each (channel, tap), and never
@@ -12,8 +12,10 @@ enum { ROW = 256 };
 
 /* The definition of the operation, summed in double. Rows of output columns keep it fast enough to run once a
  * problem. */
-void conv_fwd_reference(const float *x, const float *wei, float *y, CONV_PARAMETERS)
+void conv_fwd_reference(const element *x, const element *wei, element *y, CONV_PARAMETERS)
 {
+    const struct tensor in = tensor_x(CONV_SIZES), filters = tensor_weights(CONV_SIZES), outs = tensor_y(CONV_SIZES);
+    const int64_t in_step = step_of(in), tap_step = step_of(filters), out_step = step_of(outs);
     const int64_t cg = c / g, kg = k / g;
     double sum[ROW];
     for (int64_t b = 0; b < n; b++)
@@ -28,16 +30,17 @@ void conv_fwd_reference(const float *x, const float *wei, float *y, CONV_PARAMET
         for (int64_t ty = 0; ty < fy; ty++) {
             const int64_t iz = z * sd - pd + tz * dd, iy = r * sh - ph + ty * dh;
             if (iz < 0 || iz >= d || iy < 0 || iy >= h) continue;
-            const float *row = x + (((b * c + ko / kg * cg + ci) * d + iz) * h + iy) * w;
-            const float *taps = wei + (((ko * cg + ci) * fz + tz) * fy + ty) * fx;
+            const element *row = x + element_at(in, b, ko / kg * cg + ci, (iz * h + iy) * w);
+            const element *taps = wei + element_at(filters, ko, ci, (tz * fy + ty) * fx);
             for (int64_t tx = 0; tx < fx; tx++) {
                 const int64_t start = col * sw - pw + tx * dw, end = least(len, first_at(start, sw, w));
-                const double tap = taps[tx];
-                for (int64_t j = first_at(start, sw, 0); j < end; j++) sum[j] += tap * row[start + j * sw];
+                const double tap = TO_FLOAT(taps[tx * tap_step]);
+                for (int64_t j = first_at(start, sw, 0); j < end; j++)
+                    sum[j] += tap * TO_FLOAT(row[(start + j * sw) * in_step]);
             }
         }
-        float *out = y + (((b * k + ko) * od + z) * oh + r) * ow + col;
-        for (int64_t j = 0; j < len; j++) out[j] = (float)sum[j];
+        element *out = y + element_at(outs, b, ko, (z * oh + r) * ow + col);
+        for (int64_t j = 0; j < len; j++) out[j * out_step] = FROM_FLOAT((float)sum[j]);
     }
 }
 #endif
@@ -95,7 +98,7 @@ static void run_tile(const struct tile *t)
     }
 }
 
-void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
+static void direct(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
 {
     const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, taps = fy * fx, crs = cg * taps, block = least(CB, cg);
@@ -127,6 +130,12 @@ void conv_fwd_direct(const float *x, const float *wei, float *y, void *workspace
         }
     }
 }
+
+void conv_fwd_direct(const element *x, const element *wei, element *y, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(direct, x, tensor_x(CONV_SIZES), wei, tensor_weights(CONV_SIZES), y, tensor_y(CONV_SIZES),
+                    workspace, CONV_SIZES);
+}
 #endif
 
 #ifdef SOLVER_GEMM
@@ -156,7 +165,7 @@ static void run_tile(const float *restrict pixels, const float *restrict weights
     }
 }
 
-void conv_fwd_gemm(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
+static void gemm(const float *x, const float *wei, float *y, void *workspace, CONV_PARAMETERS)
 {
     const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, crs = cg * fz * fy * fx, image = (int64_t)od * oh * ow, wide = TV * VL;
@@ -197,5 +206,11 @@ void conv_fwd_gemm(const float *x, const float *wei, float *y, void *workspace, 
                          least(wide, kg - kt * wide), p0 > 0);
         }
     }
+}
+
+void conv_fwd_gemm(const element *x, const element *wei, element *y, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(gemm, x, tensor_x(CONV_SIZES), wei, tensor_weights(CONV_SIZES), y, tensor_y(CONV_SIZES),
+                    workspace, CONV_SIZES);
 }
 #endif

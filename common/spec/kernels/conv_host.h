@@ -1,7 +1,6 @@
-/* What the CPU convolutions share: a problem's sizes, where a filter meets its image, and the image's padded copy. */
+/* What the CPU convolutions share: a problem's sizes, how its tensors lie, where a filter meets its image, and the image's
+ * padded copy. */
 #pragma once
-#include <string.h>
-
 #include "host.h"
 
 /* The sizes, in the order in which every solver's launch passes them. */
@@ -17,10 +16,88 @@ static inline int64_t first_at(int64_t start, int64_t step, int64_t bound)
     return start >= bound ? 0 : (bound - start + step - 1) / step;
 }
 
-/* Floats that fill whole cache lines, so that the next part of the workspace starts on one. */
-static inline int64_t lines(int64_t floats)
+/* Images or filters: so many, of channels and of places, which are pixels or taps. */
+struct tensor {
+    int64_t count, channels, places;
+};
+
+static inline struct tensor tensor_x(CONV_PARAMETERS)
 {
-    return (floats + 15) / 16 * 16;
+    (void)k, (void)g, (void)fz, (void)fy, (void)fx, (void)od, (void)oh, (void)ow, (void)pd, (void)ph, (void)pw;
+    (void)sd, (void)sh, (void)sw, (void)dd, (void)dh, (void)dw;
+    return (struct tensor){n, c, (int64_t)d * h * w};
+}
+
+static inline struct tensor tensor_weights(CONV_PARAMETERS)
+{
+    (void)n, (void)d, (void)h, (void)w, (void)od, (void)oh, (void)ow, (void)pd, (void)ph, (void)pw;
+    (void)sd, (void)sh, (void)sw, (void)dd, (void)dh, (void)dw;
+    return (struct tensor){k, c / g, (int64_t)fz * fy * fx};
+}
+
+static inline struct tensor tensor_y(CONV_PARAMETERS)
+{
+    (void)c, (void)d, (void)h, (void)w, (void)g, (void)fz, (void)fy, (void)fx, (void)pd, (void)ph, (void)pw;
+    (void)sd, (void)sh, (void)sw, (void)dd, (void)dh, (void)dw;
+    return (struct tensor){n, k, (int64_t)od * oh * ow};
+}
+
+/* Where an element lies, and how far from it that of the next place: with -DNHWC=1 channels are innermost, else places. */
+static inline int64_t element_at(struct tensor of, int64_t number, int64_t channel, int64_t place)
+{
+    return NHWC ? (number * of.places + place) * of.channels + channel
+                : (number * of.channels + channel) * of.places + place;
+}
+
+static inline int64_t step_of(struct tensor of)
+{
+    return NHWC ? of.channels : 1;
+}
+
+/* Where all lies as the solvers want it, floats with channels outside, they need no copies. */
+enum { IN_PLACE = IS_FLOAT && !NHWC, STRIP = 16 };
+
+static inline float *behind(float *copy, struct tensor of)
+{
+    return copy + lines(of.count * of.channels * of.places);
+}
+
+/* Copies a tensor to floats with channels outside, in strips of places, so that neither side jumps at each element. */
+static inline void load_tensor(float *restrict to, const element *restrict from, struct tensor of)
+{
+    for (int64_t number = 0; number < of.count; number++, to += of.channels * of.places)
+    for (int64_t strip = 0; strip < of.places; strip += STRIP)
+    for (int64_t channel = 0; channel < of.channels; channel++)
+    for (int64_t place = strip; place < least(strip + STRIP, of.places); place++)
+        to[channel * of.places + place] = TO_FLOAT(from[element_at(of, number, channel, place)]);
+}
+
+/* The way back. */
+static inline void store_tensor(element *restrict to, const float *restrict from, struct tensor of)
+{
+    for (int64_t number = 0; number < of.count; number++, from += of.channels * of.places)
+    for (int64_t strip = 0; strip < of.places; strip += STRIP)
+    for (int64_t channel = 0; channel < of.channels; channel++)
+    for (int64_t place = strip; place < least(strip + STRIP, of.places); place++)
+        to[element_at(of, number, channel, place)] = FROM_FLOAT(from[channel * of.places + place]);
+}
+
+typedef void solver(const float *, const float *, float *, void *, CONV_PARAMETERS);
+
+/* Solves on copies of the tensors at the front of the workspace, where they are needed: one text for all types and layouts. */
+static inline void solve_on_floats(solver *solve, const element *left, struct tensor of_left, const element *right,
+                                   struct tensor of_right, element *out, struct tensor of_out, void *workspace,
+                                   CONV_PARAMETERS)
+{
+    if (IN_PLACE) {
+        solve((const float *)left, (const float *)right, (float *)out, workspace, CONV_SIZES);
+        return;
+    }
+    float *left_copy = workspace, *right_copy = behind(left_copy, of_left), *out_copy = behind(right_copy, of_right);
+    load_tensor(left_copy, left, of_left);
+    load_tensor(right_copy, right, of_right);
+    solve(left_copy, right_copy, out_copy, behind(out_copy, of_out), CONV_SIZES);
+    store_tensor(out, out_copy, of_out);
 }
 
 /* A padded copy of a channel, split by stride: phase (a, b, e) holds every sd-th, sh-th, sw-th element from there on.

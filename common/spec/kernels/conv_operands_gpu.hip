@@ -1,4 +1,5 @@
-// A grouped 2D convolution in NCHW as a matrix product, group by group: the tensors seen as the operands of a tile loop.
+// A grouped 2D convolution as a matrix product, group by group: the tensors seen as the operands of a tile loop. Those here
+// are of NCHW; NHWC, where channels lie innermost in images and in filters, has its own (conv_channels_gpu.hip).
 // FY, FX, SH and SW (filter size, stride) are baked in, so that divisions by them are cheap; POINTWISE says that the
 // filter is 1 x 1 with stride 1 and no padding, where an image is a matrix of channels x pixels as it lies in memory.
 #pragma once
@@ -17,6 +18,22 @@ struct Conv {
     DEVICE int in_channels() const { return c / g; }
     DEVICE int out_channels() const { return k / g; }
 };
+
+// Where an element lies in images of so many channels (of all groups) and pixels.
+DEVICE int image_at(int channels, int pixels, int image, int channel, int pixel) {
+    return NHWC ? (image * pixels + pixel) * channels + channel : (image * channels + channel) * pixels + pixel;
+}
+// Where a weight lies in filters of so many channels (of a group) and taps.
+DEVICE int weight_at(int channels, int taps, int filter, int channel, int tap) {
+    return NHWC ? (filter * taps + tap) * channels + channel : (filter * channels + channel) * taps + tap;
+}
+// Which channel and which place (pixel or tap) is at `index` of so many of both, image after image or filter after filter.
+struct Cell {
+    int channel, place;
+};
+DEVICE Cell cell_of(int channels, int places, int index) {
+    return NHWC ? Cell{index % channels, index / channels % places} : Cell{index / places % channels, index % places};
+}
 
 // Images (n x channels of all groups x pixels) from the first channel of a group on.
 template <class T> struct Images {

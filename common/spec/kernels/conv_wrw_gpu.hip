@@ -1,5 +1,5 @@
-// dw(k, c, r, s) = sum over n, oy, ox of dy(n, k, oy, ox) * x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw), NCHW.
-#include "conv_operands_gpu.hip"
+// dw(k, c, r, s) = sum over n, oy, ox of dy(n, k, oy, ox) * x(n, c, oy * sh - ph + r * dh, ox * sw - pw + s * dw).
+#include "conv_channels_gpu.hip"
 
 #if defined(REFERENCE)
 KERNEL BLOCK_OF(256) conv_wrw_reference(const Element* x, const Element* dy, Element* dwei, CONV_PARAMETERS) {
@@ -7,21 +7,21 @@ KERNEL BLOCK_OF(256) conv_wrw_reference(const Element* x, const Element* dy, Ele
     const int index = block_x() * 256 + thread_x();
     const int in_channels = v.in_channels();
     if (index >= k * in_channels * fy * fx) return;
-    const int s = index % fx, r = index / fx % fy;
-    const int channel = index / (fy * fx) / in_channels, in = index / (fy * fx) % in_channels;
+    const auto [in, tap] = cell_of(in_channels, fy * fx, index);
+    const int s = tap % fx, r = tap / fx, channel = index / (fy * fx) / in_channels;
     const int group = channel / v.out_channels();
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
     for (int image = 0; image < n; ++image) {
-        const Element* gradient = dy + (image * k + channel) * oh * ow;
-        const Element* from = x + (image * c + group * in_channels + in) * h * w;
         for (int oy = 0; oy < oh; ++oy) {
             const int row = oy * sh - ph + r * dh;
             if (row < 0 || row >= h) continue;
             for (int ox = 0; ox < ow; ++ox) {
                 const int column = ox * sw - pw + s * dw;
                 if (column < 0 || column >= w) continue;
-                sum += (double)(float)gradient[oy * ow + ox] * (float)from[row * w + column];
+                const Element gradient = dy[image_at(k, oh * ow, image, channel, oy * ow + ox)];
+                const int from = image_at(c, h * w, image, group * in_channels + in, row * w + column);
+                sum += (double)(float)gradient * (float)x[from];
             }
         }
     }
@@ -49,14 +49,16 @@ KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Elem
         const int image = at / pixels, pixel = at % pixels;
         const int row = pixel / ow * SH - ph + r * dh, column = pixel % ow * SW - pw + s * dw;
         if (row < 0 || row >= h || column < 0 || column >= w) continue;
-        const Element* gradient = dy + (image * k + group * out_channels) * pixels + pixel;
-        const Element* from = x + (image * c + group * in_channels) * h * w + row * w + column;
+        const Element* gradient = dy + image_at(k, pixels, image, group * out_channels, pixel);
+        const Element* from = x + image_at(c, h * w, image, group * in_channels, row * w + column);
+        // From one channel to the next.
+        const int gradient_step = image_at(k, pixels, 0, 1, 0), from_step = image_at(c, h * w, 0, 1, 0);
         float left[TK], right[TC];
         // Channels beyond the last are computed from the last and not stored.
 #pragma unroll
-        for (int t = 0; t < TK; ++t) left[t] = gradient[min(channel0 + t, out_channels - 1) * pixels];
+        for (int t = 0; t < TK; ++t) left[t] = gradient[min(channel0 + t, out_channels - 1) * gradient_step];
 #pragma unroll
-        for (int t = 0; t < TC; ++t) right[t] = from[min(in0 + t, in_channels - 1) * h * w];
+        for (int t = 0; t < TC; ++t) right[t] = from[min(in0 + t, in_channels - 1) * from_step];
 #pragma unroll
         for (int a = 0; a < TK; ++a) {
 #pragma unroll
@@ -78,13 +80,13 @@ KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Elem
     if (channel >= out_channels || in >= in_channels) return;
     float sum = 0;
     for (int i = 0; i < WAVES; ++i) sum += parts[i][thread];
-    dwei[(((group * out_channels + channel) * in_channels + in) * FY + r) * FX + s] = (Element)sum;
+    dwei[weight_at(in_channels, FY * FX, group * out_channels + channel, in, r * FX + s)] = (Element)sum;
 }
 #endif
 
 #if defined(IMPLICIT) || defined(MATRIX)
-// As a product: rows are output channels, columns input channels and taps, k runs over the output pixels of all images,
-// perhaps split among SPLIT blocks, whose parts a second kernel sums.
+// As a product: rows are output channels, columns input channels and taps (in NHWC taps and channels, as they lie in the
+// weights), k runs over the output pixels of all images, perhaps split among SPLIT blocks, whose parts a second kernel sums.
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
 #elif defined(MATRIX)
@@ -97,17 +99,18 @@ template <class Out>
 DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, const Out& out, Span span) {
     const int group = block_z(), down = ceil_div(out.rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
+#if NHWC
+    const Matrix<false> gradients = {dy + group * out.rows, out.rows, v.n * v.oh * v.ow, v.k};
+    const TapChannels inputs = {x + group * CHANNELS, v};
+#else
     const PixelRows gradients = pixel_rows(output_images(v, dy, group));
 #if POINTWISE
     const PixelRows inputs = pixel_rows(input_images(v, x, group));
 #else
     const InputTaps inputs = {x + group * v.in_channels() * v.h * v.w, v};
 #endif
-#if defined(MATRIX)
-    matrix_tile(gradients, inputs, out, row0, column0, span);
-#else
-    vector_tile(gradients, inputs, out, row0, column0, span);
 #endif
+    tile_loop(gradients, inputs, out, row0, column0, span);
 }
 
 #if defined(SPLIT)

@@ -1,4 +1,4 @@
-/* Weight gradient of a convolution on the CPU: FP32, NC(D)HW, groups, any stride, padding and dilation, one thread.
+/* Weight gradient of a convolution on the CPU: FP32 or BF16, NC(D)HW or NHWC, groups, any stride, padding and dilation, one thread.
  *
  * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_DIRECT or -DSOLVER_GEMM. No size is baked in,
  * so one artifact serves every problem. Both tunable solvers compute dW (k x crs) = dY (k x pixels) * im2col(X)^T,
@@ -7,27 +7,49 @@
 #include "conv_host.h"
 
 #ifdef SOLVER_REFERENCE
-/* The definition of the operation, summed in double. */
-void conv_wrw_reference(const float *x, const float *dy, float *dwei, CONV_PARAMETERS)
+/* Input channels that are summed together, where they lie side by side. */
+enum { ROW = NHWC ? 256 : 1 };
+
+/* The definition of the operation, summed in double: for one output channel and tap, and a row of input channels. */
+static inline void sum_row(double *sum, const element *x, const element *dy, int64_t ko, int64_t c0, int64_t tz, int64_t ty,
+                           int64_t tx, CONV_PARAMETERS)
 {
-    const int64_t cg = c / g, kg = k / g;
+    const struct tensor in = tensor_x(CONV_SIZES), outs = tensor_y(CONV_SIZES);
+    const int64_t in_step = step_of(in), out_step = step_of(outs), len = least(ROW, c / g - c0);
+    const int64_t channel = ko / (k / g) * (c / g) + c0;
+    const int64_t start = tx * dw - pw, lo = first_at(start, sw, 0), hi = least(ow, first_at(start, sw, w));
+    double one = 0.0;
+    for (int64_t b = 0; b < n; b++)
+    for (int64_t z = 0; z < od; z++)
+    for (int64_t r = 0; r < oh; r++) {
+        const int64_t iz = z * sd - pd + tz * dd, iy = r * sh - ph + ty * dh;
+        if (iz < 0 || iz >= d || iy < 0 || iy >= h) continue;
+        const element *row = x + element_at(in, b, channel, (iz * h + iy) * w);
+        const element *out = dy + element_at(outs, b, ko, (z * oh + r) * ow);
+        for (int64_t j = lo; j < hi; j++) {
+            const double gradient = TO_FLOAT(out[j * out_step]);
+            const element *from = row + (start + j * sw) * in_step;
+            if (ROW == 1)
+                one += gradient * TO_FLOAT(*from);
+            else
+                for (int64_t e = 0; e < len; e++) sum[e] += gradient * TO_FLOAT(from[e]);
+        }
+    }
+    sum[0] += one;
+}
+
+void conv_wrw_reference(const element *x, const element *dy, element *dwei, CONV_PARAMETERS)
+{
+    const struct tensor filters = tensor_weights(CONV_SIZES);
     for (int64_t ko = 0; ko < k; ko++)
-    for (int64_t ci = 0; ci < cg; ci++)
+    for (int64_t c0 = 0; c0 < c / g; c0 += ROW)
     for (int64_t tz = 0; tz < fz; tz++)
     for (int64_t ty = 0; ty < fy; ty++)
     for (int64_t tx = 0; tx < fx; tx++) {
-        const int64_t start = tx * dw - pw, lo = first_at(start, sw, 0), hi = least(ow, first_at(start, sw, w));
-        double sum = 0.0;
-        for (int64_t b = 0; b < n; b++)
-        for (int64_t z = 0; z < od; z++)
-        for (int64_t r = 0; r < oh; r++) {
-            const int64_t iz = z * sd - pd + tz * dd, iy = r * sh - ph + ty * dh;
-            if (iz < 0 || iz >= d || iy < 0 || iy >= h) continue;
-            const float *row = x + (((b * c + ko / kg * cg + ci) * d + iz) * h + iy) * w;
-            const float *out = dy + (((b * k + ko) * od + z) * oh + r) * ow;
-            for (int64_t j = lo; j < hi; j++) sum += (double)out[j] * row[start + j * sw];
-        }
-        *dwei++ = (float)sum;
+        double sum[ROW] = {0};
+        sum_row(sum, x, dy, ko, c0, tz, ty, tx, CONV_SIZES);
+        for (int64_t e = 0; e < least(ROW, c / g - c0); e++)
+            dwei[element_at(filters, ko, c0 + e, (tz * fy + ty) * fx + tx)] = FROM_FLOAT((float)sum[e]);
     }
 }
 #endif
@@ -82,7 +104,7 @@ static void run_tile(const float *dy, int64_t dy_stride, const float *pixels, co
             out[i * stride + j] = add ? out[i * stride + j] + sums[i][j] : sums[i][j];
 }
 
-void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
+static void direct(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
 {
     const struct planes p = planes_of(CONV_SIZES);
     const int64_t cg = c / g, kg = k / g, crs = cg * fy * fx, slack = p.w + VL;
@@ -111,6 +133,12 @@ void conv_wrw_direct(const float *x, const float *dy, float *dwei, void *workspa
                      dwei + (gi * kg + ki) * crs + j, crs, b > 0 || q > 0);
         }
     }
+}
+
+void conv_wrw_direct(const element *x, const element *dy, element *dwei, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(direct, x, tensor_x(CONV_SIZES), dy, tensor_y(CONV_SIZES), dwei, tensor_weights(CONV_SIZES),
+                    workspace, CONV_SIZES);
 }
 #endif
 
@@ -141,7 +169,7 @@ static void run_tile(const float *grad, int64_t image, const float *restrict pai
             for (int64_t j = 0; j < count; j++) out[j] = spill[i][j];
 }
 
-void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
+static void gemm(const float *x, const float *dy, float *dwei, void *workspace, CONV_PARAMETERS)
 {
     enum { WIDE = TV * VL };
     const struct planes p = planes_of(CONV_SIZES);
@@ -175,5 +203,11 @@ void conv_wrw_gemm(const float *x, const float *dy, float *dwei, void *workspace
                          least(WIDE, pairs - j), dwei + (gi * kg + ki) * crs + j0 + j, crs, b > 0 || q0 > 0);
         }
     }
+}
+
+void conv_wrw_gemm(const element *x, const element *dy, element *dwei, void *workspace, CONV_PARAMETERS)
+{
+    solve_on_floats(gemm, x, tensor_x(CONV_SIZES), dy, tensor_y(CONV_SIZES), dwei, tensor_weights(CONV_SIZES),
+                    workspace, CONV_SIZES);
 }
 #endif

@@ -57,7 +57,7 @@ DEVICE Corner corner_of(int block, int rows, int columns) {
 
 #if defined(STREAM)
 // A matrix as Matrix<ALONG_K> has it, of every product of the batch.
-template <bool ALONG_K> DEVICE Tensor tensor_of(const half* data, int outers, int depth, int batch) {
+template <bool ALONG_K> DEVICE Tensor tensor_of(const Element* data, int outers, int depth, int batch) {
     const int inner = ALONG_K ? depth : outers, lines = ALONG_K ? outers : depth;
     return {data, inner, lines, batch, 2ll * inner, 2ll * inner * lines};
 }
@@ -85,11 +85,7 @@ DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int ro
     const Corner at = corner_of(block_x(), rows, columns);
     const Matrix<!TRANS_LEFT> left = {of.left, rows, depth};
     const Matrix<TRANS_RIGHT> right = {of.right, columns, depth};
-#if defined(MATRIX)
-    matrix_tile(left, right, out, at.row, at.column, span);
-#else
-    vector_tile(left, right, out, at.row, at.column, span);
-#endif
+    tile_loop(left, right, out, at.row, at.column, span);
 }
 
 #if defined(SPLIT)

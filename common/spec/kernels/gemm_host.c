@@ -1,4 +1,4 @@
-/* Matrix product on the CPU: FP32, batched, either operand transposed, row or column major, one thread.
+/* Matrix product on the CPU: FP32 or BF16, batched, either operand transposed, row or column major, one thread.
  *
  * Exactly one solver is compiled, chosen by -DSOLVER_REFERENCE, -DSOLVER_PACKED or -DSOLVER_STREAM. No size is baked
  * in, so one artifact serves every problem. A column-major product is the row-major product of the swapped operands
@@ -10,15 +10,22 @@
 #define SIZES                                                                                                          \
     int32_t m, int32_t n, int32_t k, int32_t batch, int32_t trans_a, int32_t trans_b, int32_t col_major
 
+/* The reference reads elements where they lie, the solvers work on floats. */
+#ifdef SOLVER_REFERENCE
+typedef element number;
+#else
+typedef float number;
+#endif
+
 /* One row-major product: out (rows x cols) = left (rows x depth) * right (depth x cols). Steps are in elements. */
 struct product {
-    const float *left, *right;
-    float *out;
+    const number *left, *right;
+    number *out;
     int64_t rows, cols, depth;
     int64_t left_row, left_col, right_row, right_col;
 };
 
-static struct product product_of(const float *a, const float *b, float *c, int64_t at, SIZES)
+static struct product product_of(const number *a, const number *b, number *c, int64_t at, SIZES)
 {
     struct product p = {.out = c + at * m * n, .depth = k};
     (void)batch;
@@ -37,32 +44,33 @@ enum { ROW = 256, LANES = 16 };
 
 /* The definition of the operation, summed in double: a row of sums at once where the right matrix has contiguous
  * rows, one dot product after the other where it has contiguous columns. */
-void gemm_reference(const float *a, const float *b, float *c, SIZES)
+void gemm_reference(const element *a, const element *b, element *c, SIZES)
 {
     for (int64_t at = 0; at < batch; at++) {
         const struct product p = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
         for (int64_t i = 0; i < p.rows; i++) {
-            const float *left = p.left + i * p.left_row;
-            float *out = p.out + i * p.cols;
+            const element *left = p.left + i * p.left_row;
+            element *out = p.out + i * p.cols;
             for (int64_t col = 0; p.right_col == 1 && col < p.cols; col += ROW) {
                 const int64_t len = least(ROW, p.cols - col);
                 double sum[ROW] = {0};
                 for (int64_t l = 0; l < p.depth; l++) {
-                    const double s = left[l * p.left_col];
-                    const float *right = p.right + l * p.right_row + col;
-                    for (int64_t j = 0; j < len; j++) sum[j] += s * right[j];
+                    const double s = TO_FLOAT(left[l * p.left_col]);
+                    const element *right = p.right + l * p.right_row + col;
+                    for (int64_t j = 0; j < len; j++) sum[j] += s * TO_FLOAT(right[j]);
                 }
-                for (int64_t j = 0; j < len; j++) out[col + j] = (float)sum[j];
+                for (int64_t j = 0; j < len; j++) out[col + j] = FROM_FLOAT((float)sum[j]);
             }
             for (int64_t j = 0; p.right_col != 1 && j < p.cols; j++) {
-                const float *right = p.right + j * p.right_col;
+                const element *right = p.right + j * p.right_col;
                 double lane[LANES] = {0}, sum = 0.0;
                 int64_t l = 0;
                 for (; l + LANES <= p.depth; l += LANES)
-                    for (int64_t e = 0; e < LANES; e++) lane[e] += (double)left[(l + e) * p.left_col] * right[l + e];
-                for (; l < p.depth; l++) sum += (double)left[l * p.left_col] * right[l];
+                    for (int64_t e = 0; e < LANES; e++) 
+                        lane[e] += (double)TO_FLOAT(left[(l + e) * p.left_col]) * TO_FLOAT(right[l + e]);
+                for (; l < p.depth; l++) sum += (double)TO_FLOAT(left[l * p.left_col]) * TO_FLOAT(right[l]);
                 for (int64_t e = 0; e < LANES; e++) sum += lane[e];
-                out[j] = (float)sum;
+                out[j] = FROM_FLOAT((float)sum);
             }
         }
     }
@@ -73,6 +81,23 @@ void gemm_reference(const float *a, const float *b, float *c, SIZES)
 #define TILE_ROWS TM
 #define TILE_VECTORS TV
 #include "tile_host.h"
+
+typedef void solver(const float *, const float *, float *, void *, SIZES);
+
+/* Solves on copies of the matrices at the front of the workspace, where they are no floats. */
+static inline void solve_on_floats(solver *solve, const element *a, const element *b, element *c, void *workspace, SIZES)
+{
+    if (IS_FLOAT) {
+        solve((const float *)a, (const float *)b, (float *)c, workspace, m, n, k, batch, trans_a, trans_b, col_major);
+        return;
+    }
+    const int64_t of_a = (int64_t)batch * m * k, of_b = (int64_t)batch * k * n, of_c = (int64_t)batch * m * n;
+    float *copy_a = workspace, *copy_b = copy_a + lines(of_a), *copy_c = copy_b + lines(of_b);
+    for (int64_t i = 0; i < of_a; i++) copy_a[i] = TO_FLOAT(a[i]);
+    for (int64_t i = 0; i < of_b; i++) copy_b[i] = TO_FLOAT(b[i]);
+    solve(copy_a, copy_b, copy_c, copy_c + lines(of_c), m, n, k, batch, trans_a, trans_b, col_major);
+    for (int64_t i = 0; i < of_c; i++) c[i] = FROM_FLOAT(copy_c[i]);
+}
 
 /* Adds a tile to the part of the output that exists, or writes it there. */
 static inline void put_part(tile acc, float *out, int64_t stride, int64_t rows, int64_t cols, int add)
@@ -119,7 +144,7 @@ static inline void pack(float *restrict dst, const float *restrict src, int64_t 
         }
 }
 
-void gemm_packed(const float *a, const float *b, float *c, void *workspace, SIZES)
+static void packed(const float *a, const float *b, float *c, void *workspace, SIZES)
 {
     enum { WIDE = TV * VL };
     float *right = workspace, *left = right + KC * ((NC + WIDE - 1) / WIDE * WIDE);
@@ -139,6 +164,11 @@ void gemm_packed(const float *a, const float *b, float *c, void *workspace, SIZE
             }
         }
     }
+}
+
+void gemm_packed(const element *a, const element *b, element *c, void *workspace, SIZES)
+{
+    solve_on_floats(packed, a, b, c, workspace, m, n, k, batch, trans_a, trans_b, col_major);
 }
 #endif
 
@@ -171,8 +201,9 @@ static void run_tile(const struct product *t, int64_t i0, int64_t j0, int64_t p0
     }
 }
 
-void gemm_stream(const float *a, const float *b, float *c, SIZES)
+static void stream(const float *a, const float *b, float *c, void *workspace, SIZES)
 {
+    (void)workspace;
     for (int64_t at = 0; at < batch; at++) {
         const struct product t = product_of(a, b, c, at, m, n, k, batch, trans_a, trans_b, col_major);
         const int64_t down = (t.rows + TM - 1) / TM, across = (t.cols + TV * VL - 1) / (TV * VL);
@@ -182,5 +213,10 @@ void gemm_stream(const float *a, const float *b, float *c, SIZES)
                 run_tile(&t, i * TM, j * TV * VL, p, least(KC, t.depth - p));
             }
     }
+}
+
+void gemm_stream(const element *a, const element *b, element *c, void *workspace, SIZES)
+{
+    solve_on_floats(stream, a, b, c, workspace, m, n, k, batch, trans_a, trans_b, col_major);
 }
 #endif

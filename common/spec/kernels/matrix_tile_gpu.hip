@@ -1,4 +1,4 @@
-// The tile loop on matrix cores, FP16 summed in FP32: WM x WN waves share a BM x BN block, each keeps its part of the
+// The tile loop on matrix cores, 16 bits summed in FP32: WM x WN waves share a BM x BN block, each keeps its part of the
 // sums in INSTR x INSTR (AMD) or 16 x 8 (NVIDIA) pieces, and BK-deep slices of A and B pass through STAGES buffers of
 // shared memory. On NVIDIA with two or more stages, dense operands are copied by cp.async, STAGES - 1 slices ahead, and
 // lie in shared memory as in memory (ldmatrix transposes); otherwise slices travel through registers, are transposed
@@ -6,8 +6,14 @@
 #pragma once
 #include "slice_mover_gpu.hip"
 
-constexpr int TILE_THREADS = WM * WN * WAVE;
-constexpr int WAVE_ROWS = BM / WM, WAVE_COLUMNS = BN / WN;
+#if ON_NVIDIA
+constexpr int WAVES_ACROSS = WN;
+#else
+// Waves of 64 lanes are what WM x WN counts: where they have 32, two are side by side.
+constexpr int WAVES_ACROSS = WN * (64 / WAVE);
+#endif
+constexpr int TILE_THREADS = WM * WAVES_ACROSS * WAVE;
+constexpr int WAVE_ROWS = BM / WM, WAVE_COLUMNS = BN / WAVES_ACROSS;
 
 // The eight-element chunks of a line are permuted by the line's number, so that eight lanes reading one chunk each from
 // eight successive lines meet no bank twice.
@@ -28,7 +34,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     static constexpr int DOWN = WAVE_ROWS / 16, ACROSS = WAVE_COLUMNS / 8;
     Vec<float, 4> sums[DOWN][ACROSS] = {};
 
-    DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0, int lane) {
+    DEVICE void add(const Element* slice_a, const Element* slice_b, int row0, int column0, int lane) {
         const int line = lane % 8, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
 #pragma unroll
         for (int k = 0; k < BK; k += 16) {
@@ -66,29 +72,35 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     }
 };
 #else
-// A wave's sums on AMD. A lane takes eight neighbouring k at once and feeds them to two instructions, four each: that
-// permutes k, in A and in B alike, which a sum does not notice.
+// A wave's sums on AMD. A lane takes LANE_K neighbouring k at once; those of another group of lanes come behind them, where
+// there are more groups than it takes to hold a row.
 template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
     static constexpr int DOWN = WAVE_ROWS / INSTR, ACROSS = WAVE_COLUMNS / INSTR, REGISTERS = INSTR * INSTR / WAVE;
+    static constexpr int GROUPS = LANE_K == 16 ? 1 : WAVE / INSTR;
     Vec<float, REGISTERS> sums[DOWN][ACROSS] = {};
 
-    static DEVICE Vec<half, 8> fragment(const half* slice, int outer, int k, int lane) {
-        return *(const Vec<half, 8>*)(slice + Swizzled::k_first(outer + lane % INSTR, k + lane / INSTR * 8));
-    }
-    DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0, int lane) {
+    static DEVICE Vec<Element, LANE_K> fragment(const Element* slice, int outer, int k, int lane) {
+        Vec<Element, LANE_K> out;
 #pragma unroll
-        for (int k = 0; k < BK; k += WAVE / INSTR * 8) {
-            Vec<half, 8> left[DOWN];
+        for (int i = 0; i < LANE_K; i += 8) {
+            const int at = Swizzled::k_first(outer + lane % INSTR, k + lane / INSTR % GROUPS * LANE_K + i);
+            const auto run = *(const Vec<Element, 8>*)(slice + at);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) out[i + j] = run[j];
+        }
+        return out;
+    }
+    DEVICE void add(const Element* slice_a, const Element* slice_b, int row0, int column0, int lane) {
+#pragma unroll
+        for (int k = 0; k < BK; k += GROUPS * LANE_K) {
+            Vec<Element, LANE_K> left[DOWN];
 #pragma unroll
             for (int y = 0; y < DOWN; ++y) left[y] = fragment(slice_a, row0 + y * INSTR, k, lane);
 #pragma unroll
             for (int x = 0; x < ACROSS; ++x) {
-                const Vec<half, 8> right = fragment(slice_b, column0 + x * INSTR, k, lane);
+                const Vec<Element, LANE_K> right = fragment(slice_b, column0 + x * INSTR, k, lane);
 #pragma unroll
-                for (int y = 0; y < DOWN; ++y) {
-                    matrix_fma(sums[y][x], left[y].lo, right.lo);
-                    matrix_fma(sums[y][x], left[y].hi, right.hi);
-                }
+                for (int y = 0; y < DOWN; ++y) matrix_fma(sums[y][x], left[y], right);
             }
         }
     }
@@ -99,7 +111,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
             for (int x = 0; x < ACROSS; ++x) {
 #pragma unroll
                 for (int r = 0; r < REGISTERS; ++r) {
-                    const int row = row0 + y * INSTR + r / 4 * 4 * (WAVE / INSTR) + lane / INSTR * 4 + r % 4;
+                    const int row = row0 + y * INSTR + matrix_row<INSTR>(r, lane);
                     c.template store<1>(row, column0 + x * INSTR + lane % INSTR, Vec<float, 1>{sums[y][x][r]});
                 }
             }
@@ -109,15 +121,15 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
 #endif
 
 template <class A, class B, class C>
-static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
+static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
     using MoverA = SliceMover<A, Swizzled, BM, TILE_THREADS>;
     using MoverB = SliceMover<B, Swizzled, BN, TILE_THREADS>;
     SHARED_SPACE(space, STAGES * (BM + BN) * BK * 2);
-    half* slices_a = (half*)space;
-    half* slices_b = slices_a + STAGES * MoverA::SIZE;
+    Element* slices_a = (Element*)space;
+    Element* slices_b = slices_a + STAGES * MoverA::SIZE;
 
     const int thread = thread_x(), lane = thread % WAVE, wave = thread / WAVE;
-    const int wave_row = wave / WN * WAVE_ROWS, wave_column = wave % WN * WAVE_COLUMNS;
+    const int wave_row = wave / WAVES_ACROSS * WAVE_ROWS, wave_column = wave % WAVES_ACROSS * WAVE_COLUMNS;
     WaveSums<MoverA::K_FIRST, MoverB::K_FIRST> sums;
 
     MoverA mover_a;

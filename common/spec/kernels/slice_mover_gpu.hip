@@ -30,7 +30,7 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
     static constexpr int LOADS = WIDE * DEEP / RUN;
 
     typename Operand::Slot slots[ITEMS];
-    Vec<half, RUN> values[COPIED ? 1 : ITEMS][LOADS];
+    Vec<Element, RUN> values[COPIED ? 1 : ITEMS][LOADS];
 
     static DEVICE bool mine(int item, int thread) {
         return BLOCKS % THREADS == 0 || thread + item * THREADS < BLOCKS;
@@ -55,20 +55,20 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
         for (int i = 0; i < ITEMS; ++i) slots[i] = operand.slot(outer + outer_of(i, thread));
     }
     // Sends for the slice from `k` on; `slice` is where it will lie.
-    DEVICE void fetch(const Operand& operand, int k, half* slice, int thread) {
+    DEVICE void fetch(const Operand& operand, int k, Element* slice, int thread) {
 #if ON_NVIDIA
         if constexpr (COPIED) {
             const bool contiguous = operand.template contiguous<RUN>();
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i) {
                 if (!mine(i, thread)) continue;
-                half* to = slice + place(outer_of(i, thread), k_of(i, thread));
+                Element* to = slice + place(outer_of(i, thread), k_of(i, thread));
                 const int from_k = k + k_of(i, thread);
                 if (contiguous) {
                     const bool inside = operand.inside(slots[i], from_k);
                     copy_async<RUN * 2>(to, inside ? operand.address(slots[i], from_k) : operand.data, inside);
                 } else {
-                    *(Vec<half, RUN>*)to = operand.template load<RUN>(slots[i], from_k);
+                    *(Vec<Element, RUN>*)to = operand.template load<RUN>(slots[i], from_k);
                 }
             }
             return;
@@ -83,19 +83,19 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
         }
     }
     // Puts what was fetched through registers into shared memory.
-    DEVICE void store(half* slice, int thread) const {
+    DEVICE void store(Element* slice, int thread) const {
         if constexpr (!COPIED) {
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i) {
                 if (!mine(i, thread)) continue;
 #pragma unroll
                 for (int o = 0; o < WIDE; ++o) {
-                    Vec<half, DEEP> column;
+                    Vec<Element, DEEP> column;
 #pragma unroll
                     for (int j = 0; j < DEEP; ++j) {
                         column[j] = Operand::along_k ? values[i][0][j] : values[i][j % LOADS][o];
                     }
-                    *(Vec<half, DEEP>*)(slice + place(outer_of(i, thread) + o, k_of(i, thread))) = column;
+                    *(Vec<Element, DEEP>*)(slice + place(outer_of(i, thread) + o, k_of(i, thread))) = column;
                 }
             }
         }

@@ -1,4 +1,4 @@
-// The tile loop for dense operands on Hopper's copy engine, FP16 summed in FP32. A block stays and takes one BM x BN tile
+// The tile loop for dense operands on Hopper's copy engine, 16 bits summed in FP32. A block stays and takes one BM x BN tile
 // after the other. Its first warpgroup only feeds: it has BK-deep slices of A and B copied into STAGES buffers of shared
 // memory, also those of the next tile while this one is written. WM x WN others multiply.
 #pragma once
@@ -21,10 +21,10 @@ struct Place {
 // An operand in boxes of 64 elements a line.
 template <bool K_FIRST, int OUTER> struct Boxes {
     static constexpr int LINES = K_FIRST ? OUTER : BK;
-    static DEVICE void copy(half* slice, const void* map, int outer, int k, int sheet, Gate* gate) {
+    static DEVICE void copy(Element* slice, const void* map, int outer, int k, int sheet, Gate* gate) {
 #pragma unroll
         for (int i = 0; i < OUTER * BK / (64 * LINES); ++i) {
-            half* to = slice + i * (64 * LINES);
+            Element* to = slice + i * (64 * LINES);
             if (K_FIRST) {
                 copy_box(to, map, k + i * 64, outer, sheet, gate);
             } else {
@@ -39,8 +39,8 @@ template <bool A_K_FIRST, bool B_K_FIRST, class TileOf, class OutOf>
 static DEVICE void stream_tiles(const Tensor& a, const Tensor& b, unsigned char* maps, int tiles, int blocks, int depth,
                                 const TileOf& tile_of, const OutOf& out_of) {
     SHARED_SPACE(space, STAGES * SLICE_BYTES + 1024);
-    half* slices_a = (half*)space;
-    half* slices_b = slices_a + STAGES * BM * BK;
+    Element* slices_a = (Element*)space;
+    Element* slices_b = slices_a + STAGES * BM * BK;
     Gate* full = (Gate*)(space + STAGES * SLICE_BYTES);
     Gate* empty = full + STAGES;
     unsigned char* scratch = space + STAGES * SLICE_BYTES + 512;

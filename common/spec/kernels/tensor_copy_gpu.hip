@@ -4,7 +4,7 @@
 
 // Sheets of lines of `inner` contiguous halves. Distances are in bytes; they and the address are multiples of 16.
 struct Tensor {
-    const half* data;
+    const Element* data;
     int inner, lines, sheets;
     long long line_bytes, sheet_bytes;
 };
@@ -27,7 +27,7 @@ DEVICE void describe(const Tensor& tensor, int box_lines, void* map, unsigned ch
                      MAP_FIELD("global_stride", "b64", "0, %6") MAP_FIELD("global_stride", "b64", "1, %7")
                      MAP_FIELD("element_stride", "b32", "0, 1") MAP_FIELD("element_stride", "b32", "1, 1")
                      MAP_FIELD("element_stride", "b32", "2, 1")
-                     MAP_FIELD("elemtype", "b32", "6") MAP_FIELD("interleave_layout", "b32", "0")  // FP16
+                     MAP_FIELD("elemtype", "b32", "6") MAP_FIELD("interleave_layout", "b32", "0")  // FP16: BF16 is copied alike
                      MAP_FIELD("swizzle_mode", "b32", "3") MAP_FIELD("fill_mode", "b32", "0")      // 128 bytes, zeros
                      ::"r"(shared_address(scratch)), "l"(tensor.data), "r"(box_lines), "r"(tensor.inner),
                      "r"(tensor.lines), "r"(tensor.sheets), "l"(tensor.line_bytes), "l"(tensor.sheet_bytes)
@@ -62,7 +62,7 @@ DEVICE void gate_wait(Gate* gate, int parity) {
 }
 
 // Starts the copy of the box that begins there; `gate` hears of its bytes.
-DEVICE void copy_box(half* to, const void* map, int inner, int line, int sheet, Gate* gate) {
+DEVICE void copy_box(Element* to, const void* map, int inner, int line, int sheet, Gate* gate) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
                  ::"r"(shared_address(to)), "l"(map), "r"(inner), "r"(line), "r"(sheet), "r"(shared_address(gate))
                  : "memory");

@@ -18,19 +18,21 @@ template <int V> DEVICE Vec<Element, V> load_vector(const Element* from, bool in
     return out;
 }
 
-// A matrix in memory. Contiguous along k: element (outer, k) is data[outer * depth + k], else data[k * outers + outer].
+// A matrix in memory. Contiguous along k: element (outer, k) is data[outer * line + k], else data[k * line + outer].
 template <bool ALONG_K> struct Matrix {
     static constexpr bool along_k = ALONG_K, gathers = false;
     const Element* data;
     int outers, depth;
+    // From one line to the next, more than is seen of it where groups lie side by side.
+    int line = ALONG_K ? depth : outers;
 
     struct Slot {
         int outer;
     };
     DEVICE Slot slot(int outer) const { return {outer}; }
-    template <int V> DEVICE bool contiguous() const { return (ALONG_K ? depth : outers) % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return (ALONG_K ? depth : outers) % V == 0 && line % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
-        return data + (ALONG_K ? s.outer * depth + k : k * outers + s.outer);
+        return data + (ALONG_K ? s.outer * line + k : k * line + s.outer);
     }
     DEVICE bool inside(Slot s, int k) const { return s.outer < outers && k < depth; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
@@ -49,11 +51,13 @@ template <bool ALONG_K> struct Matrix {
 template <class T> struct MatrixOut {
     T* data;
     int rows, columns;
+    // From one row to the next.
+    int line = columns;
 
     template <int V> DEVICE void store(int row, int column, Vec<float, V> value) const {
         if (row >= rows || column >= columns) return;
-        T* to = data + row * columns + column;
-        if (columns % V == 0) {
+        T* to = data + row * line + column;
+        if (columns % V == 0 && line % V == 0) {
             *(Vec<T, V>*)to = convert<T>(value);
             return;
         }

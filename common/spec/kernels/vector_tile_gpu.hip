@@ -72,7 +72,7 @@ template <int COUNT, int SIDE> struct Spread {
 };
 
 template <class A, class B, class C>
-static DEVICE void vector_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
+static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
     using MoverA = SliceMover<A, BM>;
     using MoverB = SliceMover<B, BN>;
     using Rows = Spread<TM, BM>;

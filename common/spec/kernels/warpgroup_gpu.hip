@@ -6,7 +6,7 @@
 // chunks of a line permuted by its number modulo 8, from a multiple of 1024 bytes on. Eight lines are 1024 bytes; `across`
 // is the distance of two blocks in bytes (it matters only where the blocks lie side by side along the other index).
 // PTX ISA, "Asynchronous warpgroup level matrix shared memory layout" and "Matrix descriptor format".
-DEVICE unsigned long long matrix_descriptor(const half* from, int across) {
+DEVICE unsigned long long matrix_descriptor(const Element* from, int across) {
     const unsigned long long address = (shared_address(from) & 0x3ffff) >> 4;
     return address | (unsigned long long)(across >> 4) << 16 | 64ull << 32 | 1ull << 62;
 }
@@ -42,7 +42,7 @@ template <int PENDING> DEVICE void warpgroup_wait() {
 // `a` and on: the numbers of the operands behind the sums.
 #define WARPGROUP_FMA(columns, names, sums, a, b, turn_a, turn_b)                                                 \
     asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" columns                  \
-                 "k16.f32.f16.f16 {" names "}, " a ", " b ", p, 1, 1, " turn_a ", " turn_b ";}"                   \
+                 "k16.f32." PTX_FACTORS " {" names "}, " a ", " b ", p, 1, 1, " turn_a ", " turn_b ";}"         \
                  : sums                                                                                           \
                  : "l"(left), "l"(right), "n"(A_K_FIRST ? 0 : 1), "n"(B_K_FIRST ? 0 : 1))
 

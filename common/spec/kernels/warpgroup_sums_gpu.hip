@@ -10,11 +10,11 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct GroupSums {
     float sums[DOWN][REGISTERS] = {};
 
     // The descriptor of the part of a slice from (outer, k) on; outer is a multiple of 64, k of 16.
-    template <bool K_FIRST, int OUTER> static DEVICE unsigned long long descriptor(const half* slice, int outer, int k) {
+    template <bool K_FIRST, int OUTER> static DEVICE unsigned long long descriptor(const Element* slice, int outer, int k) {
         const int at = K_FIRST ? k / 64 * (OUTER * 64) + outer * 64 + k % 64 : outer * BK + k * 64;
         return matrix_descriptor(slice + at, BK * 128);
     }
-    DEVICE void add(const half* slice_a, const half* slice_b, int row0, int column0) {
+    DEVICE void add(const Element* slice_a, const Element* slice_b, int row0, int column0) {
         warpgroup_begin();
 #pragma unroll
         for (int k = 0; k < BK; k += 16) {

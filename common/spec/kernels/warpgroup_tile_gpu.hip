@@ -1,4 +1,4 @@
-// The tile loop on Hopper's warpgroup instructions, FP16 summed in FP32: WM x WN warpgroups share a BM x BN block, and
+// The tile loop on Hopper's warpgroup instructions, 16 bits summed in FP32: WM x WN warpgroups share a BM x BN block, and
 // BK-deep slices of A and B pass through STAGES buffers of shared memory. While one slice is multiplied, the one behind
 // it may still be, and STAGES - 2 are on their way. Dense operands are copied by cp.async and lie as in memory.
 #pragma once
@@ -15,12 +15,12 @@ struct Blocked {
 };
 
 template <class A, class B, class C>
-static DEVICE void matrix_tile(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
+static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int column0, Span span) {
     using MoverA = SliceMover<A, Blocked, BM, TILE_THREADS>;
     using MoverB = SliceMover<B, Blocked, BN, TILE_THREADS>;
     SHARED_SPACE(space, STAGES * (BM + BN) * BK * 2);
-    half* slices_a = (half*)space;
-    half* slices_b = slices_a + STAGES * MoverA::SIZE;
+    Element* slices_a = (Element*)space;
+    Element* slices_b = slices_a + STAGES * MoverA::SIZE;
 
     const int thread = thread_x(), group = thread / (4 * WAVE);
     const int group_row = group / WN * GROUP_ROWS, group_column = group % WN * GROUP_COLUMNS;

@@ -85,9 +85,10 @@ impl Bundle {
     }
 }
 
-/// Source and includes, in the order in which they are named.
+/// Source, includes and the file of spaces, in the order in which they are named.
 pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
-    let names: Vec<String> = [&spec.source].into_iter().chain(&spec.includes).take(MAX_FILES + 1).cloned().collect();
+    let named = [&spec.source].into_iter().chain(&spec.includes).chain(&spec.spaces);
+    let names: Vec<String> = named.take(MAX_FILES + 1).cloned().collect();
     names.iter().try_for_each(|name| check_name(name))?;
     Ok(names)
 }
@@ -135,18 +136,18 @@ shipped! {
     "conv_bwd_host.toml" with "conv_bwd_host.c" "host.h" "tile_host.h" "conv_host.h";
     "conv_wrw_host.toml" with "conv_wrw_host.c" "host.h" "tile_host.h" "conv_host.h";
     "gemm_host.toml" with "gemm_host.c" "host.h" "tile_host.h";
-    "conv_fwd_gpu.toml" with "conv_fwd_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+    "conv_fwd_gpu.toml" with "conv_fwd_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
         "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip"
         "tensor_copy_gpu.hip" "stream_tile_gpu.hip" "conv_stream_gpu.hip" "conv_channels_gpu.hip";
-    "conv_bwd_gpu.toml" with "conv_bwd_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+    "conv_bwd_gpu.toml" with "conv_bwd_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
         "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip"
         "tensor_copy_gpu.hip" "stream_tile_gpu.hip" "conv_stream_gpu.hip" "conv_channels_gpu.hip";
-    "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+    "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip" "conv_channels_gpu.hip"
         "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip";
-    "gemm_gpu.toml" with "gemm_gpu.hip" "prelude.h" "tile_operands_gpu.hip" "vector_tile_gpu.hip"
+    "gemm_gpu.toml" with "gemm_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "vector_tile_gpu.hip"
         "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
         "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip" "tensor_copy_gpu.hip" "stream_tile_gpu.hip";
 }

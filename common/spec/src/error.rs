@@ -16,8 +16,8 @@ pub enum SpecError {
     FileName { found: String },
     #[error("{what}: found {found} bytes, expected at most {limit}")]
     Size { what: String, found: u64, limit: u64 },
-    #[error("kernel spec, line {line}: {reason}")]
-    Toml { line: usize, reason: String },
+    #[error("{what}, line {line}: {reason}")]
+    Toml { what: String, line: usize, reason: String },
     #[error("{place}: found {found}, expected {expected}")]
     Invalid { place: Place, found: String, expected: String },
     #[error("{place}: `{expression}`: {reason}")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::Specialize;
 use crate::error::SpecError;
@@ -30,6 +31,13 @@ pub(super) struct RawSpec {
     pub(super) reference: String,
     pub(super) flops: Option<Scalar>,
     pub(super) bytes: Option<Scalar>,
+    /// Macros of all solvers.
+    #[serde(default)]
+    pub(super) defines: BTreeMap<String, Scalar>,
+    /// The file that holds further spaces.
+    pub(super) spaces: Option<String>,
+    #[serde(default)]
+    pub(super) space: BTreeMap<String, RawSpace>,
     #[serde(default)]
     pub(super) sizes: BTreeMap<String, RawSize>,
     pub(super) buffer: Vec<RawBuffer>,
@@ -53,11 +61,29 @@ pub(super) struct RawTolerance {
     pub(super) relative: Scalar,
 }
 
+/// A tuning space that solvers share by its name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSpace {
+    pub(super) param: Vec<RawParam>,
+    #[serde(default)]
+    pub(super) constraints: Vec<String>,
+}
+
+/// A file of spaces, which several specs share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSpaces {
+    pub(super) space: BTreeMap<String, RawSpace>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSolver {
     pub(super) name: String,
     pub(super) algorithm: String,
+    /// The name of a space, to which the params and constraints below are added.
+    pub(super) space: Option<String>,
     #[serde(default = "yes")]
     pub(super) candidate: bool,
     #[serde(default = "Scalar::yes")]
@@ -186,11 +212,17 @@ pub(super) enum RawNumber {
     F64(Scalar),
 }
 
+/// Reads `text`; `what` is what an error calls it.
+pub(super) fn parse<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, SpecError> {
+    toml::from_str(text).map_err(|error| SpecError::Toml {
+        what: what.to_string(),
+        line: error.span().map_or(0, |span| line_of(text, span.start)),
+        reason: error.message().to_string(),
+    })
+}
+
 impl RawSpec {
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
-        toml::from_str(text).map_err(|error| SpecError::Toml {
-            line: error.span().map_or(0, |span| line_of(text, span.start)),
-            reason: error.message().to_string(),
-        })
+        parse("kernel spec", text)
     }
 }

@@ -24,6 +24,8 @@ pub mod search;
 #[cfg(test)]
 mod shipped_tests;
 #[cfg(test)]
+mod space_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

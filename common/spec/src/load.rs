@@ -1,18 +1,18 @@
 //! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
 
+mod solvers;
+mod spaces;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bundle::{MAX_FILES, file_names};
 use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
-use crate::format::{Bind, RawArgument, RawBuffer, RawLaunch, RawNumber, RawSolver, RawSpec, RawValue, Scalar};
+use crate::format::{RawBuffer, RawSpec, Scalar};
 use crate::place::Places;
 use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target};
-use crate::{
-    ArgumentSpec, BufferSpec, Bundle, Distance, Geometry, KernelSpec, LaunchSpec, Param, Solver, Specialize,
-    ToleranceSpec, TypeOf,
-};
+use crate::{BufferSpec, Bundle, Distance, KernelSpec, Specialize, ToleranceSpec, TypeOf};
 use bluefin_common::arch::FEATURES;
 use bluefin_common::method::{EvaluatedBy, Method};
 use bluefin_common::problem::{DataType, Operator, read_size};
@@ -21,10 +21,6 @@ use bluefin_common::value::Value;
 
 /// Most elements of any list of a spec.
 const MAX_LIST: usize = 256;
-/// Most values of a param.
-const MAX_VALUES: usize = 4096;
-/// Most points of a tuning space: far beyond what can be tried, far below an overflow.
-const MAX_SPACE: u64 = 1 << 48;
 
 type Names = BTreeSet<String>;
 
@@ -79,7 +75,7 @@ impl Loader<'_> {
         let tolerance = self.tolerance(raw, &names)?;
         let flops = self.amount(raw.flops.as_ref(), "flops", &names)?;
         let bytes = self.amount(raw.bytes.as_ref(), "bytes", &names)?;
-        let solvers = self.solvers(raw, &names, on_gpu)?;
+        let solvers = self.solvers(raw, bundle, &names, on_gpu)?;
         let reference = solvers.iter().position(|solver| solver.name == raw.reference).ok_or_else(|| {
             let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
             self.invalid("reference", &raw.reference, format!("one of the solvers {}", known.join(" ")))
@@ -89,9 +85,11 @@ impl Loader<'_> {
             let field = format!("solver[{index}].candidate");
             return Err(self.invalid(&field, "false", "true: it is not the reference, so it would be of no use"));
         }
+        let texts = [Some(&bundle.toml), raw.spaces.as_ref().and_then(|name| bundle.files.get(name))];
+        let texts: Vec<&String> = texts.into_iter().flatten().collect();
         Ok(KernelSpec {
             // Text beside expressions may hold the name too, which does no harm.
-            features: FEATURES.into_iter().filter(|name| bundle.toml.contains(name)).collect(),
+            features: FEATURES.into_iter().filter(|name| texts.iter().any(|text| text.contains(name))).collect(),
             name: raw.name.clone(),
             problem: raw.problem.clone(),
             toolchain: raw.toolchain.clone(),
@@ -156,7 +154,11 @@ impl Loader<'_> {
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         for name in &names {
             if !bundle.files.contains_key(*name) {
-                let field = if raw.source == *name { "source" } else { "includes" };
+                let field = match *name {
+                    name if raw.source == name => "source",
+                    name if raw.spaces.as_deref() == Some(name) => "spaces",
+                    _ => "includes",
+                };
                 return Err(self.invalid(field, *name, "a file that comes with the spec"));
             }
         }
@@ -262,197 +264,6 @@ impl Loader<'_> {
         raw.map(|scalar| self.expression(scalar, field, names)).transpose()
     }
 
-    fn solvers(&self, raw: &RawSpec, names: &Names, on_gpu: bool) -> Result<Vec<Solver>, SpecError> {
-        self.list("solver", raw.solver.len(), 1, MAX_LIST)?;
-        self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
-        let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
-        let context = Context { buffers, on_gpu, sizes_blocks: raw.toolchain != TRITON };
-        let solvers = raw.solver.iter().enumerate();
-        solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
-    }
-
-    fn solver(&self, raw: &RawSolver, field: &str, names: &Names, context: &Context<'_>) -> Result<Solver, SpecError> {
-        self.require(is_identifier(&raw.name), &format!("{field}.name"), &raw.name, "an identifier")?;
-        let algorithm = raw.algorithm.parse();
-        let algorithm = algorithm
-            .map_err(|error| self.invalid(&format!("{field}.algorithm"), &raw.algorithm, format!("{error}")))?;
-        let applicable = self.condition(&raw.applicable.text(), &format!("{field}.applicable"), names)?;
-        let mut names = names.clone();
-        let params = self.params(raw, field, &mut names)?;
-        self.list(&format!("{field}.constraints"), raw.constraints.len(), 0, MAX_LIST)?;
-        let mut constraints = Vec::with_capacity(raw.constraints.len());
-        for (index, text) in raw.constraints.iter().enumerate() {
-            constraints.push(self.condition(text, &format!("{field}.constraints[{index}]"), &names)?);
-        }
-        self.list(&format!("{field}.defines"), raw.defines.len(), 0, MAX_LIST)?;
-        let mut defines = BTreeMap::new();
-        for (name, scalar) in &raw.defines {
-            let field = format!("{field}.defines.{name}");
-            let free = is_identifier(name) && !params.iter().any(|param| param.name == *name);
-            self.require(free, &field, name, "an identifier that is not a param's name")?;
-            defines.insert(name.clone(), self.expression(scalar, &field, &names)?);
-        }
-        let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
-        let cost = raw.compile_cost.as_ref();
-        let compile_cost =
-            cost.map(|cost| self.expression(cost, &format!("{field}.compile_cost"), &names)).transpose()?;
-        self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
-        let launches = raw.launch.iter().enumerate();
-        let at_launch = params.iter().filter(|param| param.at_launch);
-        let mut compiled = names.clone();
-        at_launch.for_each(|param| _ = compiled.remove(&param.name));
-        let launches = launches
-            .map(|(index, launch)| {
-                let mut launched = self.launch(launch, &format!("{field}.launch[{index}]"), &names, context)?;
-                // What has no value without them depends on them.
-                launched.varying = launched.arguments.iter().map(|argument| !argument.knows(&compiled)).collect();
-                Ok(launched)
-            })
-            .collect::<Result<_, _>>()?;
-        let (name, is_candidate) = (raw.name.clone(), raw.candidate);
-        Ok(Solver {
-            name,
-            algorithm,
-            params,
-            is_candidate,
-            applicable,
-            constraints,
-            defines,
-            workspace,
-            compile_cost,
-            launches,
-        })
-    }
-
-    fn params(&self, raw: &RawSolver, field: &str, names: &mut Names) -> Result<Vec<Param>, SpecError> {
-        self.list(&format!("{field}.param"), raw.param.len(), 0, 64)?;
-        let mut space = 1_u64;
-        let mut params = Vec::with_capacity(raw.param.len());
-        for (index, param) in raw.param.iter().enumerate() {
-            let field = format!("{field}.param[{index}]");
-            self.declare(names, &param.name, &format!("{field}.name"))?;
-            self.list(&format!("{field}.values"), param.values.len(), 1, MAX_VALUES)?;
-            let values: Vec<Value> = param.values.iter().map(value).collect();
-            let mut seen = BTreeSet::new();
-            for (index, value) in values.iter().enumerate() {
-                let field = format!("{field}.values[{index}]");
-                let word = if let Value::Text(text) = value { is_identifier(text) } else { true };
-                self.require(word, &field, &value.to_string(), "an integer or an identifier")?;
-                let alike = values.first().map(std::mem::discriminant) == Some(std::mem::discriminant(value));
-                self.require(alike, &field, &value.to_string(), "values of one type")?;
-                self.require(seen.insert(value), &field, &value.to_string(), "each value once")?;
-            }
-            let default = value(&param.default);
-            self.require(
-                seen.contains(&default),
-                &format!("{field}.default"),
-                &default.to_string(),
-                "one of the values",
-            )?;
-            space = space.saturating_mul(values.len() as u64);
-            if space > MAX_SPACE {
-                return Err(self.invalid(
-                    &field,
-                    format!("{space} points"),
-                    format!("at most {MAX_SPACE} in a tuning space"),
-                ));
-            }
-            let at_launch = param.bind == Bind::Argument;
-            let numbers = matches!(default, Value::Int(_));
-            self.require(!at_launch || numbers, &format!("{field}.bind"), "argument", "integers as its values")?;
-            params.push(Param { name: param.name.clone(), values, default, at_launch });
-        }
-        Ok(params)
-    }
-
-    fn launch(
-        &self,
-        raw: &RawLaunch,
-        field: &str,
-        names: &Names,
-        context: &Context<'_>,
-    ) -> Result<LaunchSpec, SpecError> {
-        let free = is_identifier(&raw.entry) && !raw.entry.starts_with("bluefin_launch_");
-        self.require(
-            free,
-            &format!("{field}.entry"),
-            &raw.entry,
-            "an identifier that does not start with bluefin_launch_",
-        )?;
-        self.list(&format!("{field}.arguments"), raw.arguments.len(), 1, MAX_LIST)?;
-        let mut arguments = Vec::with_capacity(raw.arguments.len());
-        for (index, argument) in raw.arguments.iter().enumerate() {
-            arguments.push(self.argument(argument, &format!("{field}.arguments[{index}]"), names, context)?);
-        }
-        let geometry = self.geometry(raw, field, names, context)?;
-        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, varying: Vec::new(), geometry })
-    }
-
-    fn argument(
-        &self,
-        raw: &RawArgument,
-        field: &str,
-        names: &Names,
-        context: &Context<'_>,
-    ) -> Result<ArgumentSpec, SpecError> {
-        let number = match raw {
-            RawArgument::Name(name) if name == "workspace" => return Ok(ArgumentSpec::Workspace),
-            RawArgument::Name(name) => {
-                let index = context.buffers.iter().position(|buffer| buffer == name);
-                // Lists are bounded far below 2^16.
-                return match index.and_then(|index| u16::try_from(index).ok()) {
-                    Some(index) => Ok(ArgumentSpec::Buffer(index)),
-                    None => Err(self.invalid(
-                        field,
-                        name,
-                        format!("workspace or one of the buffers {}", context.buffers.join(" ")),
-                    )),
-                };
-            }
-            RawArgument::Number(number) => number,
-        };
-        Ok(match number {
-            RawNumber::I32(scalar) => ArgumentSpec::I32(self.expression(scalar, field, names)?),
-            RawNumber::I64(scalar) => ArgumentSpec::I64(self.expression(scalar, field, names)?),
-            RawNumber::F32(scalar) => ArgumentSpec::F32(self.expression(scalar, field, names)?),
-            RawNumber::F64(scalar) => ArgumentSpec::F64(self.expression(scalar, field, names)?),
-        })
-    }
-
-    fn geometry(
-        &self,
-        raw: &RawLaunch,
-        field: &str,
-        names: &Names,
-        context: &Context<'_>,
-    ) -> Result<Option<Geometry>, SpecError> {
-        if !context.on_gpu {
-            let absent = raw.grid.is_none() && raw.block.is_none() && raw.shared.is_none();
-            self.require(absent, field, "grid, block or shared", "none of them on the host, where a launch is a call")?;
-            return Ok(None);
-        }
-        let axes = |name: &str, given: &Option<Vec<Scalar>>| {
-            let field = format!("{field}.{name}");
-            let given =
-                given.as_deref().ok_or_else(|| self.invalid(&field, "nothing", "1 to 3 expressions on a GPU"))?;
-            self.list(&field, given.len(), 1, 3)?;
-            let axes = given.iter().enumerate();
-            axes.map(|(axis, scalar)| self.expression(scalar, &format!("{field}[{axis}]"), names))
-                .collect::<Result<_, _>>()
-        };
-        if !context.sizes_blocks {
-            let absent = raw.block.is_none() && raw.shared.is_none();
-            self.require(absent, field, "block or shared", "none of them, as Triton says how large they are")?;
-            return Ok(Some(Geometry { grid: axes("grid", &raw.grid)?, block: Vec::new(), shared: None }));
-        }
-        let shared = raw.shared.as_ref().map(|scalar| self.expression(scalar, &format!("{field}.shared"), names));
-        Ok(Some(Geometry {
-            grid: axes("grid", &raw.grid)?,
-            block: axes("block", &raw.block)?,
-            shared: shared.transpose()?,
-        }))
-    }
-
     fn expression(&self, scalar: &Scalar, field: &str, names: &Names) -> Result<Expression, SpecError> {
         Expression::parse(&scalar.text(), self.places.at(field), names)
     }
@@ -499,19 +310,4 @@ impl Loader<'_> {
 fn evaluated_on_devices() -> Vec<&'static str> {
     let methods = Method::all().into_iter().filter(|method| method.evaluated_by == EvaluatedBy::Device);
     methods.flat_map(|method| method.toolchains.to_vec()).collect()
-}
-
-/// What launches refer to.
-struct Context<'a> {
-    buffers: Vec<&'a str>,
-    on_gpu: bool,
-    /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
-    sizes_blocks: bool,
-}
-
-fn value(raw: &RawValue) -> Value {
-    match raw {
-        RawValue::Int(int) => Value::Int(*int),
-        RawValue::Text(text) => Value::Text(text.clone()),
-    }
 }

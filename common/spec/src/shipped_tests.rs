@@ -7,7 +7,7 @@ use crate::bundle::SHIPPED_NAMES;
 use crate::{Bundle, KernelSpec, SCATTERED};
 use bluefin_common::arch::{Architecture, FEATURES, ROWS};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Layout, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 
@@ -23,8 +23,16 @@ fn conv_problems(direction: Direction, n: u32) -> Vec<Problem> {
     ];
     let mut problems = Vec::new();
     for (c, size, k, filter, stride, pad, group) in layers {
-        for data_type in [DataType::Fp32, DataType::Fp16] {
+        for (data_type, layout) in [
+            (DataType::Fp32, Layout::Nchw),
+            (DataType::Fp16, Layout::Nchw),
+            (DataType::Bf16, Layout::Nchw),
+            (DataType::Bf16, Layout::Nhwc),
+        ] {
             let shape = ConvShape {
+                x_layout: layout,
+                w_layout: layout,
+                y_layout: layout,
                 n,
                 c,
                 k,
@@ -45,7 +53,7 @@ fn gemm_problems() -> Vec<Problem> {
     let sizes = [(128, 128, 128, 1), (512, 49, 2048, 1), (1024, 1024, 1024, 1), (64, 64, 64, 12)];
     let mut problems = Vec::new();
     for (m, n, k, batch) in sizes {
-        for data_type in [DataType::Fp32, DataType::Fp16] {
+        for data_type in [DataType::Fp32, DataType::Fp16, DataType::Bf16] {
             for (trans_a, trans_b, col_major) in [(false, false, false), (true, true, false), (false, true, true)] {
                 let plain = GemmProblem::plain([m, n, k], data_type);
                 problems.push(Problem::Gemm(GemmProblem { batch, trans_a, trans_b, col_major, ..plain }));
@@ -87,7 +95,8 @@ fn target(arch: &str) -> Target {
 fn none_is_forgotten_or_shipped_twice() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let on_disk: BTreeSet<String> = files.filter(|name| name.ends_with(".toml")).collect();
+    let is_spec = |name: &String| name.ends_with(".toml") && name != "tile_spaces_gpu.toml";
+    let on_disk: BTreeSet<String> = files.filter(is_spec).collect();
     assert_eq!(on_disk, SHIPPED_NAMES.iter().map(ToString::to_string).collect(), "list it in spec/bundle.rs");
     assert_eq!(on_disk.len(), SHIPPED_NAMES.len(), "twice in spec/bundle.rs");
     for (name, shipped) in SHIPPED_NAMES.iter().zip(Bundle::shipped()) {
@@ -130,6 +139,31 @@ fn every_solver_has_candidates_and_a_valid_default() {
         }
         let all: BTreeSet<String> = spec.solvers.iter().map(|solver| solver.name.clone()).collect();
         assert_eq!(used, all, "{}: solvers that no sample problem reaches", spec.name);
+    }
+}
+
+/// What multiplies FP16 multiplies BF16 as fast; what has no matrix instructions converts it.
+#[test]
+fn all_solvers_of_fp16_are_for_bf16() {
+    for bundle in Bundle::shipped() {
+        let spec = KernelSpec::load(&bundle).unwrap();
+        for arch in targets(&spec).into_iter().filter(|arch| *arch != "host") {
+            let names = |problem: &Problem| -> Vec<String> {
+                let scope = spec.scope(problem, &target(arch)).unwrap();
+                let solvers =
+                    scope.map(|scope| spec.solvers_for(&scope).unwrap().into_iter().map(|s| s.name.clone()).collect());
+                solvers.unwrap_or_default()
+            };
+            let with = |data_type: DataType| -> Vec<Vec<String>> {
+                let all = problems(&spec, true)
+                    .into_iter()
+                    .filter(|problem| problem.label().ends_with(&format!(" {data_type}")));
+                all.filter(|problem| !problem.label().contains("NHWC")).map(|problem| names(&problem)).collect()
+            };
+            let half = with(DataType::Fp16);
+            assert!(half.iter().any(|names| !names.is_empty()), "{} {arch}", spec.name);
+            assert_eq!(half, with(DataType::Bf16), "{} {arch}", spec.name);
+        }
     }
 }
 

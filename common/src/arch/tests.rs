@@ -70,6 +70,16 @@ fn features_are_what_kernels_need() {
         rows.map(|row| row.name).collect()
     };
     assert_eq!(which("has_mfma"), ["gfx908", "gfx90a", "gfx942", "gfx950"]);
+    let units = [
+        ("has_mma", MatrixUnit::Mma),
+        ("has_mfma", MatrixUnit::Mfma),
+        ("has_wmma", MatrixUnit::Wmma),
+        ("has_wgmma", MatrixUnit::Wgmma),
+    ];
+    for (row, (name, unit)) in ROWS.iter().flat_map(|row| units.map(|unit| (row, unit))) {
+        let has = row.matrix.iter().any(|matrix| matrix.unit == unit && matrix.operand == Operand::Bf16);
+        assert!(has || !yes(row.name, name), "{}: kernels take {name} for BF16 too", row.name);
+    }
     assert_eq!(which("has_wide_mfma"), ["gfx950"]);
     assert_eq!(which("has_wgmma"), ["sm_90"]);
     assert!(!yes("sm_75", "has_mma") && !yes("sm_70", "has_async_copy"));

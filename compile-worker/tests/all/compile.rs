@@ -229,7 +229,9 @@ fn sample(spec: &KernelSpec) -> Vec<Problem> {
     match spec.problem.as_str() {
         "conv" => Direction::ALL
             .into_iter()
-            .flat_map(|direction| [(DataType::Fp32, direction), (DataType::Fp16, direction)])
+            .flat_map(|direction| {
+                [DataType::Fp32, DataType::Fp16, DataType::Bf16].map(|data_type| (data_type, direction))
+            })
             .map(|(data_type, direction)| {
                 let shape = ConvShape {
                     n: 2,
@@ -243,7 +245,7 @@ fn sample(spec: &KernelSpec) -> Vec<Problem> {
                 Problem::Conv(ConvProblem::new(shape).unwrap())
             })
             .collect(),
-        "gemm" => [DataType::Fp32, DataType::Fp16]
+        "gemm" => [DataType::Fp32, DataType::Fp16, DataType::Bf16]
             .map(|data_type| Problem::Gemm(GemmProblem::plain([256; 3], data_type)))
             .to_vec(),
         _ => vec![spec.problem(&BTreeMap::new()).unwrap()],
@@ -353,7 +355,8 @@ async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
             }
         }
     }
-    assert_eq!(solvers, 3);
+    // GEMM in FP16 and BF16, and a convolution in two directions.
+    assert_eq!(solvers, 4);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Layout, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
@@ -156,14 +156,14 @@ fn argument(argument: &Argument) -> String {
     }
 }
 
-const GEMM: GemmProblem = GemmProblem::plain([136, 72, 104], DataType::Fp16);
+const SIZES: [u32; 3] = [136, 72, 104];
 
-fn gemm(trans_a: bool, trans_b: bool, batch: u32) -> Problem {
-    Problem::Gemm(GemmProblem { batch, trans_a, trans_b, ..GEMM })
+fn gemm(trans_a: bool, trans_b: bool, batch: u32, data_type: DataType) -> Problem {
+    Problem::Gemm(GemmProblem { batch, trans_a, trans_b, ..GemmProblem::plain(SIZES, data_type) })
 }
 
 /// 2 images of 8 channels a group; 1 x 1 filters on 8 x 8 pixels, others on 9 x 9.
-fn conv(direction: Direction, filter: u32, group: u32) -> Problem {
+fn conv(direction: Direction, filter: u32, group: u32, data_type: DataType, layout: Layout) -> Problem {
     let size = if filter == 1 { 8 } else { 9 };
     let shape = ConvShape {
         n: 2,
@@ -174,19 +174,24 @@ fn conv(direction: Direction, filter: u32, group: u32) -> Problem {
         filter: [1, filter, filter],
         stride: if filter == 1 { [1; 3] } else { [1, 2, 2] },
         pad: [0, filter / 2, filter / 2],
-        ..ConvShape::plain(direction, DataType::Fp16)
+        x_layout: layout,
+        w_layout: layout,
+        y_layout: layout,
+        ..ConvShape::plain(direction, data_type)
     };
     Problem::Conv(ConvProblem::new(shape).unwrap())
 }
 
 const SMALL: &[(&str, i64)] = &[("BM", 64), ("BN", 64), ("WM", 1), ("WN", 1), ("STAGES", 3)];
 const TURNS: [(bool, bool); 2] = [(false, false), (true, true)];
+/// One for each turn: a matrix instruction takes both, laid out alike.
+const SHORT: [DataType; 2] = [DataType::Fp16, DataType::Bf16];
 
 #[test]
 fn gemm_on_hopper() {
-    for (trans_a, trans_b) in TURNS {
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
         // With two multiprocessors a block takes several tiles.
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 2), "sm_90-2") else { return };
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 2, data_type), "sm_90-2") else { return };
         bench.check(&[
             ("BluefinGemmGpuWarpgroup", SMALL),
             ("BluefinGemmGpuTensorCopy", SMALL),
@@ -198,7 +203,8 @@ fn gemm_on_hopper() {
 /// The more warpgroups multiply, the fewer registers has each: they share the block's with the one that feeds them.
 #[test]
 fn gemm_on_many_warpgroups() {
-    let Some(bench) = Bench::new("gemm-gpu", &Problem::Gemm(GemmProblem { m: 72, n: 40, k: 136, ..GEMM }), "sm_90-132")
+    let Some(bench) =
+        Bench::new("gemm-gpu", &Problem::Gemm(GemmProblem::plain([72, 40, 136], DataType::Fp16)), "sm_90-132")
     else {
         return;
     };
@@ -210,8 +216,8 @@ fn gemm_on_many_warpgroups() {
 
 #[test]
 fn gemm_on_nvidia() {
-    for (trans_a, trans_b) in TURNS {
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "sm_80-108") else { return };
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1, data_type), "sm_80-108") else { return };
         bench.check(&[
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 64), ("WM", 2), ("WN", 1), ("STAGES", 3)]),
             ("BluefinGemmGpuTiled", &[]),
@@ -221,8 +227,8 @@ fn gemm_on_nvidia() {
 
 #[test]
 fn gemm_on_cdna() {
-    for (trans_a, trans_b) in TURNS {
-        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1), "gfx90a-104") else { return };
+    for ((trans_a, trans_b), data_type) in TURNS.into_iter().zip(SHORT) {
+        let Some(bench) = Bench::new("gemm-gpu", &gemm(trans_a, trans_b, 1, data_type), "gfx90a-104") else { return };
         bench.check(&[
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 16)]),
             ("BluefinGemmGpuMatrixCore", &[("BM", 64), ("BN", 128), ("INSTR", 32), ("STAGES", 1), ("VEC", 4)]),
@@ -231,8 +237,8 @@ fn gemm_on_cdna() {
 }
 
 fn convolutions(direction: Direction, name: &str, solver: &str) {
-    for (filter, group) in [(1, 2), (3, 2)] {
-        let problem = conv(direction, filter, group);
+    for (filter, data_type) in [1, 3].into_iter().zip(SHORT) {
+        let problem = conv(direction, filter, 2, data_type, Layout::Nchw);
         let Some(hopper) = Bench::new(name, &problem, "sm_90-132") else { return };
         hopper.check(&[(&format!("{solver}Warpgroup"), SMALL)]);
         if direction != Direction::BackwardWeights {
@@ -242,6 +248,12 @@ fn convolutions(direction: Direction, name: &str, solver: &str) {
         let cdna = Bench::new(name, &problem, "gfx942-304").unwrap();
         cdna.check(&[(&format!("{solver}MatrixCore"), &[("BM", 64), ("BN", 128)])]);
     }
+    let problem = conv(direction, 3, 2, DataType::Bf16, Layout::Nhwc);
+    let hopper = Bench::new(name, &problem, "sm_90-132").unwrap();
+    hopper.check(&[
+        (&format!("{solver}Warpgroup"), SMALL),
+        (&format!("{solver}MatrixCore"), &[("BM", 64), ("BN", 64), ("WM", 2), ("WN", 1), ("STAGES", 3)]),
+    ]);
 }
 
 #[test]

@@ -21,15 +21,20 @@
 #define SHARED_SPACE(name, bytes) unsigned char* name = emulated::space(bytes)
 
 using half = _Float16;
+using bfloat = __bf16;
+// What compilers call for the conversion, where their own library may lack it.
+extern "C" inline bfloat __truncsfbf2(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, 4);
+    const bool nan = value != value;
+    const unsigned short rounded = nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return __builtin_bit_cast(bfloat, rounded);
+}
 template <class T, int N> using Vec = T __attribute__((ext_vector_type(N)));
 template <class To, class From, int N> DEVICE Vec<To, N> convert(Vec<From, N> from) {
     return __builtin_convertvector(from, Vec<To, N>);
 }
-#if T_HALF
-using Element = half;
-#else
-using Element = float;
-#endif
+using Element = ELEMENT;
 
 #if ON_NVIDIA
 constexpr int WAVE = 32;
@@ -146,7 +151,7 @@ inline void land(const Copy& copy) {
         memset(copy.to, 0, copy.bytes);
     }
 }
-inline float element(const unsigned* words, int index) { return (float)((const half*)words)[index]; }
+inline float element(const unsigned* words, int index) { return (float)((const Element*)words)[index]; }
 }  // namespace emulated
 
 DEVICE int thread_x() { return emulated::current; }
@@ -201,15 +206,15 @@ DEVICE void matrix_fma(Vec<float, 4>& c, Vec<unsigned, 4> a, unsigned b0, unsign
 }
 
 // PTX ISA, "ldmatrix".
-template <bool TRANSPOSED> DEVICE Vec<unsigned, 4> matrix_load(const half* row) {
+template <bool TRANSPOSED> DEVICE Vec<unsigned, 4> matrix_load(const Element* row) {
     Vec<unsigned, 4> out;
     with_wave(&row, sizeof row, [&](const emulated::Shown* lanes) {
         const int lane = emulated::current % WAVE;
         for (int q = 0; q < 4; ++q) {
-            half pair[2];
+            Element pair[2];
             for (int j = 0; j < 2; ++j) {
                 const int from = TRANSPOSED ? lane % 4 * 2 + j : lane / 4, at = TRANSPOSED ? lane / 4 : lane % 4 * 2 + j;
-                const half* line;
+                const Element* line;
                 memcpy(&line, lanes[q * 8 + from].words, sizeof line);
                 pair[j] = line[at];
             }
@@ -239,8 +244,8 @@ template <int PENDING> DEVICE void copy_wait() {
 #else
 // AMD matrix instruction layouts of V_MFMA_F32_32X32X8_F16 and V_MFMA_F32_16X16X16_F16 (CDNA ISA): lane l holds four k of
 // row (of A) or column (of B) l % SIDE; register r of C is four rows of column l % SIDE.
-template <int SIDE, class Sums> DEVICE void mfma(Sums& c, Vec<half, 4> a, Vec<half, 4> b) {
-    half words[8] = {a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]};
+template <int SIDE, class Sums> DEVICE void mfma(Sums& c, Vec<Element, 4> a, Vec<Element, 4> b) {
+    Element words[8] = {a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]};
     with_wave(words, sizeof words, [&](const emulated::Shown* lanes) {
         const int lane = emulated::current % WAVE, column = lane % SIDE, groups = WAVE / SIDE;
         for (int r = 0; r < SIDE * SIDE / WAVE; ++r) {
@@ -252,8 +257,16 @@ template <int SIDE, class Sums> DEVICE void mfma(Sums& c, Vec<half, 4> a, Vec<ha
         }
     });
 }
-DEVICE void matrix_fma(Vec<float, 16>& c, Vec<half, 4> a, Vec<half, 4> b) { mfma<32>(c, a, b); }
-DEVICE void matrix_fma(Vec<float, 4>& c, Vec<half, 4> a, Vec<half, 4> b) { mfma<16>(c, a, b); }
+DEVICE void matrix_fma(Vec<float, 16>& c, Vec<Element, 4> a, Vec<Element, 4> b) { mfma<32>(c, a, b); }
+DEVICE void matrix_fma(Vec<float, 4>& c, Vec<Element, 4> a, Vec<Element, 4> b) { mfma<16>(c, a, b); }
+constexpr int LANE_K = 8;
+template <int N> DEVICE void matrix_fma(Vec<float, N>& c, Vec<Element, 8> a, Vec<Element, 8> b) {
+    matrix_fma(c, a.lo, b.lo);
+    matrix_fma(c, a.hi, b.hi);
+}
+template <int SIDE> DEVICE int matrix_row(int r, int lane) {
+    return r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
+}
 #endif
 
 // A pointer that becomes what a kernel's parameter is.

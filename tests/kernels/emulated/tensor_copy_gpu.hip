@@ -3,7 +3,7 @@
 #include "warpgroup_gpu.hip"
 
 struct Tensor {
-    const half* data;
+    const Element* data;
     int inner, lines, sheets;
     long long line_bytes, sheet_bytes;
 };
@@ -62,7 +62,7 @@ DEVICE void gate_wait(Gate* gate, int parity) {
     }
 }
 
-DEVICE void copy_box(half* to, const void* map, int inner, int line, int sheet, Gate* gate) {
+DEVICE void copy_box(Element* to, const void* map, int inner, int line, int sheet, Gate* gate) {
     if (((unsigned char*)to - emulated::base()) % 1024 != 0) emulated::fail("a box that is not aligned");
     const Map& of = *(const Map*)map;
     const auto run = [=] {
@@ -70,7 +70,7 @@ DEVICE void copy_box(half* to, const void* map, int inner, int line, int sheet, 
             for (int x = 0; x < 64; ++x) {
                 const bool inside = inner + x < of.tensor.inner && line + y < of.tensor.lines && sheet < of.tensor.sheets;
                 const long long at = sheet * of.tensor.sheet_bytes + (line + y) * of.tensor.line_bytes + (inner + x) * 2;
-                to[y * 64 + ((x / 8 ^ y) & 7) * 8 + x % 8] = inside ? *(const half*)((const char*)of.tensor.data + at) : (half)0;
+                to[y * 64 + ((x / 8 ^ y) & 7) * 8 + x % 8] = inside ? *(const Element*)((const char*)of.tensor.data + at) : (Element)0;
             }
         }
         traffic[gate].bytes -= of.box_lines * 128;

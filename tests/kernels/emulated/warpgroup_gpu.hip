@@ -3,7 +3,7 @@
 #pragma once
 #include "prelude.h"
 
-DEVICE unsigned long long matrix_descriptor(const half* from, int across) {
+DEVICE unsigned long long matrix_descriptor(const Element* from, int across) {
     const unsigned long long address = (unsigned char*)from - emulated::base();
     if (address % 16 != 0 || address >= 1 << 18) emulated::fail("no address of shared memory");
     return address >> 4 | (unsigned long long)(across >> 4) << 16 | 64ull << 32 | 1ull << 62;
@@ -31,7 +31,7 @@ template <bool K_FIRST> DEVICE float descriptor_element(unsigned long long descr
     unsigned at = K_FIRST ? start + outer / 8 * eight + outer % 8 * 128 + k * 2
                           : start + outer / 64 * across + k / 8 * eight + k % 8 * 128 + outer % 64 * 2;
     at ^= (at >> 7 & 7) << 4;
-    half value;
+    Element value;
     memcpy(&value, emulated::base() + at, 2);
     return (float)value;
 }

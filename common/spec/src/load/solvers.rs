@@ -1,0 +1,274 @@
+//! The solvers of a spec: their tuning spaces, macros and launches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::spaces::{Space, Spaces};
+use super::{Loader, MAX_LIST, Names};
+use crate::condition::Condition;
+use crate::error::SpecError;
+use crate::expression::Expression;
+use crate::format::{Bind, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawValue, Scalar};
+use crate::rules::{TRITON, is_identifier};
+use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver};
+use bluefin_common::value::Value;
+
+/// Most params of a solver.
+const MAX_PARAMS: usize = 64;
+/// Most values of a param.
+const MAX_VALUES: usize = 4096;
+/// Most points of a tuning space: far beyond what can be tried, far below an overflow.
+const MAX_SPACE: u64 = 1 << 48;
+
+/// What solvers refer to.
+struct Context<'a> {
+    buffers: Vec<&'a str>,
+    on_gpu: bool,
+    /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
+    sizes_blocks: bool,
+    spaces: Spaces<'a>,
+    /// Macros of all solvers.
+    defines: &'a BTreeMap<String, Scalar>,
+}
+
+impl Loader<'_> {
+    pub(super) fn solvers(
+        &self,
+        raw: &RawSpec,
+        bundle: &Bundle,
+        names: &Names,
+        on_gpu: bool,
+    ) -> Result<Vec<Solver>, SpecError> {
+        self.list("solver", raw.solver.len(), 1, MAX_LIST)?;
+        self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
+        let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
+        let spaces = Spaces::read(self, raw, bundle)?;
+        let context = Context { buffers, on_gpu, sizes_blocks: raw.toolchain != TRITON, spaces, defines: &raw.defines };
+        let solvers = raw.solver.iter().enumerate();
+        solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
+    }
+
+    fn solver(&self, raw: &RawSolver, field: &str, names: &Names, context: &Context<'_>) -> Result<Solver, SpecError> {
+        self.require(is_identifier(&raw.name), &format!("{field}.name"), &raw.name, "an identifier")?;
+        let algorithm = raw.algorithm.parse();
+        let algorithm = algorithm
+            .map_err(|error| self.invalid(&format!("{field}.algorithm"), &raw.algorithm, format!("{error}")))?;
+        let applicable = self.condition(&raw.applicable.text(), &format!("{field}.applicable"), names)?;
+        let mut names = names.clone();
+        let space = raw.space.as_deref();
+        let space = space.map(|name| context.spaces.get(self, &format!("{field}.space"), name)).transpose()?;
+        let params = self.params(raw, field, space.as_ref(), &mut names)?;
+        let constraints = self.constraints(raw, field, space.as_ref(), &names)?;
+        let defines = self.defines(raw, field, &params, context.defines, &names)?;
+        let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
+        let cost = raw.compile_cost.as_ref();
+        let compile_cost =
+            cost.map(|cost| self.expression(cost, &format!("{field}.compile_cost"), &names)).transpose()?;
+        self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
+        let launches = raw.launch.iter().enumerate();
+        let at_launch = params.iter().filter(|param| param.at_launch);
+        let mut compiled = names.clone();
+        at_launch.for_each(|param| _ = compiled.remove(&param.name));
+        let launches = launches
+            .map(|(index, launch)| {
+                let mut launched = self.launch(launch, &format!("{field}.launch[{index}]"), &names, context)?;
+                // What has no value without them depends on them.
+                launched.varying = launched.arguments.iter().map(|argument| !argument.knows(&compiled)).collect();
+                Ok(launched)
+            })
+            .collect::<Result<_, _>>()?;
+        let (name, is_candidate) = (raw.name.clone(), raw.candidate);
+        Ok(Solver {
+            name,
+            algorithm,
+            params,
+            is_candidate,
+            applicable,
+            constraints,
+            defines,
+            workspace,
+            compile_cost,
+            launches,
+        })
+    }
+
+    fn constraints(
+        &self,
+        raw: &RawSolver,
+        field: &str,
+        space: Option<&Space<'_>>,
+        names: &Names,
+    ) -> Result<Vec<Condition>, SpecError> {
+        let mut constraints = Vec::new();
+        let shared = space.map(|space| (space.loader, space.field.as_str(), &space.raw.constraints));
+        for (loader, field, texts) in shared.into_iter().chain([(self, field, &raw.constraints)]) {
+            loader.list(&format!("{field}.constraints"), texts.len(), 0, MAX_LIST)?;
+            for (index, text) in texts.iter().enumerate() {
+                constraints.push(loader.condition(text, &format!("{field}.constraints[{index}]"), names)?);
+            }
+        }
+        Ok(constraints)
+    }
+
+    /// Those of all solvers and its own, which come in the place of one of the same name.
+    fn defines(
+        &self,
+        raw: &RawSolver,
+        field: &str,
+        params: &[Param],
+        common: &BTreeMap<String, Scalar>,
+        names: &Names,
+    ) -> Result<BTreeMap<String, Expression>, SpecError> {
+        let mut defines = BTreeMap::new();
+        for (field, table) in [("defines".to_string(), common), (format!("{field}.defines"), &raw.defines)] {
+            self.list(&field, table.len(), 0, MAX_LIST)?;
+            for (name, scalar) in table {
+                let field = format!("{field}.{name}");
+                let free = is_identifier(name) && !params.iter().any(|param| param.name == *name);
+                self.require(free, &field, name, "an identifier that is not a param's name")?;
+                defines.insert(name.clone(), self.expression(scalar, &field, names)?);
+            }
+        }
+        Ok(defines)
+    }
+
+    fn params(
+        &self,
+        raw: &RawSolver,
+        field: &str,
+        space: Option<&Space<'_>>,
+        names: &mut Names,
+    ) -> Result<Vec<Param>, SpecError> {
+        self.list(&format!("{field}.param"), raw.param.len(), 0, MAX_PARAMS)?;
+        let own = raw.param.iter().enumerate().map(|(index, param)| (self, format!("{field}.param[{index}]"), param));
+        let merged = Space::merged(space, own.collect());
+        self.list(field, merged.len(), 0, MAX_PARAMS)?;
+        let mut points = 1_u64;
+        let mut params = Vec::with_capacity(merged.len());
+        for (loader, field, raw) in merged {
+            let param = loader.param(raw, &field, names)?;
+            points = points.saturating_mul(param.values.len() as u64);
+            if points > MAX_SPACE {
+                let expected = format!("at most {MAX_SPACE} in a tuning space");
+                return Err(loader.invalid(&field, format!("{points} points"), expected));
+            }
+            params.push(param);
+        }
+        Ok(params)
+    }
+
+    fn param(&self, raw: &RawParam, field: &str, names: &mut Names) -> Result<Param, SpecError> {
+        self.declare(names, &raw.name, &format!("{field}.name"))?;
+        self.list(&format!("{field}.values"), raw.values.len(), 1, MAX_VALUES)?;
+        let values: Vec<Value> = raw.values.iter().map(value).collect();
+        let mut seen = BTreeSet::new();
+        for (index, value) in values.iter().enumerate() {
+            let field = format!("{field}.values[{index}]");
+            let word = if let Value::Text(text) = value { is_identifier(text) } else { true };
+            self.require(word, &field, &value.to_string(), "an integer or an identifier")?;
+            let alike = values.first().map(std::mem::discriminant) == Some(std::mem::discriminant(value));
+            self.require(alike, &field, &value.to_string(), "values of one type")?;
+            self.require(seen.insert(value), &field, &value.to_string(), "each value once")?;
+        }
+        let default = value(&raw.default);
+        self.require(seen.contains(&default), &format!("{field}.default"), &default.to_string(), "one of the values")?;
+        let at_launch = raw.bind == Bind::Argument;
+        let numbers = matches!(default, Value::Int(_));
+        self.require(!at_launch || numbers, &format!("{field}.bind"), "argument", "integers as its values")?;
+        Ok(Param { name: raw.name.clone(), values, default, at_launch })
+    }
+
+    fn launch(
+        &self,
+        raw: &RawLaunch,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<LaunchSpec, SpecError> {
+        let free = is_identifier(&raw.entry) && !raw.entry.starts_with("bluefin_launch_");
+        self.require(
+            free,
+            &format!("{field}.entry"),
+            &raw.entry,
+            "an identifier that does not start with bluefin_launch_",
+        )?;
+        self.list(&format!("{field}.arguments"), raw.arguments.len(), 1, MAX_LIST)?;
+        let mut arguments = Vec::with_capacity(raw.arguments.len());
+        for (index, argument) in raw.arguments.iter().enumerate() {
+            arguments.push(self.argument(argument, &format!("{field}.arguments[{index}]"), names, context)?);
+        }
+        let geometry = self.geometry(raw, field, names, context)?;
+        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, varying: Vec::new(), geometry })
+    }
+
+    fn argument(
+        &self,
+        raw: &RawArgument,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<ArgumentSpec, SpecError> {
+        let number = match raw {
+            RawArgument::Name(name) if name == "workspace" => return Ok(ArgumentSpec::Workspace),
+            RawArgument::Name(name) => {
+                let index = context.buffers.iter().position(|buffer| buffer == name);
+                // Lists are bounded far below 2^16.
+                return match index.and_then(|index| u16::try_from(index).ok()) {
+                    Some(index) => Ok(ArgumentSpec::Buffer(index)),
+                    None => Err(self.invalid(
+                        field,
+                        name,
+                        format!("workspace or one of the buffers {}", context.buffers.join(" ")),
+                    )),
+                };
+            }
+            RawArgument::Number(number) => number,
+        };
+        Ok(match number {
+            RawNumber::I32(scalar) => ArgumentSpec::I32(self.expression(scalar, field, names)?),
+            RawNumber::I64(scalar) => ArgumentSpec::I64(self.expression(scalar, field, names)?),
+            RawNumber::F32(scalar) => ArgumentSpec::F32(self.expression(scalar, field, names)?),
+            RawNumber::F64(scalar) => ArgumentSpec::F64(self.expression(scalar, field, names)?),
+        })
+    }
+
+    fn geometry(
+        &self,
+        raw: &RawLaunch,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<Option<Geometry>, SpecError> {
+        if !context.on_gpu {
+            let absent = raw.grid.is_none() && raw.block.is_none() && raw.shared.is_none();
+            self.require(absent, field, "grid, block or shared", "none of them on the host, where a launch is a call")?;
+            return Ok(None);
+        }
+        let axes = |name: &str, given: &Option<Vec<Scalar>>| {
+            let field = format!("{field}.{name}");
+            let given =
+                given.as_deref().ok_or_else(|| self.invalid(&field, "nothing", "1 to 3 expressions on a GPU"))?;
+            self.list(&field, given.len(), 1, 3)?;
+            let axes = given.iter().enumerate();
+            axes.map(|(axis, scalar)| self.expression(scalar, &format!("{field}[{axis}]"), names))
+                .collect::<Result<_, _>>()
+        };
+        if !context.sizes_blocks {
+            let absent = raw.block.is_none() && raw.shared.is_none();
+            self.require(absent, field, "block or shared", "none of them, as Triton says how large they are")?;
+            return Ok(Some(Geometry { grid: axes("grid", &raw.grid)?, block: Vec::new(), shared: None }));
+        }
+        let shared = raw.shared.as_ref().map(|scalar| self.expression(scalar, &format!("{field}.shared"), names));
+        Ok(Some(Geometry {
+            grid: axes("grid", &raw.grid)?,
+            block: axes("block", &raw.block)?,
+            shared: shared.transpose()?,
+        }))
+    }
+}
+
+fn value(raw: &RawValue) -> Value {
+    match raw {
+        RawValue::Int(int) => Value::Int(*int),
+        RawValue::Text(text) => Value::Text(text.clone()),
+    }
+}
