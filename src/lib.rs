@@ -34,7 +34,6 @@ mod run;
 mod selftest;
 mod session;
 mod solvers;
-mod spelling;
 mod status;
 mod table;
 mod tune;
@@ -192,7 +191,7 @@ pub fn main(extensions: Extensions) -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let cli = Cli::parse_from(spelling::as_known(Cli::command(), arguments));
+    let cli = Cli::parse_from(bluefin_terminal::spelling::as_known(Cli::command(), arguments));
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command};
 
 /// `arguments` with each long flag as `command`, or the subcommand that it is for, spells it.
+#[must_use]
 pub fn as_known(mut command: Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
     // Until then subcommands do not have the flags that all of them take.
     command.build();
