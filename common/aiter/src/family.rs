@@ -4,6 +4,7 @@ use bluefin_common::arch::{self, Vendor};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::target::Target;
 
+use crate::key::whole;
 use crate::{Key, Row, Value};
 
 /// An operator of aiter's: the columns of its files, and what their numbers mean.
@@ -91,11 +92,11 @@ impl Column {
             "B" | "M" | "N" | "K" | "b" | "m" | "n" | "k" | "cu_num" | "token" | "model_dim" | "inter_dim"
             | "expert" | "V" | "BT" | "H" | "Hg" | "T_flat" | "total_chunks" | "max_seq_chunks" | "BV" => Self::Size,
             "kernelId" | "solidx" | "splitK" | "block_m" | "ksplit" | "topk" | "shared_expert_id" | "hidden_pad"
-            | "intermediate_pad" => Self::Integer,
+            | "intermediate_pad" | "flat" => Self::Integer,
             "us" | "us1" | "us2" | "tflops" | "bw" | "errRatio" | "err_ratio" => Self::Number,
             "err1" | "err2" => Self::Percent,
             "bias" | "scaleAB" | "bpreshuffle" | "use_g1u1" | "doweight_stage1" | "is_varlen" | "use_h0"
-            | "store_fs" | "snapshot_bf16" | "state_bf16" | "run_1stage" | "xbf16" | "flat" => Self::Flag,
+            | "store_fs" | "snapshot_bf16" | "state_bf16" | "run_1stage" | "xbf16" => Self::Flag,
             "gfx" => Self::Gfx,
             _ => Self::Text,
         }
@@ -106,7 +107,7 @@ impl Column {
     /// # Errors
     /// What it should have been.
     pub fn read(self, cell: &str) -> Result<f64, &'static str> {
-        let whole = || cell.strip_suffix(".0").unwrap_or(cell).parse::<i64>().ok();
+        let whole = || whole(cell);
         match self {
             Self::Size => whole().filter(|size| *size > 0).map(|size| size as f64).ok_or("a whole number from 1"),
             Self::Integer => whole().filter(|id| *id >= -1).map(|id| id as f64).ok_or("a whole number"),
@@ -115,9 +116,8 @@ impl Column {
                 let (number, whole) = cell.strip_suffix('%').map_or((cell, 1.0), |percent| (percent, 100.0));
                 number.parse::<f64>().map(|number| number / whole).map_err(|_| "a number and %")
             }
-            Self::Flag => match cell {
-                "True" | "1" => Ok(1.0),
-                "False" | "0" => Ok(0.0),
+            Self::Flag => match Value::of(cell) {
+                Value::Integer(flag @ 0..=1) => Ok(flag as f64),
                 _ => Err("True, False, 1 or 0"),
             },
             Self::Gfx => {

@@ -14,20 +14,30 @@ pub enum Value {
 }
 
 impl Value {
-    /// Of a cell.
+    /// Of a cell, as pandas reads it: truth values in its three spellings, which spreadsheets change, and whole numbers however
+    /// they are written.
     #[must_use]
     pub fn of(cell: &str) -> Self {
         let cell = cell.trim();
         match cell {
-            "True" | "true" => Self::Integer(1),
-            "False" | "false" => Self::Integer(0),
-            // What stood in a column with an empty cell was a float once.
-            _ => match cell.strip_suffix(".0").unwrap_or(cell).parse() {
-                Ok(number) => Self::Integer(number),
-                Err(_) => Self::Text(cell.into()),
-            },
+            "True" | "true" | "TRUE" => Self::Integer(1),
+            "False" | "false" | "FALSE" => Self::Integer(0),
+            _ => whole(cell).map_or_else(|| Self::Text(cell.into()), Self::Integer),
         }
     }
+}
+
+/// A whole number, also as a float writes it: what stood in a column with an empty cell was a float once.
+#[must_use]
+pub fn whole(cell: &str) -> Option<i64> {
+    /// Beyond these not every whole number is a float.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let is_decimal = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b'-' | b'e' | b'E');
+    let float = || {
+        let float: f64 = cell.bytes().all(is_decimal).then(|| cell.parse().ok())??;
+        (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+    };
+    cell.parse().ok().or_else(float)
 }
 
 impl fmt::Display for Value {
@@ -109,10 +119,10 @@ mod tests {
 
     #[test]
     fn values_are_equal_where_python_says_so() {
-        for (one, other) in [("1", "True"), ("0", "False"), ("64", " 64"), ("304", "304.0")] {
+        for (one, other) in [("1", "True"), ("0", "False"), ("64", " 64"), ("304", "304.0"), ("TRUE", "true"), ("FALSE", "False"), ("64", "6.4e1"), ("64", "64.00"), ("5120", "+5120")] {
             assert_eq!(Value::of(one), Value::of(other));
         }
-        for (one, other) in [("torch.int8", "int8"), ("", "0"), ("1.5", "1")] {
+        for (one, other) in [("torch.int8", "int8"), ("", "0"), ("1.5", "1"), ("inf", "nan"), ("1e400", "inf"), ("TRue", "True")] {
             assert_ne!(Value::of(one), Value::of(other));
         }
     }
