@@ -157,15 +157,13 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
 #include "matrix_tile_gpu.hip"
 #endif
 
-DEVICE Element* filters_behind(Element* workspace, int elements) { return workspace + (elements + 127ll) / 128 * 128; }
-
 KERNEL BLOCK_OF(256) conv_bwd_channels_last(const Element* dy, Element* workspace, int channels, int pixels) {
     channels_last(dy, workspace, channels, pixels);
 }
 
 KERNEL BLOCK_OF(256) conv_bwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    filters_by_tap<true>(wei, filters_behind(workspace, n * k * oh * ow), v.in_channels(), v.out_channels(),
+    filters_by_tap<true>(wei, behind(workspace, n * k * oh * ow), v.in_channels(), v.out_channels(),
                           k * v.in_channels() * TAPS);
 }
 
@@ -174,7 +172,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CON
     const int group = block_z(), rows = v.in_channels();
     const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {filters_behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
+    const Matrix<true> weights = {behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
     const Element* from = workspace + group * CHANNELS;
     const TapPixels<false> pixels = {from, k, n, oh, ow, h, w, ph, pw, dh, dw};
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};

@@ -4,6 +4,9 @@
 #include "conv_operands_gpu.hip"
 
 #if CHANNELS
+// Where the workspace goes on behind so many elements.
+DEVICE Element* behind(Element* from, int elements) { return from + (elements + 127ll) / 128 * 128; }
+
 // Copies `from`, images x channels x pixels, to `to`, images x pixels x channels: 32 x 32 a block of 256 threads.
 DEVICE void channels_last(const Element* from, Element* to, int channels, int pixels) {
     SHARED Element tile[32][33];

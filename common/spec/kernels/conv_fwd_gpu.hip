@@ -146,15 +146,13 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
 #include "matrix_tile_gpu.hip"
 #endif
 
-DEVICE Element* filters_behind(Element* workspace, int elements) { return workspace + (elements + 127ll) / 128 * 128; }
-
 KERNEL BLOCK_OF(256) conv_fwd_channels_last(const Element* x, Element* workspace, int channels, int pixels) {
     channels_last(x, workspace, channels, pixels);
 }
 
 KERNEL BLOCK_OF(256) conv_fwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    filters_by_tap<false>(wei, filters_behind(workspace, n * c * h * w), v.in_channels(), v.out_channels(),
+    filters_by_tap<false>(wei, behind(workspace, n * c * h * w), v.in_channels(), v.out_channels(),
                           k * v.in_channels() * TAPS);
 }
 
@@ -163,7 +161,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV
     const int group = block_z(), rows = v.out_channels();
     const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {filters_behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
+    const Matrix<true> weights = {behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
     const Element* from = workspace + group * CHANNELS;
     const TapPixels<true> pixels = {from, c, n, h, w, oh, ow, ph, pw, dh, dw};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};

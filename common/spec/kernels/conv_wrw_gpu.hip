@@ -84,12 +84,12 @@ KERNEL BLOCK_OF(BLOCK) conv_wrw_direct(const Element* x, const Element* dy, Elem
 }
 #endif
 
-#if defined(IMPLICIT) || defined(MATRIX)
+#if defined(IMPLICIT) || defined(MATRIX) || defined(CHANNELS_LAST)
 // As a product: rows are output channels, columns input channels and taps (in NHWC taps and channels, as they lie in the
 // weights), k runs over the output pixels of all images, perhaps split among SPLIT blocks, whose parts a second kernel sums.
 #if defined(WARPGROUP)
 #include "warpgroup_tile_gpu.hip"
-#elif defined(MATRIX)
+#elif defined(MATRIX) || defined(CHANNELS_LAST)
 #include "matrix_tile_gpu.hip"
 #else
 #include "vector_tile_gpu.hip"
@@ -99,7 +99,7 @@ template <class Out>
 DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, const Out& out, Span span) {
     const int group = block_z(), down = ceil_div(out.rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-#if NHWC
+#if CHANNELS
     const Matrix<false> gradients = {dy + group * out.rows, out.rows, v.n * v.oh * v.ow, v.k};
     const TapChannels inputs = {x + group * CHANNELS, v};
 #else
@@ -113,7 +113,36 @@ DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, con
     tile_loop(gradients, inputs, out, row0, column0, span);
 }
 
-#if defined(SPLIT)
+#if defined(CHANNELS_LAST)
+// The same with x and dy laid out anew in the workspace, one behind the other, and the parts behind them.
+KERNEL BLOCK_OF(256) conv_wrw_x_channels_last(const Element* x, Element* workspace, CONV_PARAMETERS) {
+    channels_last(x, workspace, c, h * w);
+}
+
+KERNEL BLOCK_OF(256) conv_wrw_dy_channels_last(const Element* dy, Element* workspace, CONV_PARAMETERS) {
+    channels_last(dy, behind(workspace, n * c * h * w), k, oh * ow);
+}
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, CONV_PARAMETERS) {
+    const Conv v = {CONV_SIZES};
+    const int rows = v.out_channels(), columns = CHANNELS * TAPS;
+    Element* dy = behind(workspace, n * c * h * w);
+    float* part = (float*)behind(dy, n * k * oh * ow) + (block_y() * (long long)g + block_z()) * rows * columns;
+    weights_tile(v, workspace, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+}
+
+// Sums the parts, whose taps lie around the channels, to weights whose taps lie within.
+KERNEL BLOCK_OF(256) conv_wrw_reduce_taps(Element* workspace, Element* dwei, CONV_PARAMETERS) {
+    const int index = block_x() * 256 + thread_x(), elements = k * CHANNELS * TAPS;
+    if (index >= elements) return;
+    const int tap = index % TAPS, channel = index / TAPS % CHANNELS, filter = index / TAPS / CHANNELS;
+    const float* parts = (const float*)behind(behind(workspace, n * c * h * w), n * k * oh * ow);
+    const long long from = (filter * TAPS + tap) * CHANNELS + channel;
+    float sum = 0;
+    for (int p = 0; p < SPLIT; ++p) sum += parts[p * (long long)elements + from];
+    dwei[index] = (Element)sum;
+}
+#elif defined(SPLIT)
 KERNEL BLOCK_OF(TILE_THREADS)
 conv_wrw_tile_split(const Element* x, const Element* dy, float* partial, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};

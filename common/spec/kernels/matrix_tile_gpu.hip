@@ -111,7 +111,7 @@ template <bool A_K_FIRST, bool B_K_FIRST> struct WaveSums {
             for (int x = 0; x < ACROSS; ++x) {
 #pragma unroll
                 for (int r = 0; r < REGISTERS; ++r) {
-                    const int row = row0 + y * INSTR + matrix_row<INSTR>(r, lane);
+                    const int row = matrix_row<INSTR>(row0 + y * INSTR, r, lane);
                     c.template store<1>(row, column0 + x * INSTR + lane % INSTR, Vec<float, 1>{sums[y][x][r]});
                 }
             }

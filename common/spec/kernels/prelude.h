@@ -192,21 +192,21 @@ template <int N> DEVICE void matrix_fma(Vec<float, N>& c, Vec<Element, 8> a, Vec
     matrix_fma(c, a.lo, b.lo);
     matrix_fma(c, a.hi, b.hi);
 }
-// Which row of C, of SIDE, a lane's register r holds.
-template <int SIDE> DEVICE int matrix_row(int r, int lane) {
-    return r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
+// Which row of C, of SIDE from `row` on, a lane's register r holds.
+template <int SIDE> DEVICE int matrix_row(int row, int r, int lane) {
+    return row + r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
 }
 #elif HAS_WMMA
 #if defined(__GFX11__)
 // A is 16 x 16: lane l holds row l % 16 whole; B alike by column. Register r of C is row 2 * r + l / 16 of column l % 16.
 constexpr int LANE_K = 16;
 #define WMMA(type) __builtin_amdgcn_wmma_f32_16x16x16_##type##_w32
-template <int> DEVICE int matrix_row(int r, int lane) { return 2 * r + lane / 16; }
+template <int> DEVICE int matrix_row(int row, int r, int lane) { return row + 2 * r + lane / 16; }
 #else
 // The same, but a lane holds columns 8 * (l / 16) to + 7, and register r of C is row 8 * (l / 16) + r.
 constexpr int LANE_K = 8;
 #define WMMA(type) __builtin_amdgcn_wmma_f32_16x16x16_##type##_w32_gfx12
-template <int> DEVICE int matrix_row(int r, int lane) { return lane / 16 * 8 + r; }
+template <int> DEVICE int matrix_row(int row, int r, int lane) { return row + lane / 16 * 8 + r; }
 #endif
 DEVICE void matrix_fma(Vec<float, 8>& c, Vec<half, LANE_K> a, Vec<half, LANE_K> b) { c = WMMA(f16)(a, b, c); }
 #if HAS_BFLOAT

@@ -22,13 +22,12 @@
 
 using half = _Float16;
 using bfloat = __bf16;
-// What compilers call for the conversion, where their own library may lack it.
-extern "C" inline bfloat __truncsfbf2(float value) {
-    unsigned bits;
-    memcpy(&bits, &value, 4);
-    const bool nan = value != value;
-    const unsigned short rounded = nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return __builtin_bit_cast(bfloat, rounded);
+// What compilers call for the conversion, where their own library may lack it: nothing here names it. The result is in the low
+// half of the register that a float is returned in.
+extern "C" __attribute__((used, weak)) float __truncsfbf2(float value) {
+    const unsigned bits = __builtin_bit_cast(unsigned, value);
+    const unsigned rounded = value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return __builtin_bit_cast(float, rounded);
 }
 template <class T, int N> using Vec = T __attribute__((ext_vector_type(N)));
 template <class To, class From, int N> DEVICE Vec<To, N> convert(Vec<From, N> from) {
@@ -264,8 +263,8 @@ template <int N> DEVICE void matrix_fma(Vec<float, N>& c, Vec<Element, 8> a, Vec
     matrix_fma(c, a.lo, b.lo);
     matrix_fma(c, a.hi, b.hi);
 }
-template <int SIDE> DEVICE int matrix_row(int r, int lane) {
-    return r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
+template <int SIDE> DEVICE int matrix_row(int row, int r, int lane) {
+    return row + r / 4 * 4 * (WAVE / SIDE) + lane / SIDE * 4 + r % 4;
 }
 #endif
 
