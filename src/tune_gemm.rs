@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::gemm::files::{self, Config, Entry, Size};
+use bluefin_campaign::gemm::files::{self, Entry, Size};
 use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
-use bluefin_campaign::gemm::space::{Dtype, Space};
+use bluefin_campaign::gemm::space::{Config, Dtype, Space};
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;

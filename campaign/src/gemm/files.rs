@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use bluefin_common::files::FileSet;
 use yaml_rust2::yaml::{Hash, Yaml, YamlLoader};
 
-use super::space::Space;
+use super::space::{Config, Space};
 
 /// The keys of a config, in the order in which they are written. The last one is a text.
 pub const CONFIG: [&str; 10] = [
@@ -45,9 +45,6 @@ pub struct Size {
     /// The same of B.
     pub row_b: bool,
 }
-
-/// The values of [`CONFIG`], by name.
-pub type Config = BTreeMap<String, i64>;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,8 +193,8 @@ pub fn line(space: Space, size: &Size, config: &Config, us: f64) -> String {
     for key in CONFIG {
         // What v2 compiles with.
         let of_space = (space == Space::V2 && key == "matrix_instr_nonkdim").then_some(32);
-        let default = || of_space.or_else(|| Some(DEFAULTS.iter().find(|(name, _)| *name == key)?.1));
-        let value = config.get(key).copied().or_else(default);
+        let default = || Some(DEFAULTS.iter().find(|(name, _)| *name == key)?.1);
+        let value = of_space.or_else(|| config.get(key).copied()).or_else(default);
         // Writing into memory does not fail.
         let _ = write!(text, ", '{key}': {}", value.unwrap_or_default());
     }

@@ -18,8 +18,8 @@ use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
 
 use super::Given;
-use super::files::{Config, Entry, Size};
-use super::space::{Dtype, Space, candidate};
+use super::files::{Entry, Size};
+use super::space::{Config, Dtype, Space, candidate};
 use crate::carry::Watch;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};

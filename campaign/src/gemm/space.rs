@@ -1,5 +1,7 @@
 //! What is tuned: types of elements, and which configs are tried.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use bluefin_common::arch::Vendor;
 use bluefin_common::candidate::Candidate;
@@ -9,7 +11,8 @@ use bluefin_producer::specs::LoadedSpec;
 use bluefin_spec::Param;
 use clap::ValueEnum;
 
-use super::files::Config;
+/// The values of a config, by the names of [`super::files::CONFIG`].
+pub type Config = BTreeMap<String, i64>;
 
 /// Types of elements, as the script calls them.
 #[expect(missing_docs, reason = "docs of values are a part of the help text")]

@@ -119,10 +119,22 @@ mod tests {
 
     #[test]
     fn values_are_equal_where_python_says_so() {
-        for (one, other) in [("1", "True"), ("0", "False"), ("64", " 64"), ("304", "304.0"), ("TRUE", "true"), ("FALSE", "False"), ("64", "6.4e1"), ("64", "64.00"), ("5120", "+5120")] {
+        for (one, other) in [
+            ("1", "True"),
+            ("0", "False"),
+            ("64", " 64"),
+            ("304", "304.0"),
+            ("TRUE", "true"),
+            ("FALSE", "False"),
+            ("64", "6.4e1"),
+            ("64", "64.00"),
+            ("5120", "+5120"),
+        ] {
             assert_eq!(Value::of(one), Value::of(other));
         }
-        for (one, other) in [("torch.int8", "int8"), ("", "0"), ("1.5", "1"), ("inf", "nan"), ("1e400", "inf"), ("TRue", "True")] {
+        for (one, other) in
+            [("torch.int8", "int8"), ("", "0"), ("1.5", "1"), ("inf", "nan"), ("1e400", "inf"), ("TRue", "True")]
+        {
             assert_ne!(Value::of(one), Value::of(other));
         }
     }

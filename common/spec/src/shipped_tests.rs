@@ -146,7 +146,7 @@ fn all_solvers_of_fp16_are_for_bf16() {
     let conv = |direction, data_type| Problem::Conv(ConvProblem::new(shape(direction, data_type)).unwrap());
     let all = |data_type| -> Vec<Problem> {
         let products = gemm_problems().into_iter();
-        let of_type = |problem: &Problem| matches!(problem, Problem::Gemm(gemm) if gemm.data_type == data_type);
+        let of_type = |problem: &Problem| matches!(problem, Problem::Gemm(gemm) if gemm.data_type() == Some(data_type));
         let convolutions = Direction::ALL.map(|direction| conv(direction, data_type));
         products.filter(of_type).chain(convolutions).collect()
     };
