@@ -6,40 +6,71 @@
 #include "conv_host.h"
 
 #ifdef SOLVER_REFERENCE
-/* Input columns that are summed together. */
+/* Input columns that are summed together; channels, where these lie side by side. */
 enum { ROW = 256 };
+
+/* What the channels from c0 of group gi gather at one place of dX, each of its taps at a time. */
+static inline void sum_channels(double *sum, const element *dy, const element *wei, int64_t b, int64_t gi, int64_t c0,
+                                int64_t iz, int64_t iy, int64_t ix, CONV_PARAMETERS)
+{
+    const struct tensor in = tensor_y(CONV_SIZES), filters = tensor_weights(CONV_SIZES);
+    const int64_t kg = k / g, len = least(ROW, c / g - c0);
+    for (int64_t tz = 0; tz < fz; tz++)
+    for (int64_t ty = 0; ty < fy; ty++)
+    for (int64_t tx = 0; tx < fx; tx++) {
+        const int64_t z = iz + pd - tz * dd, r = iy + ph - ty * dh, q = ix + pw - tx * dw;
+        if (z < 0 || z % sd || z / sd >= od || r < 0 || r % sh || r / sh >= oh || q < 0 || q % sw || q / sw >= ow) continue;
+        const int64_t place = (z / sd * oh + r / sh) * ow + q / sw, tap = (tz * fy + ty) * fx + tx;
+        for (int64_t ko = gi * kg; ko < (gi + 1) * kg; ko++) {
+            const double gradient = TO_FLOAT(dy[element_at(in, b, ko, place)]);
+            const element *row = wei + element_at(filters, ko, c0, tap);
+            for (int64_t e = 0; e < len; e++) sum[e] += gradient * TO_FLOAT(row[e]);
+        }
+    }
+}
+
+/* What a row of dX gathers from col on, each tap of each output channel at a time. */
+static inline void sum_columns(double *sum, const element *dy, const element *wei, int64_t b, int64_t ci, int64_t iz,
+                               int64_t iy, int64_t col, CONV_PARAMETERS)
+{
+    const struct tensor in = tensor_y(CONV_SIZES), filters = tensor_weights(CONV_SIZES);
+    const int64_t cg = c / g, kg = k / g, len = least(ROW, w - col);
+    for (int64_t ko = ci / cg * kg; ko < (ci / cg + 1) * kg; ko++)
+    for (int64_t tz = 0; tz < fz; tz++)
+    for (int64_t ty = 0; ty < fy; ty++) {
+        const int64_t z = iz + pd - tz * dd, r = iy + ph - ty * dh;
+        if (z < 0 || z % sd || z / sd >= od || r < 0 || r % sh || r / sh >= oh) continue;
+        const element *row = dy + element_at(in, b, ko, (z / sd * oh + r / sh) * ow);
+        const element *taps = wei + element_at(filters, ko, ci % cg, (tz * fy + ty) * fx);
+        for (int64_t tx = 0; tx < fx; tx++) {
+            /* Output column j was made from input column start + j * sw, counted from col. */
+            const int64_t start = tx * dw - pw - col, end = least(ow, first_at(start, sw, len));
+            const double tap = TO_FLOAT(taps[tx]);
+            for (int64_t j = first_at(start, sw, 0); j < end; j++) sum[start + j * sw] += tap * TO_FLOAT(row[j]);
+        }
+    }
+}
 
 /* The definition of the operation, summed in double: each element of dX gathers what it took part in. */
 void conv_bwd_reference(const element *dy, const element *wei, element *dx, CONV_PARAMETERS)
 {
-    const struct tensor in = tensor_y(CONV_SIZES), filters = tensor_weights(CONV_SIZES), outs = tensor_x(CONV_SIZES);
-    const int64_t in_step = step_of(in), tap_step = step_of(filters), out_step = step_of(outs);
-    const int64_t cg = c / g, kg = k / g;
-    double sum[ROW];
+    const struct tensor outs = tensor_x(CONV_SIZES);
+    const int64_t cg = c / g, outer = NHWC ? g : c, inner = NHWC ? cg : w;
     for (int64_t b = 0; b < n; b++)
-    for (int64_t ci = 0; ci < c; ci++)
     for (int64_t iz = 0; iz < d; iz++)
     for (int64_t iy = 0; iy < h; iy++)
-    for (int64_t col = 0; col < w; col += ROW) {
-        const int64_t len = least(ROW, w - col);
-        for (int64_t j = 0; j < len; j++) sum[j] = 0.0;
-        for (int64_t ko = ci / cg * kg; ko < (ci / cg + 1) * kg; ko++)
-        for (int64_t tz = 0; tz < fz; tz++)
-        for (int64_t ty = 0; ty < fy; ty++) {
-            const int64_t z = iz + pd - tz * dd, r = iy + ph - ty * dh;
-            if (z < 0 || z % sd || z / sd >= od || r < 0 || r % sh || r / sh >= oh) continue;
-            const element *row = dy + element_at(in, b, ko, (z / sd * oh + r / sh) * ow);
-            const element *taps = wei + element_at(filters, ko, ci % cg, (tz * fy + ty) * fx);
-            for (int64_t tx = 0; tx < fx; tx++) {
-                /* Output column j was made from input column start + j * sw, counted from col. */
-                const int64_t start = tx * dw - pw - col, end = least(ow, first_at(start, sw, len));
-                const double tap = TO_FLOAT(taps[tx * tap_step]);
-                for (int64_t j = first_at(start, sw, 0); j < end; j++)
-                    sum[start + j * sw] += tap * TO_FLOAT(row[j * in_step]);
-            }
-        }
-        element *out = dx + element_at(outs, b, ci, (iz * h + iy) * w + col);
-        for (int64_t j = 0; j < len; j++) out[j * out_step] = FROM_FLOAT((float)sum[j]);
+    for (int64_t ix = 0; ix < (NHWC ? w : 1); ix++)
+    for (int64_t at = 0; at < outer; at++)
+    for (int64_t first = 0; first < inner; first += ROW) {
+        double sum[ROW] = {0};
+        if (NHWC)
+            sum_channels(sum, dy, wei, b, at, first, iz, iy, ix, CONV_SIZES);
+        else
+            sum_columns(sum, dy, wei, b, at, iz, iy, first, CONV_SIZES);
+        /* Channels, or columns, follow each other. */
+        element *out = dx + (NHWC ? element_at(outs, b, at * cg + first, (iz * h + iy) * w + ix)
+                                  : element_at(outs, b, at, (iz * h + iy) * w + first));
+        for (int64_t j = 0; j < least(ROW, inner - first); j++) out[j] = FROM_FLOAT((float)sum[j]);
     }
 }
 #endif
