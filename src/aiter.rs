@@ -51,3 +51,8 @@ fn share(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_string())
 }
+
+/// A file that is no part of what is asked for.
+fn pass_over(error: &bluefin_aiter::Error) {
+    eprintln!("note: {error}; passed over");
+}

@@ -51,7 +51,7 @@ impl CheckArgs {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let sheets = read_all(&self.files, self.family.map(|family| family.0))?;
+        let sheets = read_all(&self.files, self.family.map(|family| family.0), super::pass_over)?;
         let strictness = Strictness {
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),

@@ -44,12 +44,12 @@ pub struct CoverageArgs {
 
 impl CoverageArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let untuned = read_all(&self.shapes, self.family.map(|family| family.0))?;
+        let untuned = read_all(&self.shapes, self.family.map(|family| family.0), super::pass_over)?;
         let mut shapes: Vec<Shape> = untuned.iter().flat_map(shapes_of).collect();
         let misses = read_logs(&self.misses, self.family)?;
         let all_taken = tell(&misses);
         shapes.extend(misses.shapes);
-        let covered = coverage(&read_all(&self.configs, None)?, &shapes, &self.gpu);
+        let covered = coverage(&read_all(&self.configs, None, super::pass_over)?, &shapes, &self.gpu);
         let missing = |one: &&Covered| one.presence == Presence::Missing;
         if self.json {
             let listed: Vec<&Covered> = covered.iter().filter(|one| !self.missing || missing(one)).collect();

@@ -46,7 +46,8 @@ pub struct DiffArgs {
 impl DiffArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let family = self.family.map(|family| family.0);
-        let (before, after) = (read_all(&[self.before], family)?, read_all(&[self.after], family)?);
+        let (before, after) =
+            (read_all(&[self.before], family, super::pass_over)?, read_all(&[self.after], family, super::pass_over)?);
         let diff = diff(&before, &after, Limits { warn: self.warn, regress: self.regress });
         if self.json {
             out::json(&diff)?;

@@ -88,7 +88,7 @@ impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let families = self.families()?;
         let configs = self.configs.clone().unwrap_or_else(|| self.aiter.aiter.join("aiter/configs"));
-        let sheets = read_all(std::slice::from_ref(&configs), None)?;
+        let sheets = read_all(std::slice::from_ref(&configs), None, super::pass_over)?;
         let fleet = self.fleet.names_a_broker();
         let target = match (&self.gpu, fleet) {
             (Some(target), _) => target.clone(),
@@ -115,7 +115,8 @@ impl TuneArgs {
         for sheet in &changed {
             write(sheet.path(), &sheet.table)?;
         }
-        let now = read_all(std::slice::from_ref(&configs), None)?;
+        // They were told of before.
+        let now = read_all(std::slice::from_ref(&configs), None, |_| {})?;
         let after = if changed.is_empty() { before.clone() } else { self.tests(&families, true).await };
         let report = Report {
             target: target.to_string(),

@@ -170,6 +170,10 @@ impl Tuning<'_> {
         let exported = export(store, &session.name, &request).await?;
         exported.warnings.iter().for_each(|warning| watch.say(&format!("warning: {warning}")));
         let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
-        Ok(Tuned { rows: if files.is_empty() { Vec::new() } else { read_all(&files, None)? }, failed, operators })
+        Ok(Tuned {
+            rows: if files.is_empty() { Vec::new() } else { read_all(&files, None, |_| {})? },
+            failed,
+            operators,
+        })
     }
 }

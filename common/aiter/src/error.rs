@@ -31,6 +31,12 @@ pub enum Error {
         /// What it could have said.
         expected: String,
     },
+    /// There is nothing in it.
+    #[error("{}: found an empty file, expected the names of columns", path.display())]
+    Empty {
+        /// Of the file.
+        path: PathBuf,
+    },
     /// Neither its name nor its header tells the family.
     #[error("{}: family: found columns {columns}, expected those of one family, or its name given", path.display())]
     Family {
@@ -62,6 +68,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it is of a file that may stand beside aiter's and is none of a known family.
+    #[must_use]
+    pub const fn is_no_sheet(&self) -> bool {
+        matches!(self, Self::Family { .. } | Self::Empty { .. })
+    }
+
     /// Names the file of an error of the system.
     pub fn at(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();

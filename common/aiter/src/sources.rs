@@ -7,11 +7,16 @@ use crate::{Error, Family, Kind, Sheet};
 /// What lies below aiter's folder of files: those of models.
 const OF_MODELS: &str = "model_configs";
 
-/// Reads files, and of folders all CSV files and those of their `model_configs`, in the order of their names.
+/// Reads files, and of folders all CSV files and those of their `model_configs`, in the order of their names. What is of no family, and
+/// what is empty, is told to `passed_over`, and the rest goes on: aiter's folders hold files of operators that are not known here.
 ///
 /// # Errors
-/// If one can not be read, or its family is not told.
-pub fn read_all(paths: &[PathBuf], family: Option<&'static Family>) -> Result<Vec<Sheet>, Error> {
+/// If one can not be read, or nothing is left.
+pub fn read_all(
+    paths: &[PathBuf],
+    family: Option<&'static Family>,
+    mut passed_over: impl FnMut(&Error),
+) -> Result<Vec<Sheet>, Error> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -28,7 +33,18 @@ pub fn read_all(paths: &[PathBuf], family: Option<&'static Family>) -> Result<Ve
             files.push(path.clone());
         }
     }
-    files.iter().map(|path| Sheet::read(path, family)).collect()
+    let (mut sheets, mut first) = (Vec::new(), None);
+    for path in &files {
+        match Sheet::read(path, family) {
+            Ok(sheet) => sheets.push(sheet),
+            Err(error) if error.is_no_sheet() => {
+                passed_over(&error);
+                first = first.or(Some(error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    first.filter(|_| sheets.is_empty()).map_or(Ok(sheets), Err)
 }
 
 /// The CSV files of a folder.
@@ -57,14 +73,19 @@ mod tests {
     #[test]
     fn a_folder_stands_for_its_files_and_those_of_models() {
         let folder = tempfile::tempdir().unwrap();
-        let error = read_all(&[folder.path().to_path_buf()], None).unwrap_err().to_string();
+        let error = read_all(&[folder.path().to_path_buf()], None, |_| {}).unwrap_err().to_string();
         assert!(error.ends_with(": found no CSV file, expected some"), "{error}");
         let models = folder.path().join("model_configs");
         std::fs::create_dir(&models).unwrap();
         std::fs::write(folder.path().join("b_tuned_fmoe.csv"), "us\n").unwrap();
         std::fs::write(folder.path().join("notes.txt"), "us\n").unwrap();
         std::fs::write(models.join("a_untuned_fmoe.csv"), "token\n").unwrap();
-        let sheets = read_all(&[folder.path().to_path_buf()], None).unwrap();
+        std::fs::write(models.join("of_another_operator.csv"), "M,N,colour\n1,2,3\n").unwrap();
+        std::fs::write(models.join("empty.csv"), "").unwrap();
+        let mut told = Vec::new();
+        let sheets = read_all(&[folder.path().to_path_buf()], None, |error| told.push(error.to_string())).unwrap();
+        assert!(told[0].ends_with("empty.csv: found an empty file, expected the names of columns"), "{told:?}");
+        assert!(told[1].contains("of_another_operator.csv: family: found columns M,N,colour"), "{told:?}");
         let names: Vec<_> = sheets.iter().map(|sheet| sheet.path().file_name().unwrap()).collect();
         assert_eq!(names, ["b_tuned_fmoe.csv", "a_untuned_fmoe.csv"]);
         assert_eq!(sheets_of(&sheets, sheets[0].family).count(), 1);

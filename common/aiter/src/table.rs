@@ -107,6 +107,9 @@ impl Table {
             rows.push(Row { line, raw: raw.to_string() });
         }
         let header = if rows.is_empty() { Row { line: 1, raw: String::new() } } else { rows.remove(0) };
+        if header.is_blank() && rows.iter().all(Row::is_blank) {
+            return Err(Error::Empty { path: path.to_path_buf() });
+        }
         if header.is_blank() {
             let shown: String = header.text().chars().take(SHOWN).collect();
             return Err(at(1, &format!("{shown:?}"), "the names of columns"));

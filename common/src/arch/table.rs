@@ -55,7 +55,7 @@ pub static ROWS: &[Architecture] = &[
     },
     Architecture {
         name: "gfx950",
-        products: &[("mi355x", 256), ("mi350x", 256)],
+        products: &[("mi355x", 256), ("mi350x", 256), ("mi350p", 128)],
         machine: Some(0x4f),
         clang: Some(20),
         ..CDNA4

@@ -109,6 +109,7 @@ fn compute_units(view: &View<'_>, findings: &mut Findings<'_>) {
             // Of whole GPUs, not of their partitions.
             let mut known: Vec<u32> =
                 arch::of(&gfx).map_or(&[][..], |known| known.products).iter().map(|(_, units)| *units).collect();
+            known.sort_unstable();
             known.dedup();
             if !known.is_empty() && !known.contains(&cus) {
                 let expected = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
