@@ -11,6 +11,8 @@ mod matrix;
 mod model;
 mod pool;
 mod risk;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 

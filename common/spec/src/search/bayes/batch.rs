@@ -29,8 +29,8 @@ const FARTHEST_OF: usize = 8;
 
 /// Up to `wanted` candidates of the pool.
 pub fn choose(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Vec<Candidate> {
-    let enough = lessons.measured() >= LEAST_MEASURED;
-    let improving = enough.then(|| improving(lessons, pool, coordinates, wanted - wanted / RANDOM_OF)).flatten();
+    let has_model = lessons.measured() >= LEAST_MEASURED && !pool.places.is_empty();
+    let improving = has_model.then(|| improving(lessons, pool, coordinates, wanted - wanted / RANDOM_OF)).flatten();
     let mut chosen = improving.unwrap_or_else(|| apart(lessons, pool, wanted));
     let random: Vec<usize> = (pool.near..pool.places.len()).filter(|at| !chosen.contains(at)).collect();
     chosen.extend(random.into_iter().take(wanted.saturating_sub(chosen.len())));
@@ -54,45 +54,57 @@ fn apart(lessons: &Lessons<'_>, pool: &Pool, wanted: usize) -> Vec<usize> {
     chosen
 }
 
+/// A point of the pool that may improve on the best.
+#[derive(Clone, Copy, Debug)]
+struct Promising {
+    /// Where the pool has it.
+    at: usize,
+    /// The target that is expected.
+    mean: f64,
+    /// The chance that it runs.
+    chance: f64,
+}
+
 /// The points that may improve most on the best. `None`: nothing tells the candidates apart.
 fn improving(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Option<Vec<usize>> {
     let (risk, in_region) = Risk::of(lessons, coordinates).unzip();
-    let mut all = lessons.ran.clone();
-    all.extend(in_region.unwrap_or_default());
-    let (model, best) = model(&all, coordinates)?;
-    let columns = |of: &[usize]| {
-        let places: Vec<&Vec<f64>> = of.iter().filter_map(|at| pool.places.get(*at)).collect();
-        Columns::of(&places, coordinates.count())
-    };
-    let everything: Vec<usize> = (0..pool.places.len()).collect();
-    let mut promising: Vec<(f64, usize)> = model.means(&columns(&everything)).into_iter().zip(everything).collect();
-    promising.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    promising.truncate(PROMISING);
-    let promising_points: Vec<usize> = promising.iter().map(|(_, at)| *at).collect();
-    let chances = match &risk {
-        Some(risk) => risk.chances(&columns(&promising_points)),
-        None => vec![1.0; promising.len()],
-    };
-    let mut short: Vec<(f64, f64, usize)> =
-        promising.into_iter().zip(chances).map(|((mean, at), chance)| (mean, chance, at)).collect();
-    // Stable: those that will rather fail are behind the others.
-    short.sort_by_key(|(_, chance, _)| *chance < 0.5);
-    short.truncate(SHORTLIST);
-    let points: Vec<usize> = short.iter().map(|(_, _, at)| *at).collect();
-    let mut doubt = model.doubt(&columns(&points));
+    let mut known = lessons.ran.clone();
+    known.extend(in_region.unwrap_or_default());
+    let (model, best) = model(&known, coordinates)?;
+    let short = shortlist(&model, risk.as_ref(), pool, coordinates);
+    let mut doubt = model.doubt(&columns(&short, pool, coordinates));
     let mut chosen: Vec<usize> = Vec::new();
-    while chosen.len() < wanted {
+    while chosen.len() < wanted.min(short.len()) {
         let deviations = doubt.variances.iter().map(|variance| (model.variance * variance.max(0.0)).sqrt());
-        let gains = short
-            .iter()
-            .zip(deviations)
-            .map(|((mean, chance, _), deviation)| chance * improvement(best - mean, deviation));
+        let gains =
+            short.iter().zip(deviations).map(|(one, deviation)| one.chance * improvement(best - one.mean, deviation));
         let open = gains.enumerate().filter(|(at, _)| !chosen.contains(at));
         let Some((at, _)) = open.reduce(|most, next| if next.1 > most.1 { next } else { most }) else { break };
         chosen.push(at);
         doubt.learn(at);
     }
-    Some(chosen.into_iter().filter_map(|at| points.get(at).copied()).collect())
+    Some(chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect())
+}
+
+/// The points of the pool with the least expected targets, those that will rather fail behind the others.
+fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates) -> Vec<Promising> {
+    let mut short: Vec<Promising> = (0..pool.places.len()).map(|at| Promising { at, mean: 0.0, chance: 1.0 }).collect();
+    let means = model.means(&columns(&short, pool, coordinates));
+    short.iter_mut().zip(means).for_each(|(one, mean)| one.mean = mean);
+    short.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.at.cmp(&b.at)));
+    short.truncate(PROMISING);
+    if let Some(risk) = risk {
+        let chances = risk.chances(&columns(&short, pool, coordinates));
+        short.iter_mut().zip(chances).for_each(|(one, chance)| one.chance = chance);
+        short.sort_by_key(|one| one.chance < 0.5);
+    }
+    short.truncate(SHORTLIST);
+    short
+}
+
+fn columns(points: &[Promising], pool: &Pool, coordinates: &Coordinates) -> Columns {
+    let places: Vec<&Vec<f64>> = points.iter().filter_map(|one| pool.places.get(one.at)).collect();
+    Columns::of(&places, coordinates.count())
 }
 
 /// A model of the lessons, and the least target of one. `None`: all are alike.

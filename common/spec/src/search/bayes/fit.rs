@@ -134,3 +134,51 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     }
     sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::value::Value;
+
+    use super::*;
+
+    /// A wave along the first of two params.
+    fn wave() -> (Coordinates, Columns, Vec<f64>) {
+        let values: Vec<Value> = (0..12_i64).map(Value::Int).collect();
+        let coordinates = Coordinates::of([values.as_slice(), &values].into_iter());
+        let points: Vec<[i64; 2]> = (0..30).map(|at| [at * 5 % 12, at * 7 % 11]).collect();
+        let places: Vec<Vec<f64>> =
+            points.iter().map(|point| coordinates.place(&point.map(Value::Int)).unwrap()).collect();
+        let targets = points.iter().map(|point| (point[0] as f64 / 2.0).sin()).collect();
+        let points = Columns::of(&places.iter().collect::<Vec<_>>(), coordinates.count());
+        (coordinates, points, targets)
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_likelihood() {
+        let (coordinates, points, targets) = wave();
+        let likelihood = Likelihood::of(&points, &targets, &coordinates);
+        let height = |values: &[f64]| {
+            let scales = Scales { weights: values[..2].to_vec(), noise: values[2] };
+            likelihood.at(&scales).unwrap()
+        };
+        let here = [1.0, 0.5, -2.0];
+        let (_, slopes) = height(&here);
+        for at in 0..3 {
+            let moved = |by: f64| {
+                let mut values = here;
+                values[at] += by;
+                height(&values).0
+            };
+            let expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((slopes[at] - expected).abs() < 1e-6, "{at}: {}, expected {expected}", slopes[at]);
+        }
+    }
+
+    #[test]
+    fn what_matters_gets_a_short_length() {
+        let (coordinates, points, targets) = wave();
+        let scales = fit(&points, &targets, &coordinates, MOST_NOISE);
+        assert!(scales.weights[0] > scales.weights[1] + 2.0, "{scales:?}");
+        assert!(scales.noise < libm::log(NOISE), "{scales:?}");
+    }
+}

@@ -114,3 +114,60 @@ pub fn add(to: &mut [f64], factor: f64, from: &[f64]) {
         *to += factor * from;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: [[f64; 3]; 3] = [[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 2.0]];
+
+    fn product(vector: &[f64]) -> Vec<f64> {
+        ROWS.iter().map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum()).collect()
+    }
+
+    fn near(found: &[f64], expected: &[f64]) {
+        let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(found.len() == expected.len() && off < 1e-12, "{found:?}, expected {expected:?}");
+    }
+
+    #[test]
+    fn what_is_solved_is_a_solution() {
+        let cholesky = Cholesky::of(ROWS.as_flattened().to_vec(), 3).unwrap();
+        let targets = [1.0, -2.0, 0.25];
+        let (weights, variance) = cholesky.weights(&targets);
+        near(&product(&weights), &targets);
+        let expected = weights.iter().zip(&targets).map(|(a, b)| a * b).sum::<f64>() / 3.0;
+        near(&[variance], &[expected]);
+        // The determinant is 16.25.
+        near(&[cholesky.log_diagonal()], &[16.25_f64.ln() / 2.0]);
+    }
+
+    #[test]
+    fn the_inverse_is_one() {
+        let cholesky = Cholesky::of(ROWS.as_flattened().to_vec(), 3).unwrap();
+        let upper = cholesky.inverse();
+        let at = |row: usize, column: usize| upper[row.min(column) * 3 + row.max(column)];
+        for column in 0..3 {
+            let mut unit = [0.0; 3];
+            unit[column] = 1.0;
+            near(&product(&[0, 1, 2].map(|row| at(row, column))), &unit);
+        }
+    }
+
+    #[test]
+    fn rows_are_solved_like_columns() {
+        let cholesky = Cholesky::of(ROWS.as_flattened().to_vec(), 3).unwrap();
+        let (mut one, mut two) = (vec![1.0, 2.0, 3.0], vec![0.0, -1.0, 5.0]);
+        let mut rows: Vec<f64> = one.iter().zip(&two).flat_map(|(a, b)| [*a, *b]).collect();
+        cholesky.forward(&mut one);
+        cholesky.forward(&mut two);
+        cholesky.forward_rows(&mut rows, 2);
+        near(&rows, &one.iter().zip(&two).flat_map(|(a, b)| [*a, *b]).collect::<Vec<f64>>());
+    }
+
+    #[test]
+    fn a_matrix_that_has_no_factor_is_refused() {
+        assert!(Cholesky::of(vec![1.0, 2.0, 2.0, 1.0], 2).is_none());
+        assert!(Cholesky::of(vec![f64::NAN], 1).is_none());
+    }
+}

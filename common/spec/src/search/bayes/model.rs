@@ -159,3 +159,53 @@ impl Doubt {
         self.known.extend(row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::value::Value;
+
+    use super::*;
+
+    fn model(known: &[i64], targets: &[f64]) -> (Model, impl Fn(&[i64]) -> Columns) {
+        let values: Vec<Value> = (0..=20_i64).map(Value::Int).collect();
+        let coordinates = Coordinates::of([values.as_slice()].into_iter());
+        let scales = Scales { weights: vec![libm::log(20.0)], noise: libm::log(1e-3) };
+        let place = |at: &i64| vec![*at as f64 / 20.0];
+        let columns =
+            move |at: &[i64]| Columns::of(&at.iter().map(place).collect::<Vec<_>>().iter().collect::<Vec<_>>(), 1);
+        (Model::of(&columns(known), targets, &coordinates, &scales).unwrap(), columns)
+    }
+
+    #[test]
+    fn it_knows_what_it_was_told_and_doubts_what_is_far() {
+        let (model, columns) = model(&[0, 4, 8], &[1.0, -1.0, 0.5]);
+        let means = model.means(&columns(&[0, 4, 8, 20]));
+        for (found, expected) in means.iter().zip([1.0, -1.0, 0.5, 0.0]) {
+            assert!((found - expected).abs() < 0.1, "{means:?}");
+        }
+        let doubt = model.doubt(&columns(&[4, 6, 20]));
+        assert!(doubt.variances[0] < 0.01 && doubt.variances[1] < 0.3 && doubt.variances[2] > 0.9, "{doubt:?}");
+    }
+
+    #[test]
+    fn what_is_learnt_is_what_a_model_of_more_points_knows() {
+        let (few, columns) = model(&[0, 4], &[1.0, -1.0]);
+        let (more, _) = model(&[0, 4, 12], &[1.0, -1.0, 0.0]);
+        let mut doubt = few.doubt(&columns(&[12, 14]));
+        doubt.learn(0);
+        let expected = more.doubt(&columns(&[12, 14]));
+        for (found, expected) in doubt.variances.iter().zip(&expected.variances) {
+            assert!((found - expected).abs() < 1e-9, "{doubt:?}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_expected_from_the_others() {
+        let targets = [1.0, -1.0, 0.5];
+        let (all, columns) = model(&[0, 4, 8], &targets);
+        let (others, _) = model(&[0, 8], &[1.0, 0.5]);
+        let expected = others.means(&columns(&[4]))[0];
+        let found = all.left_out(&targets)[1];
+        assert!((found - expected).abs() < 1e-9, "{found}, expected {expected}");
+    }
+}
