@@ -86,35 +86,96 @@ fn ordered_values(space: &Space<'_>) -> Vec<Vec<Value>> {
     space.params().map(ordered).collect()
 }
 
-/// The points that differ from `point` in one param, or in two by one step each, whether they satisfy the constraints or not.
+/// The points that differ from `point` in one param, or in two: by one step each, or with the same product, as blocks of another shape
+/// that are as large. Whether they satisfy the constraints or not.
 fn neighbours(point: &[Value], values: &[Vec<Value>]) -> Vec<Vec<Value>> {
-    let mut single: Vec<(usize, &Value)> = Vec::new();
-    let mut steps: Vec<(usize, &Value)> = Vec::new();
-    for (param, (value, values)) in point.iter().zip(values).enumerate() {
-        let Ok(at) = values.binary_search(value) else { continue };
-        let from = at.saturating_sub(VALUES / 2).min(values.len().saturating_sub(VALUES));
-        for (other, value) in values.iter().enumerate().skip(from).take(VALUES).filter(|(other, _)| *other != at) {
-            single.push((param, value));
-            if other.abs_diff(at) == 1 {
-                steps.push((param, value));
-            }
+    let mut single: Vec<Change<'_>> = Vec::new();
+    for (param, (from, values)) in point.iter().zip(values).enumerate() {
+        let Ok(at) = values.binary_search(from) else { continue };
+        let first = at.saturating_sub(VALUES / 2).min(values.len().saturating_sub(VALUES));
+        for (other, to) in values.iter().enumerate().skip(first).take(VALUES).filter(|(other, _)| *other != at) {
+            single.push(Change { param, from, to, is_step: other.abs_diff(at) == 1 });
         }
     }
-    let pairs = steps.iter().enumerate().flat_map(|(at, first)| {
-        let others = steps.iter().skip(at + 1).filter(|second| second.0 != first.0);
-        others.map(|second| vec![*first, *second])
+    let pairs = single.iter().enumerate().flat_map(|(at, one)| {
+        let others = single.iter().skip(at + 1).filter(|two| two.param != one.param);
+        let near = others.filter(|two| (one.is_step && two.is_step) || one.keeps_product(two));
+        near.map(|two| vec![*one, *two])
     });
-    let changes = single.iter().map(|change| vec![*change]).chain(pairs);
+    let changes = single.iter().map(|one| vec![*one]).chain(pairs);
     changes.take(NEIGHBOURS).map(|changes| changed(point, &changes)).collect()
 }
 
+/// Another value of a param.
+#[derive(Clone, Copy, Debug)]
+struct Change<'a> {
+    param: usize,
+    from: &'a Value,
+    to: &'a Value,
+    /// The next one up or down.
+    is_step: bool,
+}
+
+impl Change<'_> {
+    /// Whether the product of both params stays what it is.
+    fn keeps_product(&self, other: &Change<'_>) -> bool {
+        let product = |one: &Value, two: &Value| match (one, two) {
+            (Value::Int(one), Value::Int(two)) if *one > 0 && *two > 0 => one.checked_mul(*two),
+            _ => None,
+        };
+        let before = product(self.from, other.from);
+        before.is_some() && before == product(self.to, other.to)
+    }
+}
+
 /// `point` with other values of some params.
-fn changed(point: &[Value], changes: &[(usize, &Value)]) -> Vec<Value> {
+fn changed(point: &[Value], changes: &[Change<'_>]) -> Vec<Value> {
     let mut point = point.to_vec();
-    for (param, value) in changes {
-        if let Some(to) = point.get_mut(*param) {
-            (*value).clone_into(to);
+    for change in changes {
+        if let Some(value) = point.get_mut(change.param) {
+            change.to.clone_into(value);
         }
     }
     point
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_differ_in_one_param_or_a_little_in_two() {
+        let values: Vec<Vec<Value>> = [&[16, 32, 48, 64, 128][..], &[1, 2, 4, 8], &[0, 1]]
+            .map(|values| values.iter().map(|value| Value::Int(*value)).collect())
+            .to_vec();
+        let near = neighbours(&[64, 2, 0].map(Value::Int), &values);
+        let unlike =
+            |other: &Vec<Value>| other.iter().zip([64, 2, 0]).filter(|(one, two)| **one != Value::Int(*two)).count();
+        assert_eq!(near.iter().filter(|other| unlike(other) == 1).count(), 4 + 3 + 1);
+        let mut pairs: Vec<[i64; 3]> = Vec::new();
+        for other in near.iter().filter(|other| unlike(other) == 2) {
+            pairs.push([0, 1, 2].map(|at| if let Value::Int(value) = other[at] { value } else { 0 }));
+        }
+        pairs.sort_unstable();
+        let expected = [
+            [16, 8, 0],
+            [32, 4, 0],
+            [48, 1, 0],
+            [48, 2, 1],
+            [48, 4, 0],
+            [64, 1, 1],
+            [64, 4, 1],
+            [128, 1, 0],
+            [128, 2, 1],
+            [128, 4, 0],
+        ];
+        assert_eq!(pairs, expected, "steps, and blocks of 128");
+    }
+
+    #[test]
+    fn a_param_with_many_values_has_the_nearest_as_neighbours() {
+        let values = vec![(0..1000).map(Value::Int).collect::<Vec<_>>()];
+        let near = neighbours(&[Value::Int(999)], &values);
+        assert_eq!((near.len(), near.first()), (VALUES - 1, Some(&vec![Value::Int(1000 - VALUES as i64)])));
+    }
 }
