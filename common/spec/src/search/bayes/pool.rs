@@ -13,7 +13,7 @@ use crate::search::{Ask, Space};
 /// Random points.
 const RANDOM: usize = 1000;
 /// Points that are looked at to find that many which satisfy the constraints.
-const LOOKED_AT: u64 = 8192;
+const LOOKED_AT: u64 = 4096;
 /// Values of one param that a neighbour may have instead: of a param with more, the nearest ones.
 const VALUES: usize = 64;
 /// Neighbours of one candidate that are looked at.
