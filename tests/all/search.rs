@@ -31,6 +31,9 @@ fn a_real_space_is_searched_and_comes_to_the_same_again() {
     let [few, all] = fixed["scores"].as_array().unwrap().as_slice() else { panic!("{fixed}") };
     let [few, all] = [few, all].map(|score| score["mean"].as_f64().unwrap());
     assert!(0.2 < few && few < all && all < 1.0, "{fixed}");
+    let learning = &found[1];
+    assert_eq!(learning["search"], "bayes");
+    assert!(learning["scores"][1]["mean"].as_f64().unwrap() > all, "it learns: {found}");
     let disturbed = worths(&[arguments.as_slice(), &["--noise", "20%", "--failures", "50"]].concat(), &space);
     assert_ne!(disturbed[0]["scores"], fixed["scores"]);
     assert_eq!(disturbed[0]["optimum_ms"], fixed["optimum_ms"]);

@@ -173,7 +173,7 @@ impl KernelSpec {
 }
 
 impl Solver {
-    fn check_point(&self, params: &[Value]) -> Result<(), String> {
+    pub(super) fn check_point(&self, params: &[Value]) -> Result<(), String> {
         if params.len() != self.params.len() {
             return Err(format!("found {} params, expected {}", params.len(), self.params.len()));
         }

@@ -131,6 +131,39 @@ impl Solver {
         params
     }
 
+    /// Valid points in the pseudo-random order of `seed`, none twice: up to `limit` of them among the first `looked_at` of that order.
+    ///
+    /// # Errors
+    /// A constraint that has no value for a point.
+    pub(super) fn draw(
+        &self,
+        scope: &Scope,
+        seed: &[u8; 32],
+        limit: usize,
+        looked_at: u64,
+    ) -> Result<Vec<Candidate>, SpecError> {
+        let order = Permutation::new(self.space(), seed);
+        let mut values = scope.values.clone();
+        let outer = values.len();
+        let mut drawn = Vec::new();
+        for at in 0..self.space().min(looked_at) {
+            if drawn.len() == limit {
+                break;
+            }
+            let params = self.point(order.at(at));
+            values.rewind(outer);
+            if self.accepts(&params, &mut values)? {
+                drawn.push(Candidate { solver: self.name.clone(), params });
+            }
+        }
+        Ok(drawn)
+    }
+
+    /// Whether `params` are a valid point, for one that comes from outside.
+    pub(super) fn holds(&self, params: &[Value], scope: &Scope) -> bool {
+        self.check_point(params).is_ok() && self.accepts(params, &mut scope.values.clone()).unwrap_or(false)
+    }
+
     /// Adds `params` to `values` and says whether all constraints hold.
     fn accepts(&self, params: &[Value], values: &mut Values) -> Result<bool, SpecError> {
         for (param, value) in self.params.iter().zip(params) {

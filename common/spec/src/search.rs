@@ -1,5 +1,6 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
+mod bayes;
 mod rounds;
 mod space;
 
@@ -11,6 +12,7 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::Stage;
 
+pub use self::bayes::Bayes;
 pub use self::rounds::{Round, Searching};
 pub use self::space::Space;
 pub use crate::candidates::BATCH;
@@ -129,7 +131,7 @@ pub struct Strategies(Vec<Arc<dyn Search>>);
 
 impl Default for Strategies {
     fn default() -> Self {
-        Self(vec![Arc::new(FixedOrder)])
+        Self(vec![Arc::new(FixedOrder), Arc::new(Bayes)])
     }
 }
 

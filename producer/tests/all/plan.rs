@@ -263,7 +263,7 @@ async fn a_strategy_that_is_not_known_is_named() {
     let searching = Session { search: Some(search), ..session("it", Target::Host) };
     let asked = Asked { specs: specs(), ..Asked::default() };
     let error = Planners::shipped(Default::default()).begin(&ground.store, &searching, &asked).await.err().unwrap();
-    assert_eq!(error.to_string(), "search: found strategy \"luck\", expected one of fixed");
+    assert_eq!(error.to_string(), "search: found strategy \"luck\", expected one of fixed, bayes");
 }
 
 /// All that waits is found again by what was asked, though the store knows ids alone: rounds of a search and play-offs included.

@@ -83,14 +83,20 @@ impl<'a> Space<'a> {
     pub fn first(&self, limit: usize) -> Result<Vec<Candidate>, SpecError> {
         match &self.0 {
             Points::Spec { spec, solver, scope } => Ok(spec.candidates(solver, scope, limit)?.points),
+            Points::Listed(listed) => Ok(listed.ordered(&listed.order, limit)),
+        }
+    }
+
+    /// Points at random, none twice: up to `limit`, in the order that `seed` gives. No more than `looked_at` points are looked at for
+    /// that, so that a space of any size takes no longer; of one that constraints leave little of, fewer come.
+    ///
+    /// # Errors
+    /// A constraint that has no value for a point.
+    pub fn draw(&self, seed: &[u8; 32], limit: usize, looked_at: u64) -> Result<Vec<Candidate>, SpecError> {
+        match &self.0 {
+            Points::Spec { solver, scope, .. } => solver.draw(scope, seed, limit, looked_at),
             Points::Listed(listed) => {
-                let order = Permutation::new(listed.points.len() as u64, &listed.order);
-                let first = (0..listed.points.len().min(limit)).filter_map(|at| {
-                    let at = usize::try_from(order.at(at as u64)).ok()?;
-                    let params = listed.points.get(at)?.clone();
-                    Some(Candidate { solver: listed.solver.clone(), params })
-                });
-                Ok(first.collect())
+                Ok(listed.ordered(seed, limit.min(usize::try_from(looked_at).unwrap_or(usize::MAX))))
             }
         }
     }
@@ -99,11 +105,24 @@ impl<'a> Space<'a> {
     #[must_use]
     pub fn holds(&self, candidate: &Candidate) -> bool {
         match &self.0 {
-            Points::Spec { spec, solver, scope } => {
-                candidate.solver == solver.name && spec.build(candidate, scope).is_ok()
+            Points::Spec { solver, scope, .. } => {
+                candidate.solver == solver.name && solver.holds(&candidate.params, scope)
             }
             Points::Listed(listed) => candidate.solver == listed.solver && listed.known.contains(&candidate.params),
         }
+    }
+}
+
+impl Listed {
+    /// The first `limit` points in the order that `seed` gives.
+    fn ordered(&self, seed: &[u8; 32], limit: usize) -> Vec<Candidate> {
+        let order = Permutation::new(self.points.len() as u64, seed);
+        let first = (0..self.points.len().min(limit)).filter_map(|at| {
+            let at = usize::try_from(order.at(at as u64)).ok()?;
+            let params = self.points.get(at)?.clone();
+            Some(Candidate { solver: self.solver.clone(), params })
+        });
+        first.collect()
     }
 }
 

@@ -19,7 +19,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{Ask, FixedOrder, Search, Searching, Strategies};
+use bluefin_spec::search::{Ask, Bayes, FixedOrder, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -84,7 +84,11 @@ impl Fleet {
             let all = |solver| self.spec.candidates(solver, &scope, usize::MAX).unwrap().points;
             return self.jobs(&self.spec.solvers_for(&scope).unwrap().into_iter().map(all).collect::<Vec<_>>());
         };
-        let search: &dyn Search = if plan.strategy == "fixed" { &FixedOrder } else { &Backwards };
+        let search: &dyn Search = match plan.strategy.as_str() {
+            "fixed" => &FixedOrder,
+            "bayes" => &Bayes,
+            _ => &Backwards,
+        };
         let searching = Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope };
         searching.current(&[]).unwrap().jobs(&any)
     }
@@ -159,7 +163,8 @@ fn perf(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
 #[tokio::test]
 async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner() {
     let mut ends = Vec::new();
-    for search in [None, Some(SearchPlan::new("fixed", 100)), Some(SearchPlan::new("backwards", 100))] {
+    let searches = ["fixed", "bayes", "backwards"].map(|name| Some(SearchPlan::new(name, 100)));
+    for search in [None].into_iter().chain(searches) {
         let fleet = searching(search).await;
         let worker = knowing(&fleet, fleet.broker.clone());
         for job in fleet.first_round() {

@@ -1,0 +1,142 @@
+//! Which points of a pool are tried together: the largest expected improvement one after the other, each as if those before it were
+//! known.
+
+use std::f64::consts::{FRAC_1_SQRT_2, TAU};
+
+use bluefin_common::candidate::Candidate;
+
+use super::coordinates::Coordinates;
+use super::fit::{MOST_NOISE, fit};
+use super::lessons::{Lesson, Lessons, pick};
+use super::model::{Columns, Model};
+use super::pool::Pool;
+use super::risk::Risk;
+
+/// Candidates that lengths are fitted to.
+const FITTED: usize = 80;
+/// Candidates that a model knows at most.
+const KNOWN: usize = 200;
+/// Points of the pool with the least expected times, whose chance to run is computed.
+const PROMISING: usize = 400;
+/// Points whose joint distribution is computed.
+const SHORTLIST: usize = 200;
+/// Points of a batch of which one is random, as no model foresees an optimum that stands alone.
+const RANDOM_OF: usize = 8;
+/// Candidates that have to be measured before there is a model.
+const LEAST_MEASURED: usize = 2;
+/// Random points of which the farthest is taken while there is no model.
+const FARTHEST_OF: usize = 8;
+
+/// Up to `wanted` candidates of the pool.
+pub fn choose(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Vec<Candidate> {
+    let has_model = lessons.measured() >= LEAST_MEASURED && !pool.places.is_empty();
+    let improving = has_model.then(|| improving(lessons, pool, coordinates, wanted - wanted / RANDOM_OF)).flatten();
+    let mut chosen = improving.unwrap_or_else(|| apart(lessons, pool, wanted));
+    let random: Vec<usize> = (pool.near..pool.places.len()).filter(|at| !chosen.contains(at)).collect();
+    chosen.extend(random.into_iter().take(wanted.saturating_sub(chosen.len())));
+    chosen.into_iter().filter_map(|at| pool.candidates.get(at).cloned()).collect()
+}
+
+/// Points far from each other and from what was tried: each the farthest of some random ones.
+fn apart(lessons: &Lessons<'_>, pool: &Pool, wanted: usize) -> Vec<usize> {
+    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+    let mut known: Vec<&[f64]> =
+        lessons.ran.iter().chain(&lessons.failed).map(|lesson| lesson.place.as_slice()).collect();
+    let mut chosen = Vec::new();
+    let random: Vec<(usize, &Vec<f64>)> = pool.places.iter().enumerate().skip(pool.near).collect();
+    for few in random.chunks(FARTHEST_OF).take(wanted) {
+        let nearest = |place: &[f64]| known.iter().map(|known| distance(known, place)).fold(f64::INFINITY, f64::min);
+        let farthest = few.iter().max_by(|a, b| nearest(a.1).total_cmp(&nearest(b.1)));
+        let Some((at, place)) = farthest else { break };
+        chosen.push(*at);
+        known.push(place);
+    }
+    chosen
+}
+
+/// A point of the pool that may improve on the best.
+#[derive(Clone, Copy, Debug)]
+struct Promising {
+    /// Where the pool has it.
+    at: usize,
+    /// The target that is expected.
+    mean: f64,
+    /// The chance that it runs.
+    chance: f64,
+}
+
+/// The points that may improve most on the best. `None`: nothing tells the candidates apart.
+fn improving(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Option<Vec<usize>> {
+    let (risk, in_region) = Risk::of(lessons, coordinates).unzip();
+    let mut known = lessons.ran.clone();
+    known.extend(in_region.unwrap_or_default());
+    let (model, best) = model(&known, coordinates)?;
+    let short = shortlist(&model, risk.as_ref(), pool, coordinates);
+    let mut doubt = model.doubt(&columns(&short, pool, coordinates));
+    let mut chosen: Vec<usize> = Vec::new();
+    while chosen.len() < wanted.min(short.len()) {
+        let deviations = doubt.variances.iter().map(|variance| (model.variance * variance.max(0.0)).sqrt());
+        let gains =
+            short.iter().zip(deviations).map(|(one, deviation)| one.chance * improvement(best - one.mean, deviation));
+        let open = gains.enumerate().filter(|(at, _)| !chosen.contains(at));
+        let Some((at, _)) = open.reduce(|most, next| if next.1 > most.1 { next } else { most }) else { break };
+        chosen.push(at);
+        doubt.learn(at);
+    }
+    Some(chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect())
+}
+
+/// The points of the pool with the least expected targets, those that will rather fail behind the others.
+fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates) -> Vec<Promising> {
+    let mut short: Vec<Promising> = (0..pool.places.len()).map(|at| Promising { at, mean: 0.0, chance: 1.0 }).collect();
+    let means = model.means(&columns(&short, pool, coordinates));
+    short.iter_mut().zip(means).for_each(|(one, mean)| one.mean = mean);
+    short.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.at.cmp(&b.at)));
+    short.truncate(PROMISING);
+    if let Some(risk) = risk {
+        let chances = risk.chances(&columns(&short, pool, coordinates));
+        short.iter_mut().zip(chances).for_each(|(one, chance)| one.chance = chance);
+        short.sort_by_key(|one| one.chance < 0.5);
+    }
+    short.truncate(SHORTLIST);
+    short
+}
+
+fn columns(points: &[Promising], pool: &Pool, coordinates: &Coordinates) -> Columns {
+    let places: Vec<&Vec<f64>> = points.iter().filter_map(|one| pool.places.get(one.at)).collect();
+    Columns::of(&places, coordinates.count())
+}
+
+/// A model of the lessons, and the least target of one. `None`: all are alike.
+fn model(lessons: &[Lesson<'_>], coordinates: &Coordinates) -> Option<(Model, f64)> {
+    let known = pick(lessons, KNOWN);
+    let count = known.len() as f64;
+    let mean = known.iter().map(|lesson| lesson.target).sum::<f64>() / count;
+    let squares = known.iter().map(|lesson| (lesson.target - mean) * (lesson.target - mean));
+    let deviation = (squares.sum::<f64>() / count).sqrt();
+    if deviation.is_nan() || deviation <= 0.0 {
+        return None;
+    }
+    let parts = |lessons: &[&Lesson<'_>]| -> (Columns, Vec<f64>) {
+        let places: Vec<&Vec<f64>> = lessons.iter().map(|lesson| &lesson.place).collect();
+        let targets = lessons.iter().map(|lesson| (lesson.target - mean) / deviation);
+        (Columns::of(&places, coordinates.count()), targets.collect())
+    };
+    let few: Vec<&Lesson<'_>> = pick(&known, FITTED).into_iter().copied().collect();
+    let (points, targets) = parts(&few);
+    let scales = fit(&points, &targets, coordinates, MOST_NOISE);
+    let (points, targets) = parts(&known);
+    let best = targets.iter().copied().fold(f64::INFINITY, f64::min);
+    Some((Model::of(&points, &targets, coordinates, &scales)?, best))
+}
+
+/// The expected improvement of what is better by `gain` in the mean, with this deviation.
+fn improvement(gain: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return gain.max(0.0);
+    }
+    let ratio = gain / deviation;
+    let density = libm::exp(-ratio * ratio / 2.0) / TAU.sqrt();
+    let share = libm::erfc(-ratio * FRAC_1_SQRT_2) / 2.0;
+    deviation * (ratio * share + density)
+}

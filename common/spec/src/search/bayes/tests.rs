@@ -1,0 +1,205 @@
+//! The strategy as a whole, on made-up spaces.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bluefin_common::candidate::Candidate;
+use bluefin_common::failure::FailureKind;
+use bluefin_common::value::Value;
+
+use super::Bayes;
+use super::coordinates::Coordinates;
+use super::lessons::Lessons;
+use crate::KernelSpec;
+use crate::search::{Ask, FixedOrder, Search, Space, Time, Tried};
+use crate::tests::{SPEC, bundle, scope};
+
+type Told = Result<Time, FailureKind>;
+
+const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+
+fn took(median_ms: f64) -> Told {
+    Ok(Time { median_ms, spread_ms: 0.0, pruned: false })
+}
+
+fn cut_short(median_ms: f64) -> Told {
+    Ok(Time { median_ms, spread_ms: 0.0, pruned: true })
+}
+
+/// 16 x 16 x 10 x 4 points, one of them without an order.
+fn points() -> Vec<Vec<Value>> {
+    let mut points = Vec::new();
+    for x in 1..=16_i64 {
+        for y in 1..=16_i64 {
+            for z in 0..10_i64 {
+                points.extend(["a", "b", "c", "d"].map(|text| vec![(x * 16).into(), y.into(), z.into(), text.into()]));
+            }
+        }
+    }
+    points
+}
+
+fn space(points: Vec<Vec<Value>>, seed: u64) -> Space<'static> {
+    let names: Vec<String> = (0..points[0].len()).map(|at| format!("P{at}")).collect();
+    Space::listed("S", &names, points, seed)
+}
+
+fn numbers(candidate: &Candidate) -> Vec<f64> {
+    let number = |value: &Value| match value {
+        Value::Int(number) => *number as f64,
+        Value::Bool(bool) => f64::from(u8::from(*bool)),
+        Value::Text(text) => f64::from(text.as_bytes()[0] - b'a'),
+    };
+    candidate.params.iter().map(number).collect()
+}
+
+/// A valley at a block of 128 and a tile of 6, worse where a block is no multiple of 64, and with text other than c.
+fn valley(candidate: &Candidate) -> f64 {
+    let [x, y, z, text] = numbers(candidate)[..] else { panic!("{candidate}") };
+    let far = (x / 128.0).ln().abs() + (y - 6.0).abs() / 8.0 + (z - 7.0).abs() / 20.0;
+    1.0 + far + if x % 64.0 == 0.0 { 0.0 } else { 0.3 } + if text == 2.0 { 0.0 } else { 0.5 }
+}
+
+/// What was tried in so many rounds of eight, in order.
+fn search(
+    search: &dyn Search,
+    space: &Space<'_>,
+    rounds: u32,
+    result: impl Fn(&Candidate) -> Told,
+) -> Vec<(Candidate, u32, Told)> {
+    let mut done: Vec<(Candidate, u32, Told)> = Vec::new();
+    for round in 0..rounds {
+        let next = search.next(&Ask { space, tried: &tried(&done), seed: 7, options: NONE, n: 8 }).unwrap();
+        done.extend(next.into_iter().map(|candidate| {
+            let result = result(&candidate);
+            (candidate, round, result)
+        }));
+    }
+    done
+}
+
+fn tried(done: &[(Candidate, u32, Told)]) -> Vec<Tried<'_>> {
+    done.iter().map(|(candidate, round, result)| Tried { candidate, round: *round, result: *result }).collect()
+}
+
+fn best(done: &[(Candidate, u32, Told)]) -> f64 {
+    done.iter().filter_map(|(_, _, result)| result.ok()).map(|time| time.median_ms).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn a_valley_is_found_where_a_random_order_does_not() {
+    let space = space(points(), 3);
+    let timed = |candidate: &Candidate| took(valley(candidate));
+    assert!(best(&search(&FixedOrder, &space, 8, timed)) > 1.1);
+    assert!(best(&search(&Bayes, &space, 8, timed)) < 1.06);
+}
+
+#[test]
+fn equal_arguments_give_equal_candidates_whatever_the_order_of_outcomes() {
+    let space = space(points(), 3);
+    let done = search(&Bayes, &space, 4, |candidate| match candidate.params[1] {
+        Value::Int(12..) => Err(FailureKind::InvalidLaunch),
+        Value::Int(9..) => cut_short(2.0),
+        _ => took(valley(candidate)),
+    });
+    let mut tried = tried(&done);
+    let next =
+        |tried: &[Tried<'_>], seed| Bayes.next(&Ask { space: &space, tried, seed, options: NONE, n: 8 }).unwrap();
+    let expected = next(&tried, 7);
+    tried.reverse();
+    assert_eq!(next(&tried, 7), expected);
+    assert_ne!(next(&tried, 8), expected, "the random ones are others");
+}
+
+#[test]
+fn no_candidate_comes_twice_and_none_is_forgotten() {
+    let few: Vec<Vec<Value>> = points().into_iter().step_by(97).collect();
+    let count = few.len();
+    let space = space(few, 3);
+    let done = search(&Bayes, &space, 30, |candidate| took(valley(candidate)));
+    assert_eq!(done.len(), count);
+    assert_eq!(done.iter().map(|(candidate, ..)| candidate).collect::<HashSet<_>>().len(), count);
+    assert!(done.iter().all(|(candidate, ..)| space.holds(candidate)));
+}
+
+#[test]
+fn as_many_as_are_asked_for() {
+    let space = space(points(), 3);
+    let done = search(&Bayes, &space, 2, |candidate| took(valley(candidate)));
+    for n in [1, 3, 24] {
+        let ask = Ask { space: &space, tried: &tried(&done), seed: 1, options: NONE, n };
+        assert_eq!(Bayes.next(&ask).unwrap().len(), n);
+        assert_eq!(Bayes.next(&Ask { tried: &[], ..ask }).unwrap().len(), n);
+    }
+}
+
+#[test]
+fn where_all_times_are_alike_or_nothing_runs_the_search_goes_on() {
+    for result in [took(1.0), cut_short(1.0), Err(FailureKind::CompileError), Err(FailureKind::BudgetSpent)] {
+        assert_eq!(search(&Bayes, &space(points(), 3), 4, |_| result).len(), 32, "{result:?}");
+    }
+}
+
+#[test]
+fn a_region_of_failures_is_left() {
+    // Too large to run, though larger is faster.
+    let size = |candidate: &Candidate| numbers(candidate)[0] * numbers(candidate)[1];
+    let fails = |candidate: &Candidate| size(candidate) > 800.0;
+    let done = search(&Bayes, &space(points(), 3), 16, |candidate| match fails(candidate) {
+        true => Err(FailureKind::LaunchFailure),
+        false => took(1000.0 / size(candidate)),
+    });
+    let failed = |part: &[(Candidate, u32, Told)]| part.iter().filter(|(candidate, ..)| fails(candidate)).count();
+    let (first, last) = (failed(&done[..32]), failed(&done[96..]));
+    // Of random points two in three are.
+    assert!(last < first && last <= 12, "{first} of the first 32, {last} of the last");
+    assert!(best(&done) <= 1000.0 / 768.0, "{}", best(&done));
+}
+
+#[test]
+fn what_each_outcome_teaches() {
+    let candidates: Vec<Candidate> =
+        (0..7).map(|at| Candidate { solver: "S".to_string(), params: vec![Value::Int(at)] }).collect();
+    let results = [
+        took(2.0),
+        cut_short(3.0),
+        took(1.0),
+        took(8.0),
+        Err(FailureKind::BudgetSpent),
+        Err(FailureKind::OutOfMemory),
+        took(64.0),
+    ];
+    let tried = candidates.iter().zip(results);
+    let tried: Vec<Tried<'_>> = tried.map(|(candidate, result)| Tried { candidate, round: 0, result }).collect();
+    let values: Vec<Value> = (0..7_i64).map(Value::Int).collect();
+    let coordinates = Coordinates::of([values.as_slice()].into_iter());
+    let lessons = Lessons::of(&tried, &coordinates);
+    let ran: Vec<f64> = lessons.ran.iter().map(|lesson| lesson.target).collect();
+    // A bound is a target, and beyond the median a tenth counts.
+    let third = 3_f64.ln();
+    let expected = [0.0, 2_f64.ln(), third, third + 0.1 * (8_f64.ln() - third), third + 0.1 * (64_f64.ln() - third)];
+    assert!(ran.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12), "{ran:?}");
+    let incumbents: Vec<String> = lessons.incumbents().iter().map(|candidate| candidate.params_text()).collect();
+    assert_eq!(incumbents, ["2", "0", "3", "6"], "a bound is no time");
+    let failed: Vec<&Candidate> = lessons.failed.iter().map(|lesson| lesson.candidate).collect();
+    assert_eq!(failed, [&candidates[5]], "a budget says nothing of a candidate");
+}
+
+#[test]
+fn a_space_too_large_to_be_enumerated_is_searched_from_its_default() {
+    let values = (1..=4096).map(|value: u32| value.to_string()).collect::<Vec<_>>().join(",");
+    let [tiles, splits] = ["[1, 2, 4, 8]", "[1, 2, 4]"].map(|values| SPEC.matches(values).count());
+    assert_eq!((tiles, splits), (1, 1));
+    let large = SPEC.replacen("[1, 2, 4, 8]", &format!("[{values}]"), 1);
+    let large = large.replacen("[1, 2, 4]", &format!("[{values}]"), 1);
+    let spec = KernelSpec::load(&bundle(&large.replacen("TILE * UNROLL <= 512", "UNROLL % 2 == 0", 1))).unwrap();
+    let scope = scope(&spec, 1000);
+    let solver = spec.solver("Tiled").unwrap();
+    let space = Space::of(&spec, solver, &scope);
+    // The less, the better.
+    let timed = |candidate: &Candidate| took(1.0 + numbers(candidate)[1] + numbers(candidate)[3] / 16.0);
+    let done = search(&Bayes, &space, 8, timed);
+    assert_eq!((done.len(), &done[0].0), (64, &solver.default_candidate()));
+    assert!(done.iter().all(|(candidate, ..)| space.holds(candidate)));
+    let unlearnt = search(&FixedOrder, &space, 8, timed);
+    assert!(best(&done[1..]) < best(&unlearnt[1..]), "{} and {}", best(&done[1..]), best(&unlearnt[1..]));
+}
