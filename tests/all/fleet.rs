@@ -55,13 +55,13 @@ fn tunes_a_small_network_whenever_the_workers_come() {
 #[test]
 fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
     let (fleet, _vhost, _redis, _cache) = on_servers();
-    write(fleet.folder.path(), "bf16.txt", "convbfp16 -n 2 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
-    let plan = "[[import]]\ntag = \"a\"\nfiles = [\"bf16.txt\"]\n[session]\nlabel = \"x\"\ntarget = \"host\"\n\
+    write(fleet.folder.path(), "fp16.txt", "convfp16 -n 2 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    let plan = "[[import]]\ntag = \"a\"\nfiles = [\"fp16.txt\"]\n[session]\nlabel = \"x\"\ntarget = \"host\"\n\
         [export]\nout = \"out\"\n";
     write(fleet.folder.path(), "plan.toml", plan);
-    for arguments in [&["enqueue", "bf16.txt", "--session", "1"][..], &["run", "plan.toml"]] {
+    for arguments in [&["enqueue", "fp16.txt", "--session", "1"][..], &["run", "plan.toml"]] {
         let said = text(&expect(&mut fleet.bluefin(arguments), 1).stderr);
-        assert!(said.contains("conv-fwd-host needs in_type == \"FP32\" (in_type is BF16)"), "{said}");
+        assert!(said.contains("conv-fwd-host needs (in_type == \"FP32\" || in_type == \"BF16\") (in_type is FP16)"), "{said}");
         assert!(said.contains("nothing to do"), "{said}");
     }
     let status = text(&expect(&mut fleet.bluefin(&["status"]), 0).stdout);

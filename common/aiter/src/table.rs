@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_no_csv_is_told_with_its_line() {
         let told = |bytes: &[u8]| Table::parse(Path::new("f.csv"), bytes.to_vec()).unwrap_err().to_string();
-        assert_eq!(told(b""), "f.csv:1: found \"\", expected the names of columns");
+        assert_eq!(told(b""), "f.csv: found an empty file, expected the names of columns");
         assert_eq!(told(b" ,\n1,2"), "f.csv:1: found \" ,\", expected the names of columns");
         assert_eq!(told(b"M\n1\n\xff"), "f.csv:3: found bytes that are no text, expected UTF-8");
         assert_eq!(told(b"M\n\"1\n"), "f.csv:2: found a quote that is not closed, expected one record a line");
