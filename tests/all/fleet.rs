@@ -61,7 +61,10 @@ fn what_no_solver_applies_to_ends_at_once_with_the_reason() {
     write(fleet.folder.path(), "plan.toml", plan);
     for arguments in [&["enqueue", "fp16.txt", "--session", "1"][..], &["run", "plan.toml"]] {
         let said = text(&expect(&mut fleet.bluefin(arguments), 1).stderr);
-        assert!(said.contains("conv-fwd-host needs (in_type == \"FP32\" || in_type == \"BF16\") (in_type is FP16)"), "{said}");
+        assert!(
+            said.contains("conv-fwd-host needs (in_type == \"FP32\" || in_type == \"BF16\") (in_type is FP16)"),
+            "{said}"
+        );
         assert!(said.contains("nothing to do"), "{said}");
     }
     let status = text(&expect(&mut fleet.bluefin(&["status"]), 0).stdout);

@@ -94,12 +94,15 @@ fn a_plan_with_nothing_to_tune_ends_at_once() {
     let folder = folder.path();
     write(folder, "plan.toml", PLAN);
     for name in ["forward.txt", "weights.txt"] {
-        write(folder, name, "convbfp16 -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+        write(folder, name, "convfp16 -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     }
     for _ in 0..2 {
         let output = expect(&mut run(folder, &["run", "plan.toml", "--json"]), 1);
         let said = text(&output.stderr);
-        assert!(said.contains("conv-fwd-host needs in_type == \"FP32\" (in_type is BF16)"), "{said}");
+        assert!(
+            said.contains("conv-fwd-host needs (in_type == \"FP32\" || in_type == \"BF16\") (in_type is FP16)"),
+            "{said}"
+        );
         let report = json(&output);
         assert_eq!((&report["enqueue"]["jobs"], &report["export"]), (&0.into(), &serde_json::Value::Null));
         assert!(!folder.join("out").exists());
