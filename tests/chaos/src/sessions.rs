@@ -69,7 +69,7 @@ impl Campaign {
     /// The command that enqueues it; what it reads is in the fleet's folder from now on.
     fn enqueue(&self, fleet: &Fleet) -> Vec<String> {
         // The specs that are shipped for the host are not for that type, whose kernels would really be compiled.
-        let operation = if self.kind == Kind::Compiled { "convbfp16" } else { "conv" };
+        let operation = if self.kind == Kind::Compiled { "convfp16" } else { "conv" };
         let problems = (1..=self.problems)
             .map(|k| format!("{operation} -n 1 -c 8 -H 14 -W 14 -k {k} -y 3 -x 3 -p 1 -q 1 -F 0\n"))
             .collect::<String>();
