@@ -97,7 +97,7 @@ impl TuneArgs {
             }
             (None, false) => local_target(&self.aiter)?,
         };
-        let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all)?;
+        let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all, super::pass_over)?;
         eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
         let before = self.tests(&families, false).await;
         let shapes = asked.problems.len();

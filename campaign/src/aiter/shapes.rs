@@ -15,13 +15,15 @@ pub struct AskedShapes {
     pub tuned: usize,
 }
 
-/// The shapes of `untuned` files, or of those among `sheets`, that are of `families` and, unless `all`, have no row of `target`.
+/// The shapes of `untuned` files, or of those among `sheets`, that are of `families` and, unless `all`, have no row of `target`. Files of no known
+/// family are told to `passed_over`.
 pub fn asked(
     families: &[&'static Family],
     sheets: &[Sheet],
     untuned: &[PathBuf],
     target: &Target,
     all: bool,
+    passed_over: impl FnMut(&bluefin_aiter::Error),
 ) -> anyhow::Result<AskedShapes> {
     let mut found: Vec<Shape> = Vec::new();
     if untuned.is_empty() {
@@ -33,7 +35,7 @@ pub fn asked(
     } else {
         // A file of sizes alone is of the one family that is asked for.
         let only = (families.len() == 1).then(|| families.first().copied()).flatten();
-        for sheet in read_all(untuned, None, |_| {})? {
+        for sheet in read_all(untuned, None, passed_over)? {
             let family = if sheet.family.name == "gemm" { only.unwrap_or(sheet.family) } else { sheet.family };
             found.extend(shapes_of(&Sheet { family, ..sheet }));
         }

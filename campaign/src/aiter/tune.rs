@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bluefin_aiter::{ARGUMENTS, COMPARE, Sheet, read_all};
+use bluefin_aiter::{ARGUMENTS, COMPARE, Sheet};
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::method::Method;
@@ -170,10 +170,8 @@ impl Tuning<'_> {
         let exported = export(store, &session.name, &request).await?;
         exported.warnings.iter().for_each(|warning| watch.say(&format!("warning: {warning}")));
         let files: Vec<PathBuf> = exported.files.into_iter().map(|file| file.path).collect();
-        Ok(Tuned {
-            rows: if files.is_empty() { Vec::new() } else { read_all(&files, None, |_| {})? },
-            failed,
-            operators,
-        })
+        // What was measured is not passed over.
+        let rows = files.iter().map(|path| Sheet::read(path, None)).collect::<Result<_, _>>()?;
+        Ok(Tuned { rows, failed, operators })
     }
 }
