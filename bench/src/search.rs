@@ -60,6 +60,9 @@ pub struct SearchArgs {
     /// Share of the points that fail, beside those that do so anyway. The optimum stays what it is, even where it fails
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = parse_percent)]
     failures: f64,
+    /// Search each space as if nothing else were known: without the other problems that a solver was recorded for
+    #[arg(long)]
+    alone: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -90,16 +93,14 @@ impl SearchArgs {
             options: &options("--option", &self.option, searches.iter().copied())?,
         };
         let spaces = read::read_all(&self.files)?;
-        let tries: Vec<Try<'_>> =
-            spaces.iter().flat_map(|space| searches.iter().map(move |search| Try { space, search: *search })).collect();
+        let families = if self.alone { spaces.iter().map(|space| vec![space]).collect() } else { families(&spaces) };
+        let of_all = |spaces: &Vec<_>| searches.iter().map(|search| Try { spaces: spaces.clone(), search: *search }).collect::<Vec<_>>();
+        let tries: Vec<Try<'_>> = families.iter().flat_map(of_all).collect();
         let bar = bar::up_to(tries.len() as u64 * u64::from(self.seeds), "searches");
         let runs = all(&tries, self.seeds as usize, &rules, &bar);
         bar.finish_and_clear();
-        let worths = tries
-            .iter()
-            .zip(runs?)
-            .map(|(Try { space, search }, runs)| Worth::of(space, search.name(), &runs, rules.budget, &at));
-        let worths: Vec<Worth> = worths.collect();
+        let worths: Vec<Worth> =
+            tries.iter().zip(runs?).map(|(tried, runs)| Worth::of(tried, &runs, rules.budget, &at)).collect();
         if self.json { out::json(&worths) } else { self.print(&worths, &at) }
     }
 
@@ -161,10 +162,35 @@ fn evaluations(count: Option<usize>, worth: &Worth) -> String {
     }
 }
 
-/// A space, and a strategy that is tried on it.
-struct Try<'a> {
-    space: &'a Measured,
+/// Spaces that are searched side by side, and a strategy that is tried on them.
+pub struct Try<'a> {
+    spaces: Vec<&'a Measured>,
     search: &'a dyn Search,
+}
+
+impl Try<'_> {
+    fn name(&self) -> String {
+        match self.spaces.as_slice() {
+            [alone] => alone.name.clone(),
+            several => format!("{}, {} problems", several.first().map_or("", |space| &space.solver), several.len()),
+        }
+    }
+}
+
+/// Spaces of one solver for several problems are searched side by side, as a session does it.
+fn families(spaces: &[Measured]) -> Vec<Vec<&Measured>> {
+    let mut families: Vec<Vec<&Measured>> = Vec::new();
+    for space in spaces {
+        let like = |family: &&mut Vec<&Measured>| {
+            let is_like = |other: &&Measured| other.solver == space.solver && other.params == space.params;
+            !space.variables.is_empty() && family.first().is_some_and(|other| !other.variables.is_empty() && is_like(other))
+        };
+        match families.iter_mut().find(like) {
+            Some(family) => family.push(space),
+            None => families.push(vec![space]),
+        }
+    }
+    families
 }
 
 /// Runs each of `tries` with every seed, on every core. The runs of each, by seed.
@@ -177,7 +203,7 @@ fn all(tries: &[Try<'_>], seeds: usize, rules: &Rules<'_>, bar: &ProgressBar) ->
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(one) = tries.get(index / seeds) else { break };
-                    let run = simulate::run(one.search, one.space, rules, (index % seeds) as u64);
+                    let run = simulate::run(one.search, &one.spaces, rules, (index % seeds) as u64);
                     if run.is_err() {
                         // Nothing is worth more than to hear of it.
                         next.store(tries.len() * seeds, Ordering::Relaxed);
@@ -193,7 +219,7 @@ fn all(tries: &[Try<'_>], seeds: usize, rules: &Rules<'_>, bar: &ProgressBar) ->
     let mut runs = vec![Vec::new(); tries.len()];
     for (index, run) in done {
         let Some((one, of_try)) = tries.get(index / seeds).zip(runs.get_mut(index / seeds)) else { continue };
-        of_try.push(run.with_context(|| format!("{}: {}", one.space.name, one.search.name()))?);
+        of_try.extend(run.with_context(|| format!("{}: {}", one.name(), one.search.name()))?);
     }
     Ok(runs)
 }
@@ -211,11 +237,11 @@ mod tests {
         let strategies = Strategies::default();
         let fixed = strategies.get("fixed").unwrap();
         let knows = Listed(vec![1]);
-        let tries = spaces.each_ref().map(|space| [fixed, &knows].map(|search| Try { space, search }));
+        let tries = spaces.each_ref().map(|space| [fixed, &knows].map(|search| Try { spaces: vec![space], search }));
         let runs = all(tries.as_flattened(), 5, &rules(NONE), &ProgressBar::hidden()).unwrap();
         let best = |run: &Run| run.best_ms.clone();
         for (one, runs) in tries.as_flattened().iter().zip(&runs) {
-            let alone = (0..5).map(|seed| best(&simulate::run(one.search, one.space, &rules(NONE), seed).unwrap()));
+            let alone = (0..5).map(|seed| best(&simulate::run(one.search, &one.spaces, &rules(NONE), seed).unwrap()[0]));
             assert_eq!(runs.iter().map(best).collect::<Vec<_>>(), alone.collect::<Vec<_>>());
         }
         assert_eq!(best(&runs[1][4]), [Some(1.0)]);
@@ -224,7 +250,7 @@ mod tests {
     #[test]
     fn a_strategy_that_errs_is_named() {
         let (space, errs) = (measured(20), Listed(vec![77]));
-        let tries = [Try { space: &space, search: &errs }];
+        let tries = [Try { spaces: vec![&space], search: &errs }];
         let error = all(&tries, 30, &rules(NONE), &ProgressBar::hidden()).unwrap_err();
         assert_eq!(format!("{error:#}"), "line: listed: found the candidate points:77, expected a point of the space");
     }

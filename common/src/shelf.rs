@@ -14,6 +14,8 @@
 //! | `history:<session>` | id of a job | what came of it before it was tried again | binary |
 //! | `operators:<session>` | id of a group | what aiter's operator takes with the rows that were in force and with the new one; as JSON | eval worker |
 //! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
+//! | `searched:<session>` | id of a group | its problem, its spec, and the rounds of its search that are done | compile worker |
+//! | `told:<session>` | `<id of a group>#<round>` | the groups that this round of a search was told of | compile worker, producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |
 //! | `workers` | host, process, step and what it serves | what a worker says of itself | both workers |
@@ -100,12 +102,36 @@ pub fn perf_alone(session: &SessionName) -> String {
     format!("perf_alone:{session}")
 }
 
+/// Groups of `session` that are searched.
+#[must_use]
+pub fn searched(session: &SessionName) -> String {
+    format!("searched:{session}")
+}
+
+/// What rounds of searches of `session` were told of other groups.
+#[must_use]
+pub fn told(session: &SessionName) -> String {
+    format!("told:{session}")
+}
+
 /// Every shelf that is of `session` alone.
 #[must_use]
 pub fn of_session(session: &SessionName) -> Vec<String> {
-    let named =
-        [compiled, forgotten, begun, requests, solvers, applicability, history, operators, perf_alone, priority]
-            .map(|shelf| shelf(session));
+    let named: [fn(&SessionName) -> String; 12] = [
+        compiled,
+        forgotten,
+        begun,
+        requests,
+        solvers,
+        applicability,
+        history,
+        operators,
+        perf_alone,
+        priority,
+        searched,
+        told,
+    ];
+    let named = named.map(|shelf| shelf(session));
     named.into_iter().chain((0..PARKED_PARTS).map(|part| parked(session, part))).collect()
 }
 

@@ -14,7 +14,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::Strategies;
+use bluefin_spec::search::{Neighbours, Strategies};
 
 use crate::end::End;
 use crate::error::Error;
@@ -51,6 +51,7 @@ pub(crate) struct Jobs {
     /// By the names of toolchains, the targets whose queues are served.
     pub(crate) served: Mutex<HashMap<String, HashSet<Target>>>,
     pub(crate) strategies: Strategies,
+    pub(crate) neighbours: Neighbours,
 }
 
 impl Jobs {

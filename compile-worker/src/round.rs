@@ -28,7 +28,7 @@ impl Jobs {
     ) -> Result<Done, Error> {
         let Given { order: CompileJob { job, .. }, session } = given;
         let Some(plan) = &session.search else { return Ok(Done::Skipped) };
-        if self.strategies.get(&plan.strategy).is_none() {
+        let Some(search) = self.strategies.get(&plan.strategy) else {
             tracing::error!(
                 session = %session.name,
                 strategy = plan.strategy,
@@ -36,13 +36,15 @@ impl Jobs {
                 "search strategy is not known to this release; its rounds are handed back to workers that know it"
             );
             return Ok(Done::Newer);
-        }
+        };
         let outcomes = self.outcomes(session, job).await?;
         if is_concluded(&outcomes) {
             return Ok(Done::Skipped);
         }
+        let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
         let (strategies, workshop) = (&self.strategies, &self.workshop);
-        let round = toolchain.next_round(Ask { job, plan, strategies, outcomes: &outcomes, workshop }).await?;
+        let ask = Ask { job, plan, strategies, outcomes: &outcomes, others: &others, workshop };
+        let round = toolchain.next_round(ask).await?;
         if round.is_empty() {
             return self.conclude(session, job, &outcomes).await;
         }

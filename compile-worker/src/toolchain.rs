@@ -26,7 +26,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
-use bluefin_spec::search::{Round, Strategies};
+use bluefin_spec::search::{Others, Round, Strategies};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use crate::error::Error;
@@ -135,6 +135,8 @@ pub struct Ask<'a> {
     pub strategies: &'a Strategies,
     /// Those of the group so far.
     pub outcomes: &'a Arc<[Outcome]>,
+    /// What its rounds are told of other groups.
+    pub others: &'a Arc<[Others]>,
     pub workshop: &'a Workshop,
 }
 

@@ -15,7 +15,7 @@ use bluefin_common::standing::Standings;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
-use bluefin_spec::search::Strategies;
+use bluefin_spec::search::{Neighbours, Strategies};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -205,6 +205,7 @@ impl Worker {
             declared: Mutex::default(),
             served: Mutex::default(),
             strategies: config.strategies.clone(),
+            neighbours: Neighbours::default(),
         };
         Self { config, jobs: Arc::new(jobs) }
     }

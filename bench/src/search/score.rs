@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Try;
 use super::simulate::Run;
 use super::space::Measured;
 
@@ -12,8 +13,11 @@ const CLOSE: f64 = 0.01;
 #[derive(Debug, PartialEq, serde::Serialize)]
 pub struct Worth {
     pub space: String,
+    /// More than one where problems are searched side by side; numbers of points are means then.
+    pub spaces: usize,
     pub points: usize,
     pub failed: usize,
+    /// The sum over the spaces.
     pub optimum_ms: f64,
     pub search: &'static str,
     pub seeds: usize,
@@ -45,31 +49,33 @@ pub struct Close {
 
 impl Worth {
     /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them.
-    pub fn of(measured: &Measured, search: &'static str, runs: &[Run], budget: usize, at: &[usize]) -> Self {
-        let optimum_ms = measured.optimum_ms();
+    pub fn of(tried: &Try<'_>, runs: &[Run], budget: usize, at: &[usize]) -> Self {
+        let spaces = &tried.spaces;
+        let mean = |count: fn(&Measured) -> usize| spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1);
         let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
         let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
         Self {
-            space: measured.name.clone(),
-            points: measured.points.len(),
-            failed: measured.failed(),
-            optimum_ms,
-            search,
-            seeds: runs.len(),
+            space: tried.name(),
+            spaces: spaces.len(),
+            points: mean(|space| space.points.len()),
+            failed: mean(Measured::failed),
+            optimum_ms: spaces.iter().map(|space| space.optimum_ms()).sum(),
+            search: tried.search.name(),
+            seeds: runs.len() / spaces.len().max(1),
             budget,
-            scores: at.iter().map(|at| Score::of(runs, *at, optimum_ms)).collect(),
-            close: Close::of(runs, optimum_ms),
+            scores: at.iter().map(|at| Score::of(runs, *at)).collect(),
+            close: Close::of(runs),
             proposal_ms: proposing.as_secs_f64() * 1000.0 / f64::from(proposals.max(1)),
         }
     }
 }
 
 impl Score {
-    fn of(runs: &[Run], evaluations: usize, optimum_ms: f64) -> Self {
+    fn of(runs: &[Run], evaluations: usize) -> Self {
         // A search that ended before is scored by what it had.
         let score = |run: &Run| {
             let best_ms = run.best_ms.iter().take(evaluations).next_back().copied().flatten();
-            best_ms.map_or(0.0, |best_ms| optimum_ms / best_ms)
+            best_ms.map_or(0.0, |best_ms| run.optimum_ms / best_ms)
         };
         let scores: Vec<f64> = runs.iter().map(score).collect();
         let count = scores.len() as f64;
@@ -81,10 +87,12 @@ impl Score {
 }
 
 impl Close {
-    fn of(runs: &[Run], optimum_ms: f64) -> Self {
-        let close = |best_ms: &Option<f64>| best_ms.is_some_and(|best_ms| best_ms <= optimum_ms * (1.0 + CLOSE));
-        let mut evaluations: Vec<usize> =
-            runs.iter().filter_map(|run| run.best_ms.iter().position(close)).map(|before| before + 1).collect();
+    fn of(runs: &[Run]) -> Self {
+        let evaluations = |run: &Run| {
+            let is_close = |best_ms: &Option<f64>| best_ms.is_some_and(|best_ms| best_ms <= run.optimum_ms * (1.0 + CLOSE));
+            run.best_ms.iter().position(is_close).map(|before| before + 1)
+        };
+        let mut evaluations: Vec<usize> = runs.iter().filter_map(evaluations).collect();
         evaluations.sort_unstable();
         // Those that did not get there are behind all others.
         let rank = |tenths: usize| evaluations.get((runs.len() * tenths).div_ceil(10).saturating_sub(1)).copied();
@@ -98,15 +106,15 @@ impl Close {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulate::run;
-    use super::super::simulate::tests::{Listed, NONE, measured, rules};
+    use super::super::simulate::tests::{Listed, NONE, alone, measured, rules};
     use super::*;
 
     fn worth(lists: &[&[i64]], at: &[usize]) -> Worth {
         let space = measured(20);
         let runs: Vec<Run> =
-            lists.iter().map(|list| run(&Listed(list.to_vec()), &space, &rules(NONE), 0).unwrap()).collect();
-        Worth::of(&space, "listed", &runs, 40, at)
+            lists.iter().map(|list| alone(&Listed(list.to_vec()), &space, &rules(NONE), 0)).collect();
+        let tried = Try { spaces: vec![&space], search: &Listed(Vec::new()) };
+        Worth::of(&tried, &runs, 40, at)
     }
 
     #[test]
@@ -138,7 +146,9 @@ mod tests {
         let variance: f64 = scores.iter().map(|score: &f64| (score - mean).powi(2)).sum::<f64>() / 9.0;
         assert!((worth.scores[0].mean - mean).abs() < 1e-12);
         assert!((worth.scores[0].standard_error.unwrap() - (variance / 10.0).sqrt()).abs() < 1e-12);
-        let single = Worth::of(&measured(20), "listed", &[], 40, &[1]);
+        let space = measured(20);
+        let of_none = Try { spaces: vec![&space], search: &Listed(Vec::new()) };
+        let single = Worth::of(&of_none, &[], 40, &[1]);
         assert_eq!((single.scores[0].standard_error, single.close.median), (None, None));
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::{Ask, Search, Space, Time, Tried};
+use bluefin_spec::search::{Ask, GROUPS, Other, Search, Space, Time, Tried, distance};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -34,6 +34,8 @@ pub struct Rules<'a> {
 /// What came of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
+    /// The time of the best point of the space.
+    pub optimum_ms: f64,
     /// After each evaluation, the true time of the point that looked best by then.
     pub best_ms: Vec<Option<f64>>,
     pub proposals: u32,
@@ -46,63 +48,134 @@ struct Evaluated {
     result: Result<Time, FailureKind>,
 }
 
-/// Searches `space` once. Another seed gives another order, another strategy's seed, and other disturbances.
+/// A space while it is searched.
+struct Searched<'a> {
+    measured: &'a Measured,
+    space: Space<'a>,
+    told: HashMap<&'a [Value], (&'a Point, Result<Time, FailureKind>)>,
+    evaluated: Vec<Evaluated>,
+    known: HashSet<&'a [Value]>,
+    /// What the best looked like, and what it is.
+    best: Option<(f64, Option<f64>)>,
+    run: Run,
+    is_over: bool,
+}
+
+/// Searches `spaces` side by side, each once: in every round a strategy is told of the rounds before, those of the other spaces included. Another
+/// seed gives another order, another strategy's seed, and other disturbances.
 ///
 /// # Errors
 /// What the strategy says, or a candidate of it that is no point of the space.
-pub fn run(search: &dyn Search, measured: &Measured, rules: &Rules<'_>, seed: u64) -> anyhow::Result<Run> {
-    let points = measured.points.iter().map(|point| point.params.clone()).collect();
-    let space = Space::listed(&measured.solver, &measured.params, points, seed);
-    let told: HashMap<&[Value], (&Point, Result<Time, FailureKind>)> = told(measured, rules, seed);
-    let size = rules.batch.unwrap_or_else(|| search.round());
-    let mut run = Run::default();
-    let mut evaluated: Vec<Evaluated> = Vec::new();
-    let mut known = HashSet::new();
-    // What it looked like, and what it is.
-    let mut best: Option<(f64, Option<f64>)> = None;
+pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u64) -> anyhow::Result<Vec<Run>> {
+    let mut searched: Vec<Searched<'_>> = spaces.iter().map(|space| Searched::new(space, rules, seed)).collect();
     for round in 0.. {
-        let n = size.min(rules.budget.saturating_sub(evaluated.len()));
-        if n == 0 {
+        let mut batches = Vec::new();
+        for at in 0..searched.len() {
+            batches.push(next(search, &mut searched, at, rules, seed)?);
+        }
+        if batches.iter().all(Vec::is_empty) {
             break;
         }
-        let tried: Vec<Tried<'_>> = evaluated
-            .iter()
-            .map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result })
-            .collect();
-        let ask = Ask { space: &space, tried: &tried, seed, options: rules.options, n };
-        let asked = Instant::now();
-        let next = search.next(&ask)?;
-        run.proposing += asked.elapsed();
-        run.proposals += 1;
+        for (space, batch) in searched.iter_mut().zip(batches) {
+            space.evaluate(batch, round)?;
+        }
+    }
+    Ok(searched.into_iter().map(|space| space.run).collect())
+}
+
+/// What the space at `at` tries next.
+fn next(
+    search: &dyn Search,
+    searched: &mut [Searched<'_>],
+    at: usize,
+    rules: &Rules<'_>,
+    seed: u64,
+) -> anyhow::Result<Vec<Candidate>> {
+    let Some(own) = searched.get(at) else { return Ok(Vec::new()) };
+    let size = rules.batch.unwrap_or_else(|| search.round());
+    let n = size.min(rules.budget.saturating_sub(own.evaluated.len()));
+    if n == 0 || own.is_over {
+        return Ok(Vec::new());
+    }
+    let variables = &own.measured.variables;
+    let mut like: Vec<&Searched<'_>> = Vec::new();
+    if search.asks_others() && !own.evaluated.is_empty() {
+        like.extend(searched.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other));
+        like.sort_by(|a, b| {
+            let far = |one: &Searched<'_>| distance(variables, &one.measured.variables);
+            far(a).total_cmp(&far(b))
+        });
+        like.truncate(GROUPS);
+    }
+    let others: Vec<Other<'_>> =
+        like.into_iter().map(|other| Other { variables: other.measured.variables.clone(), tried: other.tried() }).collect();
+    let (space, tried, options) = (&own.space, &own.tried(), rules.options);
+    let asked = Instant::now();
+    let next = search.next(&Ask { space, tried, variables, others: &others, seed, options, n })?;
+    let took = asked.elapsed();
+    drop(others);
+    if let Some(own) = searched.get_mut(at) {
+        own.run.proposing += took;
+        own.run.proposals += 1;
+        return own.untried(next, n);
+    }
+    Ok(Vec::new())
+}
+
+impl<'a> Searched<'a> {
+    fn new(measured: &'a Measured, rules: &Rules<'_>, seed: u64) -> Self {
+        let points = measured.points.iter().map(|point| point.params.clone()).collect();
+        Self {
+            measured,
+            space: Space::listed(&measured.solver, &measured.params, points, seed),
+            told: told(measured, rules, seed),
+            evaluated: Vec::new(),
+            known: HashSet::new(),
+            best: None,
+            run: Run { optimum_ms: measured.optimum_ms(), ..Run::default() },
+            is_over: false,
+        }
+    }
+
+    fn tried(&self) -> Vec<Tried<'_>> {
+        let tried = self.evaluated.iter();
+        tried.map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result }).collect()
+    }
+
+    /// Those of `next` that count. As in a session, what was tried is not tried again.
+    fn untried(&mut self, next: Vec<Candidate>, n: usize) -> anyhow::Result<Vec<Candidate>> {
         let mut batch = Vec::new();
         for candidate in next {
             ensure!(
-                candidate.solver == measured.solver,
+                candidate.solver == self.measured.solver && self.told.contains_key(candidate.params.as_slice()),
                 "found the candidate {candidate}, expected a point of the space"
             );
-            let point = told.get(candidate.params.as_slice());
-            let (point, result) =
-                point.with_context(|| format!("found the candidate {candidate}, expected a point of the space"))?;
-            // As in a session: what was tried is not tried again.
-            if batch.len() == n || !known.insert(&point.params) {
-                continue;
+            let (point, _) = self.told.get(candidate.params.as_slice()).context("a point of the space")?;
+            if batch.len() < n && self.known.insert(&point.params) {
+                batch.push(candidate);
             }
+        }
+        self.is_over = batch.is_empty();
+        Ok(batch)
+    }
+
+    fn evaluate(&mut self, batch: Vec<Candidate>, round: u32) -> anyhow::Result<()> {
+        let mut evaluated = Vec::new();
+        for candidate in batch {
+            let (point, result) = self.told.get(candidate.params.as_slice()).context("a point of the space")?;
             if let Ok(time) = result
                 && !time.pruned
-                && best.is_none_or(|(best_ms, _)| time.median_ms < best_ms)
+                && self.best.is_none_or(|(best_ms, _)| time.median_ms < best_ms)
             {
-                best = Some((time.median_ms, point.time_ms()));
+                self.best = Some((time.median_ms, point.time_ms()));
             }
-            run.best_ms.push(best.and_then(|(_, true_ms)| true_ms));
-            batch.push(Evaluated { candidate, round, result: *result });
+            self.run.best_ms.push(self.best.and_then(|(_, true_ms)| true_ms));
+            evaluated.push(Evaluated { candidate, round, result: *result });
         }
-        if batch.is_empty() {
-            break;
-        }
-        batch.sort_by(|a, b| a.candidate.cmp(&b.candidate));
-        evaluated.extend(batch);
+        evaluated.sort_by(|a, b| a.candidate.cmp(&b.candidate));
+        self.evaluated.extend(evaluated);
+        Ok(())
     }
-    Ok(run)
 }
 
 /// The points, with what a strategy is told of each.
@@ -144,7 +217,8 @@ pub mod tests {
             result: if x == count { Err(FailureKind::Hang) } else { Ok(time(x as f64)) },
         };
         let points = (1..=count).map(point).collect();
-        Measured { name: "line".into(), solver: "points".into(), params: vec!["x".into()], points }
+        let (name, solver, params) = ("line".into(), "points".into(), vec!["x".into()]);
+        Measured { name, solver, params, variables: BTreeMap::new(), points }
     }
 
     pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
@@ -152,6 +226,11 @@ pub mod tests {
     }
 
     pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+
+    /// Searches one space.
+    pub fn alone(search: &dyn Search, space: &Measured, rules: &Rules<'_>, seed: u64) -> Run {
+        run(search, &[space], rules, seed).unwrap().remove(0)
+    }
 
     /// Tries these params in their order, whatever comes of them.
     pub struct Listed(pub Vec<i64>);
@@ -171,7 +250,7 @@ pub mod tests {
     #[test]
     fn the_best_so_far_after_each_evaluation() {
         let space = measured(20);
-        let run = |list: &[i64]| run(&Listed(list.to_vec()), &space, &rules(NONE), 0).unwrap();
+        let run = |list: &[i64]| alone(&Listed(list.to_vec()), &space, &rules(NONE), 0);
         let found = run(&[20, 7, 9, 3, 3, 20, 1]);
         // What is tried again counts once.
         assert_eq!(found.best_ms, [None, Some(7.0), Some(7.0), Some(3.0), Some(1.0)]);
@@ -181,13 +260,13 @@ pub mod tests {
         let found = run(&all);
         assert_eq!((found.best_ms.len(), found.proposals), (20, 4), "two rounds of eight, one of four, and none");
         let few = Rules { budget: 11, batch: Some(3), ..rules(NONE) };
-        let found = super::run(&Listed(all), &space, &few, 0).unwrap();
+        let found = alone(&Listed(all), &space, &few, 0);
         assert_eq!((found.best_ms.len(), found.proposals), (11, 4));
     }
 
     #[test]
     fn a_candidate_from_elsewhere_is_an_error() {
-        let error = run(&Listed(vec![1, 21]), &measured(20), &rules(NONE), 0).unwrap_err();
+        let error = run(&Listed(vec![1, 21]), &[&measured(20)], &rules(NONE), 0).unwrap_err();
         assert_eq!(error.to_string(), "found the candidate points:21, expected a point of the space");
     }
 
@@ -212,14 +291,14 @@ pub mod tests {
             }
         }
 
-        let run = run(&Checks, &measured(20), &rules(NONE), 3).unwrap();
+        let run = alone(&Checks, &measured(20), &rules(NONE), 3);
         assert_eq!(run.best_ms.last(), Some(&Some(1.0)));
     }
 
     #[test]
     fn a_seed_is_an_order_and_comes_to_the_same_again() {
         let space = measured(1000);
-        let run = |seed| run(&FixedOrder, &space, &rules(NONE), seed).unwrap().best_ms;
+        let run = |seed| alone(&FixedOrder, &space, &rules(NONE), seed).best_ms;
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
     }
@@ -228,7 +307,7 @@ pub mod tests {
     fn noise_hides_which_is_best_and_is_not_scored() {
         let space = measured(100);
         let noisy = Rules { noise: 1.0, budget: 100, ..rules(NONE) };
-        let best = |seed| run(&FixedOrder, &space, &noisy, seed).unwrap().best_ms.last().copied().flatten();
+        let best = |seed| alone(&FixedOrder, &space, &noisy, seed).best_ms.last().copied().flatten();
         let found: Vec<f64> = (0..20).filter_map(best).collect();
         assert!(found.iter().all(|ms| (1.0..100.0).contains(ms) && ms.fract() == 0.0), "true times: {found:?}");
         assert!(found.len() == 20 && found.iter().any(|ms| *ms > 1.0), "{found:?}");

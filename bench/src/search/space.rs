@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::Time;
+use bluefin_spec::search::{Time, Variables};
 
 /// A tuning space with the result of every point.
 #[derive(Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Measured {
     pub solver: String,
     /// Names, in the order in which points have their values.
     pub params: Vec<String>,
+    /// What the problem is that it is of; none where the file does not say.
+    pub variables: Variables,
     pub points: Vec<Point>,
 }
 
@@ -58,7 +60,8 @@ pub struct Reading {
 
 impl Reading {
     pub fn new(name: &str, solver: &str, params: Vec<String>) -> Self {
-        let space = Measured { name: name.to_string(), solver: solver.to_string(), params, points: Vec::new() };
+        let (name, solver) = (name.to_string(), solver.to_string());
+        let space = Measured { name, solver, params, variables: Variables::new(), points: Vec::new() };
         Self { space, places: HashMap::new() }
     }
 

@@ -1,6 +1,7 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
 mod bayes;
+mod others;
 mod rounds;
 mod space;
 
@@ -10,10 +11,13 @@ use std::sync::Arc;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Stage;
+use bluefin_common::value::Value;
 
 pub use self::bayes::Bayes;
-pub use self::rounds::{Round, Searching};
+pub use self::others::{GROUPS, Neighbours, Others, Searched, Told, distance};
+pub use self::rounds::{Round, Searching, last_round};
 pub use self::space::Space;
 pub use crate::candidates::BATCH;
 use crate::error::SpecError;
@@ -36,6 +40,11 @@ pub trait Search: Send + Sync {
         BATCH
     }
 
+    /// Whether it makes something of [`Ask::others`].
+    fn asks_others(&self) -> bool {
+        false
+    }
+
     /// Whether it can make something of `options`.
     ///
     /// # Errors
@@ -55,12 +64,27 @@ pub struct Ask<'a> {
     pub space: &'a Space<'a>,
     /// What was tried, in the order of the rounds, and by candidate within one.
     pub tried: &'a [Tried<'a>],
+    /// What the problem is, by name: the variables of its operator. None where nobody knows.
+    pub variables: &'a Variables,
+    /// What was tried of the same solver for other problems, in no particular order: something to begin from, never to be believed.
+    pub others: &'a [Other<'a>],
     /// Another one for each seed of a session, problem and solver.
     pub seed: u64,
     /// Those of the session, which [`Search::check`] has seen.
     pub options: &'a BTreeMap<String, String>,
     /// Candidates wanted.
     pub n: usize,
+}
+
+/// What a problem is: the variables of its operator ([`Problem::variables`](bluefin_common::problem::Problem::variables)).
+pub type Variables = BTreeMap<String, Value>;
+
+/// What was tried for another problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other<'a> {
+    pub variables: Variables,
+    /// As in [`Ask::tried`].
+    pub tried: Vec<Tried<'a>>,
 }
 
 /// A candidate that has an outcome.
@@ -81,10 +105,26 @@ pub struct Time {
     pub pruned: bool,
 }
 
+impl<'a> Other<'a> {
+    /// What `outcomes` say of `solver`, problem by problem.
+    fn all(outcomes: &'a [Outcome], solver: &str) -> Vec<Self> {
+        let mut problems: BTreeMap<&Problem, Vec<&'a Outcome>> = BTreeMap::new();
+        for outcome in outcomes {
+            problems.entry(&outcome.job.problem).or_default().push(outcome);
+        }
+        let others = problems.into_iter().map(|(problem, outcomes)| {
+            let tried = Tried::before(u32::MAX, outcomes, solver);
+            Self { variables: problem.variables(), tried }
+        });
+        others.filter(|other| !other.tried.is_empty()).collect()
+    }
+}
+
 impl<'a> Tried<'a> {
     /// What the perf stage of a group has tried of `solver` in rounds before `round`.
-    fn before(round: u32, outcomes: &'a [Outcome], solver: &str) -> Vec<Self> {
-        let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf && outcome.job.round < round);
+    fn before(round: u32, outcomes: impl IntoIterator<Item = &'a Outcome>, solver: &str) -> Vec<Self> {
+        let outcomes = outcomes.into_iter();
+        let perf = outcomes.filter(|outcome| outcome.job.stage == Stage::Perf && outcome.job.round < round);
         let mut tried: Vec<Self> = perf
             .flat_map(|outcome| outcome.candidates.iter().map(|one| Self::of(one, outcome.job.round)))
             .filter(|tried| tried.candidate.solver == solver)

@@ -22,6 +22,7 @@ use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
 use bluefin_spec::Bundle;
+use bluefin_spec::search::{Searched, Told};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -246,6 +247,9 @@ fn golden_bytes() {
     check(&bundle());
     check(&task(described()));
     check(&record("stencil.hip", " -DBLOCK=64"));
+    let Job { problem, spec, .. } = job();
+    check(&Searched { problem, spec, rounds: 2 });
+    check(&Told(vec![(Digest::of(b"group"), 2)]));
 }
 
 /// Of version 2, which has a `label`.

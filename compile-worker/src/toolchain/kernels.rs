@@ -81,9 +81,10 @@ impl Toolchain for Kernels {
     }
 
     async fn next_round(&self, ask: Ask<'_>) -> Result<Round, Error> {
-        let Ask { job, plan, strategies, outcomes, workshop } = ask;
+        let Ask { job, plan, strategies, outcomes, others, workshop } = ask;
         let loaded = workshop.specs().get(job.spec).await?;
-        let (job, plan, strategies, outcomes) = (job.clone(), plan.clone(), strategies.clone(), Arc::clone(outcomes));
+        let (job, plan, strategies) = (job.clone(), plan.clone(), strategies.clone());
+        let (outcomes, others) = (Arc::clone(outcomes), Arc::clone(others));
         // A large tuning space takes a while to walk through.
         let round = tokio::task::spawn_blocking(move || {
             let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
@@ -93,7 +94,7 @@ impl Toolchain for Kernels {
             let Some(search) = strategies.get(&plan.strategy) else { return Ok(Round::default()) };
             let (plan, problem) = (&plan, &job.problem);
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
-            searching.current(&outcomes).map_err(failed)
+            searching.current(&outcomes, &others).map_err(failed)
         });
         round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
     }

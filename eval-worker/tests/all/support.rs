@@ -43,9 +43,10 @@ pub fn metrics() -> (Registry, Metrics) {
     (registry, metrics)
 }
 
-/// Small budgets: these tests are about what happens, not about how long it takes.
+/// What is timed here ends after ten samples of a few milliseconds. The budget is for a machine that holds one of them up: it is not
+/// to be the last.
 pub fn limits() -> Limits {
-    Limits { sample_budget_ms: 20.0, cache: Cache::Warm, ..Limits::default() }
+    Limits { sample_budget_ms: 500.0, cache: Cache::Warm, ..Limits::default() }
 }
 
 /// Elements of the test problem's two buffers.

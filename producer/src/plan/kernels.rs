@@ -14,7 +14,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Search, Searching, Strategies};
+use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies};
 use bluefin_spec::{Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -122,7 +122,7 @@ impl Planner for Kernels {
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
             store.put_blob(&loaded.bundle.encode()?).await?;
         }
-        Ok(Box::new(OfSpecs { store, session: session.clone(), method: self.method, asked, search }))
+        Ok(Box::new(OfSpecs { store, session: session.clone(), method: self.method, asked, search, neighbours: Neighbours::default() }))
     }
 }
 
@@ -141,6 +141,7 @@ struct OfSpecs<'a> {
     asked: &'a Asked,
     /// In a session that searches.
     search: Option<(&'a dyn Search, SearchPlan)>,
+    neighbours: Neighbours,
 }
 
 #[async_trait]
@@ -198,7 +199,8 @@ impl OfSpecs<'_> {
             let outcomes = self.store.outcomes(&self.session.name, &[group_id(problem, loaded.digest)]).await?;
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
             let any = job(&self.session, problem, loaded, Vec::new());
-            groups.push(rounds(searching, &any, &outcomes).map_err(wrong)?);
+            let others = self.neighbours.of(search, self.store, &any, &outcomes).await?;
+            groups.push(rounds(searching, &any, &outcomes, &others).map_err(wrong)?);
         }
         groups.retain(|group| !group.jobs.is_empty());
         Ok(groups)
@@ -206,13 +208,18 @@ impl OfSpecs<'_> {
 }
 
 /// The jobs of all rounds of a search so far, those that are done as their outcomes have them.
-fn rounds(searching: Searching<'_>, any: &Job, outcomes: &[Outcome]) -> Result<PlannedGroup, SpecError> {
+fn rounds(
+    searching: Searching<'_>,
+    any: &Job,
+    outcomes: &[Outcome],
+    others: &[Others],
+) -> Result<PlannedGroup, SpecError> {
     let Searching { spec, scope, .. } = searching;
     let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
     for solver in spec.solvers_for(scope)? {
         group.valid += spec.candidates(solver, scope, 0)?.valid;
     }
-    let round = searching.current(outcomes)?;
+    let round = searching.current(outcomes, others)?;
     let perf = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
     group.jobs = perf.filter(|job| job.round != round.number).cloned().collect();
     // Outcomes come in no particular order.

@@ -5,6 +5,7 @@
 
 mod batch;
 mod coordinates;
+mod differences;
 mod fit;
 mod lessons;
 mod matrix;
@@ -19,10 +20,14 @@ use std::collections::HashSet;
 use bluefin_common::candidate::Candidate;
 
 use self::coordinates::Coordinates;
+use self::differences::Differences;
 use self::lessons::Lessons;
 use self::pool::Pool;
-use super::{Ask, Search};
+use super::{Ask, Other, Search};
 use crate::error::SpecError;
+
+/// Candidates of each other problem that are looked at here.
+const BEST_ELSEWHERE: usize = 3;
 
 /// Bayesian optimization: the largest expected improvement over a Gaussian process. `docs/search.md`
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,10 +38,23 @@ impl Search for Bayes {
         "bayes"
     }
 
+    fn asks_others(&self) -> bool {
+        true
+    }
+
     fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
-        let coordinates = Coordinates::of(ask.space.params().map(|(_, values)| values));
-        let lessons = Lessons::of(ask.tried, &coordinates);
-        let pool = Pool::of(ask, &lessons.incumbents(), &coordinates)?;
+        let mut others: Vec<&Other<'_>> = ask.others.iter().collect();
+        others.sort_by(|a, b| a.variables.cmp(&b.variables));
+        let differences = Differences::of(ask.variables, others.iter().map(|other| &other.variables));
+        let coordinates =
+            Coordinates::of(ask.space.params().map(|(_, values)| values), differences.place(ask.variables));
+        let own = Lessons::of(ask.tried, &coordinates, coordinates.here());
+        let others: Vec<Lessons<'_>> = others
+            .into_iter()
+            .map(|other| Lessons::of(&other.tried, &coordinates, &differences.place(&other.variables)))
+            .collect();
+        let pool = Pool::of(ask, &own.incumbents(), &elsewhere(&others), &coordinates)?;
+        let lessons = own.with(&others);
         let mut next = Vec::new();
         if ask.tried.is_empty() {
             // The default of a kernel spec.
@@ -53,4 +71,9 @@ impl Search for Bayes {
         next.truncate(ask.n);
         Ok(next)
     }
+}
+
+/// Candidates that were best for other problems.
+fn elsewhere<'a>(others: &[Lessons<'a>]) -> Vec<&'a Candidate> {
+    others.iter().flat_map(|other| other.incumbents().into_iter().take(BEST_ELSEWHERE)).collect()
 }

@@ -10,7 +10,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{SearchPlan, Stage};
 
-use super::{Ask, BATCH, Search, Space, Tried};
+use super::{Ask, BATCH, Other, Others, Search, Space, Tried};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope};
 
@@ -54,31 +54,41 @@ impl Round {
     }
 }
 
+/// The last round that a group has an outcome of: the one that it is at, or the one before that.
+#[must_use]
+pub fn last_round(outcomes: &[Outcome]) -> u32 {
+    let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+    perf.map(|outcome| outcome.job.round).max().unwrap_or(0)
+}
+
 impl Searching<'_> {
     /// The round that the group is at, given its outcomes so far: the first of which a candidate has none.
     ///
-    /// A strategy is told the rounds before and no more, so that whoever asks gets the same round until all of it is done, whatever
-    /// part of it is done, planned or published by then.
+    /// A strategy is told the rounds before and no more, and of other problems what that round was told first (`others`). So whoever asks
+    /// gets the same round until all of it is done, whatever part of it is done, planned or published by then.
     ///
     /// # Errors
     /// An expression of the spec that has no value.
-    pub fn current(&self, outcomes: &[Outcome]) -> Result<Round, SpecError> {
+    pub fn current(&self, outcomes: &[Outcome], others: &[Others]) -> Result<Round, SpecError> {
         let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-        let last = perf().map(|outcome| outcome.job.round).max().unwrap_or(0);
-        let round = self.round(last, outcomes)?;
+        let last = last_round(outcomes);
+        let told = |number| others.iter().find(|others| others.round == number).map_or(&[][..], |of| &of.outcomes);
+        let round = self.round(last, outcomes, told(last))?;
         let done: HashSet<&Candidate> =
             perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
         if round.is_empty() || round.candidates.iter().flatten().any(|candidate| !done.contains(candidate)) {
             return Ok(round);
         }
-        self.round(last.saturating_add(1), outcomes)
+        let next = last.saturating_add(1);
+        self.round(next, outcomes, told(next))
     }
 
     /// What is tried in round `number`, of every solver that applies, given what the rounds before it came to. A solver has nothing
     /// more to try when the plan's candidates are spent.
-    fn round(&self, number: u32, outcomes: &[Outcome]) -> Result<Round, SpecError> {
+    fn round(&self, number: u32, outcomes: &[Outcome], others: &[Outcome]) -> Result<Round, SpecError> {
         let Self { search, plan, spec, scope, .. } = *self;
         let mut candidates = Vec::new();
+        let variables = &self.problem.variables();
         for solver in spec.solvers_for(scope)? {
             let tried = Tried::before(number, outcomes, &solver.name);
             let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
@@ -88,7 +98,9 @@ impl Searching<'_> {
             }
             let space = &Space::of(spec, solver, scope);
             let seed = self.seed(&solver.name);
-            let mut next = search.next(&Ask { space, tried: &tried, seed, options: &plan.options, n })?;
+            let others = &Other::all(others, &solver.name);
+            let ask = Ask { space, tried: &tried, variables, others, seed, options: &plan.options, n };
+            let mut next = search.next(&ask)?;
             let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
             next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);

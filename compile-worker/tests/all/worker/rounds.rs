@@ -12,6 +12,7 @@ use bluefin_common::campaign::advance;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::decide;
 use bluefin_common::delivery::MAX_BEGUN;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, JobId, compile_queue};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
@@ -19,7 +20,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{Ask, Bayes, FixedOrder, Search, Searching, Strategies};
+use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -90,7 +91,7 @@ impl Fleet {
             _ => &Backwards,
         };
         let searching = Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope };
-        searching.current(&[]).unwrap().jobs(&any)
+        searching.current(&[], &[]).unwrap().jobs(&any)
     }
 
     /// Asks for the next round of the group, as whoever finds it finished does.
@@ -372,4 +373,38 @@ async fn a_search_that_can_not_go_on_ends_with_what_it_has() {
     assert_eq!((perf(&outcomes).count(), outcomes.len()), (2, 3));
     assert!(decide(&fleet.session, &outcomes).is_some());
     second.stop().await;
+}
+
+#[tokio::test]
+async fn a_round_is_told_of_other_problems_and_whoever_plans_it_again_of_the_same() {
+    let fleet = searching(Some(SearchPlan::new("bayes", 32))).await;
+    let stored = async |job: Job| {
+        let outcome = Outcome::undone(&job, Description::default(), Vec::new(), 1);
+        fleet.store.put_outcome(&outcome).await.unwrap();
+        outcome
+    };
+    let of = |size, round: u32| Job { round, ..fleet.job(size, round as usize) };
+    let told = async |neighbours: &Neighbours, search: &dyn Search, size| {
+        let job = of(size, 0);
+        let outcomes = fleet.store.outcomes(&fleet.session.name, &[job.group()]).await.unwrap();
+        let others = neighbours.of(search, &*fleet.store, &job, &outcomes).await.unwrap();
+        let summary = |Others { round, outcomes }: &Others| {
+            let ids = outcomes.iter().map(|outcome| outcome.job.id()).collect::<BTreeSet<JobId>>();
+            (*round, ids)
+        };
+        others.iter().map(summary).collect::<Vec<_>>()
+    };
+    let first = stored(of(64, 0)).await;
+    assert_eq!(told(&Neighbours::default(), &FixedOrder, 64).await, []);
+    assert_eq!(told(&Neighbours::default(), &Bayes, 64).await, [(1, [].into())], "there is no other");
+    stored(of(128, 0)).await;
+    let expected = [(1, [first.job.id()].into())];
+    assert_eq!(told(&Neighbours::default(), &Bayes, 128).await, expected);
+    // The other one is further by now.
+    let second = stored(of(64, 1)).await;
+    assert_eq!(told(&Neighbours::default(), &Bayes, 64).await.last().unwrap().0, 2);
+    assert_eq!(told(&Neighbours::default(), &Bayes, 128).await, expected, "as it was told first");
+    stored(of(128, 1)).await;
+    let both = [first.job.id(), second.job.id()].into();
+    assert_eq!(told(&Neighbours::default(), &Bayes, 128).await, [expected[0].clone(), (2, both)]);
 }

@@ -15,7 +15,7 @@ use super::risk::Risk;
 /// Candidates that lengths are fitted to.
 const FITTED: usize = 80;
 /// Candidates that a model knows at most.
-const KNOWN: usize = 200;
+pub const KNOWN: usize = 200;
 /// Points of the pool with the least expected times, whose chance to run is computed.
 const PROMISING: usize = 400;
 /// Points whose joint distribution is computed.

@@ -22,6 +22,8 @@ pub struct Coordinates {
     scales: usize,
     /// Which scale each coordinate has: those of a param without an order have one in common.
     scale_of: Vec<usize>,
+    /// Where the problem is among others: the last coordinates of each of its points.
+    here: Vec<f64>,
 }
 
 /// What a value of one param adds to a point's coordinates.
@@ -47,8 +49,8 @@ struct Product {
 }
 
 impl Coordinates {
-    /// Those of a space whose params have these values.
-    pub fn of<'a>(params: impl Iterator<Item = &'a [Value]>) -> Self {
+    /// Those of a space whose params have these values, of a problem that is `here`.
+    pub fn of<'a>(params: impl Iterator<Item = &'a [Value]>, here: Vec<f64>) -> Self {
         let params: Vec<Axis> = params.map(Axis::of).collect();
         let mut scale_of = Vec::new();
         let mut scales = 0;
@@ -61,11 +63,11 @@ impl Coordinates {
             scales += usize::from(!axis.ordered && width > 0);
         }
         let products = products(&params);
-        for _ in &products {
+        for _ in 0..products.len() + here.len() {
             scale_of.push(scales);
             scales += 1;
         }
-        Self { params, products, count: scale_of.len(), scales, scale_of }
+        Self { params, products, count: scale_of.len(), scales, scale_of, here }
     }
 
     /// How many coordinates a point has.
@@ -83,8 +85,18 @@ impl Coordinates {
         &self.scale_of
     }
 
+    /// Where the problem is.
+    pub fn here(&self) -> &[f64] {
+        &self.here
+    }
+
     /// Where a point is. `None`: a value that its param does not have.
     pub fn place(&self, point: &[Value]) -> Option<Vec<f64>> {
+        self.place_of(point, &self.here)
+    }
+
+    /// Where a point of a problem is that is `there`.
+    pub fn place_of(&self, point: &[Value], there: &[f64]) -> Option<Vec<f64>> {
         let mut place = Vec::with_capacity(self.count);
         let mut at = Vec::with_capacity(self.params.len());
         for (axis, value) in self.params.iter().zip(point) {
@@ -96,6 +108,7 @@ impl Coordinates {
             let log = at.get(product.first)? + at.get(product.second)?;
             place.push((log - product.least) / product.range);
         }
+        place.extend(there);
         (place.len() == self.count).then_some(place)
     }
 }
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn sizes_have_an_alignment_and_products() {
         let params = [values(&[16, 32, 48, 64, 80]), values(&[1, 2, 4]), values(&[3]), values(&[0, 1])];
-        let coordinates = Coordinates::of(params.iter().map(Vec::as_slice));
+        let coordinates = Coordinates::of(params.iter().map(Vec::as_slice), Vec::new());
         // Two of the first, one of the second, none of a constant, one of a switch, one product.
         assert_eq!((coordinates.count(), coordinates.scales()), (5, 5));
         let place = |point: &[i64]| coordinates.place(&values(point)).unwrap();
@@ -195,7 +208,7 @@ mod tests {
     #[test]
     fn what_has_no_order_is_equally_far_and_has_one_scale() {
         let texts: Vec<Value> = ["c", "a", "b"].map(Value::from).to_vec();
-        let coordinates = Coordinates::of([texts.as_slice(), &values(&[-1, 0])].into_iter());
+        let coordinates = Coordinates::of([texts.as_slice(), &values(&[-1, 0])].into_iter(), Vec::new());
         assert_eq!((coordinates.count(), coordinates.scale_of()), (4, [0, 0, 0, 1].as_slice()));
         let place = |text: &str| coordinates.place(&[text.into(), Value::Int(0)]).unwrap();
         let apart = |one, two| place(one).iter().zip(place(two)).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
@@ -203,6 +216,6 @@ mod tests {
             assert!((apart(one, two) - 1.0).abs() < 1e-12);
         }
         let many: Vec<Value> = (0..4000).map(|at| Value::Text(format!("{at:04}"))).collect();
-        assert_eq!(Coordinates::of([many.as_slice()].into_iter()).count(), 1);
+        assert_eq!(Coordinates::of([many.as_slice()].into_iter(), Vec::new()).count(), 1);
     }
 }

@@ -144,7 +144,7 @@ mod tests {
     /// A wave along the first of two params.
     fn wave() -> (Coordinates, Columns, Vec<f64>) {
         let values: Vec<Value> = (0..12_i64).map(Value::Int).collect();
-        let coordinates = Coordinates::of([values.as_slice(), &values].into_iter());
+        let coordinates = Coordinates::of([values.as_slice(), &values].into_iter(), Vec::new());
         let points: Vec<[i64; 2]> = (0..30).map(|at| [at * 5 % 12, at * 7 % 11]).collect();
         let places: Vec<Vec<f64>> =
             points.iter().map(|point| coordinates.place(&point.map(Value::Int)).unwrap()).collect();

@@ -3,6 +3,7 @@
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 
+use super::batch::KNOWN;
 use super::coordinates::Coordinates;
 use crate::search::Tried;
 
@@ -36,13 +37,13 @@ pub struct Lessons<'a> {
 }
 
 impl<'a> Lessons<'a> {
-    /// Those of `tried`, whose order does not matter.
-    pub fn of(tried: &[Tried<'a>], coordinates: &Coordinates) -> Self {
+    /// Those of `tried`, whose order does not matter, for a problem that is `there`.
+    pub fn of(tried: &[Tried<'a>], coordinates: &Coordinates, there: &[f64]) -> Self {
         let mut lessons = Self::default();
         let times = tried.iter().filter_map(|tried| tried.result.ok());
         let best = times.filter(|time| !time.pruned).map(|time| time.median_ms).fold(f64::INFINITY, f64::min);
         for Tried { candidate, result, .. } in tried {
-            let Some(place) = coordinates.place(&candidate.params) else { continue };
+            let Some(place) = coordinates.place_of(&candidate.params, there) else { continue };
             let lesson = |target, whole| Lesson { candidate, place, target, whole };
             match result {
                 Ok(time) => lessons.ran.push(lesson(libm::log(time.median_ms / best).max(0.0), !time.pruned)),
@@ -54,6 +55,19 @@ impl<'a> Lessons<'a> {
         lessons.failed.sort_by_key(|lesson| lesson.candidate);
         lessons.squash();
         lessons
+    }
+
+    /// These and a share of those of each other problem, which leave room for those of the problem itself.
+    pub fn with(mut self, others: &[Self]) -> Self {
+        let room = KNOWN.saturating_sub(self.ran.len()).max(KNOWN / 2);
+        let share = room / others.len().max(1);
+        for other in others {
+            self.ran.extend(pick(&other.ran, share).into_iter().cloned());
+            self.failed.extend(pick(&other.failed, share).into_iter().cloned());
+        }
+        // Stable: of the same target, those of the problem itself are first.
+        self.ran.sort_by(|a, b| a.target.total_cmp(&b.target));
+        self
     }
 
     fn squash(&mut self) {

@@ -168,7 +168,7 @@ mod tests {
 
     fn model(known: &[i64], targets: &[f64]) -> (Model, impl Fn(&[i64]) -> Columns) {
         let values: Vec<Value> = (0..=20_i64).map(Value::Int).collect();
-        let coordinates = Coordinates::of([values.as_slice()].into_iter());
+        let coordinates = Coordinates::of([values.as_slice()].into_iter(), Vec::new());
         let scales = Scales { weights: vec![libm::log(20.0)], noise: libm::log(1e-3) };
         let place = |at: &i64| vec![*at as f64 / 20.0];
         let columns =

@@ -31,17 +31,22 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Neighbours of `best`, and random points of the space.
+    /// Neighbours of `best`, those of `elsewhere` that are points of this space as well, and random points of the space.
     ///
     /// # Errors
     /// A constraint that has no value for a point.
-    pub fn of(ask: &Ask<'_>, best: &[&Candidate], coordinates: &Coordinates) -> Result<Self, SpecError> {
+    pub fn of(
+        ask: &Ask<'_>,
+        best: &[&Candidate],
+        elsewhere: &[&Candidate],
+        coordinates: &Coordinates,
+    ) -> Result<Self, SpecError> {
         let values = ordered_values(ask.space);
         let near = best.iter().flat_map(|best| {
             let point = |params| Candidate { solver: best.solver.clone(), params };
             neighbours(&best.params, &values).into_iter().map(point)
         });
-        let near = near.filter(|candidate| ask.space.holds(candidate));
+        let near = near.chain(elsewhere.iter().copied().cloned()).filter(|candidate| ask.space.holds(candidate));
         let random = ask.space.draw(&seed(ask), RANDOM, LOOKED_AT)?;
         let mut known: HashSet<Candidate> = ask.tried.iter().map(|tried| tried.candidate.clone()).collect();
         let mut pool = Self { candidates: Vec::new(), places: Vec::new(), near: 0 };

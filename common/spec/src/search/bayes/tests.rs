@@ -10,12 +10,13 @@ use super::Bayes;
 use super::coordinates::Coordinates;
 use super::lessons::Lessons;
 use crate::KernelSpec;
-use crate::search::{Ask, FixedOrder, Search, Space, Time, Tried};
+use crate::search::{Ask, FixedOrder, Other, Search, Space, Time, Tried, Variables};
 use crate::tests::{SPEC, bundle, scope};
 
 type Told = Result<Time, FailureKind>;
 
 const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+const NOTHING: &Variables = &Variables::new();
 
 fn took(median_ms: f64) -> Told {
     Ok(Time { median_ms, spread_ms: 0.0, pruned: false })
@@ -43,6 +44,11 @@ fn space(points: Vec<Vec<Value>>, seed: u64) -> Space<'static> {
     Space::listed("S", &names, points, seed)
 }
 
+/// Of a problem that nothing else is known of.
+fn ask<'a>(space: &'a Space<'a>, tried: &'a [Tried<'a>], seed: u64, n: usize) -> Ask<'a> {
+    Ask { space, tried, variables: NOTHING, others: &[], seed, options: NONE, n }
+}
+
 fn numbers(candidate: &Candidate) -> Vec<f64> {
     let number = |value: &Value| match value {
         Value::Int(number) => *number as f64,
@@ -68,7 +74,7 @@ fn search(
 ) -> Vec<(Candidate, u32, Told)> {
     let mut done: Vec<(Candidate, u32, Told)> = Vec::new();
     for round in 0..rounds {
-        let next = search.next(&Ask { space, tried: &tried(&done), seed: 7, options: NONE, n: 8 }).unwrap();
+        let next = search.next(&ask(space, &tried(&done), 7, 8)).unwrap();
         done.extend(next.into_iter().map(|candidate| {
             let result = result(&candidate);
             (candidate, round, result)
@@ -103,7 +109,7 @@ fn equal_arguments_give_equal_candidates_whatever_the_order_of_outcomes() {
     });
     let mut tried = tried(&done);
     let next =
-        |tried: &[Tried<'_>], seed| Bayes.next(&Ask { space: &space, tried, seed, options: NONE, n: 8 }).unwrap();
+        |tried: &[Tried<'_>], seed| Bayes.next(&ask(&space, tried, seed, 8)).unwrap();
     let expected = next(&tried, 7);
     tried.reverse();
     assert_eq!(next(&tried, 7), expected);
@@ -126,9 +132,8 @@ fn as_many_as_are_asked_for() {
     let space = space(points(), 3);
     let done = search(&Bayes, &space, 2, |candidate| took(valley(candidate)));
     for n in [1, 3, 24] {
-        let ask = Ask { space: &space, tried: &tried(&done), seed: 1, options: NONE, n };
-        assert_eq!(Bayes.next(&ask).unwrap().len(), n);
-        assert_eq!(Bayes.next(&Ask { tried: &[], ..ask }).unwrap().len(), n);
+        assert_eq!(Bayes.next(&ask(&space, &tried(&done), 1, n)).unwrap().len(), n);
+        assert_eq!(Bayes.next(&ask(&space, &[], 1, n)).unwrap().len(), n);
     }
 }
 
@@ -171,8 +176,8 @@ fn what_each_outcome_teaches() {
     let tried = candidates.iter().zip(results);
     let tried: Vec<Tried<'_>> = tried.map(|(candidate, result)| Tried { candidate, round: 0, result }).collect();
     let values: Vec<Value> = (0..7_i64).map(Value::Int).collect();
-    let coordinates = Coordinates::of([values.as_slice()].into_iter());
-    let lessons = Lessons::of(&tried, &coordinates);
+    let coordinates = Coordinates::of([values.as_slice()].into_iter(), Vec::new());
+    let lessons = Lessons::of(&tried, &coordinates, &[]);
     let ran: Vec<f64> = lessons.ran.iter().map(|lesson| lesson.target).collect();
     // A bound is a target, and beyond the median a tenth counts.
     let third = 3_f64.ln();
@@ -202,4 +207,28 @@ fn a_space_too_large_to_be_enumerated_is_searched_from_its_default() {
     assert!(done.iter().all(|(candidate, ..)| space.holds(candidate)));
     let unlearnt = search(&FixedOrder, &space, 8, timed);
     assert!(best(&done[1..]) < best(&unlearnt[1..]), "{} and {}", best(&done[1..]), best(&unlearnt[1..]));
+}
+
+#[test]
+fn what_was_best_for_a_like_problem_is_tried_soon() {
+    let space = space(points(), 3);
+    let variables = |size: i64, layout: &str| -> Variables {
+        [("size".to_string(), Value::Int(size)), ("layout".to_string(), layout.into())].into()
+    };
+    // Of the like problem the valley, of the unlike one the opposite.
+    let like = search(&Bayes, &space, 8, |candidate| took(valley(candidate)));
+    let unlike = search(&Bayes, &space, 8, |candidate| took(10.0 / valley(candidate)));
+    let own = search(&Bayes, &space, 1, |candidate| took(valley(candidate)));
+    let own = tried(&own);
+    let here = variables(1000, "NCHW");
+    let mut others = vec![
+        Other { variables: variables(1100, "NCHW"), tried: tried(&like) },
+        Other { variables: variables(10, "NHWC"), tried: tried(&unlike) },
+    ];
+    let next = |others: &[Other<'_>]| Bayes.next(&Ask { variables: &here, others, ..ask(&space, &own, 7, 8) }).unwrap();
+    let least = |next: &[Candidate]| next.iter().map(valley).fold(f64::INFINITY, f64::min);
+    let (alone, told) = (least(&next(&[])), next(&others));
+    assert!(least(&told) <= best(&like) * 1.02 && least(&told) < alone, "{} and {alone}", least(&told));
+    others.reverse();
+    assert_eq!(next(&others), told, "in whatever order they are told");
 }
