@@ -150,8 +150,8 @@ impl EnqueueArgs {
 
     /// The session that is `stored`, or a new one of kernel specs.
     fn session(&self, stored: Option<Session>) -> anyhow::Result<Session> {
-        let search = self.search.plan(self.input.budget)?;
         let Some(stored) = stored else {
+            let search = self.search.plan()?;
             let target = self.target.clone().unwrap_or(Target::Host);
             let stages = if self.stage.is_empty() { Stage::ALL.to_vec() } else { self.stages() };
             let plain = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
@@ -160,7 +160,7 @@ impl EnqueueArgs {
         if !self.label.is_empty() && self.label != stored.label {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
-        if search.is_some() && search != stored.search {
+        if self.search.said()?.is_some_and(|said| said != stored.search) {
             let found = stored.search_text();
             return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
         }

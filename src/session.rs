@@ -21,7 +21,6 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::session::{NewSession, Wanted, is_exhaustive, make, tuner_text};
 use bluefin_terminal::out;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -220,7 +219,8 @@ impl NewArgs {
             pins: notes([&self.rocm_v, &self.miopen_v, &self.docker_name, &self.ticket]),
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.name()).collect(),
-            search: self.search.plan(CandidateBudget::NORMAL)?,
+            search: self.search.said()?.flatten(),
+            usual_search: self.search.plan()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, target)
         };

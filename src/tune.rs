@@ -26,6 +26,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
 use bluefin_common::spelled::human;
+use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
@@ -151,7 +152,8 @@ impl TuneArgs {
 
     /// The session for `target` that `versions` shape.
     fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
-        let search = self.search.plan(self.input.budget)?;
+        // What is compiled elsewhere is planned before anything is known.
+        let search = if self.stage.is_none() { self.search.plan()? } else { None };
         let name = match &self.session {
             Some(name) => name.clone(),
             // Results of another compiler, CPU or search are another session, so that nothing stale is taken for tuned.
@@ -165,11 +167,19 @@ impl TuneArgs {
         Ok(Session { search, ..Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()) })
     }
 
+    /// A session that is there goes on as it began, unless something else is said.
+    async fn as_stored(&self, site: &Site, session: Session) -> anyhow::Result<Session> {
+        let stored = site.file()?.session(&session.name).await?;
+        let search = stored.filter(|_| self.search.search.is_none()).map(|stored| stored.search);
+        Ok(Session { search: search.unwrap_or(session.search), ..session })
+    }
+
     async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
         let compilers =
             Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&device.target)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
+        let session = self.as_stored(site, session).await?;
         if let Some(again) = self.remeasure {
             self.take_back(site, &session, &input.problems, again).await?;
         }
@@ -286,8 +296,12 @@ fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> Strin
     let left = valid_candidates.saturating_sub(candidates);
     let mut text = format!("{} problems, {candidates} candidates in {} jobs", plan.problems, plan.jobs);
     if let Some(SearchPlan { strategy, candidates, .. }) = search {
+        let within = match candidates {
+            0 => format!("budget {}", input.budget),
+            _ => format!("at most {candidates} of each solver"),
+        };
         text.push_str(&format!(
-            " so far; the search {strategy} tries up to {candidates} for each solver, of {valid_candidates} valid candidates in all"
+            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates)"
         ));
     } else if left > 0 {
         text.push_str(&format!(

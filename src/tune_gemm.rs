@@ -222,7 +222,7 @@ impl TuneGemmArgs {
         if self.benchmark || self.compare_wo_tuning {
             return Ok(What::Timed);
         }
-        Ok(What::Tuned { budget: self.budget, search: self.search.plan(self.budget)? })
+        Ok(What::Tuned { budget: self.budget, search: self.search.plan()? })
     }
 
     async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {

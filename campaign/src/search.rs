@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bluefin_common::session::SearchPlan;
-use bluefin_producer::plan::CandidateBudget;
-use bluefin_spec::search::Search;
+use bluefin_spec::search::{FixedOrder, Search};
 
 use crate::known::known;
 use crate::usage;
+
+/// The search of a session of kernel specs whose maker says nothing.
+const DEFAULT: &str = "bayes";
 
 /// How a session searches.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Search")]
 pub struct SearchArgs {
-    /// Choose candidates in rounds, each from what those before came to: at most N of each solver for a problem [default: all at once,
-    /// in a fixed order; N: as many as the budget has]
+    /// How candidates are chosen, at most N of each solver for a problem: bayes learns from those before, fixed takes a fixed order [default:
+    /// bayes; N: as many as the budget has]
     #[arg(long, value_name = "NAME[:N]")]
     pub search: Option<SearchChoice>,
     /// Another seed gives another search
@@ -80,23 +82,31 @@ pub fn options<'a>(
 }
 
 impl SearchArgs {
-    /// What a session is told; of as many candidates as `budget` has, where nobody says how many.
+    /// What a new session of kernel specs is told. `None`: all candidates of a budget are planned at once, in the fixed order.
     ///
     /// # Errors
     /// An option that the strategy does not take.
-    pub fn plan(&self, budget: CandidateBudget) -> anyhow::Result<Option<SearchPlan>> {
-        let Some(choice) = &self.search else { return Ok(None) };
-        let strategy = known().searches.get(&choice.strategy);
+    pub fn plan(&self) -> anyhow::Result<Option<SearchPlan>> {
+        let name = self.search.as_ref().map_or(DEFAULT, |choice| &choice.strategy);
+        let strategy = known().searches.get(name);
         let options = options("--search-option", &self.search_option, strategy)?;
-        let of_budget = match budget {
-            CandidateBudget::Candidates(candidates) => candidates as u64,
-            CandidateBudget::All => u64::MAX,
-        };
-        Ok(Some(SearchPlan {
-            strategy: choice.strategy.clone(),
-            candidates: choice.candidates.unwrap_or(of_budget),
-            seed: self.search_seed.unwrap_or(0),
-            options,
-        }))
+        // Its candidates do not follow from what came of others, so that nobody need wait for that.
+        if name == FixedOrder.name() && self.candidates().is_none() {
+            return Ok(None);
+        }
+        let candidates = self.candidates().unwrap_or(0);
+        Ok(Some(SearchPlan { strategy: name.to_string(), candidates, seed: self.search_seed.unwrap_or(0), options }))
+    }
+
+    /// The same, if anything was said.
+    ///
+    /// # Errors
+    /// An option that the strategy does not take.
+    pub fn said(&self) -> anyhow::Result<Option<Option<SearchPlan>>> {
+        if self.search.is_none() { Ok(None) } else { self.plan().map(Some) }
+    }
+
+    fn candidates(&self) -> Option<u64> {
+        self.search.as_ref()?.candidates
     }
 }

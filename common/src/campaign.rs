@@ -95,8 +95,8 @@ pub async fn advance_in(
         return Ok(());
     }
     let outcomes = store.outcomes(&session.name, &[group]).await?;
-    // Once there is a find job the search is over.
-    if session.search.is_some() && outcomes.iter().all(|outcome| outcome.job.stage == Stage::Perf) {
+    // What follows a find job is no round: it came when there was none left.
+    if session.search.is_some() && job.stage == Stage::Perf {
         return ask_for_round(broker, job).await;
     }
     conclude(store, broker, session, group, &outcomes).await

@@ -117,7 +117,7 @@ pub struct Session {
 pub struct SearchPlan {
     /// Name of the strategy.
     pub strategy: String,
-    /// Candidates of each solver that it may try for a problem.
+    /// Candidates of each solver that it may try for a problem; 0: as many as the largest budget has that is asked for.
     pub candidates: u64,
     /// Another one gives another search.
     pub seed: u64,
@@ -129,7 +129,10 @@ pub struct SearchPlan {
 impl fmt::Display for SearchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { strategy, candidates, seed, options } = self;
-        write!(f, "{strategy}:{candidates}, seed {seed}")?;
+        match candidates {
+            0 => write!(f, "{strategy}, seed {seed}")?,
+            _ => write!(f, "{strategy}:{candidates}, seed {seed}")?,
+        }
         options.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
     }
 }

@@ -12,8 +12,9 @@ use bluefin_common::delivery::{Given, Product};
 use bluefin_common::job::{CompileJob, Job, JobId};
 use bluefin_common::metrics::Settled;
 use bluefin_common::outcome::Outcome;
-use bluefin_common::session::{Session, Stage};
+use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::store::{JobState, Planned};
+use bluefin_spec::search::limit;
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
@@ -38,9 +39,7 @@ impl Jobs {
             return Ok(Done::Newer);
         };
         let outcomes = self.outcomes(session, job).await?;
-        if is_concluded(&outcomes) {
-            return Ok(Done::Skipped);
-        }
+        let plan = &SearchPlan { candidates: limit(self.store(), &session.name, plan).await?, ..plan.clone() };
         let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
         let (strategies, workshop) = (&self.strategies, &self.workshop);
         let ask = Ask { job, plan, strategies, outcomes: &outcomes, others: &others, workshop };
@@ -55,9 +54,6 @@ impl Jobs {
     pub(crate) async fn give_up_search(&self, given: Given<'_, CompileJob>) -> Result<(), Error> {
         let Given { order: CompileJob { job, .. }, session } = given;
         let outcomes = self.outcomes(session, job).await?;
-        if is_concluded(&outcomes) {
-            return Ok(());
-        }
         match self.conclude(session, job, &outcomes).await? {
             // Some of its round may be in no queue: nobody would ask again.
             Done::Skipped => Err(Error::OpenRound),
@@ -96,9 +92,4 @@ impl Jobs {
         self.store().enqueued(session, &published).await?;
         Ok(Done::Passed(Product::Passed(Settled::Done)))
     }
-}
-
-/// Once there is a find job the search is over.
-fn is_concluded(outcomes: &[Outcome]) -> bool {
-    outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find)
 }

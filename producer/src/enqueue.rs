@@ -303,6 +303,12 @@ impl<'a> Enqueuer<'a> {
             }
             return Ok(());
         }
+        if open == 0 && self.session.search.is_some() {
+            // Another round would have been planned, so there is none: what follows must be planned before anybody waits for it.
+            let outcomes = self.store.outcomes(&self.session.name, &[group]).await?;
+            campaign::conclude(self.store, self.broker, &self.session, group, &outcomes).await?;
+            return Ok(());
+        }
         campaign::advance(self.store, self.broker, job, open).await?;
         Ok(())
     }

@@ -12,7 +12,6 @@ use bluefin_miopen::solver::spelling;
 use bluefin_producer::import::Import;
 use bluefin_producer::input::Overrides;
 use bluefin_producer::library::AddOptions;
-use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::session::NewSession;
 use bluefin_producer::solvers::Choice;
 
@@ -80,7 +79,8 @@ impl SessionStep {
             pins: notes([&self.rocm_v, &self.miopen_v, &self.docker_name, &self.ticket]),
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.0.name()).collect(),
-            search: search.plan(CandidateBudget::NORMAL)?,
+            search: search.said()?.flatten(),
+            usual_search: search.plan()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, self.target.0)
         })

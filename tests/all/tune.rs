@@ -396,7 +396,7 @@ async fn what_waits_for_the_compilers_holds_up_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (first, second) = PROBLEMS.split_once('\n').unwrap();
-    expect(tune(folder, first).args(["--session", "it"]), 0);
+    expect(tune(folder, first).args(["--session", "it", "--search", "fixed"]), 0);
     expect(tune(folder, second).args(["--session", "it", "--stage", "compile"]), 0);
     let copy = Copied::begin(folder).await;
     for outcome in copy.outcomes().await.iter().filter(|outcome| outcome.job.stage == Stage::Perf) {

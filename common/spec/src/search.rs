@@ -1,6 +1,7 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
 mod bayes;
+mod limit;
 mod others;
 mod rounds;
 mod space;
@@ -16,6 +17,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::value::Value;
 
 pub use self::bayes::Bayes;
+pub use self::limit::{limit, raise};
 pub use self::others::{GROUPS, Neighbours, Others, Searched, Told, distance};
 pub use self::rounds::{Round, Searching, last_round};
 pub use self::space::Space;

@@ -25,6 +25,15 @@ impl CandidateBudget {
     pub const NORMAL: Self = Self::Candidates(16);
     pub const THOROUGH: Self = Self::Candidates(64);
 
+    /// Candidates of each solver, as a search counts them.
+    #[must_use]
+    pub fn candidates(self) -> u64 {
+        match self {
+            Self::Candidates(candidates) => candidates as u64,
+            Self::All => u64::MAX,
+        }
+    }
+
     pub(super) fn limit(self) -> usize {
         match self {
             Self::Candidates(limit) => limit,

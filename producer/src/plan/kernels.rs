@@ -14,7 +14,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies};
+use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies, raise};
 use bluefin_spec::{Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -116,7 +116,10 @@ impl Planner for Kernels {
             return Err(PlanError::differs(session, "stages", text(&session.stages), text(&asked.stages)));
         }
         let search = match &session.search {
-            Some(plan) => Some((self.strategy(plan)?, plan.clone())),
+            Some(plan) => {
+                let candidates = raise(store, &session.name, plan, asked.budget.candidates()).await?;
+                Some((self.strategy(plan)?, SearchPlan { candidates, ..plan.clone() }))
+            }
             None => None,
         };
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {

@@ -33,8 +33,10 @@ pub struct NewSession {
     pub find_mode: Option<u8>,
     /// Algorithms that MIOpen leaves out, as in `MIOPEN_DEBUG_CONV_FFT`.
     pub left_out: Vec<String>,
-    /// How candidates are chosen in rounds.
+    /// How candidates are chosen in rounds, where that was said.
     pub search: Option<SearchPlan>,
+    /// How they are chosen from kernel specs where nothing was said.
+    pub usual_search: Option<SearchPlan>,
     /// What it may spend.
     pub budget: Budget,
 }
@@ -54,6 +56,7 @@ impl NewSession {
             find_mode: None,
             left_out: Vec::new(),
             search: None,
+            usual_search: None,
             budget: Budget::default(),
         }
     }
@@ -90,7 +93,7 @@ impl NewSession {
             method,
             budget: self.budget,
             environment,
-            search: self.search,
+            search: self.search.or(self.usual_search.filter(|_| planner.takes_specs())),
         };
         planner.check(&session)?;
         Ok(Wanted { session, named, pins: self.pins })

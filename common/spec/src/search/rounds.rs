@@ -10,6 +10,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{SearchPlan, Stage};
 
+use super::limit::Progress;
 use super::{Ask, BATCH, Other, Others, Search, Space, Tried};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope};
@@ -83,24 +84,26 @@ impl Searching<'_> {
         self.round(next, outcomes, told(next))
     }
 
-    /// What is tried in round `number`, of every solver that applies, given what the rounds before it came to. A solver has nothing
-    /// more to try when the plan's candidates are spent.
+    /// What is tried in round `number`, of every solver that applies and may still win, given what the rounds before it came to. A
+    /// solver has nothing more to try when the plan's candidates are spent. Without a limit all of them are tried, which is one round.
     fn round(&self, number: u32, outcomes: &[Outcome], others: &[Outcome]) -> Result<Round, SpecError> {
         let Self { search, plan, spec, scope, .. } = *self;
         let mut candidates = Vec::new();
+        let is_limited = plan.candidates < u64::MAX;
+        let progress = Progress::before(number, outcomes);
         let variables = &self.problem.variables();
         for solver in spec.solvers_for(scope)? {
             let tried = Tried::before(number, outcomes, &solver.name);
             let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
-            let n = left.min(search.round());
-            if n == 0 {
+            let n = if is_limited { left.min(search.round()) } else { left };
+            if n == 0 || is_limited && !progress.goes_on(&solver.name) {
                 continue;
             }
             let space = &Space::of(spec, solver, scope);
             let seed = self.seed(&solver.name);
             let others = &Other::all(others, &solver.name);
             let ask = Ask { space, tried: &tried, variables, others, seed, options: &plan.options, n };
-            let mut next = search.next(&ask)?;
+            let mut next = if is_limited { search.next(&ask)? } else { space.first(usize::MAX)? };
             let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
             next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);

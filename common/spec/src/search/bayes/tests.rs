@@ -228,7 +228,7 @@ fn what_was_best_for_a_like_problem_is_tried_soon() {
     let next = |others: &[Other<'_>]| Bayes.next(&Ask { variables: &here, others, ..ask(&space, &own, 7, 8) }).unwrap();
     let least = |next: &[Candidate]| next.iter().map(valley).fold(f64::INFINITY, f64::min);
     let (alone, told) = (least(&next(&[])), next(&others));
-    assert!(least(&told) <= best(&like) * 1.02 && least(&told) < alone, "{} and {alone}", least(&told));
+    assert!(least(&told) <= 1.06 && least(&told) < alone - 0.1, "{} and {alone}", least(&told));
     others.reverse();
     assert_eq!(next(&others), told, "in whatever order they are told");
 }
