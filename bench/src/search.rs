@@ -94,7 +94,9 @@ impl SearchArgs {
         };
         let spaces = read::read_all(&self.files)?;
         let families = if self.alone { spaces.iter().map(|space| vec![space]).collect() } else { families(&spaces) };
-        let of_all = |spaces: &Vec<_>| searches.iter().map(|search| Try { spaces: spaces.clone(), search: *search }).collect::<Vec<_>>();
+        let of_all = |spaces: &Vec<_>| {
+            searches.iter().map(|search| Try { spaces: spaces.clone(), search: *search }).collect::<Vec<_>>()
+        };
         let tries: Vec<Try<'_>> = families.iter().flat_map(of_all).collect();
         let bar = bar::up_to(tries.len() as u64 * u64::from(self.seeds), "searches");
         let runs = all(&tries, self.seeds as usize, &rules, &bar);
@@ -183,7 +185,8 @@ fn families(spaces: &[Measured]) -> Vec<Vec<&Measured>> {
     for space in spaces {
         let like = |family: &&mut Vec<&Measured>| {
             let is_like = |other: &&Measured| other.solver == space.solver && other.params == space.params;
-            !space.variables.is_empty() && family.first().is_some_and(|other| !other.variables.is_empty() && is_like(other))
+            !space.variables.is_empty()
+                && family.first().is_some_and(|other| !other.variables.is_empty() && is_like(other))
         };
         match families.iter_mut().find(like) {
             Some(family) => family.push(space),
@@ -241,7 +244,8 @@ mod tests {
         let runs = all(tries.as_flattened(), 5, &rules(NONE), &ProgressBar::hidden()).unwrap();
         let best = |run: &Run| run.best_ms.clone();
         for (one, runs) in tries.as_flattened().iter().zip(&runs) {
-            let alone = (0..5).map(|seed| best(&simulate::run(one.search, &one.spaces, &rules(NONE), seed).unwrap()[0]));
+            let alone =
+                (0..5).map(|seed| best(&simulate::run(one.search, &one.spaces, &rules(NONE), seed).unwrap()[0]));
             assert_eq!(runs.iter().map(best).collect::<Vec<_>>(), alone.collect::<Vec<_>>());
         }
         assert_eq!(best(&runs[1][4]), [Some(1.0)]);

@@ -61,7 +61,10 @@ fn a_search_is_chosen_on_the_command_line() {
     let refused = text(&tune(shipped, "backwards:10", 2).stderr);
     assert!(refused.contains("found strategy \"backwards\", expected one of fixed"), "{refused}");
     let said = text(&tune(&extended(), "backwards:10", 0).stderr);
-    assert!(said.contains("the search backwards goes on from what they come to, within at most 10 of each solver"), "{said}");
+    assert!(
+        said.contains("the search backwards goes on from what they come to, within at most 10 of each solver"),
+        "{said}"
+    );
     tune(shipped, "fixed:10", 0);
 
     // Two sessions, which tried ten of each tunable solver, in two rounds of other candidates.

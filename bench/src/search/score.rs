@@ -51,7 +51,9 @@ impl Worth {
     /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them.
     pub fn of(tried: &Try<'_>, runs: &[Run], budget: usize, at: &[usize]) -> Self {
         let spaces = &tried.spaces;
-        let mean = |count: fn(&Measured) -> usize| spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1);
+        let mean = |count: fn(&Measured) -> usize| {
+            spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1)
+        };
         let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
         let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
         Self {
@@ -89,7 +91,8 @@ impl Score {
 impl Close {
     fn of(runs: &[Run]) -> Self {
         let evaluations = |run: &Run| {
-            let is_close = |best_ms: &Option<f64>| best_ms.is_some_and(|best_ms| best_ms <= run.optimum_ms * (1.0 + CLOSE));
+            let is_close =
+                |best_ms: &Option<f64>| best_ms.is_some_and(|best_ms| best_ms <= run.optimum_ms * (1.0 + CLOSE));
             run.best_ms.iter().position(is_close).map(|before| before + 1)
         };
         let mut evaluations: Vec<usize> = runs.iter().filter_map(evaluations).collect();
@@ -111,8 +114,7 @@ mod tests {
 
     fn worth(lists: &[&[i64]], at: &[usize]) -> Worth {
         let space = measured(20);
-        let runs: Vec<Run> =
-            lists.iter().map(|list| alone(&Listed(list.to_vec()), &space, &rules(NONE), 0)).collect();
+        let runs: Vec<Run> = lists.iter().map(|list| alone(&Listed(list.to_vec()), &space, &rules(NONE), 0)).collect();
         let tried = Try { spaces: vec![&space], search: &Listed(Vec::new()) };
         Worth::of(&tried, &runs, 40, at)
     }

@@ -107,8 +107,10 @@ fn next(
         });
         like.truncate(GROUPS);
     }
-    let others: Vec<Other<'_>> =
-        like.into_iter().map(|other| Other { variables: other.measured.variables.clone(), tried: other.tried() }).collect();
+    let others: Vec<Other<'_>> = like
+        .into_iter()
+        .map(|other| Other { variables: other.measured.variables.clone(), tried: other.tried() })
+        .collect();
     let (space, tried, options) = (&own.space, &own.tried(), rules.options);
     let asked = Instant::now();
     let next = search.next(&Ask { space, tried, variables, others: &others, seed, options, n })?;
@@ -139,7 +141,9 @@ impl<'a> Searched<'a> {
 
     fn tried(&self) -> Vec<Tried<'_>> {
         let tried = self.evaluated.iter();
-        tried.map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result }).collect()
+        tried
+            .map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result })
+            .collect()
     }
 
     /// Those of `next` that count. As in a session, what was tried is not tried again.

@@ -125,7 +125,14 @@ impl Planner for Kernels {
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
             store.put_blob(&loaded.bundle.encode()?).await?;
         }
-        Ok(Box::new(OfSpecs { store, session: session.clone(), method: self.method, asked, search, neighbours: Neighbours::default() }))
+        Ok(Box::new(OfSpecs {
+            store,
+            session: session.clone(),
+            method: self.method,
+            asked,
+            search,
+            neighbours: Neighbours::default(),
+        }))
     }
 }
 

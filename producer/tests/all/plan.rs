@@ -1,6 +1,6 @@
 //! Planning and enqueueing from the outside: planners of one's own, and sessions that search.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use bluefin_common::campaign;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{CompileJob, CompileWork, Job, JobId};
+use bluefin_common::job::{CompileJob, CompileWork, GroupId, Job, JobId};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
@@ -24,7 +24,9 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
-use bluefin_producer::plan::{Asked, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects};
+use bluefin_producer::plan::{
+    Asked, CandidateBudget, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects,
+};
 use bluefin_producer::recall::Recall;
 use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
@@ -239,14 +241,39 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     assert_eq!(counts(&again), counts(&second));
     ground.take("bluefin.compile.cc.host").await;
 
-    // When the budget is spent a worker is asked, who will find nothing more and end the search.
+    // When the budget is spent the search ends, and play-offs follow.
     for job in &more {
         ground.store.put_outcome(&done(&job.job)).await.unwrap();
     }
     let last = ground.enqueue(&planners, &searching, &asked, Publish::Missing).await;
     assert_eq!(counts(&last), (0, 0, second.jobs));
-    let asked_for = ground.take("bluefin.compile.cc.host").await;
-    assert!(!asked_for.is_empty() && asked_for.iter().all(|job| job.work == CompileWork::NextRound));
+    let progress = ground.store.progress(&searching.name).await.unwrap();
+    assert!(progress.planned["find"] > 0 && !progress.is_settled(), "{progress:?}");
+    // More are tried where more are asked for, and only those.
+    let unlimited = SearchPlan::new("fixed", 0);
+    let searching = Session { search: Some(unlimited), ..session("grows", Target::Host) };
+    let within = |budget| Asked { budget: CandidateBudget::Candidates(budget), specs: specs(), ..Asked::default() };
+    for (budget, expected) in [(3, 3), (BATCH, BATCH), (3, BATCH), (BATCH + 2, BATCH + 2)] {
+        loop {
+            ground.enqueue(&planners, &searching, &within(budget), Publish::Missing).await;
+            let jobs = ground.take("bluefin.compile.cc.host").await;
+            if jobs.is_empty() {
+                break;
+            }
+            for job in &jobs {
+                ground.store.put_outcome(&done(&job.job)).await.unwrap();
+            }
+        }
+        let groups = ground.store.groups(&searching.name).await.unwrap();
+        let mut tried: BTreeMap<(GroupId, String), usize> = BTreeMap::new();
+        for outcome in ground.store.outcomes(&searching.name, &groups).await.unwrap() {
+            for one in outcome.candidates.iter().filter(|_| outcome.job.stage == Stage::Perf) {
+                *tried.entry((outcome.group(), one.candidate.solver.clone())).or_default() += 1;
+            }
+        }
+        assert_eq!(tried.into_values().max(), Some(expected), "budget {budget}");
+    }
+    let searching = Session { search: Some(SearchPlan::new("fixed", 2 * BATCH as u64)), ..session("it", Target::Host) };
 
     // Workers go by the search that is stored, so that nobody plans by another.
     let other = Session { search: None, ..searching.clone() };
@@ -304,7 +331,7 @@ async fn what_an_open_job_is_follows_from_what_was_asked() {
                 campaign::advance(&ground.store, &ground.broker, job, stored.open).await.unwrap();
             }
         }
-        assert_eq!(Vec::from_iter(seen), if session.search.is_some() { vec!["perf"] } else { vec!["find", "perf"] });
+        assert_eq!(Vec::from_iter(seen), ["find", "perf"]);
     }
 }
 

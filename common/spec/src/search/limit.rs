@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn who_is_far_behind_is_given_up_the_sooner_the_more_is_known() {
         let progress = |rounds, own_ms: Option<f64>| Progress {
-            solvers: [("slow", Solver { rounds, best_ms: own_ms }), ("fast", Solver { rounds, best_ms: Some(1.0) })].into(),
+            solvers: [("slow", Solver { rounds, best_ms: own_ms }), ("fast", Solver { rounds, best_ms: Some(1.0) })]
+                .into(),
             best_ms: Some(1.0),
         };
         for (rounds, own_ms, goes_on) in [

@@ -137,8 +137,9 @@ impl Neighbours {
 fn nearest(job: &Job, groups: &[(GroupId, Searched)]) -> Told {
     let (own, variables) = (job.group(), job.problem.variables());
     let like = groups.iter().filter(|(group, searched)| *group != own && searched.spec == job.spec);
-    let mut far: Vec<(f64, GroupId, u32)> =
-        like.map(|(group, searched)| (distance(&variables, &searched.problem.variables()), *group, searched.rounds)).collect();
+    let mut far: Vec<(f64, GroupId, u32)> = like
+        .map(|(group, searched)| (distance(&variables, &searched.problem.variables()), *group, searched.rounds))
+        .collect();
     far.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     Told(far.into_iter().take(GROUPS).map(|(_, group, rounds)| (group, rounds)).collect())
 }
@@ -158,11 +159,7 @@ pub fn distance(a: &Variables, b: &Variables) -> f64 {
     a.iter().map(apart).sum()
 }
 
-async fn read(
-    store: &dyn Store,
-    session: &SessionName,
-    told: &[(GroupId, u32)],
-) -> Result<Vec<Outcome>, StoreError> {
+async fn read(store: &dyn Store, session: &SessionName, told: &[(GroupId, u32)]) -> Result<Vec<Outcome>, StoreError> {
     if told.is_empty() {
         return Ok(Vec::new());
     }

@@ -93,6 +93,14 @@ impl Searching<'_> {
         let progress = Progress::before(number, outcomes);
         let variables = &self.problem.variables();
         for solver in spec.solvers_for(scope)? {
+            // Of one job it has what it was planned with, when fewer candidates may have been asked for.
+            if is_limited && search.round() <= BATCH {
+                let done = outcomes.iter().map(|outcome| &outcome.job).find(|job| is_round(job, number, &solver.name));
+                if let Some(job) = done {
+                    candidates.push(job.candidates.clone());
+                    continue;
+                }
+            }
             let tried = Tried::before(number, outcomes, &solver.name);
             let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
             let n = if is_limited { left.min(search.round()) } else { left };
@@ -120,4 +128,10 @@ impl Searching<'_> {
         let Digest(bytes) = Digest::of_parts(digest::SEARCH, parts);
         bytes.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
     }
+}
+
+/// Whether `job` is of that round of `solver`.
+fn is_round(job: &Job, number: u32, solver: &str) -> bool {
+    let of = job.candidates.first().map(|candidate| candidate.solver.as_str());
+    job.stage == Stage::Perf && job.round == number && of == Some(solver)
 }

@@ -108,8 +108,7 @@ fn equal_arguments_give_equal_candidates_whatever_the_order_of_outcomes() {
         _ => took(valley(candidate)),
     });
     let mut tried = tried(&done);
-    let next =
-        |tried: &[Tried<'_>], seed| Bayes.next(&ask(&space, tried, seed, 8)).unwrap();
+    let next = |tried: &[Tried<'_>], seed| Bayes.next(&ask(&space, tried, seed, 8)).unwrap();
     let expected = next(&tried, 7);
     tried.reverse();
     assert_eq!(next(&tried, 7), expected);
