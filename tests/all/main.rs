@@ -17,6 +17,7 @@ mod extending;
 mod fleet;
 mod gpus;
 mod limits;
+mod listing;
 mod miopen;
 mod miopen_alone;
 mod mituna;
