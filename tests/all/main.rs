@@ -5,6 +5,7 @@ mod common;
 
 mod aiter;
 mod aiter_tune;
+mod aiter_workflow;
 mod campaign;
 mod capture;
 mod chaos;
