@@ -106,7 +106,8 @@ impl TuneArgs {
         let shapes = asked.problems.len();
         let tuned =
             if shapes == 0 { Some(Tuned::default()) } else { self.tuned(&target, asked.problems, fleet).await? };
-        let Some(Tuned { mut rows, failed, operators }) = tuned else { return Ok(crate::interrupted()) };
+        let Some(Tuned { mut rows, mut failed, operators }) = tuned else { return Ok(crate::interrupted()) };
+        failed.extend(asked.untold);
         let mut policy = Policy::Improved(self.min_improvement);
         let mut refused = Vec::new();
         if self.compare {

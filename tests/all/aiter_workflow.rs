@@ -271,6 +271,14 @@ fn all_families_with_tuners_are_tuned_by_the_python_of_the_caller() {
             "dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs\ntorch.bfloat16,128,128,64,32,16,False,True,False\n",
         ),
     ] {
+        if family == "gdn_k5" {
+            // A row tells of many shapes what they have in common: they are those that rows of another GPU have.
+            let rows = "gfx,cu_num,dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs,snapshot_bf16,state_bf16,T_flat,N,total_chunks,\
+                max_seq_chunks,BV,us\n\
+                gfx942,80,torch.bfloat16,128,128,64,32,16,False,True,False,True,False,2048,1,32,32,64,147.9\n\
+                gfx942,80,torch.bfloat16,128,128,64,4,2,False,True,False,False,False,2048,1,32,32,64,149.0\n";
+            write(&runner.tree().join("aiter/configs"), "chunk_gdn_h_opt_tuned.csv", rows);
+        }
         write(folder, name, row);
         let script = format!(
             "cd .. && bluefin aiter tune --aiter aiter --python bin/python3 --shapes {family} --gpu {gpu} --untuned {name} \
@@ -281,4 +289,17 @@ fn all_families_with_tuners_are_tuned_by_the_python_of_the_caller() {
         assert!(output.status.success(), "{family}: {}", said(&output));
         assert!(said(&output).contains("1 shapes: 1 rows are new"), "{family}: {}", said(&output));
     }
+    let tuned = std::fs::read_to_string(runner.tree().join("aiter/configs/chunk_gdn_h_opt_tuned.csv")).unwrap();
+    let row = "gfx942,304,torch.bfloat16,128,128,64,32,16,False,True,False,True,False,2048,1,32,32,";
+    assert_eq!(tuned.lines().filter(|line| line.starts_with(row)).count(), 1, "{tuned}");
+    // Where no row tells of them, that is said.
+    write(
+        folder,
+        "other.csv",
+        "dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs\ntorch.bfloat16,128,128,64,99,16,False,True,False\n",
+    );
+    let script = "cd .. && bluefin aiter tune --aiter aiter --shapes gdn_k5 --gpu gfx942-304 --untuned other.csv --state other.db";
+    let output = runner.step(script, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("no row of any GPU says which sequences there are"), "{}", said(&output));
 }

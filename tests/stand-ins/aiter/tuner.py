@@ -52,8 +52,11 @@ GROUPED = [
 ]
 FAMILIES["opus_bmm_mxscale_tune.py"] = (["b", "m", "n", "k"], ["libtype"] + FOUND, None)
 FAMILIES["chunk_gdn_h_opt_tune.py"] = (
-    ["dtype", "K", "V", "BT", "H", "Hg", "is_varlen", "use_h0", "store_fs"],
-    ["snapshot_bf16", "state_bf16", "T_flat", "N", "total_chunks", "max_seq_chunks", "BV", "us"],
+    [
+        "dtype", "K", "V", "BT", "H", "Hg", "is_varlen", "use_h0", "store_fs", "snapshot_bf16", "state_bf16", "T_flat", "N",
+        "total_chunks", "max_seq_chunks",
+    ],
+    ["BV", "us"],
     None,
 )
 KERNELS = 12
