@@ -289,6 +289,12 @@ fn all_families_with_tuners_are_tuned_by_the_python_of_the_caller() {
         assert!(output.status.success(), "{family}: {}", said(&output));
         assert!(said(&output).contains("1 shapes: 1 rows are new"), "{family}: {}", said(&output));
     }
+    // The tuner hears of columns that only some files have.
+    let script = "cd .. && bluefin aiter tune --aiter aiter --python bin/python3 --shapes grouped_fmoe --gpu gfx1250-256 --all \
+        --untuned untuned_grouped_fmoe.csv --out faulty --state faulty.db";
+    let faulty = [("STAND_IN_GPU", "gfx1250-256"), ("STAND_IN_FAULTS", "unsupported:gate_mode=GateMode.SEPARATED")];
+    let output = runner.step(script, &faulty.map(|(name, value)| (name.to_string(), value.to_string())));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let tuned = std::fs::read_to_string(runner.tree().join("aiter/configs/chunk_gdn_h_opt_tuned.csv")).unwrap();
     let row = "gfx942,304,torch.bfloat16,128,128,64,32,16,False,True,False,True,False,2048,1,32,32,";
     assert_eq!(tuned.lines().filter(|line| line.starts_with(row)).count(), 1, "{tuned}");

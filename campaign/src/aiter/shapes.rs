@@ -94,12 +94,13 @@ fn expanded(shape: Shape, sheets: &[Sheet], untold: &mut Vec<Failed>) -> Vec<Sha
     shapes
 }
 
-/// All columns of the family's shape: what a file does not tell is what it stands for.
+/// All columns of the family's shape, and those of some files that are told: what a file does not tell is what it stands for.
 fn complete(shape: &Shape) -> Key {
     let family = shape.family;
     let value = |column: &'static str| {
         let told = shape.key.get(column).cloned();
         told.or_else(|| Some(family.default(column)).filter(|default| !default.is_empty()).map(Value::of))
     };
-    Key(family.shape.iter().filter_map(|column| Some((*column, value(column)?))).collect())
+    let told = family.sometimes.iter().filter(|column| shape.key.get(column).is_some());
+    Key(family.shape.iter().chain(told).filter_map(|column| Some((*column, value(column)?))).collect())
 }
