@@ -156,6 +156,10 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
                 if !same {
                     return Err(refused(format!("is for {found}, expected one for {device}")));
                 }
+                if source.name.as_ref().is_some_and(|name| name.respelled) {
+                    let (path, base) = (path.display(), device.base_name());
+                    warnings.push(format!("{path}: no device is called so; it is taken for {device}, as {base}"));
+                }
             }
             None => warnings.push(format!("{}: its name tells no device; taken for {device}", path.display())),
         }

@@ -167,6 +167,8 @@ fn names_in_hex_are_what_the_installed_miopen_takes_them_for() {
     let found = here.ends(1, &doctor);
     assert!(found.contains("gfx1151_20.HIP.fdb.txt: not there: MIOpen has no system find db"), "{found}");
     assert!(found.contains("gfx115128.HIP.fdb.txt: not used: is for gfx1151-40: MIOpen 3.2 to 3.5"), "{found}");
+    let told = here.ends(0, &["install", "--system-db", "elsewhere", "--dry-run", hex.to_str().unwrap()]);
+    assert!(told.contains("no device is called so; it is taken for gfx1151-40, as gfx1151_40"), "{told}");
     here.rocm("10.1.0", [3, 6, 1]);
     let found = here.ends(0, &doctor);
     assert!(
