@@ -5,9 +5,9 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use bluefin_campaign::machine::check::{Checked, Checking, RIGHT};
+use bluefin_campaign::listing::{Listing, arch_or_target};
+use bluefin_campaign::machine::check::{self, Checked, Checking, RIGHT};
 use bluefin_campaign::machine::itself;
-use bluefin_common::arch;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
@@ -17,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::input::{Input, InputArgs};
+use crate::listing::{self, ListArgs};
 
 /// Check kernels for AMD GPUs on the CPU: each candidate is compiled, executed instruction by instruction, and compared
 #[derive(clap::Args)]
@@ -42,6 +43,8 @@ pub struct CheckArgs {
     /// Compilers and executions at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
+    #[command(flatten)]
+    listing: ListArgs,
     /// Print every candidate as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -55,15 +58,16 @@ impl FromStr for ArchOrTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usual = arch::of(text).and_then(|known| Some(format!("{}-{}", known.name, known.usual_units()?)));
-        let target: Target = usual.as_deref().unwrap_or(text).parse().map_err(|error| format!("{error}"))?;
-        Ok(Self(target))
+        arch_or_target(text).map_err(|error| error.to_string()).map(Self)
     }
 }
 
 impl CheckArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let target = &self.target.0;
+        if self.listing.list {
+            return self.list(target).await;
+        }
         let slots = self.slots.unwrap_or_else(itself::cpus).max(1);
         let executor = match Executor::new(target.arch(), self.seed, self.max_instructions) {
             Err(error @ ExecutorError::Target { .. }) => return Err(crate::usage(format!("--target: {error}"))),
@@ -97,6 +101,14 @@ impl CheckArgs {
         }
         let all = !checked.is_empty() && right == checked.len() && plan.is_fine() && !rejected;
         Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The candidates that would be checked.
+    async fn list(&self, target: &Target) -> anyhow::Result<ExitCode> {
+        Executor::takes(target.arch()).map_err(|error| crate::usage(format!("--target: {error}")))?;
+        let Input { problems, specs, rejects } = self.input.read(target)?;
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        listing::print(&Listing::of(&check::session(target)?, problems, &asked, rejects).await?, self.json)
     }
 
     /// Compiles and executes all candidates.

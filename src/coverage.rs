@@ -7,6 +7,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::problem::Problem;
 use bluefin_common::spelled::parse_percent;
 use bluefin_exporter::coverage::{Coverage, Databases, Presence};
+use bluefin_miopen::db::solvers::RELEASE;
 use bluefin_producer::capture::counts;
 use bluefin_producer::input::{Overrides, read_bytes, read_problems};
 use bluefin_producer::library::{Library, TagName};
@@ -32,8 +33,7 @@ pub struct CoverageArgs {
     /// Databases, a user's before the system's; .bz2 is unpacked
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     db: Vec<PathBuf>,
-    /// MIOpen's solvers as CSV (id,name,primitive,algo,tunable,dynamic) instead of those of MIOpen 3.3
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = crate::db::solvers_help())]
     solvers: Option<PathBuf>,
     /// Exit code 1 if less than this is covered, each problem as often as it is asked for: 95% or 95
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
@@ -77,10 +77,9 @@ impl CoverageArgs {
         if problems.is_empty() {
             anyhow::bail!("nothing to look for: no problem was read");
         }
-        let list = if self.solvers.is_some() {
-            "the list of --solvers"
-        } else {
-            "MIOpen 3.3 (--solvers names the list of another)"
+        let list = match &self.solvers {
+            Some(_) => "the list of --solvers".to_string(),
+            None => format!("{RELEASE} (--solvers names the list of another)"),
         };
         let mut databases = Databases::for_solvers(read_solvers(self.solvers)?);
         for path in &self.db {
@@ -97,7 +96,7 @@ impl CoverageArgs {
         if self.json {
             out::json(&coverage)?;
         } else {
-            print(&coverage, list)?;
+            print(&coverage, &list)?;
         }
         if not_read > 0 {
             eprintln!("{not_read} lines were not read: what they ask for is not counted");

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_exporter::db::Step;
-use bluefin_miopen::db::solvers::Solvers;
+use bluefin_miopen::db::solvers::{RELEASE, Solvers};
 use clap::Subcommand;
 
 /// Look after MIOpen's databases
@@ -69,7 +69,12 @@ impl Drop for Bar {
     }
 }
 
-/// The solvers of a CSV, or those of MIOpen 3.3.
+/// The help of `--solvers`.
+pub fn solvers_help() -> String {
+    format!("MIOpen's solvers as CSV (id,name,primitive,algo,tunable,dynamic) instead of those of {RELEASE}")
+}
+
+/// The solvers of a CSV, or those that bluefin knows.
 pub fn read_solvers(path: Option<PathBuf>) -> anyhow::Result<Solvers> {
     let Some(path) = path else { return Ok(Solvers::shipped().clone()) };
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -2,10 +2,12 @@
 
 mod choice;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
+use bluefin_campaign::listing::Listing;
 use bluefin_campaign::miopen;
 use bluefin_campaign::order::Order;
 use bluefin_campaign::ports::FleetArgs;
@@ -23,6 +25,7 @@ use bluefin_producer::specs::Specs;
 use bluefin_terminal::out;
 
 use crate::input::{Input, InputArgs, nothing};
+use crate::listing::{self, ListArgs};
 use crate::progress::Display;
 use choice::ChoiceArgs;
 
@@ -32,7 +35,7 @@ use choice::ChoiceArgs;
     bluefin enqueue --session 1 -t resnet50 --stage perf,find\n  \
     bluefin enqueue --session 1 -t resnet50 --algorithm Winograd --tunable\n\n\
     A session of MIOpen's solvers is made by bluefin session new, and asks for bluefin solvers update and bluefin \
-    applicability update before. Running it again enqueues only what is missing; a larger --budget adds to what is there.")]
+    applicability update before. Without a fleet, bluefin run PLAN does the same in one process, with a state file. Running it again enqueues only what is missing; a larger --budget adds to what is there.")]
 pub struct EnqueueArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -68,9 +71,14 @@ pub struct EnqueueArgs {
     /// Plan jobs of these problems again whose candidates failed; what they came to before is remembered
     #[arg(long)]
     retry_failed: bool,
+    #[command(flatten)]
+    listing: ListArgs,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
+    /// Refused, with why: a state file has no queues for a fleet
+    #[arg(long, value_name = "FILE", hide = true)]
+    state: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -89,6 +97,19 @@ impl EnqueueArgs {
         if self.input.files.is_empty() && self.input.kernel.is_empty() && !self.of_library() {
             return Err(nothing());
         }
+        if self.input.files.is_empty() {
+            self.input.nothing_for_files()?;
+        }
+        if let Some(state) = &self.state {
+            return Err(crate::usage(format!(
+                "--state {}: jobs are enqueued for a fleet, in RabbitMQ and Redis; with a state file bluefin run and bluefin tune do them \
+                 in one process",
+                state.display()
+            )));
+        }
+        if self.listing.list {
+            return self.list().await;
+        }
         let site = Site::of_fleet(&self.fleet, &self.admin).await?;
         let result = match site.shutdown.run_until_cancelled(self.enqueue(&site)).await {
             Some(result) => result,
@@ -97,6 +118,25 @@ impl EnqueueArgs {
         };
         site.close().await;
         result
+    }
+
+    /// The candidates that a new session of kernel specs would have.
+    async fn list(&self) -> anyhow::Result<ExitCode> {
+        if self.of_library() {
+            return Err(crate::usage(
+                "--list connects to no store, where --tag and --all-tags have their problems: name files of them",
+            ));
+        }
+        let session = self.session(None)?;
+        let Input { problems, specs, rejects } = self.input.read(&session.target)?;
+        let asked = Asked {
+            stages: self.stages(),
+            specs,
+            budget: self.input.budget,
+            choice: self.choice.choice(),
+            ..Asked::default()
+        };
+        listing::print(&Listing::of(&session, problems, &asked, rejects).await?, self.json)
     }
 
     async fn enqueue(&self, site: &Site) -> anyhow::Result<ExitCode> {

@@ -23,10 +23,10 @@ pub struct InputArgs {
     /// Sizes of your own kernel, as NAME=VALUE,...; each --size is one problem [default: the spec's own]
     #[arg(long, value_name = "NAME=VALUE,...", requires = "kernel")]
     pub size: Vec<String>,
-    /// Tune for these batch sizes instead of the files' own
+    /// Convolutions and batch norms of the files once with each of these batch sizes instead of their own
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub batchsize: Vec<u32>,
-    /// Only these directions: F (forward), B (backward data), W (backward weights)
+    /// Convolutions of the files in these directions instead of their own: F (forward), B (backward data), W (backward weights)
     #[arg(long, value_name = "F,B,W", value_delimiter = ',')]
     pub direction: Vec<Direction>,
     /// Tune in this type instead of the files' own: FP32, FP16, BF16, INT8
@@ -59,7 +59,7 @@ impl InputArgs {
     }
 
     /// Flags that change what files say mean nothing to a user's own kernel.
-    fn nothing_for_files(&self) -> anyhow::Result<()> {
+    pub fn nothing_for_files(&self) -> anyhow::Result<()> {
         let flags = [
             ("--batchsize", !self.batchsize.is_empty()),
             ("--direction", !self.direction.is_empty()),
@@ -67,7 +67,7 @@ impl InputArgs {
         ];
         match flags.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(crate::usage(format!(
-                "{flag} changes the problems of a FILE, and none is named: a --kernel takes its sizes from --size"
+                "{flag} changes the problems of a FILE, and none is named: those of a tag stay as they are, and a --kernel takes its sizes from --size"
             ))),
             None => Ok(()),
         }

@@ -111,6 +111,7 @@ impl InstallArgs {
             renamed,
             place: &place,
             form,
+            nearest: versions.nearest(),
             combine: self.combine(),
             system: self.prefix.as_deref().map(system_folder).as_deref(),
             forced: self.force,

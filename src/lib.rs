@@ -20,6 +20,7 @@ mod failed;
 mod input;
 mod install;
 mod jobs;
+mod listing;
 mod logging;
 mod mituna;
 mod monitor;

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 /// The library that MITuna's command lines begin with.
 const LIBRARY: &str = "miopen";
-/// Subcommands of MITuna's that bluefin has by the same name.
-const SUBCOMMANDS: [&str; 4] = ["import_configs", "load_job", "export_db", "update_golden"];
+/// Subcommands and scripts of MITuna's that bluefin has by the same name.
+const SUBCOMMANDS: [&str; 6] = ["import_configs", "load_job", "export_db", "update_golden", "import_db", "merge_db"];
 
 /// What a command line of MITuna's comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,12 +42,13 @@ const ALWAYS: [Ignored; 6] = [
     ignored(&["-v", "--verbose"], false, "BLUEFIN_LOG=debug says more"),
 ];
 
-const OF_IMPORT: [Ignored; 10] = [
+const OF_IMPORT: [Ignored; 11] = [
     ignored(&["-m", "--model"], true, TAG_SAYS),
     ignored(&["--md_version"], true, TAG_SAYS),
     ignored(&["-F", "--framework"], true, TAG_SAYS),
     ignored(&["--fw_version"], true, TAG_SAYS),
     ignored(&["-g", "--gpu_count"], true, TAG_SAYS),
+    ignored(&["--batchsize"], true, "it describes a model and changes no problem: -b does"),
     ignored(&["--add_benchmark"], false, "there is no table of benchmarks"),
     ignored(&["-d", "--driver"], true, "of benchmarks alone: -f reads driver commands from a file"),
     ignored(&["--add_model"], true, "there is no table of models"),
@@ -63,6 +64,15 @@ const OF_LOAD: [Ignored; 2] = [
         "import the problems in that precision under a tag of their own: import_configs -c",
     ),
 ];
+
+const OF_IMPORT_DB: [Ignored; 3] = [
+    ignored(&["--rocm_v"], true, "problems are of no release"),
+    ignored(&["--miopen_v"], true, "problems are of no release"),
+    ignored(&["--session_id"], true, "problems alone are imported: bluefin db merge merges records"),
+];
+
+const OF_MERGE_DB: [Ignored; 1] =
+    [ignored(&["-c", "--check_duplicate"], false, "bluefin db check tells of keys that a file has twice")];
 
 const OF_EXPORT: [Ignored; 1] = [ignored(&["-c", "--opencl"], false, "MIOpen has no OpenCL any more")];
 
@@ -156,8 +166,16 @@ fn of_subcommand(program: OsString, verb: &str, words: &[String]) -> Translated 
             if !rest.iter().any(|word| ["-f", "--file_name", "--file"].contains(&word.as_str())) && !notes.is_empty() {
                 return Translated::Nothing(notes);
             }
-            command(&program, &["import_configs"], rest, notes)
+            with_tag(&program, rest, notes)
         }
+        "import_db" => {
+            let (rest, notes) = without(words, OF_IMPORT_DB.iter().chain(ALWAYS.iter()));
+            let Some(file) = value_of(&rest, "--target_file").or_else(|| value_of(&rest, "-t")) else {
+                return Translated::Refused("import_db: -t FILE is not given: the database to import".to_string());
+            };
+            with_tag(&program, vec!["-f".to_string(), file], notes)
+        }
+        "merge_db" => merge(&program, words),
         "load_job" => {
             let (rest, notes) = without(words, OF_LOAD.iter().chain(ALWAYS.iter()));
             // "a, b" is one word there.
@@ -182,6 +200,46 @@ fn of_subcommand(program: OsString, verb: &str, words: &[String]) -> Translated 
         }
         _ => golden(&program, words),
     }
+}
+
+/// `import_configs`: problems without a tag get one that is named after their first file.
+fn with_tag(program: &OsString, mut words: Vec<String>, mut notes: Vec<String>) -> Translated {
+    let is_tag = |word: &String| word.starts_with("-t") || word == "--tag" || word.starts_with("--tag=");
+    let file = ["-f", "--file_name", "--file"].into_iter().find_map(|flag| value_of(&words, flag));
+    if let Some(file) = file.filter(|_| !words.iter().any(is_tag)) {
+        let tag = tag_of(&file);
+        notes.push(format!("-t is not given: the problems get the tag {tag}, after their file"));
+        words.extend(["-t".to_string(), tag]);
+    }
+    command(program, &["import_configs"], words, notes)
+}
+
+/// A tag named after a file: `all` for `lists/all.txt`.
+fn tag_of(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let stem = name.split('.').find(|part| !part.is_empty()).unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+    let tag: String = stem.chars().map(plain).skip_while(|c| *c == '-').take(60).collect();
+    if tag.is_empty() { "imported".to_string() } else { tag }
+}
+
+/// `merge_db`: the target comes to the master, in a file of the master's name in this folder.
+fn merge(program: &OsString, words: &[String]) -> Translated {
+    let (words, notes) = without(words, OF_MERGE_DB.iter());
+    let has = |flags: [&str; 2]| words.iter().any(|word| flags.contains(&word.as_str()));
+    if has(["-o", "--copy_only"]) {
+        return Translated::Refused("merge_db --copy_only: bluefin reaches no other machine".to_string());
+    }
+    let value = |flags: [&str; 2]| flags.into_iter().find_map(|flag| value_of(&words, flag));
+    let (Some(master), Some(target)) = (value(["-m", "--master_file"]), value(["-t", "--target_file"])) else {
+        return Translated::Refused("merge_db: expected -m MASTER and -t TARGET, two databases".to_string());
+    };
+    // Of a find db the target's record stands for the master's, of the others each row.
+    let replaces = has(["-f", "--find_db"]) && !words.iter().any(|word| word == "--keep_keys");
+    let policy = if replaces { "replace" } else { "newest" };
+    let out = master.rsplit('/').next().unwrap_or(&master).to_string();
+    let rest = ["--policy", policy, "-o", &out, &master, &target].map(str::to_string).to_vec();
+    command(program, &["db", "merge"], rest, notes)
 }
 
 /// `update_golden`: a release of a base and a session.
@@ -286,6 +344,24 @@ mod tests {
                 1,
             ),
             ("load_job|-t|r|-d|--session_id|1", "load_job -t r -d --session_id 1", 0),
+            ("import_configs|-f|lists/all.txt", "import_configs -f lists/all.txt -t all", 1),
+            ("miopen|import_configs|-f|c.txt|-t|r|-b|16,32|--batchsize|8", "import_configs -f c.txt -t r -b 16,32", 1),
+            (
+                "import_db|-t|db/gfx90a68.HIP.fdb.txt|--rocm_v|6.3|--miopen_v|3.3|--session_id|1",
+                "import_configs -f db/gfx90a68.HIP.fdb.txt -t gfx90a68",
+                4,
+            ),
+            (
+                "merge_db|-f|-m|a/x.HIP.fdb.txt|-t|b.fdb.txt",
+                "db merge --policy replace -o x.HIP.fdb.txt a/x.HIP.fdb.txt b.fdb.txt",
+                0,
+            ),
+            (
+                "miopen|merge_db|-f|--keep_keys|-m|a/x.HIP.fdb.txt|-t|b.fdb.txt",
+                "db merge --policy newest -o x.HIP.fdb.txt a/x.HIP.fdb.txt b.fdb.txt",
+                0,
+            ),
+            ("merge_db|-b|-c|-m|a/x.kdb|-t|b.kdb", "db merge --policy newest -o x.kdb a/x.kdb b.kdb", 1),
         ] {
             assert_eq!(becomes(line), (verb.to_string(), notes), "{line}");
         }
@@ -302,7 +378,15 @@ mod tests {
         ] {
             assert!(matches!(of(line), Some(Translated::Nothing(notes)) if !notes.is_empty()), "{line}");
         }
-        for line in ["miopen", "miopen|-e|ls", "miopen|--fin_steps|not_fin", "update_golden|-o"] {
+        for line in [
+            "miopen",
+            "miopen|-e|ls",
+            "miopen|--fin_steps|not_fin",
+            "update_golden|-o",
+            "import_db",
+            "merge_db|-o|-f|-m|a|-t|b",
+            "merge_db|-f|-m|a",
+        ] {
             assert!(matches!(of(line), Some(Translated::Refused(_))), "{line}");
         }
         for line in ["tune|a.txt", "enqueue|--session|miopen"] {

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
+use bluefin_campaign::listing::Listing;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice, OPEN_FILES};
 use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
@@ -36,6 +37,7 @@ use clap::ValueEnum;
 
 use crate::export as export_verb;
 use crate::input::{Input, InputArgs};
+use crate::listing::{self, ListArgs};
 use crate::progress::Display;
 use crate::workers::ConditionsArgs;
 use crate::{failed, table};
@@ -46,6 +48,7 @@ use crate::{failed, table};
     bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
     bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n  \
     bluefin tune model.log --tuner miopendriver                 (MIOpen's own solvers, for MIOpen's databases)\n  \
+    bluefin tune examples/resnet50.txt --device gfx942 --list   (how many candidates there are, and nothing else)\n  \
     bluefin tune examples/resnet50.txt --remeasure              (what was timed while the machine was busy)\n  \
     bluefin tune examples/resnet50.txt --device sm_90-132 --state s.db --stage compile   (where clang is)\n  \
     bluefin tune --state s.db --stage eval                                               (where the GPU is)\n  \
@@ -83,6 +86,8 @@ pub struct TuneArgs {
     /// Measure problems again, with what was compiled: those whose winner's time is in doubt because the machine was busy (noisy), or all
     #[arg(long, value_name = "NOISY|ALL", num_args = 0..=1, default_missing_value = "noisy", ignore_case = true, conflicts_with = "stage")]
     remeasure: Option<Again>,
+    #[command(flatten)]
+    listing: ListArgs,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -121,6 +126,9 @@ impl From<Again> for Remeasure {
 
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.listing.list {
+            return self.list().await;
+        }
         limits::expect_open_files(OPEN_FILES)?;
         if self.search.search.is_some() && (self.tuner != Method::KERNELS || self.stage.is_some()) {
             return Err(crate::usage(
@@ -148,6 +156,24 @@ impl TuneArgs {
         let result = self.tune(&site, input, device).await;
         site.close().await;
         result
+    }
+
+    /// The candidates that would be tried.
+    async fn list(&self) -> anyhow::Result<ExitCode> {
+        if self.tuner != Method::KERNELS {
+            return Err(crate::usage(format!(
+                "--list is of tuning spaces of kernel specs: which of MIOpen's solvers apply, and what they try, --tuner {} alone knows",
+                self.tuner
+            )));
+        }
+        if matches!(self.stage, Some(Part::Eval | Part::Export)) {
+            return Err(crate::usage("--list: --stage eval and --stage export plan no candidates"));
+        }
+        let target = bluefin_campaign::listing::target(self.device.as_deref())?;
+        let Input { problems, specs, rejects } = self.input.read(&target)?;
+        let session = self.session(&target, "")?;
+        let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
+        listing::print(&Listing::of(&session, problems, &asked, rejects).await?, self.json)
     }
 
     /// The session for `target` that `versions` shape.

@@ -24,6 +24,7 @@ use bluefin_exporter::summary::Summary;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_terminal::out;
 
+use crate::listing::{self, ListArgs};
 use crate::progress::Display;
 use crate::workers::LoadArgs;
 use crate::{failed, table};
@@ -33,8 +34,10 @@ const STATE: &str = "tune-gemm.db";
 
 /// Tune Triton's matrix products: tune_gemm.py's command line and files
 #[derive(clap::Args)]
+#[command(mut_arg("state", |arg| arg.help("Keep it in this file [default: tune-gemm.db, where there is no --fleet]")))]
 #[command(after_help = "Examples:\n  bluefin tune-gemm --gemm_size_file sizes.yaml --o tuned.yaml --ngpus 8\n  \
     bluefin tune-gemm -m 8192 -n 8192 -k 8192 -dtype_a bf16 -dtype_b bf16 -dtype_c bf16\n  \
+    bluefin tune-gemm -m 8192 -n 8192 -k 8192 --device gfx942 --list --json   (the configs, and nothing else)\n  \
     bluefin tune-gemm --benchmark --gemm_size_file tuned.yaml --o times.csv\n  \
     bluefin tune-gemm --benchmark --gemm_size_file tuned.yaml --reference fallback.yaml   (regression: exit 1 below 0.98)\n  \
     bluefin tune-gemm --gemm_size_file sizes.yaml --fleet --device gfx942-304              (with BLUEFIN_AMQP_URL, BLUEFIN_REDIS_URL)\n\n\
@@ -115,6 +118,11 @@ pub struct TuneGemmArgs {
     #[arg(long, requires = "device", conflicts_with = "sustained")]
     fleet: bool,
     #[command(flatten)]
+    listing: ListArgs,
+    /// With --list: print the configs as JSON on standard output, and nothing else there
+    #[arg(long, requires = "list")]
+    json: bool,
+    #[command(flatten)]
     unneeded: flags::Unneeded,
     #[command(flatten)]
     store: StoreArgs,
@@ -145,10 +153,20 @@ impl TuneGemmArgs {
                 "--benchmark and --compare_wo_tuning: {m} x {n} x {k} has no config: name an output file"
             )));
         }
+        if self.listing.list {
+            return self.list(kind, files).await;
+        }
         let site = Site::open(&self.place(), self.fleet, &self.admin).await?;
         let result = self.at(&site, kind, files).await;
         site.close().await;
         result
+    }
+
+    /// The configs that would be tried.
+    async fn list(&self, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+        let target = bluefin_campaign::listing::target(Some(&self.devices()))?;
+        let entries = files.into_iter().next().unwrap_or_default();
+        listing::print(&self.products(entries, &kind, &target)?.list().await?, self.json)
     }
 
     async fn at(&self, site: &Site, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
@@ -170,15 +188,20 @@ impl TuneGemmArgs {
         StoreArgs { state: Some(state), ..self.store.clone() }
     }
 
-    async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
-        let text = match (&self.device, self.ngpus) {
+    /// The devices, as `--device` names them.
+    fn devices(&self) -> String {
+        match (&self.device, self.ngpus) {
             (Some(device), _) => device.clone(),
             (None, Some(count)) => (0..count.max(1)).map(|index| index.to_string()).collect::<Vec<_>>().join(","),
             (None, None) if self.gpu_ids.is_empty() => "0".to_string(),
             (None, None) => self.gpu_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
-        };
+        }
+    }
+
+    async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
         // Both take seconds.
-        let device = LocalDevice::find(&text, self.load.limits());
+        let devices = self.devices();
+        let device = LocalDevice::find(&devices, self.load.limits());
         let (device, compilers) = tokio::try_join!(device, Compilers::probe(&["triton"], self.num_threads))?;
         Ok((compilers.all_for(&device.target)?, device))
     }
@@ -225,20 +248,26 @@ impl TuneGemmArgs {
         Ok(What::Tuned { budget: self.budget, search: self.search.plan()? })
     }
 
+    /// The products of `entries`; says what is not as somebody may expect.
+    fn products(&self, entries: Vec<Entry>, kind: &Kind, target: &Target) -> anyhow::Result<Products> {
+        let products = Products::of(entries, kind, target, self.what()?)?;
+        if self.dtype_a == Dtype::Fp32 && !self.ieee {
+            eprintln!(
+                "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
+                 --ieee keeps all 24"
+            );
+        }
+        if products.space == Space::V3 && arch::feature(target.arch(), "has_wide_mfma") == Value::Bool(true) {
+            eprintln!("kpack: 1 alone is tried, as 2 is the same on {}", target.arch());
+        }
+        Ok(products)
+    }
+
     async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         for entries in files {
-            let products = Products::of(entries, &kind, &place.target, self.what()?)?;
-            if self.dtype_a == Dtype::Fp32 && !self.ieee {
-                eprintln!(
-                    "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
-                     --ieee keeps all 24"
-                );
-            }
-            if products.space == Space::V3 && arch::feature(place.target.arch(), "has_wide_mfma") == Value::Bool(true) {
-                eprintln!("kpack: 1 alone is tried, as 2 is the same on {}", place.target.arch());
-            }
+            let products = self.products(entries, &kind, &place.target)?;
             let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
             results.push(done);
         }

@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod gemm;
 pub mod kernels;
 pub mod known;
+pub mod listing;
 pub mod machine;
 pub mod miopen;
 pub mod order;

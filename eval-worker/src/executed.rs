@@ -31,6 +31,14 @@ pub enum ExecutorError {
     Disassembler(#[from] LoadError),
 }
 
+/// The architecture `arch` as it is executed.
+fn executed(arch: &str) -> Result<&'static amd::Target, ExecutorError> {
+    amd::Target::named(arch).ok_or_else(|| ExecutorError::Target {
+        found: arch.to_string(),
+        expected: amd::TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
 /// A loaded artifact: its code objects.
 pub struct Loaded(Vec<Program>);
 
@@ -59,16 +67,21 @@ pub struct Executed {
 }
 
 impl Executor {
+    /// Whether code for the architecture `arch` can be executed.
+    ///
+    /// # Errors
+    /// If it can not.
+    pub fn takes(arch: &str) -> Result<(), ExecutorError> {
+        executed(arch).map(|_| ())
+    }
+
     /// One for the architecture `arch`, such as `gfx942`. `seed` decides the order of blocks and waves, and what inputs hold;
     /// a launch that executes more than `max_instructions` instructions hangs.
     ///
     /// # Errors
     /// An architecture that can not be executed, or no disassembler of LLVM.
     pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, ExecutorError> {
-        let target = amd::Target::named(arch).ok_or_else(|| ExecutorError::Target {
-            found: arch.to_string(),
-            expected: amd::TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", "),
-        })?;
+        let target = executed(arch)?;
         let disassembler = Disassembler::find()?;
         Ok(Self { target, disassembler, options: Options { seed, max_instructions } })
     }

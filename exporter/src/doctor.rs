@@ -17,7 +17,8 @@ use bluefin_common::target::Target;
 use serde::Serialize;
 
 use crate::db::name::{DbKind, Device, Form, Keys};
-use crate::install::{MiopenVersion, PerfForm, Place, Versions, names, system_folder, unfinished};
+use crate::install::combine::nearest;
+use crate::install::{Nearest, PerfForm, Place, Versions, names, system_folder, unfinished};
 
 /// What to examine.
 pub struct Request<'a> {
@@ -99,7 +100,23 @@ struct Places {
     system: PathBuf,
     user: Option<(PathBuf, PathBuf)>,
     form: PerfForm,
-    miopen: Option<MiopenVersion>,
+    versions: Versions,
+}
+
+impl Places {
+    /// How the perf db is written.
+    fn perf_form(&self) -> Form {
+        match self.form {
+            PerfForm::Sqlite => Form::Sqlite,
+            PerfForm::Text => Form::Text,
+        }
+    }
+
+    /// The file that MIOpen opens for `device`, which has none of its exact name.
+    fn nearest(&self, device: &Device, kind: DbKind, form: Form) -> Option<PathBuf> {
+        let rule = self.versions.nearest();
+        matches!(rule, Nearest::Taken { .. }).then(|| nearest(&self.system, device, kind, form, rule)).flatten()
+    }
 }
 
 /// Examines this machine. Writes nothing.
@@ -119,7 +136,7 @@ pub fn examine(request: &Request<'_>) -> Report {
     let shipped = system_folder(&request.prefix);
     let system = environment.path("MIOPEN_SYSTEM_DB_PATH").unwrap_or_else(|| shipped.clone());
     let user = user_folders(environment.get, versions.miopen.as_ref());
-    let places = Places { system, user, form, miopen: versions.miopen };
+    let places = Places { system, user, form, versions };
     report.system_folder.clone_from(&places.system);
     report.user_folder = places.user.as_ref().map(|(folder, _)| folder.clone());
     report.cache_folder = places.user.as_ref().map(|(_, cache)| cache.clone());
@@ -156,7 +173,7 @@ fn versions(request: &Request<'_>, report: &mut Report) -> Versions {
     if !request.prefix.is_dir() {
         report.finding(prefix, "not there: ROCm is expected here; name another place with --prefix");
     } else if versions == Versions::default() {
-        let text = "neither .info/version nor include/miopen/version.h tells a version; MIOpen 3.2 or later is assumed";
+        let text = "neither .info/version nor include/miopen/version.h tells a version; MIOpen 3.2 to 3.5 is assumed";
         report.finding(prefix, text);
     }
     report.rocm = versions.rocm.map(|version| version.to_string());
@@ -191,19 +208,16 @@ fn check_device(device: &Device, places: &Places, report: &mut Report) {
     };
     let mut expected = looked_for(&system);
     // What is written for other builds as well is not what this one reads.
-    let form = match places.form {
-        PerfForm::Sqlite => Form::Sqlite,
-        PerfForm::Text => Form::Text,
-    };
+    let form = places.perf_form();
     expected.retain(|wanted| wanted.kind != DbKind::Perf || wanted.form == form);
     for wanted in expected {
-        files::check_expected(device, wanted, false, report);
+        files::check_expected(device, wanted, places, false, report);
     }
-    let known = places.user.clone().zip(places.miopen.clone());
+    let known = places.user.clone().zip(places.versions.miopen.clone());
     if let Some(((folder, cache), version)) = known {
         let user = Place::User { folder, cache, version };
         for wanted in looked_for(&user) {
-            files::check_expected(device, wanted, true, report);
+            files::check_expected(device, wanted, places, true, report);
         }
     } else {
         let text = "the names of users' databases hold MIOpen's whole version, which is not known: not examined";

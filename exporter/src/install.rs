@@ -4,6 +4,7 @@ pub(crate) mod combine;
 mod known;
 mod names;
 mod place;
+mod rules;
 mod version;
 
 pub use combine::{Combine, Merged};
@@ -11,6 +12,7 @@ pub use names::{Wanted, names};
 pub use place::{
     Action, Installed, InstalledFile, PlaceError, Unfinished, install, plan, recover, replaced, undo, unfinished,
 };
+pub use rules::{Nearest, SearchMode};
 pub use version::{MiopenVersion, PerfForm, RocmVersion, Versions, system_folder};
 
 use std::collections::BTreeSet;
@@ -82,6 +84,8 @@ pub struct InstallRequest<'a> {
     pub renamed: bool,
     pub place: &'a Place,
     pub form: PerfForm,
+    /// What the MIOpen that will read the files takes where a device has none of its exact name.
+    pub nearest: Nearest,
     pub combine: Combine,
     /// The folder of the system databases where they are a user's that are installed; `None` if it is not known.
     pub system: Option<&'a Path>,
@@ -136,7 +140,8 @@ impl Prepared {
 /// A file that is no database, for another device, of solvers that MIOpen does not have, or that would hide what is found now;
 /// or two of one kind and form.
 pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
-    let &InstallRequest { files, device, renamed, place, form, combine, system, forced, own_sources } = request;
+    let &InstallRequest { files, device, renamed, place, form, nearest, combine, system, forced, own_sources } =
+        request;
     let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
     let mut sources: Vec<Source> = Vec::new();
     let mut warnings = Vec::new();
@@ -150,6 +155,10 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
                     found.matches(device) || (renamed && found.arch() == device.arch() && found.cus == device.cus);
                 if !same {
                     return Err(refused(format!("is for {found}, expected one for {device}")));
+                }
+                if source.name.as_ref().is_some_and(|name| name.respelled) {
+                    let (path, base) = (path.display(), device.base_name());
+                    warnings.push(format!("{path}: no device is called so; it is taken for {device}, as {base}"));
                 }
             }
             None => warnings.push(format!("{}: its name tells no device; taken for {device}", path.display())),
@@ -170,7 +179,7 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
         sources.push(source);
     }
     let mut items = Vec::new();
-    let combiner = Combiner { combine, device, place, system, form, copies: copies.path() };
+    let combiner = Combiner { combine, device, place, system, form, nearest, copies: copies.path() };
     let of = |kind, keys| sources.iter().filter(move |source| source.content.kind == kind && source.keys() == keys);
     let times = of(DbKind::Find, Keys::Convolutions).next().map(Source::local);
     for wanted in wanted {

@@ -65,18 +65,18 @@ pub struct ProblemList {
     pub problems: Vec<Sourced>,
     /// Lines that should have given problems and do not.
     pub rejects: Vec<Reject>,
-    /// Flags that were left aside, with the first line that has them and in how many lines.
-    pub unknown: BTreeMap<String, (usize, usize)>,
+    /// What was left aside of commands and why, with the first line that has it and in how many lines.
+    pub left_aside: BTreeMap<String, (usize, usize)>,
     /// Lines of a log that have nothing to do with problems.
     pub skipped: usize,
 }
 
 impl ProblemList {
-    /// One note for each flag that was left aside.
+    /// One note for each thing that was left aside.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.unknown.iter().map(|(flag, (line, count))| {
+        self.left_aside.iter().map(|(what, (line, count))| {
             let often = if *count > 1 { format!(", in {count} lines") } else { String::new() };
-            format!("{}:{line}: note: the flag {flag:?} is not known, and was left aside{often}", self.name)
+            format!("{}:{line}: note: {what}, and was left aside{often}", self.name)
         })
     }
 
@@ -108,7 +108,7 @@ pub fn read_problems(name: &str, text: &[u8], overrides: &Overrides) -> ProblemL
             Content::Skipped => list.list.skipped += 1,
             content => {
                 let asked = asked_of(&content);
-                list.note(line.number, asked.as_ref().map_or(&[], |asked| &asked.unknown));
+                list.note(line.number, asked.as_ref().map_or(&[], |asked| &asked.left_aside));
                 list.add(line.number, line.bytes, asked.map(|asked| asked.problems));
             }
         }
@@ -139,9 +139,9 @@ impl<'a> Collector<'a> {
         Self { list, overrides, places: HashMap::new() }
     }
 
-    fn note(&mut self, line: usize, unknown: &[String]) {
-        for flag in unknown {
-            self.list.unknown.entry(flag.clone()).or_insert((line, 0)).1 += 1;
+    fn note(&mut self, line: usize, left_aside: &[String]) {
+        for what in left_aside {
+            self.list.left_aside.entry(what.clone()).or_insert((line, 0)).1 += 1;
         }
     }
 
@@ -182,7 +182,7 @@ fn asked_of(content: &Content<'_>) -> Result<Asked, String> {
         Content::GemmSize(size) => gemm_sizes::parse(size).map(|problem| vec![problem]),
         Content::Object(object) => object::problems(object),
     };
-    problems.map(|problems| Asked { problems, unknown: Vec::new() })
+    problems.map(|problems| Asked { problems, left_aside: Vec::new() })
 }
 
 /// The problem of a find-db key.
@@ -232,6 +232,29 @@ mod tests {
         );
         let reason = &list.rejects[0].reason;
         assert_eq!(reason, "driver command: conv has no flag \"--fil_wide\", and fil_w is not given");
+    }
+
+    /// Two lines of MITuna's list of recurrent problems end so, one of them with a tab behind it.
+    #[test]
+    fn a_flag_of_the_run_without_a_value_rejects_nothing() {
+        let list = read(
+            "./bin/MIOpenDriver conv -n 128 -c 768 -H 17 -W 17 -k 160 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F 1 -t \n\
+             ./bin/MIOpenDriver conv -n 128 -c 160 -H 17 -W 17 -k 192 -y 1 -x 7 -p 0 -q 3 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F 2 -t \t\n\
+             MIOpenDriver conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -t -i often -F 1\n\
+             MIOpenDriver conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -t 1 -F\n",
+        );
+        let problems: Vec<String> = list.problems.iter().map(|sourced| sourced.problem.label()).collect();
+        assert_eq!(
+            problems,
+            [
+                "conv F 768x17x17 k160 1x1 s1 n128 FP32",
+                "conv B 160x17x17 k192 1x7 s1 n128 FP32",
+                "conv F 8x9x9 k8 3x3 s1 n1 FP32",
+            ]
+        );
+        let note = "list.txt:1: note: the flag \"-t\" has no value, and was left aside, in 3 lines";
+        assert_eq!(list.notes().collect::<Vec<_>>(), [note]);
+        assert_eq!(list.rejects[0].reason, "driver command: flag -F has no value");
     }
 
     /// As people keep them: quoted, in a pipe, with what a shell makes of them.

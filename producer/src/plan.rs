@@ -10,6 +10,7 @@ mod miopen;
 pub mod miopendriver;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -134,19 +135,40 @@ pub enum ProblemPlan {
 #[derive(Clone, Debug)]
 pub struct PlannedGroup {
     pub jobs: Vec<Job>,
-    /// Candidates in `jobs`.
-    pub chosen: u64,
-    /// Valid candidates in the space; an estimate where the space is huge.
-    pub valid: u64,
+    /// Valid candidates of each solver, by its name.
+    pub valid: BTreeMap<String, Valid>,
+}
+
+/// How many candidates are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Valid {
+    pub count: u64,
+    /// Counted, and not an estimate from a part of a large space.
+    pub exact: bool,
 }
 
 impl PlannedGroup {
     /// Jobs whose candidates are all that there are.
     #[must_use]
     pub fn of(jobs: Vec<Job>) -> Self {
-        let chosen = jobs.iter().map(|job| job.candidates.len() as u64).sum();
-        Self { jobs, chosen, valid: chosen }
+        let exact = |(solver, count)| (solver, Valid { count, exact: true });
+        let valid = count_by_solver(&jobs).into_iter().map(exact).collect();
+        Self { jobs, valid }
     }
+
+    /// Candidates in `jobs` of each solver, by its name.
+    #[must_use]
+    pub fn chosen(&self) -> BTreeMap<String, u64> {
+        count_by_solver(&self.jobs)
+    }
+}
+
+fn count_by_solver(jobs: &[Job]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for candidate in jobs.iter().flat_map(|job| &job.candidates) {
+        *counts.entry(candidate.solver.clone()).or_default() += 1;
+    }
+    counts
 }
 
 /// The planners that a process knows.

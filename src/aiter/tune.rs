@@ -8,7 +8,8 @@ use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
 use bluefin_aiter::{Family, FamilyName, read_all};
 use bluefin_campaign::admin::AdminArgs;
-use bluefin_campaign::aiter::report::{self, Report, tests, write};
+use bluefin_campaign::aiter::op_tests::{OpTests, Test};
+use bluefin_campaign::aiter::report::{Report, write};
 use bluefin_campaign::aiter::tune::{Tuned, Tuning, local_target};
 use bluefin_campaign::aiter::{operators, shapes};
 use bluefin_campaign::machine::evaluators::AiterArgs;
@@ -29,7 +30,7 @@ use crate::progress::Display;
     --min-improvement, or if there is none. With a fleet (--amqp and --redis) its eval workers do the work (eval-worker --device \
     aiter), without one this process does on all GPUs of this machine. --out gets summary.md, diff.txt, rows/ and the files that \
     are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned, an \
-    operator fails with a new row, or a test fails that did not before.")]
+    operator fails with a new row, a test fails that did not before, or a family has no test in this aiter and --test is given.")]
 pub struct TuneArgs {
     /// Families by their names in aiter's CI [default: those that it tunes itself]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -99,11 +100,14 @@ impl TuneArgs {
         };
         let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all, super::pass_over)?;
         eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
-        let before = self.tests(&families, false).await;
+        let op_tests = if self.test { OpTests::find(&self.aiter.aiter, &families) } else { OpTests::default() };
+        op_tests.untested.iter().for_each(|untested| eprintln!("not tested: {untested}"));
+        let before = self.tests(&op_tests, false).await;
         let shapes = asked.problems.len();
         let tuned =
             if shapes == 0 { Some(Tuned::default()) } else { self.tuned(&target, asked.problems, fleet).await? };
-        let Some(Tuned { mut rows, failed, operators }) = tuned else { return Ok(crate::interrupted()) };
+        let Some(Tuned { mut rows, mut failed, operators }) = tuned else { return Ok(crate::interrupted()) };
+        failed.extend(asked.untold);
         let mut policy = Policy::Improved(self.min_improvement);
         let mut refused = Vec::new();
         if self.compare {
@@ -117,7 +121,7 @@ impl TuneArgs {
         }
         // They were told of before.
         let now = read_all(std::slice::from_ref(&configs), None, |_| {})?;
-        let after = if changed.is_empty() { before.clone() } else { self.tests(&families, true).await };
+        let after = if changed.is_empty() { before.clone() } else { self.tests(&op_tests, true).await };
         let report = Report {
             target: target.to_string(),
             shapes,
@@ -127,6 +131,7 @@ impl TuneArgs {
             diff: diff(&sheets, &now, Limits::default()),
             before,
             after,
+            untested: op_tests.untested,
         };
         report.write(&self.out, &configs, &changed)?;
         if self.json {
@@ -182,11 +187,8 @@ impl TuneArgs {
         tuned
     }
 
-    /// The tests of the operators, if they are asked for.
-    async fn tests(&self, families: &[&'static Family], rebuilt: bool) -> Vec<report::Test> {
-        if !self.test {
-            return Vec::new();
-        }
-        tests(families, &self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
+    /// What comes of the tests of the operators.
+    async fn tests(&self, op_tests: &OpTests, rebuilt: bool) -> Vec<Test> {
+        op_tests.run(&self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
     }
 }

@@ -28,8 +28,7 @@ pub struct CheckArgs {
     /// Take findings of these rules for errors
     #[arg(long, value_name = "RULE,...", value_delimiter = ',')]
     deny: Vec<Rule>,
-    /// MIOpen's solvers as CSV (id,name,primitive,algo,tunable,dynamic) instead of those of MIOpen 3.3
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = crate::db::solvers_help())]
     solvers: Option<PathBuf>,
     /// List the rules
     #[arg(long)]

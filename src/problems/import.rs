@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
-use bluefin_common::problem::{DataType, Problem};
+use bluefin_common::problem::{DataType, Direction, Problem};
 use bluefin_producer::import::{Import, Imported};
 use bluefin_producer::input::Overrides;
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
@@ -21,7 +21,7 @@ use clap::ValueEnum;
     in SQLite; also packed by bzip2. Lines that can not be taken are reported as FILE:LINE: reason; the others are imported, \
     and the exit code is 1. Importing the same file again changes nothing.")]
 pub struct ImportArgs {
-    /// Tag that the problems get
+    /// Tag that the problems get; import_configs without one takes the name of the file
     #[arg(short, long, value_name = "TAG")]
     pub tag: TagName,
     /// Files to read; - for standard input
@@ -30,6 +30,9 @@ pub struct ImportArgs {
     /// Once with each of these batch sizes instead of the files' own
     #[arg(short, long, alias = "batchsize", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub batches: Vec<u32>,
+    /// Convolutions in these directions instead of the files' own: F (forward), B (backward data), W (backward weights)
+    #[arg(long, value_name = "F,B,W", value_delimiter = ',')]
+    pub direction: Vec<Direction>,
     /// In this precision instead of the files' own
     #[arg(short, long, value_enum, value_name = "COMMAND")]
     pub command: Option<Precision>,
@@ -118,7 +121,7 @@ impl ImportArgs {
             files: self.file.clone(),
             overrides: Overrides {
                 batchsizes: self.batches.clone(),
-                directions: None,
+                directions: (!self.direction.is_empty()).then(|| self.direction.clone()),
                 data_type: self.command.map(Precision::data_type),
             },
             only: self.config_type.map(Operation::only),

@@ -5,6 +5,7 @@ mod common;
 
 mod aiter;
 mod aiter_tune;
+mod aiter_workflow;
 mod campaign;
 mod capture;
 mod chaos;
@@ -17,6 +18,7 @@ mod extending;
 mod fleet;
 mod gpus;
 mod limits;
+mod listing;
 mod miopen;
 mod miopen_alone;
 mod mituna;

@@ -44,8 +44,41 @@ fn the_tutorial_runs_as_it_is_written() {
     let (_, refused) = said(&load, 2);
     assert!(refused.contains("-o: ignored"), "{refused}");
     assert!(refused.contains("BLUEFIN_REDIS_URL"), "{refused}");
+    let (_, refused) = said(&[&load[..], &["--state", "s.db"]].concat(), 2);
+    assert!(refused.contains("jobs are enqueued for a fleet") && refused.contains("bluefin run"), "{refused}");
+    let (_, refused) = said(&["miopen", "load_job", "-t", "resnet50", "--session_id", "1", "--direction", "F"], 2);
+    assert!(refused.contains("those of a tag stay as they are"), "{refused}");
     let (_, refused) = said(&["miopen", "update_golden", "--golden_v", "2", "--session_id", "1", "-o"], 1);
     assert!(refused.contains("--overwrite: "), "{refused}");
+}
+
+/// What MITuna does with files: problems without a tag, and its scripts for databases.
+#[test]
+fn files_are_imported_and_merged_as_they_are_written() {
+    const KEY: &str = "64-56-56-1x1-64-56-56-16-0x0-1x1-1x1-0-NCHW-FP32-F";
+    let record = |solver: &str, time: f32| format!("{KEY}={solver}:{time},0,miopenConvolutionFwdAlgoDirect\n");
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "recurrent.txt", "MIOpenDriver conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1 -t \n");
+    write(folder, "mine.fdb.txt", &record("ConvAsm1x1U", 0.5));
+    std::fs::create_dir(folder.join("master")).unwrap();
+    write(&folder.join("master"), "gfx90a68.HIP.fdb.txt", &record("ConvDirectNaiveConvFwd", 9.0));
+    let said = |line: &[&str]| {
+        let output = expect(&mut run(folder, line), 0);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (imported, notes) = said(&["import_configs", "-f", "recurrent.txt", "--batchsize", "4"]);
+    assert!(imported.contains("tag recurrent: 1 problems"), "{imported}");
+    assert!(notes.contains("-t is not given") && notes.contains("\"-t\" has no value"), "{notes}");
+    assert!(said(&["problems", "list", "-t", "recurrent"]).0.starts_with("conv -n 1 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 "));
+    let (imported, _) = said(&["import_db", "-t", "mine.fdb.txt", "--rocm_v", "6.3", "--miopen_v", "3.3"]);
+    assert!(imported.contains("tag mine: 1 problems"), "{imported}");
+    for (flag, solvers) in [("--keep_keys", 2), ("-c", 1)] {
+        said(&["merge_db", "-f", flag, "-m", "master/gfx90a68.HIP.fdb.txt", "-t", "mine.fdb.txt"]);
+        let merged = std::fs::read_to_string(folder.join("gfx90a68.HIP.fdb.txt")).unwrap();
+        assert_eq!((merged.lines().count(), merged.matches(":").count()), (1, solvers), "{merged}");
+        std::fs::remove_file(folder.join("gfx90a68.HIP.fdb.txt")).unwrap();
+    }
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! What came of tuning, for people and for programs.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_aiter::diff::Diff;
 use bluefin_aiter::merge::{Fate, Merged};
-use bluefin_aiter::{Family, Sheet, Table};
+use bluefin_aiter::{Sheet, Table};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::files::FileSet;
@@ -16,18 +14,15 @@ use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
-use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 use serde::Serialize;
 
+use super::op_tests::{Test, Untested};
 use super::operators::Measured;
-use crate::machine::evaluators::AiterArgs;
 
 /// Changes of each status that the summary lists.
 const TOP: usize = 100;
 /// Shapes whose outcomes are read at a time.
 const AT_A_TIME: usize = 200;
-/// Longest that a test of an operator may take.
-const TEST: Duration = Duration::from_secs(3600);
 
 /// What came of it.
 #[derive(Serialize)]
@@ -48,6 +43,8 @@ pub struct Report {
     pub before: Vec<Test>,
     /// With new rows.
     pub after: Vec<Test>,
+    /// Families whose operators have no test in this aiter, where tests are asked for.
+    pub untested: Vec<Untested>,
 }
 
 /// A shape that has no row.
@@ -84,28 +81,21 @@ pub async fn failed(store: &dyn Store, session: &Session, problems: &[Problem]) 
     Ok(failed)
 }
 
-/// A test of operators.
-#[derive(Clone, Serialize)]
-pub struct Test {
-    /// In aiter's repository.
-    pub script: &'static str,
-    /// Whether it ended well.
-    pub passed: bool,
-    /// How it ended.
-    pub end: String,
-}
-
 impl Report {
-    /// Whether every shape was tuned, no operator fails with its new row, and no test fails that did not before.
+    /// Whether every shape was tuned, no operator fails with its new row, and every family was tested, by no test that fails and did not
+    /// before.
     pub fn is_fine(&self) -> bool {
         let works = |one: &Measured| one.comparison.after.us.is_some();
-        self.failed.is_empty() && self.operators.iter().all(works) && self.broken().is_empty()
+        self.failed.is_empty()
+            && self.operators.iter().all(works)
+            && self.broken().is_empty()
+            && self.untested.is_empty()
     }
 
     /// Tests that fail and did not before.
     fn broken(&self) -> Vec<&Test> {
-        let passed = |script| self.before.iter().any(|test| test.script == script && test.passed);
-        self.after.iter().filter(|test| !test.passed && passed(test.script)).collect()
+        let passed = |script: &str| self.before.iter().any(|test| test.script == script && test.passed);
+        self.after.iter().filter(|test| !test.passed && passed(&test.script)).collect()
     }
 
     /// For the summary of a job.
@@ -132,6 +122,9 @@ impl Report {
             for test in tests {
                 let _ = writeln!(text, "\n- {} {when}: {}", test.script, test.end);
             }
+        }
+        for untested in &self.untested {
+            let _ = writeln!(text, "\n- not tested: {untested}");
         }
         text
     }
@@ -188,47 +181,6 @@ impl Report {
 /// A text that fits into a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
-}
-
-/// Runs the tests of these families, each once; with kernels that are built anew if rows are `rebuilt` into them. `begin` is told of
-/// each.
-pub async fn tests(
-    families: &[&'static Family],
-    aiter: &AiterArgs,
-    rebuilt: bool,
-    begin: impl Fn(&'static str),
-) -> Vec<Test> {
-    // Some families share one.
-    let mut scripts: Vec<&'static str> = Vec::new();
-    for script in families.iter().filter_map(|family| Some(family.tuner.as_ref()?.test)) {
-        if !scripts.contains(&script) {
-            scripts.push(script);
-        }
-    }
-    let mut tests = Vec::new();
-    for script in scripts {
-        begin(script);
-        let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        if rebuilt {
-            environment.push(("AITER_REBUILD".into(), "1".into()));
-        }
-        let command = vec![aiter.python.clone(), script.into()];
-        let run = Run { command, environment, folder: aiter.aiter.clone(), output: None };
-        let watch = Watch { time: TEST, silence: TEST, ..Watch::default() };
-        let (passed, end) = match process::run(&run, &watch).await {
-            Err(error) => (false, error.to_string()),
-            Ok(ran) if ran.is_success() => (true, "passed".to_string()),
-            Ok(ran) => {
-                let end = match &ran.ended {
-                    Ended::Exited(status) => describe(*status),
-                    ended => format!("{ended:?}"),
-                };
-                (false, format!("failed: {end}: {}", ran.tail.lines().last().unwrap_or_default()))
-            }
-        };
-        tests.push(Test { script, passed, end });
-    }
-    tests
 }
 
 /// A file whole in its place, or as it was.

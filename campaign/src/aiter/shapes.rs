@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use bluefin_aiter::coverage::{Presence, Shape, coverage, gathered, shapes_of, spelled};
-use bluefin_aiter::{Family, Key, Kind, Sheet, Value, read_all};
+use bluefin_aiter::{Family, Key, Kind, Sheet, Value, read_all, sheets_of};
+use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{AiterProblem, Problem};
 use bluefin_common::target::Target;
+
+use super::report::Failed;
 
 /// What is to be tuned.
 pub struct AskedShapes {
@@ -13,6 +16,8 @@ pub struct AskedShapes {
     pub problems: Vec<Problem>,
     /// Shapes that have rows, and are left out.
     pub tuned: usize,
+    /// Shapes of which too little is told.
+    pub untold: Vec<Failed>,
 }
 
 /// The shapes of `untuned` files, or of those among `sheets`, that are of `families` and, unless `all`, have no row of `target`. Files of no known
@@ -44,7 +49,8 @@ pub fn asked(
     for shape in &mut found {
         shape.key = complete(shape);
     }
-    let mut shapes = gathered(found);
+    let mut untold = Vec::new();
+    let mut shapes = gathered(found.into_iter().flat_map(|shape| expanded(shape, sheets, &mut untold)));
     let before = shapes.len();
     if !all {
         let covered = coverage(sheets, &shapes, std::slice::from_ref(target));
@@ -57,15 +63,44 @@ pub fn asked(
         AiterProblem::new(shape.family.name.to_string(), cells.collect()).map(Problem::Aiter)
     };
     let problems = shapes.iter().map(problem).collect::<Result<Vec<_>, _>>()?;
-    Ok(AskedShapes { problems, tuned: before - shapes.len() })
+    Ok(AskedShapes { problems, tuned: before - shapes.len(), untold })
 }
 
-/// All columns of the family's shape: what a file does not tell is what it stands for.
+/// The family whose untuned files tell of many shapes what they have in common. aiter's tuner tunes those that aiter's tests have, and
+/// writes a row for each.
+const IN_COMMON: &str = "gdn_k5";
+
+/// The shapes that `shape` stands for: of [`IN_COMMON`] those that rows of any GPU have, which are those that the tuner writes rows for.
+fn expanded(shape: Shape, sheets: &[Sheet], untold: &mut Vec<Failed>) -> Vec<Shape> {
+    let family = shape.family;
+    let is_whole = family.shape.iter().all(|column| shape.key.get(column).is_some());
+    if family.name != IN_COMMON || is_whole {
+        return vec![shape];
+    }
+    let rows = sheets_of(sheets, family).flat_map(Sheet::views).map(|view| {
+        let value = |column: &&'static str| Some((*column, Value::of(view.cell(column)?)));
+        Key(family.shape.iter().filter_map(value).collect())
+    });
+    let is_of = |key: &Key| shape.key.0.iter().all(|(column, value)| key.get(column) == Some(value));
+    let shapes: Vec<Shape> = rows.filter(is_of).map(|key| Shape { key, ..shape.clone() }).collect();
+    if shapes.is_empty() {
+        untold.push(Failed {
+            shape: format!("aiter {} {}", family.name, shape.key),
+            kind: FailureKind::NotApplicable,
+            reason: "no row of any GPU says which sequences there are of it: name an untuned file with all columns"
+                .to_string(),
+        });
+    }
+    shapes
+}
+
+/// All columns of the family's shape, and those of some files that are told: what a file does not tell is what it stands for.
 fn complete(shape: &Shape) -> Key {
     let family = shape.family;
     let value = |column: &'static str| {
         let told = shape.key.get(column).cloned();
         told.or_else(|| Some(family.default(column)).filter(|default| !default.is_empty()).map(Value::of))
     };
-    Key(family.shape.iter().filter_map(|column| Some((*column, value(column)?))).collect())
+    let told = family.sometimes.iter().filter(|column| shape.key.get(column).is_some());
+    Key(family.shape.iter().chain(told).filter_map(|column| Some((*column, value(column)?))).collect())
 }

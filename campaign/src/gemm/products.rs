@@ -21,9 +21,11 @@ use super::Given;
 use super::files::{Entry, Size};
 use super::space::{Config, Dtype, Space, candidate};
 use crate::carry::Watch;
+use crate::listing::Listing;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};
 use crate::site::Site;
+use crate::usage;
 
 /// What all products are.
 #[derive(Clone, Copy, Debug)]
@@ -134,9 +136,7 @@ impl Products {
                 site.carry_out(Order::given(session.clone(), problems, &planning), workers, watch).await?
             }
             What::Tuned { budget, .. } => {
-                let spec = LoadedSpec::load(self.loaded.bundle.clone())?;
-                let specs = Specs::for_target(vec![spec], &session.target);
-                let asked = Asked { specs, budget: *budget, ..Asked::default() };
+                let asked = self.asked(*budget)?;
                 site.carry_out(Order::of(session.clone(), problems, &asked), workers, watch).await?
             }
         };
@@ -150,6 +150,27 @@ impl Products {
             found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
         let done = self.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
         Ok(Some(Tuned { done: done.collect(), session, groups, utilisation }))
+    }
+
+    /// The configs that would be tried.
+    ///
+    /// # Errors
+    /// If there is no space that they are of, or they can not be planned.
+    pub async fn list(&self) -> anyhow::Result<Listing> {
+        let What::Tuned { budget, .. } = &self.what else {
+            return Err(usage(
+                "--list: --benchmark and --compare_wo_tuning take the configs of the file, not of a space",
+            ));
+        };
+        let problems = self.entries.iter().map(|(_, problem)| problem.clone()).collect();
+        Listing::of(&self.session(None)?, problems, &self.asked(*budget)?, Vec::new()).await
+    }
+
+    /// What is asked of a plan for them.
+    fn asked(&self, budget: CandidateBudget) -> anyhow::Result<Asked> {
+        let spec = LoadedSpec::load(self.loaded.bundle.clone())?;
+        let specs = Specs::for_target(vec![spec], &self.target);
+        Ok(Asked { specs, budget, ..Asked::default() })
     }
 
     /// Another one for other compilers and devices, and in a fleet for whatever else is asked, so that nobody waits for the sizes of

@@ -27,7 +27,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::known::known;
+use crate::listing::planned;
 use crate::machine::itself;
 use crate::machine::local::Compilers;
 
@@ -77,9 +77,10 @@ impl Checking {
     ) -> anyhow::Result<Self> {
         let compilers = Compilers::probe(&asked.specs.toolchains(), Some(slots)).await?.all_for(target)?;
         let store = Arc::new(SqliteStore::in_memory()?);
-        let session = Session::of_kernels("check".parse()?, target.clone(), "bluefin check", &[Stage::Perf], now_ms());
+        let session = session(target)?;
         let session = store.create_session(&session).await?;
-        let (jobs, plan) = planned(&*store, &session, problems, asked).await?;
+        let (planned, plan) = planned(&*store, &session, problems, asked).await?;
+        let jobs = planned.into_iter().flat_map(|(_, jobs)| jobs).collect();
         let workshop = workshop(store.clone(), slots)?;
         workshop.confine(compilers.toolchains()).await;
         let bench = Bench { executor, store, session, workshop, compilers, free: Semaphore::new(slots) };
@@ -105,21 +106,12 @@ impl Checking {
     }
 }
 
-/// The jobs of all problems.
-async fn planned(
-    store: &dyn Store,
-    session: &Session,
-    problems: &[Problem],
-    asked: &Asked,
-) -> anyhow::Result<(Vec<Job>, Plan)> {
-    let planners = known().planners();
-    let planning = planners.begin(store, session, asked).await?;
-    let mut plan = Plan::new(&session.name, planning.selects());
-    let mut jobs = Vec::new();
-    for (problem, planned) in problems.iter().zip(planning.plan(problems).await?) {
-        jobs.extend(plan.add(problem, planned));
-    }
-    Ok((jobs, plan))
+/// The session that candidates for `target` are checked in.
+///
+/// # Errors
+/// Never: its name is one.
+pub fn session(target: &Target) -> anyhow::Result<Session> {
+    Ok(Session::of_kernels("check".parse()?, target.clone(), "bluefin check", &[Stage::Perf], now_ms()))
 }
 
 /// What the result of a candidate is called that is right.

@@ -59,7 +59,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a8w8/gemm_a8w8_tune.py",
             arguments: &[],
-            test: "op_tests/gemm/test_gemm_a8w8.py",
+            tests: &["test_gemm_a8w8.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -71,7 +71,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a8w8_bpreshuffle/gemm_a8w8_bpreshuffle_tune.py",
             arguments: &[],
-            test: "op_tests/gemm/test_gemm_a8w8.py",
+            tests: &["test_gemm_a8w8.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -82,7 +82,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a8w8_blockscale/gemm_a8w8_blockscale_tune.py",
             arguments: &[],
-            test: "op_tests/gemm/test_gemm_a8w8_blockscale.py",
+            tests: &["test_gemm_a8w8_blockscale.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -93,7 +93,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a8w8_blockscale/gemm_a8w8_blockscale_tune.py",
             arguments: &["--preshuffle"],
-            test: "op_tests/gemm/test_gemm_a8w8_blockscale.py",
+            tests: &["test_gemm_a8w8_blockscale.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -106,7 +106,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a4w4_blockscale/gemm_a4w4_blockscale_tune.py",
             arguments: &[],
-            test: "op_tests/test_gemm_a4w4_blockscale.py",
+            tests: &["test_gemm_a4w4_blockscale.py", "test_gemm_a4w4.py"],
             by_default: false,
         }),
         ..PLAIN
@@ -117,7 +117,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_batched_gemm_a8w8/batched_gemm_a8w8_tune.py",
             arguments: &[],
-            test: "op_tests/gemm/test_batched_gemm_a8w8.py",
+            tests: &["test_batched_gemm_a8w8.py"],
             by_default: true,
         }),
         ..BATCHED
@@ -128,7 +128,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_batched_gemm_bf16/batched_gemm_bf16_tune.py",
             arguments: &[],
-            test: "op_tests/gemm/test_batched_gemm_bf16.py",
+            tests: &["test_batched_gemm_bf16.py"],
             by_default: true,
         }),
         ..BATCHED
@@ -145,7 +145,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/gemm_a16w16/gemm_tuner.py",
             arguments: &[],
-            test: "op_tests/gemm/test_gemm_a16w16.py",
+            tests: &["test_gemm_a16w16.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -178,7 +178,7 @@ pub static FAMILIES: [Family; 14] = [
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
             arguments: &[],
-            test: "op_tests/test_moe.py",
+            tests: &["test_moe.py"],
             by_default: true,
         }),
         ..PLAIN
@@ -222,6 +222,12 @@ pub static FAMILIES: [Family; 14] = [
         error_limit: 0.1,
         work: Work::Unknown,
         pads: false,
+        tuner: Some(Tuner {
+            script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
+            arguments: &["--grouped-gemm"],
+            tests: &["test_flydsl_grouped_gemm_gfx1250.py"],
+            by_default: false,
+        }),
         ..PLAIN
     },
     Family {
@@ -262,6 +268,12 @@ pub static FAMILIES: [Family; 14] = [
         errors: &[],
         work: Work::Unknown,
         pads: false,
+        tuner: Some(Tuner {
+            script: "csrc/gdn_k5/chunk_gdn_h_opt_tune.py",
+            arguments: &[],
+            tests: &["test_flydsl_linear_attention_prefill.py"],
+            by_default: false,
+        }),
         ..PLAIN
     },
     Family {
@@ -270,6 +282,12 @@ pub static FAMILIES: [Family; 14] = [
         gpu: &["gfx"],
         shape: &["b", "m", "n", "k"],
         sort: &["gfx", "b", "m", "n", "k"],
+        tuner: Some(Tuner {
+            script: "csrc/opus_gemm/opus_bmm_mxscale_tune.py",
+            arguments: &[],
+            tests: &["test_opus_a8w8_bmm.py"],
+            by_default: false,
+        }),
         ..PLAIN
     },
     Family {

@@ -45,8 +45,8 @@ pub struct Tuner {
     pub script: &'static str,
     /// What it needs beside those.
     pub arguments: &'static [&'static str],
-    /// The script that tests the operator.
-    pub test: &'static str,
+    /// Names of the scripts that test the operator, of which the first that is there is run; where they are differs by aiter's version.
+    pub tests: &'static [&'static str],
     /// Whether aiter's CI tunes the family where nobody names one.
     pub by_default: bool,
 }

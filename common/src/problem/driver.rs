@@ -104,8 +104,8 @@ pub fn is_base_word(word: &str) -> bool {
 pub struct Asked {
     /// The problems, which differ in nothing but their direction.
     pub problems: Vec<Problem>,
-    /// Flags that the operator does not have, left aside: those of a newer driver.
-    pub unknown: Vec<String>,
+    /// What was left aside and why: flags of a newer driver, and one of the run that a cut line ends in. `the flag "-J" is not known`.
+    pub left_aside: Vec<String>,
 }
 
 /// The problems that a command asks for: the words after `MIOpenDriver`. A convolution without `-F` asks for all three
@@ -126,9 +126,9 @@ pub fn read(command: &str, implied: Option<Direction>) -> Result<Asked, DriverEr
     let words: Vec<&str> = words.collect();
     let flags = if operator.flags.is_empty() { &[] } else { words.as_slice() };
     let flags = Flags::read(operator.flags, base, flags)?;
-    let mut command = Command { base, words, flags, implied };
+    let command = Command { base, words, flags, implied };
     let problems = (operator.parse)(&command)?;
-    Ok(Asked { problems, unknown: std::mem::take(&mut command.flags.unknown) })
+    Ok(Asked { problems, left_aside: command.flags.left_aside() })
 }
 
 /// [`read`], for those who do not ask what was left aside.

@@ -238,7 +238,8 @@ fn check_name(report: &mut Report<'_>, source: &Source) -> Result<(), super::DbE
                 });
             }
             if let Some(wrong) = &name.wrong {
-                report.add(0, Rule::FileName, || format!("found {wrong}"));
+                let seen = if name.respelled { "; the search for the nearest number alone sees it" } else { "" };
+                report.add(0, Rule::FileName, || format!("found {wrong}{seen}"));
             }
             if let Some(device) = name.device.as_ref().filter(|device| !device.is_miopens()) {
                 report.own_target = true;

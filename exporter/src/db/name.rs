@@ -205,6 +205,8 @@ pub struct DbName {
     pub keys: Keys,
     /// Why MIOpen does not look for it.
     pub wrong: Option<String>,
+    /// Nothing else is wrong with it than how its number of compute units is spelled: a search for the nearest number sees it.
+    pub respelled: bool,
 }
 
 impl DbName {
@@ -225,15 +227,19 @@ impl DbName {
             }
             Form::Sqlite => (stem, ""),
         };
-        let (device, wrong) = match Device::parse(base) {
-            Ok(device) => {
-                let wrong = wrong_suffix(ending, &device, suffix).or_else(|| device.other_spelling(base));
-                (Some(device), wrong)
-            }
-            Err(reason) => (None, Some(reason)),
+        let (device, wrong, respelled) = match Device::parse(base) {
+            Ok(device) => match wrong_suffix(ending, &device, suffix) {
+                None => {
+                    let spelling = device.other_spelling(base);
+                    let respelled = spelling.is_some() && !ending.old;
+                    (Some(device), spelling, respelled)
+                }
+                wrong => (Some(device), wrong, false),
+            },
+            Err(reason) => (None, Some(reason), false),
         };
         let wrong = if ending.old { Some(format!("{}, which MIOpen after 4.3 has not", ending.text)) } else { wrong };
-        Some(Self { ending, device, keys, wrong })
+        Some(Self { ending, device, keys, wrong, respelled })
     }
 }
 
@@ -312,6 +318,7 @@ mod tests {
         }
         let other = DbName::parse("gfx115128.HIP.fdb.txt").unwrap();
         assert_eq!(other.device.unwrap().to_string(), "gfx1151-40");
+        assert!(other.respelled);
         assert_eq!(other.wrong.unwrap(), "base gfx115128, expected gfx1151_40 for 40 compute units");
         assert!(DbName::parse("notes.txt").is_none());
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bluefin_common::file_system::FileSystem;
 
 use super::{Places, Report};
-use crate::install::MiopenVersion;
+use crate::install::{MiopenVersion, SearchMode};
 
 /// The environment of the process that is to use MIOpen.
 pub struct Environment<'a> {
@@ -93,11 +93,7 @@ pub(super) fn check(environment: &Environment<'_>, shipped: &Path, places: &Plac
     if let Some(enforce) = text("MIOPEN_FIND_ENFORCE")
         && !["1", "NONE"].contains(&enforce.to_ascii_uppercase().as_str())
     {
-        let text = format!(
-            "is {enforce}: anything but 1 (NONE) forces the NORMAL find mode, which never reads the system find db, and \
-             tunes or deletes; unset it to use what is installed"
-        );
-        report.finding("MIOPEN_FIND_ENFORCE", text);
+        check_enforce(&enforce, places.versions.search_mode(), report);
     }
     for (name, effect) in [
         ("MIOPEN_DEBUG_DISABLE_FIND_DB", "no find db is read"),
@@ -116,5 +112,27 @@ pub(super) fn check(environment: &Environment<'_>, shipped: &Path, places: &Plac
         if let Some(value) = text(name) {
             report.finding(name, format!("is {value:?}: it {effect}"));
         }
+    }
+}
+
+/// What `MIOPEN_FIND_ENFORCE` does that is not 1, by version.
+fn check_enforce(value: &str, mode: SearchMode, report: &mut Report) {
+    const NAME: &str = "MIOPEN_FIND_ENFORCE";
+    let forced = "forces the NORMAL find mode, which never reads the system find db, and tunes or deletes; unset it to use what is \
+                  installed";
+    let searches = ["3", "SEARCH"].contains(&value.to_ascii_uppercase().as_str());
+    match mode {
+        SearchMode::Kept if searches => report.note(
+            NAME,
+            format!("is {value} (SEARCH): the find mode stays as it is, and problems without a record are tuned when they are first met"),
+        ),
+        SearchMode::Either if searches => report.finding(
+            NAME,
+            format!("is {value} (SEARCH): builds of MIOpen 3.5.1 differ, and some {}", forced.replacen("forces", "force", 1)),
+        ),
+        SearchMode::Kept | SearchMode::Either => {
+            report.finding(NAME, format!("is {value}: anything but 1 (NONE) and 3 (SEARCH) {forced}"));
+        }
+        SearchMode::Normal => report.finding(NAME, format!("is {value}: anything but 1 (NONE) {forced}")),
     }
 }

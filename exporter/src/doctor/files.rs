@@ -9,11 +9,11 @@ use bluefin_miopen::db::kernel_db::KernelReader;
 use super::{Expected, Places, Report};
 use crate::db::Source;
 use crate::db::name::{DbKind, DbName, Device, Form, Keys};
-use crate::install::{MIN_SQLITE, PerfForm, Wanted};
+use crate::install::{MIN_SQLITE, Nearest, PerfForm, Wanted};
 
 /// Looks at a file that MIOpen will look for.
-pub(super) fn check_expected(device: &Device, wanted: Wanted, user: bool, report: &mut Report) {
-    let Wanted { kind, keys, path, .. } = wanted;
+pub(super) fn check_expected(device: &Device, wanted: Wanted, places: &Places, user: bool, report: &mut Report) {
+    let Wanted { kind, keys, path, form } = wanted;
     let mut expected = Expected { device: device.to_string(), kind, keys, user, path, bytes: None, records: None };
     let path = expected.path.clone();
     match File::open(&path).and_then(|file| file.metadata()) {
@@ -24,6 +24,16 @@ pub(super) fn check_expected(device: &Device, wanted: Wanted, user: bool, report
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => match (kind, user) {
             (_, true) => {}
             (DbKind::Kernel, _) => check_arch_kernels(device, &path, report),
+            _ if keys == Keys::Convolutions
+                && let Some(near) = places.nearest(device, kind, form) =>
+            {
+                let text =
+                    format!("not there: MIOpen takes {}, as the nearest number of compute units", near.display());
+                report.note(path.display(), text);
+                if let Ok(data) = near.metadata() {
+                    check_content(&near, false, data.len(), report);
+                }
+            }
             _ => report.finding(path.display(), format!("not there: MIOpen has no system {kind} for {device}")),
         },
         Err(error) => report.finding(path.display(), format!("can not be read: {error}")),
@@ -152,7 +162,16 @@ fn unused(
         let ours = parsed.device.as_ref().is_some_and(|found| found.matches(device));
         return ours.then(|| "is packed by bzip2, which MIOpen does not unpack".to_string());
     }
+    if parsed.respelled
+        && let Some(found) = parsed.device.as_ref().filter(|found| found.id == device.id && found.cus != device.cus)
+        && !ending.user
+    {
+        return other_cus(device, found, places, ending.form, false);
+    }
     if let Some(wrong) = &parsed.wrong {
+        if places.nearest(device, ending.kind, ending.form).as_deref() == Some(path) {
+            return None;
+        }
         // Of another architecture it is none of this device's business.
         let arch = device.arch();
         let near = parsed.device.as_ref().map_or(name.contains(arch), |found| found.arch() == arch);
@@ -176,14 +195,11 @@ fn unused(
         return (!exact(ending.kind)).then(|| format!("is for {found}, and this is {device}"));
     }
     if found.cus.is_some() && found.cus != device.cus {
-        return other_cus(device, found, places.form, ending.form, exact(ending.kind));
+        return other_cus(device, found, places, ending.form, exact(ending.kind));
     }
     found.cus?;
     if ending.kind == DbKind::Perf && parsed.keys == Keys::Convolutions {
-        let reads = match places.form {
-            PerfForm::Text => Form::Text,
-            PerfForm::Sqlite => Form::Sqlite,
-        };
+        let reads = places.perf_form();
         if ending.form != reads {
             // Both beside each other is how bluefin installs them.
             return (!exact(DbKind::Perf)).then(|| match reads {
@@ -207,14 +223,14 @@ fn unused(
 }
 
 /// The search for the nearest number of compute units.
-fn other_cus(device: &Device, found: &Device, reads: PerfForm, form: Form, exact: bool) -> Option<String> {
+fn other_cus(device: &Device, found: &Device, places: &Places, form: Form, exact: bool) -> Option<String> {
     if exact {
         return None;
     }
-    match (reads, form) {
-        (PerfForm::Text, Form::Text) => Some(format!(
-            "is for {found}: MIOpen 3.2 and later means to take the nearest number of compute units where {device} has no \
-             file, but compares endings so that no text ever matches; the exact name is {}",
+    match (places.versions.nearest(), form) {
+        (Nearest::Never, Form::Text) => Some(format!(
+            "is for {found}: MIOpen 3.2 to 3.5 mean to take the nearest number of compute units where {device} has no \
+             file, but compare endings so that no text ever matches; the exact name is {}",
             device.base_name()
         )),
         _ => None,

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 
 use super::{Expected, Places, Report};
-use crate::db::name::{DbKind, Device, Form, Keys};
-use crate::install::combine::{contents, nearest};
-use crate::install::{PerfForm, replaced};
+use crate::db::name::{DbKind, DbName, Device, Form, Keys};
+use crate::install::combine::contents;
+use crate::install::{Nearest, replaced};
 
 /// Looks for what stands in front of what on `device`.
 pub(super) fn check(device: &Device, places: &Places, report: &mut Report) {
@@ -34,18 +34,20 @@ fn check_arch(device: &Device, places: &Places, report: &mut Report) {
     report.finding(all.display(), format!("not used: {name} stands for it, for {device}{lost}"));
 }
 
-/// Where MIOpen up to 3.1 has a database for exactly the device, it does not take the nearest one.
+/// Where MIOpen has a database for exactly the device, it does not take the nearest one.
 fn check_near(device: &Device, places: &Places, report: &mut Report) {
-    if places.form != PerfForm::Sqlite {
-        return;
-    }
-    for (kind, form) in [(DbKind::Find, Form::Text), (DbKind::Perf, Form::Sqlite)] {
+    for (kind, form) in [(DbKind::Find, Form::Text), (DbKind::Perf, places.perf_form())] {
         let is_it = |one: &&Expected| one.kind == kind && one.keys == Keys::Convolutions && !one.user;
         let own = report.expected.iter().filter(is_it).find(|one| one.records.is_some());
-        let (Some(own), Some(near)) = (own.map(|one| one.path.clone()), nearest(&places.system, device, kind, form))
-        else {
+        let (Some(own), Some(near)) = (own.map(|one| one.path.clone()), places.nearest(device, kind, form)) else {
             continue;
         };
+        // From 3.6 on files of other devices lie beside it in every installation; one that is respelled is no device's own.
+        let respelled =
+            near.file_name().and_then(|name| DbName::parse(name.to_str()?)).is_some_and(|name| name.respelled);
+        if !respelled && places.versions.nearest() == (Nearest::Taken { redirected: true }) {
+            continue;
+        }
         if let Some((lost, of)) = lost(&near, &own).filter(|(lost, _)| *lost > 0) {
             let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let text = format!("{name} stands for it, for {device}; {lost} of its {of} records are not there");

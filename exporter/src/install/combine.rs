@@ -11,7 +11,7 @@ use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::perf_db::Records;
 use serde::Serialize;
 
-use super::{InstallError, Item, PerfForm, Place, Wanted};
+use super::{InstallError, Item, Nearest, PerfForm, Place, Wanted};
 use crate::db::name::{DbKind, DbName, Device, Form, Keys};
 use crate::db::{DbError, Destination, MergeRequest, Policy, Source, merge};
 
@@ -70,6 +70,8 @@ pub(super) struct Combiner<'a> {
     pub system: Option<&'a Path>,
     /// How the MIOpen that is there reads its perf db.
     pub form: PerfForm,
+    /// What it takes where a device has no file of its exact name.
+    pub nearest: Nearest,
     /// Where files may be made.
     pub copies: &'a Path,
 }
@@ -148,7 +150,11 @@ impl Combiner<'_> {
             return Ok(None);
         };
         let place = Place::System { folder: system.to_path_buf() };
-        let Some(path) = self.find_db(&place, of) else { return Ok(None) };
+        let own = self.find_db(&place, of).or_else(|| {
+            let searched = matches!(self.nearest, Nearest::Taken { .. }) && of == Keys::Convolutions;
+            searched.then(|| nearest(system, self.device, DbKind::Find, Form::Text, self.nearest)).flatten()
+        });
+        let Some(path) = own else { return Ok(None) };
         let keys = Source::open(&given.source, &|_| {})?.find_db()?.records;
         let mut db: FindDb = Source::open(&path, &|_| {})?.find_db()?;
         db.records.retain(|key, _| keys.contains_key(key));
@@ -171,9 +177,14 @@ impl Combiner<'_> {
         if *kind == DbKind::Kernel {
             return Some(folder.join(format!("{}.kdb", self.device.id))).filter(|path| path.is_file());
         }
-        // A MIOpen that reads its perf db from a text never finds another number of compute units.
-        let looks = self.form != PerfForm::Text && *keys == Keys::Convolutions;
-        if looks { nearest(folder, self.device, *kind, *form) } else { None }
+        let reads = match self.form {
+            PerfForm::Text => Form::Text,
+            PerfForm::Sqlite => Form::Sqlite,
+        };
+        // The other form is for another build, which has no file to lose.
+        let opens = *kind == DbKind::Find || *form == reads;
+        let searched = matches!(self.nearest, Nearest::Taken { .. }) && *keys == Keys::Convolutions;
+        if searched && opens { nearest(folder, self.device, *kind, *form, self.nearest) } else { None }
     }
 
     fn refuse_shadow(&self, given: &Given<'_>, near: &Path) -> InstallError {
@@ -183,7 +194,7 @@ impl Combiner<'_> {
             path: given.wanted.path.clone(),
             reason: format!(
                 "MIOpen takes {} for {device}, as the nearest number of compute units, and would lose {lost} records to this \
-                 {kind}; name that one too, as for {device}, or say --replace",
+                 {kind}; merge both with bluefin db merge and install what that writes, or say --replace",
                 near.display()
             ),
         }
@@ -220,16 +231,18 @@ fn item(path: &Path, source: PathBuf, present: Option<Digest>, merged: Option<Me
     Ok(Item { folder: folder.to_path_buf(), name: name.to_string(), source, present, merged })
 }
 
-/// The system database with the nearest number of compute units, as MIOpen up to 3.1 looks for it.
-pub(crate) fn nearest(folder: &Path, device: &Device, kind: DbKind, form: Form) -> Option<PathBuf> {
-    let own = device.cus?;
+/// The system database with the nearest number of compute units, other than that of the exact name.
+pub(crate) fn nearest(folder: &Path, device: &Device, kind: DbKind, form: Form, rule: Nearest) -> Option<PathBuf> {
+    let own = rule.wanted(device)?;
     let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
     let near = entries.filter_map(|path| {
         let name = DbName::parse(path.file_name()?.to_str()?)?;
         let of_kind = name.ending.kind == kind && name.ending.form == form && !name.ending.user;
-        let plain = name.wrong.is_none() && name.keys == Keys::Convolutions && path.extension()? != "bz2";
+        let plain =
+            (name.wrong.is_none() || name.respelled) && name.keys == Keys::Convolutions && path.extension()? != "bz2";
         let found = name.device.filter(|found| found.id == device.id)?;
-        (of_kind && plain && found.cus != device.cus).then_some((found.cus?.abs_diff(own), path))
+        let is_other = name.respelled || found.cus != device.cus;
+        (of_kind && plain && is_other).then_some((found.cus?.abs_diff(own), path))
     });
     near.min().map(|(_, path)| path)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bluefin_miopen::db::solvers::{Solvers, is_own};
+use bluefin_miopen::db::solvers::{RELEASE, Solvers, is_own};
 
 /// Counts what MIOpen has and what it does not.
 pub(super) struct Known<'a> {
@@ -68,7 +68,7 @@ impl<'a> Known<'a> {
                 "holds no record of a solver of MIOpen's (found such as {first}), so it would tune nothing"
             )),
             Some(first) => {
-                let text = "records of solvers that MIOpen 3.3 does not have, such as";
+                let text = format!("records of solvers that {RELEASE} does not have, such as");
                 warnings.push(format!("{}: {} {text} {first}", path.display(), other.count));
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! Sessions of kernel specs: which specs apply, which candidates are tried, how they are batched.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
 use bluefin_common::arch;
@@ -15,10 +15,10 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
 use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies, raise};
-use bluefin_spec::{Misfit, SCATTERED, Scope, Solver, SpecError};
+use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
-use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, is_perf_alone};
+use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, Valid, is_perf_alone};
 use crate::PlanError;
 use crate::specs::LoadedSpec;
 
@@ -225,9 +225,9 @@ fn rounds(
     others: &[Others],
 ) -> Result<PlannedGroup, SpecError> {
     let Searching { spec, scope, .. } = searching;
-    let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
+    let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in spec.solvers_for(scope)? {
-        group.valid += spec.candidates(solver, scope, 0)?.valid;
+        group.valid.insert(solver.name.clone(), valid(&spec.candidates(solver, scope, 0)?));
     }
     let round = searching.current(outcomes, others)?;
     let perf = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
@@ -235,7 +235,6 @@ fn rounds(
     // Outcomes come in no particular order.
     group.jobs.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidates.cmp(&b.candidates)));
     group.jobs.extend(round.jobs(any));
-    group.chosen = group.jobs.iter().map(|job| job.candidates.len() as u64).sum();
     Ok(group)
 }
 
@@ -310,11 +309,10 @@ fn plan_group(
     let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
     // Said here, where a problem is refused with a reason, and not where it is told of.
     loaded.spec.work(&scope)?;
-    let mut group = PlannedGroup { jobs: Vec::new(), chosen: 0, valid: 0 };
+    let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in loaded.spec.solvers_for(&scope)? {
         let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
-        group.valid += candidates.valid;
-        group.chosen += candidates.points.len() as u64;
+        group.valid.insert(solver.name.clone(), valid(&candidates));
         let jobs = candidates.points.chunks(BATCH).map(|batch| job(session, problem, loaded, batch.to_vec()));
         let mut jobs: Vec<Job> = jobs.collect();
         if solver.params.iter().any(|param| param.at_launch) && candidates.points.len() > SCATTERED {
@@ -328,6 +326,10 @@ fn plan_group(
         group.jobs.extend(jobs);
     }
     Ok(Some(group))
+}
+
+fn valid(candidates: &Candidates) -> Valid {
+    Valid { count: candidates.valid, exact: candidates.exact }
 }
 
 /// How long the slowest compile of `job` takes, compared with those of other jobs.

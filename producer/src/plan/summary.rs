@@ -126,8 +126,8 @@ impl Plan {
         self.groups.extend(group.jobs.first().map(Job::group));
         self.jobs += group.jobs.len() as u64;
         if let Some(space) = &mut self.space {
-            space.candidates += group.chosen;
-            space.valid_candidates += group.valid;
+            space.candidates += group.jobs.iter().map(|job| job.candidates.len() as u64).sum::<u64>();
+            space.valid_candidates += group.valid.values().map(|valid| valid.count).sum::<u64>();
         }
         group.jobs
     }

@@ -1,5 +1,7 @@
 use super::here::{FIND, Here, PERF};
 
+const SYSTEM: &str = "rocm/share/miopen/db";
+
 /// What doctor finds, as texts; and its exit code.
 fn findings(here: &Here, variables: &[(&str, &str)], arguments: &[&str]) -> (i32, Vec<String>) {
     let all = [&["doctor", "--prefix", "rocm", "--target", "gfx90a-104", "--json"], arguments].concat();
@@ -37,7 +39,7 @@ fn why_a_file_that_is_there_is_not_used() {
     for (name, content, reason) in [
         ("gfx90a_104.HIP.fdb.txt", FIND, "expected gfx90a68"),
         ("gfx90a_xnack68.HIP.fdb.txt", FIND, "this is gfx90a-104"),
-        ("gfx90a6e.HIP.fdb.txt", FIND, "compares endings so that no text ever matches; the exact name is gfx90a68"),
+        ("gfx90a6e.HIP.fdb.txt", FIND, "compare endings so that no text ever matches; the exact name is gfx90a68"),
         ("gfx90a68.HIP.fdb.txt.bz2", FIND, "packed by bzip2"),
         ("gfx90a68.HIP.3_1_0_abc.ufdb.txt", FIND, "a user's database in the folder of the system's"),
     ] {
@@ -135,6 +137,66 @@ fn variables_that_change_what_is_read() {
     std::fs::create_dir(&other).unwrap();
     let (code, found) = findings(&here, &[("MIOPEN_SYSTEM_DB_PATH", other.to_str().unwrap())], &[]);
     assert!(code == 1 && found.iter().all(|text| text.contains("not there")), "{found:#?}");
+}
+
+/// What a variable does differs by version.
+#[test]
+fn a_search_that_is_enforced_leaves_the_mode_of_a_newer_miopen() {
+    for (rocm, miopen, value, reason) in [
+        ("7.0.0", [3, 5, 0], "3", Some("forces the NORMAL find mode")),
+        ("7.1.0", [3, 5, 1], "3", Some("builds of MIOpen 3.5.1 differ")),
+        ("7.14.0", [3, 5, 2], "3", None),
+        ("7.14.0", [3, 5, 2], "SEARCH", None),
+        ("7.14.0", [3, 5, 2], "4", Some("anything but 1 (NONE) and 3 (SEARCH) forces the NORMAL find mode")),
+    ] {
+        let here = installed(rocm, miopen);
+        let (code, found) = findings(&here, &[("MIOPEN_FIND_ENFORCE", value)], &[]);
+        assert_eq!(code, i32::from(reason.is_some()), "{miopen:?} {value}: {found:#?}");
+        assert!(reason.is_none_or(|reason| found.iter().any(|text| text.contains(reason))), "{found:#?}");
+    }
+}
+
+/// Shipped under names of hex below 65, as no device is called: what the search for the nearest number sees, and what it does not.
+#[test]
+fn names_in_hex_are_what_the_installed_miopen_takes_them_for() {
+    let doctor = ["doctor", "--prefix", "rocm", "--target", "gfx1151-20"];
+    let here = Here::new();
+    let hex = here.write(&format!("{SYSTEM}/gfx115128.HIP.fdb.txt"), FIND);
+    here.write(&format!("{SYSTEM}/gfx1151_20.db.txt"), PERF);
+    here.rocm("6.3.0", [3, 3, 0]);
+    let found = here.ends(1, &doctor);
+    assert!(found.contains("gfx1151_20.HIP.fdb.txt: not there: MIOpen has no system find db"), "{found}");
+    assert!(found.contains("gfx115128.HIP.fdb.txt: not used: is for gfx1151-40: MIOpen 3.2 to 3.5"), "{found}");
+    let told = here.ends(0, &["install", "--system-db", "elsewhere", "--dry-run", hex.to_str().unwrap()]);
+    assert!(told.contains("no device is called so; it is taken for gfx1151-40, as gfx1151_40"), "{told}");
+    here.rocm("10.1.0", [3, 6, 1]);
+    let found = here.ends(0, &doctor);
+    assert!(
+        found.contains("not there: MIOpen takes rocm/share/miopen/db/gfx115128.HIP.fdb.txt, as the nearest"),
+        "{found}"
+    );
+    assert!(!found.contains("not used"), "{found}");
+
+    // A user's record of the same key brings along what it would hide.
+    let winograd = FIND.replace("ConvAsm1x1U:0.05", "ConvBinWinogradRxSf2x3:0.5");
+    let mine = here.write("own/gfx1151_20.HIP.fdb.txt", &winograd);
+    here.ends(0, &["install", "--prefix", "rocm", "--user", mine.to_str().unwrap()]);
+    let user = "home/.config/miopen/gfx1151_20.HIP.3_6_1_2d1fd997.ufdb.txt";
+    let text = std::fs::read_to_string(here.path(user)).unwrap();
+    assert!(text.contains("ConvAsm1x1U:0.05") && text.contains("ConvBinWinogradRxSf2x3:0.5"), "{text}");
+    // The exact name would hide the other file.
+    let refused = here.ends(1, &["install", "--prefix", "rocm", mine.to_str().unwrap()]);
+    assert!(
+        refused.contains("gfx115128.HIP.fdb.txt for gfx1151-20") && refused.contains("would lose its 1 records"),
+        "{refused}"
+    );
+    here.write("other/gfx1151_20.HIP.fdb.txt", FIND.replace("-16-", "-8-"));
+    here.ends(0, &["install", "--prefix", "rocm", "--replace", "other/gfx1151_20.HIP.fdb.txt"]);
+    let found = here.ends(0, &doctor);
+    assert!(found.contains("gfx1151_20.HIP.fdb.txt stands for it, for gfx1151-20; 1 of its 1 records"), "{found}");
+    assert!(hex.is_file());
+    let covered = here.ends(0, &["coverage", "--db", hex.to_str().unwrap(), "--", hex.to_str().unwrap()]);
+    assert!(covered.contains("covered: 1 of 1 problems"), "{covered}");
 }
 
 #[test]

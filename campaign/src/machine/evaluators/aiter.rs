@@ -1,7 +1,7 @@
 //! Where aiter is, and on which GPUs of this machine it tunes.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -24,6 +24,15 @@ pub struct AiterArgs {
 }
 
 impl AiterArgs {
+    /// The Python, for processes that run in aiter's folder: a path is one from here.
+    #[must_use]
+    pub fn program(&self) -> OsString {
+        let path = Path::new(&self.python);
+        let is_name = path.components().count() < 2;
+        let from_here = (!is_name).then(|| std::path::absolute(path).ok()).flatten();
+        from_here.map_or_else(|| self.python.clone(), PathBuf::into_os_string)
+    }
+
     /// aiter on one GPU, for an eval worker.
     pub async fn evaluators(
         &self,
@@ -42,7 +51,7 @@ impl AiterArgs {
     /// aiter on a GPU.
     pub async fn device(&self, target: Target, gpu: Option<String>) -> anyhow::Result<AiterDevice> {
         let topology = &kfd::topology();
-        let found = AiterDevice::find(&self.aiter, self.python.clone(), launcher(None)?, target, gpu, topology).await;
+        let found = AiterDevice::find(&self.aiter, self.program(), launcher(None)?, target, gpu, topology).await;
         found.map_err(|error| anyhow::anyhow!("--aiter: {error}"))
     }
 

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use bluefin_common::algorithm::Algorithm;
 
-/// MIOpen 3.3's answers: `id,name,primitive,algo,tunable,dynamic`. An empty field is one that is not known.
+/// The release whose solvers [`Solvers::shipped`] are, for people.
+pub const RELEASE: &str = "MIOpen 3.3";
+/// Its answers: `id,name,primitive,algo,tunable,dynamic`. An empty field is one that is not known.
 const SHIPPED: &str = include_str!("solvers.csv");
 const HEADER: &str = "id,name,primitive,algo,tunable,dynamic";
 const COLUMNS: [&str; 6] = ["id", "name", "primitive", "algo", "tunable", "dynamic"];
@@ -63,7 +65,7 @@ pub fn is_own(name: &str) -> bool {
 }
 
 impl Solvers {
-    /// Those of MIOpen 3.3. Its own databases name no others.
+    /// Those of [`RELEASE`]. Its own databases name no others.
     #[must_use]
     pub fn shipped() -> &'static Self {
         // A test reads the table, so there is no error to lose.

@@ -33,6 +33,20 @@ pub struct Flag {
     pub form: Form,
 }
 
+/// Long names of flags that say how a command is run and shown, whatever its problem is: what stands behind them is not looked at.
+const OF_THE_RUN: [&str; 10] = [
+    "iter",
+    "verify",
+    "time",
+    "wall",
+    "search",
+    "solution",
+    "printconv",
+    "dump_output",
+    "gpubuffer_check",
+    "tuning_policy",
+];
+
 /// An integer flag.
 #[must_use]
 pub const fn int(long: &'static str, short: char, default: &'static str) -> Flag {
@@ -63,7 +77,9 @@ pub struct Flags {
     table: &'static [Flag],
     given: Vec<Option<String>>,
     /// Those that are not in the table.
-    pub(in crate::problem) unknown: Vec<String>,
+    unknown: Vec<String>,
+    /// Flags of the run whose value is missing, as at the end of a line that was cut.
+    without_value: Vec<String>,
 }
 
 impl Flags {
@@ -71,7 +87,7 @@ impl Flags {
     /// aside, with its value: newer drivers have more of them, none of which is a size. Where a size is missing it may have been
     /// meant, though.
     pub(in crate::problem) fn read(table: &'static [Flag], base: &str, words: &[&str]) -> Result<Self, DriverError> {
-        let mut flags = Self { table, given: vec![None; table.len()], unknown: Vec::new() };
+        let mut flags = Self { table, given: vec![None; table.len()], unknown: Vec::new(), without_value: Vec::new() };
         let mut words = words.iter().copied().peekable();
         while let Some(written) = words.next() {
             let Some((index, is_long)) = find(table, written)? else {
@@ -79,6 +95,12 @@ impl Flags {
                 flags.unknown.push(cut(written));
                 continue;
             };
+            if table.get(index).is_some_and(|flag| OF_THE_RUN.contains(&flag.long)) {
+                if words.next_if(|next| !is_flag(next)).is_none() {
+                    flags.without_value.push(cut(written));
+                }
+                continue;
+            }
             let value = words.next().ok_or_else(|| DriverError::MissingValue { flag: cut(written) })?;
             flags.take(index, is_long, value)?;
         }
@@ -89,6 +111,13 @@ impl Flags {
             }
             _ => Ok(flags),
         }
+    }
+
+    /// What was left aside and why: `the flag "-J" is not known`.
+    pub(in crate::problem) fn left_aside(&self) -> Vec<String> {
+        let unknown = self.unknown.iter().map(|flag| format!("the flag {flag:?} is not known"));
+        let without = self.without_value.iter().map(|flag| format!("the flag {flag:?} has no value"));
+        unknown.chain(without).collect()
     }
 
     #[expect(clippy::indexing_slicing, reason = "an index is where a flag was found in the table")]

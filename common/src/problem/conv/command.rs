@@ -303,6 +303,7 @@ mod tests {
             ("conv -n -1", "batchsize: found \"-1\", expected 1 to 2147483647"),
             ("conv -n 4294967297", "batchsize: found \"4294967297\", expected a whole number of 32 bits"),
             ("conv -n", "flag -n has no value"),
+            ("conv -t 1 -F", "flag -F has no value"),
             ("conv -n=1", "conv has no flag \"-n=1\", and batchsize is not given"),
             ("conv --batchsize=1 2", "conv has no flag \"--batchsize=1\", and batchsize is not given"),
             ("conv -N 1", "conv has no flag \"-N\", and batchsize is not given"),
