@@ -94,3 +94,25 @@ fn wrong_usage_and_wrong_files_are_told_apart() {
     says(&["--noise", "x"], 2, "expected 0% to 100%");
     says(&["--seeds", "0"], 2, "0 is not in 1..");
 }
+
+/// Mean of the scores after sixteen candidates of all problems that have others of their solver beside them.
+fn after_sixteen(arguments: &[&str], space: &Path) -> f64 {
+    let arguments = [&["--seeds", "2", "--budget", "16", "--at", "16"], arguments].concat();
+    let found = worths(&arguments, space);
+    let (mut sum, mut count) = (0.0, 0.0);
+    for worth in found.as_array().unwrap() {
+        let spaces = worth["spaces"].as_f64().unwrap();
+        sum += spaces * worth["scores"][0]["mean"].as_f64().unwrap();
+        count += spaces;
+    }
+    sum / count
+}
+
+#[test]
+fn what_like_problems_came_to_helps() {
+    let space = data_path("spaces/resnet50_fp16_H100.t4.json.gz");
+    let fixed = after_sixteen(&["--search", "fixed"], &space);
+    let alone = after_sixteen(&["--search", "bayes", "--alone"], &space);
+    let told = after_sixteen(&["--search", "bayes"], &space);
+    assert!(fixed + 0.03 < alone && alone + 0.005 < told, "{fixed} {alone} {told}");
+}
