@@ -191,7 +191,7 @@ impl EnqueueArgs {
     /// The session that is `stored`, or a new one of kernel specs.
     fn session(&self, stored: Option<Session>) -> anyhow::Result<Session> {
         let Some(stored) = stored else {
-            let search = self.search.plan()?;
+            let search = self.search.said()?.flatten();
             let target = self.target.clone().unwrap_or(Target::Host);
             let stages = if self.stage.is_empty() { Stage::ALL.to_vec() } else { self.stages() };
             let plain = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());

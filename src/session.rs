@@ -220,7 +220,6 @@ impl NewArgs {
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.name()).collect(),
             search: self.search.said()?.flatten(),
-            usual_search: self.search.plan()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, target)
         };

@@ -9,7 +9,8 @@ use bluefin_spec::search::{FixedOrder, Search};
 use crate::known::known;
 use crate::usage;
 
-/// The search of a session of kernel specs whose maker says nothing.
+/// The search of what is tuned on one machine, where nothing is said. A fleet has other work beside it, and jobs that are planned at once
+/// show how much there is.
 const DEFAULT: &str = "bayes";
 
 /// How a session searches.
@@ -17,7 +18,7 @@ const DEFAULT: &str = "bayes";
 #[command(next_help_heading = "Search")]
 pub struct SearchArgs {
     /// How candidates are chosen, at most N of each solver for a problem: bayes learns from those before, fixed takes a fixed order [default:
-    /// bayes; N: as many as the budget has]
+    /// bayes for tune and tune-gemm, else fixed; N: as many as the budget has]
     #[arg(long, value_name = "NAME[:N]")]
     pub search: Option<SearchChoice>,
     /// Another seed gives another search
@@ -82,7 +83,7 @@ pub fn options<'a>(
 }
 
 impl SearchArgs {
-    /// What a new session of kernel specs is told. `None`: all candidates of a budget are planned at once, in the fixed order.
+    /// What a session of one machine is told. `None`: all candidates of a budget are planned at once, in the fixed order.
     ///
     /// # Errors
     /// An option that the strategy does not take.
@@ -98,7 +99,7 @@ impl SearchArgs {
         Ok(Some(SearchPlan { strategy: name.to_string(), candidates, seed: self.search_seed.unwrap_or(0), options }))
     }
 
-    /// The same, if anything was said.
+    /// The same where something was said, as a fleet's session is told.
     ///
     /// # Errors
     /// An option that the strategy does not take.

@@ -80,7 +80,6 @@ impl SessionStep {
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.0.name()).collect(),
             search: search.said()?.flatten(),
-            usual_search: search.plan()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, self.target.0)
         })

@@ -19,7 +19,7 @@ use bluefin_common::value::Value;
 pub use self::bayes::Bayes;
 pub use self::limit::{limit, raise};
 pub use self::others::{GROUPS, Neighbours, Others, Searched, Told, distance};
-pub use self::rounds::{Round, Searching, last_round};
+pub use self::rounds::{Round, Searching};
 pub use self::space::Space;
 pub use crate::candidates::BATCH;
 use crate::error::SpecError;

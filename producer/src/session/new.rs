@@ -33,10 +33,8 @@ pub struct NewSession {
     pub find_mode: Option<u8>,
     /// Algorithms that MIOpen leaves out, as in `MIOPEN_DEBUG_CONV_FFT`.
     pub left_out: Vec<String>,
-    /// How candidates are chosen in rounds, where that was said.
+    /// How candidates are chosen in rounds.
     pub search: Option<SearchPlan>,
-    /// How they are chosen from kernel specs where nothing was said.
-    pub usual_search: Option<SearchPlan>,
     /// What it may spend.
     pub budget: Budget,
 }
@@ -56,7 +54,6 @@ impl NewSession {
             find_mode: None,
             left_out: Vec::new(),
             search: None,
-            usual_search: None,
             budget: Budget::default(),
         }
     }
@@ -93,7 +90,7 @@ impl NewSession {
             method,
             budget: self.budget,
             environment,
-            search: self.search.or(self.usual_search.filter(|_| planner.takes_specs())),
+            search: self.search,
         };
         planner.check(&session)?;
         Ok(Wanted { session, named, pins: self.pins })

@@ -18,7 +18,7 @@ use bluefin_common::value::Value;
 use bluefin_common::wire::{self, Message};
 use serde::{Deserialize, Serialize};
 
-use super::{Search, Variables, last_round};
+use super::{Search, Variables};
 
 /// Groups that a round is told of: the most alike. What a group like these teaches is worth more than what many others do, and each is
 /// read with all of its outcomes.
@@ -33,6 +33,13 @@ pub struct Others {
     pub round: u32,
     /// Of other groups with the same spec.
     pub outcomes: Vec<Outcome>,
+}
+
+/// The last round that a group has an outcome of: the one that it is at, or the one before that.
+#[must_use]
+pub fn last_round(outcomes: &[Outcome]) -> u32 {
+    let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+    perf.map(|outcome| outcome.job.round).max().unwrap_or(0)
 }
 
 /// A group that is searched, on the shelf of its session.

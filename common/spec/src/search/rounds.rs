@@ -11,7 +11,8 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::{SearchPlan, Stage};
 
 use super::limit::Progress;
-use super::{Ask, BATCH, Other, Others, Search, Space, Tried};
+use super::others::{Others, last_round};
+use super::{Ask, BATCH, Other, Search, Space, Tried};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope};
 
@@ -53,13 +54,6 @@ impl Round {
         };
         batches.map(job).collect()
     }
-}
-
-/// The last round that a group has an outcome of: the one that it is at, or the one before that.
-#[must_use]
-pub fn last_round(outcomes: &[Outcome]) -> u32 {
-    let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-    perf.map(|outcome| outcome.job.round).max().unwrap_or(0)
 }
 
 impl Searching<'_> {

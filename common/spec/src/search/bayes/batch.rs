@@ -7,15 +7,13 @@ use bluefin_common::candidate::Candidate;
 
 use super::coordinates::Coordinates;
 use super::fit::{MOST_NOISE, fit};
-use super::lessons::{Lesson, Lessons, pick};
+use super::lessons::{KNOWN, Lesson, Lessons, pick};
 use super::model::{Columns, Model};
 use super::pool::Pool;
 use super::risk::Risk;
 
 /// Candidates that lengths are fitted to.
 const FITTED: usize = 80;
-/// Candidates that a model knows at most.
-pub const KNOWN: usize = 200;
 /// Points of the pool with the least expected times, whose chance to run is computed.
 const PROMISING: usize = 400;
 /// Points whose joint distribution is computed.

@@ -3,10 +3,11 @@
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 
-use super::batch::KNOWN;
 use super::coordinates::Coordinates;
 use crate::search::Tried;
 
+/// Candidates that a model knows at most.
+pub const KNOWN: usize = 200;
 /// Best candidates whose neighbours are looked at.
 const INCUMBENTS: usize = 5;
 /// Above the median of targets, only this share of the difference counts: that a candidate is bad matters, by how much does not.
