@@ -69,6 +69,7 @@ rules! {
     Duplicate "duplicate" Error "A key is there twice in files that aiter puts together: it raises an error when it starts"
     Repeated "repeated" Note "A shape is there twice in an untuned file: it is tuned once"
     Unreachable "unreachable" Warning "No look-up has this key, so the row is never used"
+    Dead "dead" Note "No look-up takes the row: they ask for rounded numbers of tokens, leave some tags out, and take the faster of two rows"
     Cus "cus" Warning "The row is for another number of compute units than the GPU has"
     Time "time" Error "The time is not positive and finite: the row was never measured, and would win every comparison"
     ErrorRatio "error-ratio" Warning "More of the output is wrong than the tuner takes"
