@@ -24,6 +24,15 @@ pub struct Found {
     pub result: Result<f64, Failure>,
 }
 
+impl Found {
+    /// Whether both say the same where both say something: a profile may have other columns than the tuned file.
+    fn is_the_same(&self, other: &Self) -> bool {
+        let own: Vec<(&str, &str)> = self.columns.split(',').zip(self.cells.split(',')).collect();
+        let mut others = other.columns.split(',').zip(other.cells.split(','));
+        others.all(|(column, cell)| own.iter().all(|(known, own)| *known != column || *own == cell))
+    }
+}
+
 /// What came of a shape.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -71,7 +80,7 @@ impl Remains<'_> {
         }
         if let Some(best) = best {
             let best = self.found(&best);
-            let others = tried.into_iter().filter(|other| other.cells != best.cells);
+            let others = tried.into_iter().filter(|other| !best.is_the_same(other));
             return Verdict::Tuned(std::iter::once(best.clone()).chain(others).collect());
         }
         if let Some(failure) = refusal {
@@ -262,7 +271,10 @@ mod tests {
     #[test]
     fn columns_are_the_tuners_own() {
         let odd = sheet(&COLUMNS.replace(",us", ",flat,us"), &["gfx942,304,1,2,3,ck,7,0,2,21.4073,k7,0.0,0.0,0.0012"]);
-        let Verdict::Tuned(found) = verdict(Some(&odd), None) else { panic!("it was tuned") };
+        // Its profile has not all of them.
+        let profile = sheet(COLUMNS, &[GOOD, "gfx942,304,1,2,3,ck,8,0,30.0,k8,0.0,0.0,0.0012"]);
+        let Verdict::Tuned(found) = verdict(Some(&odd), Some(&profile)) else { panic!("it was tuned") };
+        assert_eq!(found.iter().map(|found| found.kernel.as_str()).collect::<Vec<_>>(), ["k7", "k8"]);
         assert_eq!(found[0].columns, "libtype,kernelId,splitK,flat,us,kernelName,tflops,bw,errRatio");
         assert_eq!(found[0].cells, "ck,7,0,2,21.4073,k7,0.0,0.0,0.0012");
     }

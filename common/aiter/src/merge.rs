@@ -87,17 +87,18 @@ pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<M
             });
         }
     }
-    let sorted = base.kind == Kind::Tuned && is_sorted(&base);
-    let mut merging = Merging::begin(&base, terms);
+    let named = with_gfx(&base, newer);
+    let sorted = named.kind == Kind::Tuned && is_sorted(&named);
+    let mut merging = Merging::begin(&named, terms);
     let views: Vec<View<'_>> = newer.iter().flat_map(Sheet::views).collect();
     let told: Vec<Merged> = views.iter().map(|view| merging.offer(view)).collect();
     let Merging { taken, gone, mut added, .. } = merging;
     if taken.is_empty() && added.is_empty() {
-        return Ok((base.clone(), told));
+        return Ok((base, told));
     }
     added.sort_by(|(one, _), (other, _)| one.cmp(other));
     let all: Vec<&View<'_>> = taken.values().chain(added.iter().map(|(_, view)| view)).copied().collect();
-    let mut merged = base.clone();
+    let mut merged = named.clone();
     widen(&mut merged, &all);
     let fitted: Vec<(usize, Row)> = taken.iter().map(|(place, view)| (*place, fit(&merged, view))).collect();
     let behind: Vec<Row> = added.iter().map(|(_, view)| fit(&merged, view)).collect();
@@ -247,38 +248,38 @@ pub fn usable(view: &View<'_>, error_limit: Option<f64>) -> Result<(), String> {
     }
 }
 
-/// Puts the columns of new rows into a table that has them not and needs them: `gfx`, and what says something. Rows that are there have in them
-/// what they stand for without.
+/// A tuned file whose rows have their architecture, if those of `newer` have: what aiter infers, or that of the GPU of the new rows.
+fn with_gfx(base: &Sheet, newer: &[Sheet]) -> Sheet {
+    let mut named = base.clone();
+    let is_without = base.kind == Kind::Tuned && base.family.gpu.contains(&"gfx") && base.table.column("gfx").is_none();
+    let mut new = newer.iter().filter(|sheet| sheet.table.column("gfx").is_some()).flat_map(Sheet::views);
+    let Some(own) = new.next().filter(|_| is_without) else { return named };
+    let (own, cu_num) = (own.value("gfx").to_string(), base.table.column("cu_num"));
+    named.table.insert_column(0, "gfx", |row| {
+        let cells = row.cells();
+        let cus: Option<f64> = cu_num.and_then(|place| cells.get(place)?.parse().ok());
+        let inferred = cus.map_or("", gfx_of);
+        if inferred.is_empty() { own.clone() } else { inferred.to_string() }
+    });
+    named
+}
+
+/// Puts those columns of new rows into a table that say something and that it has not. Rows that are there have in them what they
+/// stand for without.
 fn widen(merged: &mut Sheet, new: &[&View<'_>]) {
     for view in new {
         let mut before: Option<&str> = None;
         for (column, cell) in view.sheet.table.columns().iter().zip(&view.cells) {
-            if column.is_empty() {
-                continue;
-            }
-            let says_something = column == "gfx" || !(cell.is_empty() || **cell == *merged.family.default(column));
+            let default = merged.family.default(column);
+            let says_something = !column.is_empty() && !cell.is_empty() && **cell != *default;
             if says_something && merged.table.column(column).is_none() {
                 let known = before.and_then(|before| merged.table.column(before));
-                let place =
-                    if column == "gfx" { 0 } else { known.map_or(merged.table.columns().len(), |known| known + 1) };
-                put_in(merged, place, column, cell);
+                let place = known.map_or(merged.table.columns().len(), |known| known + 1);
+                merged.table.insert_column(place, column, |_| default.to_string());
             }
-            before = Some(column).filter(|column| merged.table.column(column).is_some()).map(String::as_str).or(before);
+            before = merged.table.column(column).map(|_| column.as_str()).or(before);
         }
     }
-}
-
-/// Puts a column into a table. The architecture of old rows is what aiter infers, or what the new row has.
-fn put_in(merged: &mut Sheet, place: usize, column: &str, cell: &str) {
-    let default = merged.family.default(column);
-    let cu_num = merged.table.column("cu_num");
-    let gfx = |row: &Row| {
-        let cells = row.cells();
-        let cus: Option<f64> = cu_num.and_then(|place| cells.get(place)?.parse().ok());
-        let inferred = cus.map_or("", gfx_of);
-        if inferred.is_empty() { cell.to_string() } else { inferred.to_string() }
-    };
-    merged.table.insert_column(place, column, |row| if column == "gfx" { gfx(row) } else { default.to_string() });
 }
 
 /// A row in the columns of `base`.

@@ -91,8 +91,8 @@ fn columns_are_matched_by_name() {
             .unwrap();
     assert_eq!(
         String::from_utf8(merged.table.to_bytes()).unwrap(),
-        "gfx,cu_num,M,N,K,us,kernelName,kernelId,splitK,tflops,bw,errRatio\ngfx950,256,2,512,512,5.0,b,1,0,1.0,1.0,0.0\n\
-        gfx1250,256,1,512,512,10.0,a,1,0,1.0,1.0,0.0\n"
+        "gfx,cu_num,M,N,K,us,kernelName,kernelId,splitK,tflops,bw,errRatio\ngfx1250,256,1,512,512,10.0,a,1,0,1.0,1.0,0.0\n\
+        gfx950,256,2,512,512,5.0,b,1,0,1.0,1.0,0.0\n"
     );
 }
 
@@ -155,7 +155,7 @@ fn rows_among_which_look_ups_choose_stay() {
     let (merged, _) = merge(base.clone(), std::slice::from_ref(&base), terms).unwrap();
     assert_eq!(merged, base);
     let (merged, _) = merge(base, &[grouped(&[("256", "400.0")])], terms).unwrap();
-    assert_eq!(merged, grouped(&[("3072", "517.8"), ("256", "400.0")]));
+    assert_eq!(merged.table.to_bytes(), grouped(&[("3072", "517.8"), ("256", "400.0")]).table.to_bytes());
 }
 
 #[test]
