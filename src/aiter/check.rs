@@ -50,7 +50,7 @@ impl CheckArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.rules {
             for rule in Rule::ALL {
-                out::line(format_args!("{:<12} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
+                out::line(format_args!("{:<14} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
             }
             return Ok(ExitCode::SUCCESS);
         }

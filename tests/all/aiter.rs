@@ -88,6 +88,9 @@ fn check_names_file_line_and_what_was_expected() {
     assert!(told.iter().any(|one| one == "2 \"time\"") && told.iter().any(|one| one == "3 \"time\""), "{told:?}");
     assert!(told.iter().any(|one| one == "4 \"cus\"") && told.iter().any(|one| one == "5 \"value\""), "{told:?}");
     assert!(ends(0, &["check", "--rules"]).0.contains("duplicate"));
+    // A column of a later release is no fault.
+    let later = folder.file("x_a8w8_blockscale_tuned_gemm.csv", &BLOCKSCALE.replace(",us", ",mood,us"));
+    assert!(ends(0, &["check", &later]).0.contains(":1: note unknown-column: column \"mood\": found in a file of"));
 }
 
 #[test]
@@ -225,6 +228,19 @@ fn compute_units_are_those_of_any_product() {
     let (out, _) = ends(1, &["check", &file, "--allow", "bw"]);
     assert!(out.contains(":5: warning cus: cu_num: found 100 for gfx950, expected 128 or 256"), "{out}");
     assert_eq!(out.matches(" cus: ").count(), 1, "{out}");
+}
+
+/// Batches of 8 bits are counted with a byte for each input, and shipped files as they were counted before.
+#[test]
+fn bandwidths_are_those_of_now_or_before() {
+    let folder = Folder::of(&[]);
+    let row = |bw: &str| format!("gfx942,304,16,32,1280,8192,28,0,68.9821,k,155.6551,{bw},0.0\n");
+    let rows = ["2511.92", "5004.83", "4000.0"].map(row);
+    let header = "gfx,cu_num,B,M,N,K,kernelId,splitK,us,kernelName,tflops,bw,errRatio\n";
+    let file = folder.file("a8w8_tuned_batched_gemm.csv", &format!("{header}{}", rows.concat()));
+    let (out, _) = ends(1, &["check", &file, "--allow", "duplicate"]);
+    assert!(out.contains(":4: warning bw: bw: found 4000, expected 2511.92 GB/s for 68.9821 us"), "{out}");
+    assert!(out.ends_with(": ck_batched_gemm_a8w8, 3 rows, 1 findings\n"), "{out}");
 }
 
 #[test]

@@ -161,14 +161,14 @@ fn check_one<'a>(
     }
 }
 
-/// Columns that are missing, unknown or there twice.
+/// Columns that are missing, there twice or not known.
 fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
     let (family, table) = (sheet.family, &sheet.table);
     let mut seen = BTreeSet::new();
     for column in table.columns().iter().filter(|column| !column.is_empty()) {
         if !family.knows(column) {
-            findings.add(Rule::Column, 1, || {
-                format!("column {column:?}: found in a file of {}, expected one of its columns", family.name)
+            findings.add(Rule::UnknownColumn, 1, || {
+                format!("column {column:?}: found in a file of {}, which is not known to have it", family.name)
             });
         }
         if !seen.insert(column) {

@@ -331,4 +331,21 @@ mod tests {
             assert!(Column::of(column).read(cell).is_err(), "{column}");
         }
     }
+
+    #[test]
+    fn rows_of_different_columns_make_one_table() {
+        let family = crate::families::FAMILIES.iter().find(|family| family.name == "asm_gemm_a8w8").unwrap();
+        let shape = |m: &str| {
+            let told = [("M", m), ("N", "8"), ("K", "8"), ("bias", "0"), ("outdtype", "x")];
+            let told = told.map(|(column, value)| (column.to_string(), value.to_string())).to_vec();
+            AiterProblem::new(family.name.to_string(), told).unwrap()
+        };
+        let target = "gfx942-304".parse().unwrap();
+        let row = |m: &str, columns: &str, cells: &str| family.row(&target, &shape(m), (columns, cells)).1;
+        // As outcomes of earlier releases have them, and with a column of the tuner's own.
+        let rows = [row("1", &family.usual_results(), "2,5.0"), row("2", "splitK,mood,us", "3,good,6.0")];
+        let table = family.table(Path::new("x.csv"), rows.iter().map(Vec::as_slice));
+        let expected = "M,N,K,bias,outdtype,splitK,mood,us\n1,8,8,0,x,2,,5.0\n2,8,8,0,x,3,good,6.0\n";
+        assert_eq!(table.to_bytes(), expected.as_bytes());
+    }
 }

@@ -6,7 +6,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
-use program::Program;
+use program::{Program, RESULT};
 
 /// The commit whose rules are taken for those of a checkout that is not there or can not be read.
 pub const ASSUMED: &str = "e4048607 (22 August 2026)";
@@ -47,9 +47,11 @@ impl Rules {
         let mut rules = Self {
             from: None,
             unread: Vec::new(),
-            gemm: kernels("py_itfs_cu/gemm_common.cu").and_then(|text| source::gemm(&text)),
-            batched: kernels("ck_batched_gemm_a8w8/batched_gemm_a8w8.cu").and_then(|text| source::batched(&text)),
-            tokens: fused.as_deref().and_then(source::tokens),
+            gemm: kernels("py_itfs_cu/gemm_common.cu").and_then(|text| source::gemm(&text)).filter(Program::is_whole),
+            batched: kernels("ck_batched_gemm_a8w8/batched_gemm_a8w8.cu")
+                .and_then(|text| source::batched(&text))
+                .filter(Program::is_whole),
+            tokens: fused.as_deref().and_then(source::tokens).filter(Program::is_whole),
             experts: fused.as_deref().map(source::experts),
         };
         let parts = [
@@ -106,8 +108,7 @@ impl Rules {
     pub fn gemm(&self, m: i64, n: i64, k: i64) -> Vec<i64> {
         let mut rows = vec![m];
         for level in [0, 1] {
-            let read =
-                self.gemm.as_ref().map(|gemm| gemm.call(&[("M", m), ("N", n), ("K", k), ("gl", level)], "padded_m"));
+            let read = self.gemm.as_ref().map(|gemm| gemm.call(&[("M", m), ("N", n), ("K", k), ("gl", level)], RESULT));
             let padded = read.unwrap_or_else(|| assumed_gemm(m, n, level));
             rows.extend(padded.filter(|padded| !rows.contains(padded)));
         }
@@ -117,7 +118,7 @@ impl Rules {
     /// The same of a batch of GEMMs.
     #[must_use]
     pub fn batched(&self, m: i64, n: i64, k: i64) -> Vec<i64> {
-        let read = self.batched.as_ref().map(|batched| batched.call(&[("M", m), ("N", n), ("K", k)], "padded_m"));
+        let read = self.batched.as_ref().map(|batched| batched.call(&[("M", m), ("N", n), ("K", k)], RESULT));
         let padded = read.unwrap_or_else(|| assumed_batched(m)).filter(|padded| *padded != m);
         std::iter::once(m).chain(padded).collect()
     }
@@ -125,7 +126,7 @@ impl Rules {
     /// The number of tokens that a mixture of experts asks for in place of `tokens`.
     #[must_use]
     pub fn tokens(&self, tokens: i64) -> i64 {
-        let read = self.tokens.as_ref().map(|program| program.call(&[("M", tokens)], "padded_m"));
+        let read = self.tokens.as_ref().map(|program| program.call(&[("M", tokens)], RESULT));
         read.unwrap_or_else(|| assumed_tokens(tokens)).unwrap_or(tokens)
     }
 
@@ -239,6 +240,11 @@ mod tests {
         assert_eq!((rules.gemm(3, 1, 1), rules.gemm(17, 1, 1)), (vec![3, 4], vec![17, 32]));
         assert_eq!((rules.tokens(3), rules.tokens(17)), (16, 1024));
         assert_eq!(rules.batched(3, 1, 1), [3, 16]);
+        // What names something unknown is not carried out by halves.
+        write("aiter/fused_moe.py", "def get_padded_M(M):\n    return max(nextPow2(M), ELSEWHERE)\n");
+        let odd = Rules::of(root.path());
+        assert!(odd.said().contains("batched GEMMs, tokens of MoE is not told there"), "{}", odd.said());
+        assert_eq!(odd.tokens(5), 8);
         let experts = rules.experts();
         assert!(!experts.any_activation && !experts.smaller_tiers && !experts.drops_fallbacks);
         assert!(rules.said().contains("batched GEMMs is not told there"), "{}", rules.said());

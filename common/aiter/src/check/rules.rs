@@ -61,7 +61,8 @@ macro_rules! rules {
 }
 
 rules! {
-    Column "column" Error "A column is missing, unknown or there twice"
+    Column "column" Error "A column is missing or there twice"
+    UnknownColumn "unknown-column" Note "A column that is not known: it is kept as it is"
     NoGfx "no-gfx" Note "A file from before there was a column gfx: aiter infers it from the number of compute units"
     Cells "cells" Error "A row has more cells than there are columns, or lacks some that it needs"
     Short "short" Note "A row ends before columns that may be empty"

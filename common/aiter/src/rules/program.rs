@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+/// What aiter calls a rounded number of rows.
+pub(super) const RESULT: &str = "padded_m";
 /// Steps that a call may take.
 const STEPS: u32 = 10_000;
 /// Expressions and blocks within each other.
@@ -31,6 +33,8 @@ enum Expression {
     Item(String, Box<Expression>),
     Call(String, Vec<Expression>),
     Binary(&'static str, Box<Expression>, Box<Expression>),
+    /// A condition, and what it is if so and if not.
+    Choice(Box<[Expression; 3]>),
 }
 
 /// Operators, those that bind the least first.
@@ -46,6 +50,12 @@ impl Program {
             body.extend(reader.statement()?);
         }
         Some(Self { body, lists })
+    }
+
+    /// Whether it can be carried out: all that it names is known.
+    pub(super) fn is_whole(&self) -> bool {
+        let call = |m, level| self.call(&[("M", m), ("N", m), ("K", m), ("gl", level)], RESULT);
+        [1, 17, 300, 5000, 40_000, 200_000].iter().all(|m| [0, 1].iter().all(|level| call(*m, *level).is_some()))
     }
 
     /// What it returns, or what `result` is at its end.
@@ -118,7 +128,15 @@ impl Run<'_> {
     fn value(&self, expression: &Expression) -> Option<i64> {
         match expression {
             Expression::Number(number) => Some(*number),
-            Expression::Name(name) => self.names.get(name).copied(),
+            // A list of one is a number that stands beside the function.
+            Expression::Name(name) => self
+                .names
+                .get(name)
+                .or_else(|| match self.lists.get(name).map(Vec::as_slice) {
+                    Some([number]) => Some(number),
+                    _ => None,
+                })
+                .copied(),
             Expression::Item(list, place) => {
                 self.lists.get(list)?.get(usize::try_from(self.value(place)?).ok()?).copied()
             }
@@ -131,6 +149,10 @@ impl Run<'_> {
                     ("int", [number]) => Some(*number),
                     _ => None,
                 }
+            }
+            Expression::Choice(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                self.value(if self.value(condition)? != 0 { then } else { otherwise })
             }
             Expression::Binary(operator, one, other) => {
                 let one = self.value(one)?;
@@ -178,7 +200,7 @@ fn words(text: &str) -> Option<Vec<String>> {
             c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
             _ => {
                 let two = rest.get(..2).filter(|two| OPERATORS.iter().any(|level| level.contains(two)));
-                if two.is_none() && !"{}()[];,<>+-*/%=".contains(first) {
+                if two.is_none() && !"{}()[];,<>+-*/%=?:".contains(first) {
                     return None;
                 }
                 two.map_or(first.len_utf8(), str::len)
@@ -263,7 +285,7 @@ impl Reader {
                 Some(vec![Statement::For(name, list, from_its_end, self.block()?)])
             }
             "return" => {
-                let value = self.expression(0)?;
+                let value = self.whole_expression()?;
                 self.expects(";")?;
                 Some(vec![Statement::Return(value)])
             }
@@ -274,11 +296,29 @@ impl Reader {
                     name = self.next()?;
                 }
                 self.expects("=")?;
-                let value = self.expression(0)?;
+                let value = self.whole_expression()?;
                 self.expects(";")?;
                 Some(vec![Statement::Let(name, value)])
             }
         }
+    }
+
+    /// With a choice as C++ or as Python has it.
+    fn whole_expression(&mut self) -> Option<Expression> {
+        let first = self.expression(0)?;
+        if self.takes("?") {
+            let then = self.deeper(Self::whole_expression)?;
+            self.expects(":")?;
+            let otherwise = self.deeper(Self::whole_expression)?;
+            return Some(Expression::Choice(Box::new([first, then, otherwise])));
+        }
+        if self.takes("if") {
+            let condition = self.expression(0)?;
+            self.expects("else")?;
+            let otherwise = self.deeper(Self::whole_expression)?;
+            return Some(Expression::Choice(Box::new([condition, first, otherwise])));
+        }
+        Some(first)
     }
 
     fn expression(&mut self, level: usize) -> Option<Expression> {
@@ -294,7 +334,7 @@ impl Reader {
     fn primary(&mut self) -> Option<Expression> {
         let word = self.next()?;
         if word == "(" {
-            let value = self.expression(0)?;
+            let value = self.whole_expression()?;
             self.expects(")")?;
             return Some(value);
         }
@@ -314,7 +354,7 @@ impl Reader {
         }
         let mut arguments = Vec::new();
         while !self.takes(")") {
-            arguments.push(self.expression(0)?);
+            arguments.push(self.whole_expression()?);
             self.takes(",");
         }
         Some(Expression::Call(word, arguments))
@@ -335,6 +375,17 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_is_one_in_both_languages() {
+        for text in [
+            "p = M < 16 ? nextPow2(M) : (M > LIMIT ? LIMIT : M);",
+            "p = nextPow2(M) if M < 16 else (LIMIT if M > LIMIT else M);",
+        ] {
+            let program = Program::parse(text, [("LIMIT".to_string(), vec![64])].into()).unwrap();
+            assert_eq!([3, 20, 100].map(|m| program.call(&[("M", m)], "p")), [4, 20, 64].map(Some), "{text}");
+        }
+    }
+
+    #[test]
     fn lists_are_gone_through() {
         let text = "for t in reversed(TIERS) { if M >= t { return t; } } return TIERS[0];";
         let program = Program::parse(text, [("TIERS".to_string(), vec![10, 20])].into()).unwrap();
@@ -343,7 +394,9 @@ mod tests {
 
     #[test]
     fn what_is_beyond_it_is_refused() {
-        for text in ["x = M ? 1 : 2;", "x = ;", "if (M { }", "while (M) { }", "x = \"a\";", "return M", "}", "("] {
+        for text in
+            ["x = M ? 1;", "x = 1 if M;", "x = ;", "if (M { }", "while (M) { }", "x = \"a\";", "return M", "}", "("]
+        {
             assert_eq!(Program::parse(text, HashMap::new()), None, "{text}");
         }
         assert_eq!(Program::parse(&"(".repeat(5000), HashMap::new()), None);

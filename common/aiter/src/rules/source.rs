@@ -38,11 +38,12 @@ pub(super) fn experts(text: &str) -> Experts {
     }
 }
 
-/// `NAME = [1, 2]` at the beginning of a line.
+/// `NAME = [1, 2]` and `NAME = 1` at the beginning of a line.
 fn lists(text: &str) -> HashMap<String, Vec<i64>> {
     let list = |line: &str| {
-        let (name, items) = line.split_once(" = [")?;
-        let items = items.trim_end().strip_suffix(']')?.split(',');
+        let (name, items) = line.split_once(" = ")?;
+        let items = items.trim_end();
+        let items = items.strip_prefix('[').and_then(|items| items.strip_suffix(']')).unwrap_or(items).split(',');
         let items = items.map(|item| item.trim().replace('_', "").parse().ok()).collect::<Option<Vec<i64>>>()?;
         Some((name.to_string(), items))
     };
@@ -117,6 +118,9 @@ mod tests {
             else if (M <= 16384)\n  {\n    padded_m = nextPow2(M);\n  }\n  // Second\n  it = lookup.find({padded_m});\n";
         let batched = batched(dispatcher).unwrap();
         assert_eq!([1, 5, 40].map(|m| batched.call(&[("M", m)], "padded_m")), [1, 16, 64].map(Some));
-        assert!(tokens("def get_padded_M(M):\n    return M if M > 1 else 2\n").is_none());
+        assert!(tokens("def get_padded_M(M):\n    return [M][0]\n").is_none());
+        let choice =
+            tokens("LEAST = 4\n\ndef get_padded_M(M):\n    return max(nextPow2(M), LEAST) if M > 0 else 1\n").unwrap();
+        assert_eq!([0, 1, 9].map(|tokens| choice.call(&[("M", tokens)], "")), [1, 4, 16].map(Some));
     }
 }
