@@ -239,9 +239,12 @@ impl Family {
                 found.map_or_else(|| self.default(column).to_string(), |(_, value)| value.clone())
             }
         };
-        let known = self.gpu.iter().chain(self.shape);
-        let mut row: NamedCells = known.map(|column| ((*column).to_string(), cell(column))).collect();
-        let key = self.gpu.iter().chain(self.shape).filter(|column| !self.aside.contains(column));
+        // Of those that only some files have, those that the shape tells.
+        let is_told = |column: &&str| shape.shape.iter().any(|(name, _)| name == column);
+        let known: Vec<&'static str> =
+            self.told().filter(|column| !self.sometimes.contains(column) || is_told(column)).collect();
+        let mut row: NamedCells = known.iter().map(|column| ((*column).to_string(), cell(column))).collect();
+        let key = known.iter().filter(|column| !self.aside.contains(column));
         let key = Key(key.map(|column| (*column, Value::of(&cell(column)))).collect());
         let (columns, cells) = found;
         row.extend(
@@ -330,6 +333,20 @@ mod tests {
         ] {
             assert!(Column::of(column).read(cell).is_err(), "{column}");
         }
+    }
+
+    #[test]
+    fn a_row_has_what_its_shape_tells() {
+        let family = crate::families::FAMILIES.iter().find(|family| family.name == "grouped_fmoe").unwrap();
+        let shape: Vec<(String, String)> =
+            family.told().skip(2).map(|column| (column.to_string(), "1".to_string())).collect();
+        let shape = AiterProblem::new(family.name.to_string(), shape).unwrap();
+        let target = "gfx1250-256".parse().unwrap();
+        let (_, row) = family.row(&target, &shape, (&family.usual_results(), "2"));
+        let table = family.table(Path::new("x.csv"), [row.as_slice()]);
+        let columns = table.columns().join(",");
+        assert!(columns.contains(",doweight_stage1,gate_mode,max_m,tile_m,tile_n,tile_k,m_warp,"), "{columns}");
+        assert_eq!(table.rows[0].cells()[14..16], ["1", "2"]);
     }
 
     #[test]
