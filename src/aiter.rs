@@ -7,8 +7,10 @@ mod import;
 mod merge;
 mod tune;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bluefin_aiter::Rules;
 use clap::Subcommand;
 
 /// Look after aiter's CSV files of tuned shapes
@@ -55,4 +57,20 @@ fn share(text: &str) -> Result<f64, String> {
 /// A file that is no part of what is asked for.
 fn pass_over(error: &bluefin_aiter::Error) {
     eprintln!("note: {error}; passed over");
+}
+
+/// How aiter looks up: as it is at `aiter`, or around these files. Says what is taken for granted.
+fn rules(aiter: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<Rules> {
+    let rules = match aiter {
+        Some(root) => Rules::of(root),
+        None => Rules::around(files),
+    };
+    if let Some(root) = aiter.filter(|_| rules.are_assumed()) {
+        let root = root.display();
+        anyhow::bail!(
+            "--aiter: found no look-ups in {root}, expected aiter/fused_moe.py, csrc or aiter_meta/csrc in it"
+        );
+    }
+    eprintln!("note: {}", rules.said());
+    Ok(rules)
 }

@@ -20,6 +20,9 @@ pub struct CheckArgs {
     /// Files, or folders with all of theirs and those of their model_configs
     #[arg(value_name = "FILE|DIR", required_unless_present = "rules")]
     files: Vec<PathBuf>,
+    /// aiter's repository, or the folder that it is installed in, whose look-ups are asked [default: the one around the files]
+    #[arg(long, value_name = "DIR")]
+    aiter: Option<PathBuf>,
     /// The GPU that the files are to serve, such as gfx942-304 [default: any]
     #[arg(long, value_name = "GPU")]
     gpu: Option<Target>,
@@ -47,7 +50,7 @@ impl CheckArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.rules {
             for rule in Rule::ALL {
-                out::line(format_args!("{:<12} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
+                out::line(format_args!("{:<14} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -57,6 +60,7 @@ impl CheckArgs {
             deny: BTreeSet::from_iter(self.deny),
             error_limit: self.err_ratio,
             gpu: self.gpu,
+            rules: super::rules(self.aiter.as_deref(), &self.files)?,
         };
         let reports = check(&sheets, &strictness);
         if self.json {

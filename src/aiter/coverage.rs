@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_aiter::coverage::{Covered, Presence, Shape, coverage, shapes_of, summary};
-use bluefin_aiter::{FamilyName, read_all};
+use bluefin_aiter::{Error, FamilyName, Sheet, read_all};
 use bluefin_common::target::Target;
 use bluefin_terminal::out;
 
@@ -15,8 +15,9 @@ use super::import::{read_logs, tell};
 #[command(
     after_help = "Example:\n  bluefin aiter coverage untuned/a8w8_untuned_gemm.csv --configs aiter/configs --gpu gfx942-304\n  \
     bluefin aiter coverage --misses server.log --configs aiter/configs --missing\n\n\
-    A shape that has no row of its own is padded if aiter finds one by rounding M up; of MoE, and of batched GEMMs of 8 and 16 \
-    bits, only rows of their own count. Exit code 1 with --missing if any shape is."
+    Shapes are looked up as aiter does it: M of GEMMs, and tokens of MoE, are rounded, as the checkout says whose files --configs \
+    are, or --aiter; what is found by that is padded. Exit code 1 with --missing if any shape is, and if a file does not say its \
+    family."
 )]
 pub struct CoverageArgs {
     /// Untuned files, or folders of them
@@ -28,6 +29,9 @@ pub struct CoverageArgs {
     /// Tuned files, or folders with all of theirs and those of their model_configs
     #[arg(long, value_name = "FILE|DIR", required = true, num_args = 1..)]
     configs: Vec<PathBuf>,
+    /// aiter's repository, or the folder that it is installed in, whose look-ups are asked [default: the one around --configs]
+    #[arg(long, value_name = "DIR")]
+    aiter: Option<PathBuf>,
     /// GPUs that the shapes are for, such as gfx942-304 [default: those that the tuned files of each family name]
     #[arg(long, value_name = "GPU,...", value_delimiter = ',')]
     gpu: Vec<Target>,
@@ -45,24 +49,29 @@ pub struct CoverageArgs {
 impl CoverageArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let untuned = read_all(&self.shapes, self.family.map(|family| family.0), super::pass_over)?;
+        let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) = untuned.into_iter().partition(Sheet::is_of_any_gemm);
+        for sheet in &unplaced {
+            eprintln!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
+        }
         let mut shapes: Vec<Shape> = untuned.iter().flat_map(shapes_of).collect();
         let misses = read_logs(&self.misses, self.family)?;
         let all_taken = tell(&misses);
         shapes.extend(misses.shapes);
-        let covered = coverage(&read_all(&self.configs, None, super::pass_over)?, &shapes, &self.gpu);
+        let rules = super::rules(self.aiter.as_deref(), &self.configs)?;
+        let covered = coverage(&read_all(&self.configs, None, super::pass_over)?, &shapes, &self.gpu, &rules);
         let missing = |one: &&Covered| one.presence == Presence::Missing;
         if self.json {
             let listed: Vec<&Covered> = covered.iter().filter(|one| !self.missing || missing(one)).collect();
             out::json(&listed)?;
         } else {
-            for ((family, gpu), [exact, padded, missing]) in summary(&covered) {
-                out::line(format_args!("{family} {gpu}: {exact} tuned, {padded} padded, {missing} missing"))?;
+            for ((family, gpu), counts) in summary(&covered) {
+                out::line(format_args!("{family} {gpu}: {counts}"))?;
             }
             for one in covered.iter().filter(|one| self.missing && missing(one)) {
                 out::line(format_args!("missing: {} {} {}", one.family, one.gpu, one.key))?;
             }
         }
-        let failed = !all_taken || (self.missing && covered.iter().any(|one| missing(&one)));
+        let failed = !all_taken || !unplaced.is_empty() || (self.missing && covered.iter().any(|one| missing(&one)));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

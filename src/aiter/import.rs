@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bluefin_aiter::coverage::{Shape, extend, untuned};
+use bluefin_aiter::coverage::{Shape, extend, gathered, untuned};
 use bluefin_aiter::log::{Misses, read};
-use bluefin_aiter::{FamilyName, Table};
+use bluefin_aiter::{FamilyName, Table, Value};
 use bluefin_campaign::aiter::report::write;
 use bluefin_producer::input::read_bytes;
 use bluefin_terminal::out;
@@ -16,8 +16,8 @@ use serde::Serialize;
 /// Make untuned files of the misses in a log
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin aiter import server.log --out untuned\n\n\
-    Reads the lines that aiter prints where it finds no row: \"shape is ... not found tuned config in ...\" and \"[fused_moe] using \
-    ... default for ...\". Shapes are added to the untuned file of their family, each once; what is there stays as it is.")]
+    Reads the lines that aiter prints where it finds no row: \"shape is ... not found tuned config in ...\", \"[fused_moe] using \
+    ... default for ...\", \"[grouped-gemm-debug] no grouped CSV config match for ...\", and the error of FHMoE. Shapes are added to the untuned file of their family, each once; what is there stays as it is.")]
 pub struct ImportArgs {
     /// Logs of whatever runs aiter; - for standard input
     #[arg(value_name = "FILE", required = true)]
@@ -28,6 +28,9 @@ pub struct ImportArgs {
     /// Whose shapes those are whose line does not say it: of batched GEMMs
     #[arg(long, value_name = "NAME")]
     family: Option<FamilyName>,
+    /// The type of weights where a line does not say it, as those of older releases, such as torch.float8_e4m3fn
+    #[arg(long, value_name = "TYPE")]
+    q_dtype_w: Option<String>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -47,7 +50,8 @@ struct Written {
 
 impl ImportArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let misses = read_logs(&self.logs, self.family)?;
+        let mut misses = read_logs(&self.logs, self.family)?;
+        let untyped = self.typed(&mut misses);
         let mut by_family: BTreeMap<&str, Vec<&Shape>> = BTreeMap::new();
         for shape in &misses.shapes {
             by_family.entry(shape.family.name).or_default().push(shape);
@@ -73,7 +77,30 @@ impl ImportArgs {
                 out::line(format_args!("{path}: {family}, {misses} misses of {shapes} shapes, {added} added"))?;
             }
         }
-        Ok(if tell(&misses) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        for shape in &untyped {
+            let Shape { family, key, .. } = shape;
+            eprintln!("not taken: {} {key}: found no q_dtype_w, expected --q-dtype-w to say it", family.name);
+        }
+        Ok(if tell(&misses) && untyped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Says the type of weights where lines do not. Returns the shapes that none is known of: no tuner takes them.
+    fn typed(&self, misses: &mut Misses) -> Vec<Shape> {
+        const COLUMN: &str = "q_dtype_w";
+        let (mut untyped, mut typed) = (Vec::new(), Vec::new());
+        for mut shape in std::mem::take(&mut misses.shapes) {
+            let needs_it = shape.family.shape.contains(&COLUMN) && shape.key.get(COLUMN).is_none();
+            match (&self.q_dtype_w, needs_it) {
+                (Some(told), true) => {
+                    shape.key.0.push((COLUMN, Value::of(told)));
+                    typed.push(shape);
+                }
+                (None, true) => untyped.push(shape),
+                (_, false) => typed.push(shape),
+            }
+        }
+        misses.shapes = gathered(typed);
+        untyped
     }
 }
 

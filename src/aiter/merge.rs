@@ -10,13 +10,14 @@ use bluefin_campaign::aiter::report::write;
 use bluefin_terminal::out;
 use clap::ValueEnum;
 
-/// Merge tuned files of one family into the first of them
+/// Merge files of one family into the first of them
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  bluefin aiter merge a8w8_tuned_gemm.csv new.csv --policy improved --min-improvement 5%\n  \
     bluefin aiter merge base.csv one.csv two.csv --policy fastest --output merged.csv\n\n\
     Rows that stay keep their bytes. New rows go where they belong if the rows are sorted as aiter sorts them, otherwise to the \
-    end; of rows of the first file that share a key one remains. Rows without a time are refused. Exit code 1 if any is."
+    end; a column that a new row has and the first file has not is put in. Rows without a time are refused, unless they are there \
+    already. Exit code 1 if any is."
 )]
 pub struct MergeArgs {
     /// The file that is merged into

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
-use bluefin_aiter::{Family, FamilyName, read_all};
+use bluefin_aiter::{Family, FamilyName, Sheet, read_all};
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::aiter::op_tests::{OpTests, Test};
 use bluefin_campaign::aiter::report::{Report, write};
@@ -29,8 +29,9 @@ use crate::progress::Display;
     Shapes that have a row for the GPU are left out, unless --all. A row is taken if it takes less time than the one in force by \
     --min-improvement, or if there is none. With a fleet (--amqp and --redis) its eval workers do the work (eval-worker --device \
     aiter), without one this process does on all GPUs of this machine. --out gets summary.md, diff.txt, rows/ and the files that \
-    are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned, an \
-    operator fails with a new row, a test fails that did not before, or a family has no test in this aiter and --test is given.")]
+    are other than they were. The same command continues what was interrupted. Exit code 1 if a shape was not tuned, a row \
+    could not be merged (it is in rows/), an operator fails with a new row, a test fails that did not before, or a family has \
+    no test in this aiter and --test is given.")]
 pub struct TuneArgs {
     /// Families by their names in aiter's CI [default: those that it tunes itself]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -114,19 +115,22 @@ impl TuneArgs {
             policy = Policy::Newest;
             refused = operators::refuse(&mut rows, &sheets, &operators, self.min_improvement);
         }
-        let (changed, mut merged) = into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None })?;
+        let (changed, mut merged, failures) =
+            into_folder(&configs, &sheets, &rows, Terms { policy, error_limit: None });
         merged.extend(refused);
-        for sheet in &changed {
-            write(sheet.path(), &sheet.table)?;
-        }
-        // They were told of before.
-        let now = read_all(std::slice::from_ref(&configs), None, |_| {})?;
+        // What was measured is not lost by a file that it can not go into, and the others are written.
+        let mut unmerged: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        unmerged
+            .extend(changed.iter().filter_map(|sheet| Some(format!("{:#}", write(sheet.path(), &sheet.table).err()?))));
+        let untouched = sheets.iter().filter(|sheet| !changed.iter().any(|changed| changed.path() == sheet.path()));
+        let now: Vec<Sheet> = untouched.chain(&changed).cloned().collect();
         let after = if changed.is_empty() { before.clone() } else { self.tests(&op_tests, true).await };
         let report = Report {
             target: target.to_string(),
             shapes,
             failed,
             merged,
+            unmerged,
             operators,
             diff: diff(&sheets, &now, Limits::default()),
             before,

@@ -60,13 +60,20 @@ const GLM: &str = "model_configs/a8w8_bpreshuffle_tuned_gemm_glm5.2.csv";
 #[test]
 fn check_names_file_line_and_what_was_expected() {
     let folder = Folder::of(&[GROUPED, "bf16_tuned_gemm.csv", "untuned_fmoe.csv"]);
+    let first = folder.read("bf16_tuned_gemm.csv").lines().take(2).collect::<Vec<_>>().join("\n");
+    folder.file("copy_bf16_tuned_gemm.csv", &first);
     let (out, _) = ends(1, &["check", &folder.path("")]);
     let finding = out.lines().find(|line| line.contains("error duplicate")).unwrap();
+    let copy = folder.path("copy_bf16_tuned_gemm.csv");
     assert!(
-        finding
-            .starts_with(&format!("{}:80: error duplicate: found gfx1250 cu_num=256 token=512", folder.path(GROUPED)))
+        finding.starts_with(&format!("{copy}:2: error duplicate: found gfx950 cu_num=256 M=64 N=256")),
+        "{finding}"
     );
-    assert!(out.contains("bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
+    assert!(
+        out.contains(&format!("{}:80: note dead: found gfx1250 cu_num=256 token=512", folder.path(GROUPED))),
+        "{out}"
+    );
+    assert!(out.contains("/bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
     ends(0, &["check", &folder.path(""), "--allow", "duplicate"]);
 
     let bad = folder.read("bf16_tuned_gemm.csv").replacen(",7.9191,", ",0,", 1).replacen(",7.9676,", ",inf,", 1);
@@ -81,6 +88,9 @@ fn check_names_file_line_and_what_was_expected() {
     assert!(told.iter().any(|one| one == "2 \"time\"") && told.iter().any(|one| one == "3 \"time\""), "{told:?}");
     assert!(told.iter().any(|one| one == "4 \"cus\"") && told.iter().any(|one| one == "5 \"value\""), "{told:?}");
     assert!(ends(0, &["check", "--rules"]).0.contains("duplicate"));
+    // A column of a later release is no fault.
+    let later = folder.file("x_a8w8_blockscale_tuned_gemm.csv", &BLOCKSCALE.replace(",us", ",mood,us"));
+    assert!(ends(0, &["check", &later]).0.contains(":1: note unknown-column: column \"mood\": found in a file of"));
 }
 
 #[test]
@@ -168,4 +178,120 @@ fn what_is_no_file_of_aiters_is_told() {
     let (_, err) = ends(2, &["check", "x.csv", "--family", "ck_gemm"]);
     assert!(err.contains("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{err}");
     ends(2, &["merge", "x.csv", "y.csv", "--min-improvement", "100"]);
+}
+
+const BLOCKSCALE: &str = "gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio\n";
+
+/// How small numbers of rows are rounded differs between releases: the checkout says it.
+#[test]
+fn look_ups_are_those_of_the_checkout() {
+    let folder = Folder::of(&[]);
+    let configs = folder.path("aiter/configs");
+    std::fs::create_dir_all(&configs).unwrap();
+    folder.file(
+        "aiter/configs/a8w8_blockscale_tuned_gemm.csv",
+        &format!("{BLOCKSCALE}gfx942,304,16,512,7168,ck,8,2,10,k,11.74,400,0.0\n"),
+    );
+    let sizes = folder.file("u.csv", "M,N,K\n1,512,7168\n2,512,7168\n8,512,7168\n9,512,7168\n16,512,7168\n");
+    let (_, err) = ends(1, &["coverage", &sizes, "--configs", &configs]);
+    assert!(err.contains("u.csv: family: found M,N,K alone, which several families tune, expected --family"), "{err}");
+    let arguments = ["coverage", &sizes, "--configs", &configs, "--family", "ck_gemm_a8w8_blockscale"];
+    let (out, err) = ends(0, &arguments);
+    assert_eq!(out, "ck_gemm_a8w8_blockscale gfx942-304: 1 tuned, 4 padded, 0 missing\n");
+    assert!(err.contains("look-ups are taken to be those of aiter e4048607"), "{err}");
+
+    let sources = folder.path("csrc/py_itfs_cu");
+    std::fs::create_dir_all(sources).unwrap();
+    folder.file("aiter/fused_moe.py", "def get_padded_M(M):\n    return nextPow2(M)\n");
+    folder.file(
+        "csrc/py_itfs_cu/gemm_common.cu",
+        "int getPaddedM(int M, int N, int K, int gl) {\n  int padded_m = M;\n  if (gl == 0 && M >= 16) {\n    \
+        padded_m = (M + 15) / 16 * 16;\n  } else {\n    padded_m = nextPow2(M);\n  }\n  return padded_m;\n}\n",
+    );
+    let (out, err) = ends(0, &arguments);
+    assert_eq!(out, "ck_gemm_a8w8_blockscale gfx942-304: 1 tuned, 1 padded, 3 missing\n");
+    let root = folder.0.path().display().to_string();
+    assert!(
+        err.contains(&format!("look-ups are those of {root}; what it does with batched GEMMs is not told")),
+        "{err}"
+    );
+    let (_, err) = ends(1, &[arguments.as_slice(), &["--aiter", &configs]].concat());
+    assert!(err.contains("--aiter: found no look-ups in "), "{err}");
+}
+
+#[test]
+fn compute_units_are_those_of_any_product() {
+    let folder = Folder::of(&[]);
+    let row = |gpu: &str| format!("{gpu},64,1536,4096,ck,3,0,100,k,8.05,196.6,0.0\n");
+    let rows = ["gfx950,128", "gfx1201,32", "gfx1201,64", "gfx950,100"].map(row).concat();
+    let file = folder.file("a8w8_blockscale_tuned_gemm.csv", &format!("{BLOCKSCALE}{rows}"));
+    let (out, _) = ends(1, &["check", &file, "--allow", "bw"]);
+    assert!(out.contains(":5: warning cus: cu_num: found 100 for gfx950, expected 128 or 256"), "{out}");
+    assert_eq!(out.matches(" cus: ").count(), 1, "{out}");
+}
+
+/// Batches of 8 bits are counted with a byte for each input, and shipped files as they were counted before.
+#[test]
+fn bandwidths_are_those_of_now_or_before() {
+    let folder = Folder::of(&[]);
+    let row = |bw: &str| format!("gfx942,304,16,32,1280,8192,28,0,68.9821,k,155.6551,{bw},0.0\n");
+    let rows = ["2511.92", "5004.83", "4000.0"].map(row);
+    let header = "gfx,cu_num,B,M,N,K,kernelId,splitK,us,kernelName,tflops,bw,errRatio\n";
+    let file = folder.file("a8w8_tuned_batched_gemm.csv", &format!("{header}{}", rows.concat()));
+    let (out, _) = ends(1, &["check", &file, "--allow", "duplicate"]);
+    assert!(out.contains(":4: warning bw: bw: found 4000, expected 2511.92 GB/s for 68.9821 us"), "{out}");
+    assert!(out.ends_with(": ck_batched_gemm_a8w8, 3 rows, 1 findings\n"), "{out}");
+}
+
+#[test]
+fn misses_of_every_form_become_untuned_files() {
+    let folder = Folder::of(&[]);
+    let moe = "'gfx950', 256, 16, 7168, 384, 385, 7, <ActivationType.Silu: 0>, 'torch.bfloat16', 'torch.bfloat16', 'torch.uint32', \
+        'QuantType.per_1x32', True, False";
+    let log = [
+        "[aiter] shape is B:16, M:32, N:1280, K:8192 dtype is bf16, not found tuned config in CKGEMM, will use default config!".to_string(),
+        format!("[aiter] [fused_moe] using 2stage default for ({moe}) "),
+        format!("[aiter] [fused_moe] using 2stage default for ({moe}, 384, 0, 0, 'GateMode.INTERLEAVE') "),
+        "[grouped-gemm-debug] no grouped CSV config match for {'gfx': 'gfx1250', 'cu_num': '256', 'token': '16', 'model_dim': '7168', \
+        'inter_dim': '3072', 'expert': '96', 'topk': '6', 'act_type': 'ActivationType.Silu', 'dtype': 'torch.bfloat16', \
+        'q_dtype_a': 'torch.float8_e4m3fn', 'q_dtype_w': 'torch.float4_e2m1fn_x2', 'q_type': 'QuantType.per_1x32'}; loaded_rows=112"
+            .to_string(),
+        "[aiter] shape is M:64, N:1536, K:7168, not found tuned config in /x/a8w8_bpreshuffle_tuned_gemm.csv, will use default config!"
+            .to_string(),
+    ];
+    let log = folder.file("server.log", &log.join("\n"));
+    let untuned = folder.path("untuned");
+    let (out, err) = ends(1, &["import", &log, "--out", &untuned]);
+    assert!(
+        err.contains(
+            "not taken: ck_gemm_a8w8_bpreshuffle M=64 N=1536 K=7168: found no q_dtype_w, expected --q-dtype-w"
+        ),
+        "{err}"
+    );
+    assert_eq!(out.lines().count(), 4, "{out}");
+    ends(0, &["import", &log, "--out", &untuned, "--q-dtype-w", "torch.int8"]);
+    let columns =
+        "token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1";
+    let experts =
+        "16,7168,384,385,7,ActivationType.Silu,torch.bfloat16,torch.bfloat16,torch.int4,QuantType.per_1x32,1,0";
+    for (name, expected) in [
+        ("bf16_untuned_batched_gemm.csv", "B,M,N,K\n16,32,1280,8192\n".to_string()),
+        ("untuned_fmoe.csv", format!("{columns}\n{experts}\n")),
+        (
+            "untuned_fhmoe.csv",
+            format!(
+                "{columns},shared_expert_id,hidden_pad,intermediate_pad,gate_mode\n{experts},384,0,0,GateMode.INTERLEAVE\n"
+            ),
+        ),
+        (
+            "untuned_grouped_fmoe.csv",
+            format!(
+                "{columns}\n16,7168,3072,96,6,ActivationType.Silu,torch.bfloat16,torch.float8_e4m3fn,torch.float4_e2m1fn_x2,\
+                QuantType.per_1x32,1,0\n"
+            ),
+        ),
+        ("a8w8_bpreshuffle_untuned_gemm.csv", "M,N,K,q_dtype_w\n64,1536,7168,torch.int8\n".to_string()),
+    ] {
+        assert_eq!(folder.read(&format!("untuned/{name}")), expected, "{name}");
+    }
 }

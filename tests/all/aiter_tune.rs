@@ -193,14 +193,13 @@ fn each_fault_costs_its_shape_and_says_why() {
         ("zero", "invalid_time", "us: found \"0\", expected more than 0 and finite"),
         ("gpu", "wrong_target", "found a row of \"gfx950\", expected gfx942"),
         ("half", "malformed_output", "found a row that ends before it"),
-        ("column", "malformed_output", "column \"mood\""),
     ];
     let shapes: Vec<u32> = (0..faults.len() as u32).map(|index| 16 * (index + 1)).collect();
-    let good = [1000, 2000];
+    let good = [1000, 2000, 3000];
     machine.untuned(&[shapes.as_slice(), &good].concat());
     let injected: Vec<String> = faults.iter().zip(&shapes).map(|((fault, ..), m)| format!("{fault}:M={m}")).collect();
-    // A duplicate and an exit code do no harm.
-    let injected = injected.join(",") + ",duplicate:M=1000,exit:M=2000";
+    // A duplicate, an exit code and a column that nobody knows do no harm.
+    let injected = injected.join(",") + ",duplicate:M=1000,exit:M=2000,column:M=3000";
     let arguments = ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--limit", "4s"];
     let report = json(&expect(&mut machine.tune(&[("STAND_IN_FAULTS", &injected)], &arguments), 1));
     let failed = report["failed"].as_array().unwrap();
@@ -213,8 +212,58 @@ fn each_fault_costs_its_shape_and_says_why() {
     assert_eq!(failed.len(), faults.len(), "{report}");
     let crash = failed.iter().find(|one| one["kind"] == "tool_crash").unwrap();
     assert!(crash["reason"].as_str().unwrap().contains("Memory access fault by GPU"), "its last words: {crash}");
-    let tuned = rows(&machine.configs().join("a8w8_blockscale_tuned_gemm.csv"));
+    let path = machine.configs().join("a8w8_blockscale_tuned_gemm.csv");
+    let tuned = rows(&path);
     assert_eq!(tuned.len(), good.len(), "{tuned:?}");
+    let header = std::fs::read_to_string(path).unwrap().lines().next().unwrap().to_string();
+    assert!(header.ends_with(",errRatio,mood"), "{header}");
+    assert!(tuned.iter().any(|row| row.contains(",3000,") && row.ends_with(",good")), "{tuned:?}");
+}
+
+const MOE: &str =
+    "token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1";
+const EXPERTS: &str = "4096,512,8,2,ActivationType.Silu,torch.bfloat16,torch.bfloat16,torch.bfloat16,QuantType.No,1,0";
+
+/// What a kernel is to be called with is in columns that only some files have; a file from before there was a column `gfx` gets it.
+#[test]
+fn columns_of_winners_are_the_tuners_own() {
+    let machine = Machine::new();
+    write(&machine.configs(), "untuned_fmoe.csv", &format!("{MOE}\n64,{EXPERTS}\n"));
+    let results = "block_m,ksplit,us1,kernelName1,err1,us2,kernelName2,err2,us,run_1stage";
+    let old = "32,0,9.0,k,0.0%,0.0,,0.0%,9.0,1";
+    write(
+        &machine.configs(),
+        "tuned_fmoe.csv",
+        &format!("cu_num,{MOE},{results},tflops,bw,_tag\n80,64,{EXPERTS},{old},0,0,\n256,64,{EXPERTS},{old},0,0,\n"),
+    );
+    expect(&mut machine.tune(&[], &["--shapes", "ck_gemm_moe_2stages_codegen", "--gpu", GPU]), 0);
+    let text = std::fs::read_to_string(machine.configs().join("tuned_fmoe.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], format!("gfx,cu_num,{MOE},{results},xbf16,flat,tflops,bw,_tag"));
+    assert_eq!(lines[1], format!("gfx942,80,64,{EXPERTS},{old},0,0,0,0,"));
+    assert_eq!(lines[3], format!("gfx950,256,64,{EXPERTS},{old},0,0,0,0,"));
+    let new: Vec<&str> = lines[2].split(',').collect();
+    assert!(lines[2].starts_with(&format!("gfx942,304,64,{EXPERTS},32,0,")), "{text}");
+    assert_eq!((new[23..26].to_vec(), lines.len()), (vec!["1", "1", "2"], 4), "run_1stage, xbf16 and flat: {text}");
+}
+
+#[test]
+fn what_can_not_be_merged_is_told_and_nothing_measured_is_lost() {
+    let machine = Machine::new();
+    machine.untuned(&[16]);
+    let stuck = machine.configs().join("a8w8_blockscale_tuned_gemm.csv");
+    std::fs::create_dir_all(stuck.join("something")).unwrap();
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale,ck_gemm_a8w8", "--gpu", GPU];
+    let report = json(&expect(&mut machine.tune(&[], &arguments), 1));
+    let unmerged = report["unmerged"].as_array().unwrap();
+    assert_eq!(unmerged.len(), 1, "{report}");
+    assert!(unmerged[0].as_str().unwrap().contains("a8w8_blockscale_tuned_gemm.csv"), "{unmerged:?}");
+    assert_eq!(rows(&machine.configs().join("a8w8_tuned_gemm.csv")).len(), 66, "the other family is merged");
+    let out = machine.folder.path().join("tuned");
+    for kept in ["rows/a8w8_blockscale_tuned_gemm.csv", "configs/a8w8_blockscale_tuned_gemm.csv"] {
+        assert_eq!(rows(&out.join(kept)).len(), 1, "{kept}");
+    }
+    assert!(std::fs::read_to_string(out.join("summary.md")).unwrap().contains("- not merged: "));
 }
 
 #[test]

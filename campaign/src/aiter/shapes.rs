@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bluefin_aiter::coverage::{Presence, Shape, coverage, gathered, shapes_of, spelled};
-use bluefin_aiter::{Family, Key, Kind, Sheet, Value, read_all, sheets_of};
+use bluefin_aiter::coverage::{Shape, gathered, measured, shapes_of, spelled};
+use bluefin_aiter::{Error, Family, Key, Kind, Sheet, Value, read_all, sheets_of};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{AiterProblem, Problem};
 use bluefin_common::target::Target;
@@ -28,7 +28,7 @@ pub fn asked(
     untuned: &[PathBuf],
     target: &Target,
     all: bool,
-    passed_over: impl FnMut(&bluefin_aiter::Error),
+    mut passed_over: impl FnMut(&Error),
 ) -> anyhow::Result<AskedShapes> {
     let mut found: Vec<Shape> = Vec::new();
     if untuned.is_empty() {
@@ -40,8 +40,11 @@ pub fn asked(
     } else {
         // A file of sizes alone is of the one family that is asked for.
         let only = (families.len() == 1).then(|| families.first().copied()).flatten();
-        for sheet in read_all(untuned, None, passed_over)? {
-            let family = if sheet.family.name == "gemm" { only.unwrap_or(sheet.family) } else { sheet.family };
+        for sheet in read_all(untuned, None, &mut passed_over)? {
+            let family = if sheet.is_of_any_gemm() { only.unwrap_or(sheet.family) } else { sheet.family };
+            if sheet.is_of_any_gemm() && only.is_none() {
+                passed_over(&Error::AnyGemm { path: sheet.path().to_path_buf() });
+            }
             found.extend(shapes_of(&Sheet { family, ..sheet }));
         }
     }
@@ -53,9 +56,7 @@ pub fn asked(
     let mut shapes = gathered(found.into_iter().flat_map(|shape| expanded(shape, sheets, &mut untold)));
     let before = shapes.len();
     if !all {
-        let covered = coverage(sheets, &shapes, std::slice::from_ref(target));
-        let tuned: Vec<bool> = covered.iter().map(|one| one.presence == Presence::Exact).collect();
-        let mut tuned = tuned.into_iter();
+        let mut tuned = measured(sheets, &shapes, target).into_iter();
         shapes.retain(|_| !tuned.next().unwrap_or(false));
     }
     let problem = |shape: &Shape| {

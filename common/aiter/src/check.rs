@@ -12,8 +12,9 @@ use serde::Serialize;
 
 pub use rules::{Rule, Severity};
 
+use crate::family::Duplicates;
 use crate::table::Row;
-use crate::{Key, Kind, Sheet};
+use crate::{Key, Kind, Rules, Sheet};
 
 /// Findings of a rule in a file that are kept, the rest are counted.
 const KEPT: u64 = 1000;
@@ -29,6 +30,8 @@ pub struct Strictness {
     pub error_limit: Option<f64>,
     /// The GPU that the files are to serve. `None`: any.
     pub gpu: Option<Target>,
+    /// How the files are looked up.
+    pub rules: Rules,
 }
 
 /// One thing that is wrong.
@@ -137,9 +140,13 @@ fn check_one<'a>(
                 let there = other.view(earlier);
                 let us = |us: Option<f64>| us.map_or("no time".to_string(), |us| format!("{us} us"));
                 let (here, before, key) = (us(view.us()), us(there.us()), &place.key().1);
-                findings.add(Rule::Duplicate, view.row.line, || {
-                    format!("found {key} with {here}, which {} has with {before}", there.place())
-                });
+                let found = || format!("found {key} with {here}, which {} has with {before}", there.place());
+                match sheet.family.duplicates {
+                    Duplicates::Refused => findings.add(Rule::Duplicate, view.row.line, found),
+                    Duplicates::Allowed => {
+                        findings.add(Rule::Dead, view.row.line, || found() + ": look-ups take the faster one");
+                    }
+                }
             }
         }
     }
@@ -154,14 +161,14 @@ fn check_one<'a>(
     }
 }
 
-/// Columns that are missing, unknown or there twice.
+/// Columns that are missing, there twice or not known.
 fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
     let (family, table) = (sheet.family, &sheet.table);
     let mut seen = BTreeSet::new();
     for column in table.columns().iter().filter(|column| !column.is_empty()) {
         if !family.knows(column) {
-            findings.add(Rule::Column, 1, || {
-                format!("column {column:?}: found in a file of {}, expected one of its columns", family.name)
+            findings.add(Rule::UnknownColumn, 1, || {
+                format!("column {column:?}: found in a file of {}, which is not known to have it", family.name)
             });
         }
         if !seen.insert(column) {

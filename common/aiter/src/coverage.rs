@@ -1,14 +1,20 @@
 //! Which shapes have rows that a look-up finds, on which GPU.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 
 use bluefin_common::target::Target;
 use serde::Serialize;
 
-use crate::family::Column;
+use crate::family::{Column, Rounding};
+use crate::rules::TIERS;
+use crate::sheet::View;
 use crate::table::Row;
-use crate::{Family, Key, Kind, Sheet, Table, Value, padded, sheets_of};
+use crate::{Family, Key, Kind, Rules, Sheet, Table, Value, sheets_of};
 
 /// A shape that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,8 +55,12 @@ pub fn gathered(shapes: impl IntoIterator<Item = Shape>) -> Vec<Shape> {
 pub enum Presence {
     /// There is a row for it.
     Exact,
-    /// There is a row for this many rows of A, which aiter falls back to.
+    /// There is a row for this many rows of A, or tokens, which aiter falls back to.
     Padded(i64),
+    /// There is a row for another activation, which aiter falls back to, with this many tokens.
+    OtherActivation(i64),
+    /// There is a row for another number of compute units, which aiter falls back to, with this many tokens.
+    OtherUnits(i64),
     /// There is none: aiter takes its default.
     Missing,
 }
@@ -70,48 +80,132 @@ pub struct Covered {
     pub presence: Presence,
 }
 
-/// Holds shapes against tuned files, for each of `gpus`, or for each that the files of their family name.
+/// Holds shapes against tuned files, for each of `gpus`, or for each that the files of their family name, as look-ups with these
+/// `rules` do. What a row's time is, they do not ask.
 #[must_use]
-pub fn coverage(tuned: &[Sheet], shapes: &[Shape], gpus: &[Target]) -> Vec<Covered> {
-    let mut indices: HashMap<(&str, Vec<&str>), BTreeSet<Key>> = HashMap::new();
+pub fn coverage(tuned: &[Sheet], shapes: &[Shape], gpus: &[Target], rules: &Rules) -> Vec<Covered> {
+    let mut rows = Rows { tuned, rules, indices: HashMap::new() };
     let mut named: HashMap<&str, Vec<Gpu>> = HashMap::new();
     let mut all = Vec::new();
     for shape in shapes {
         let family = shape.family;
-        let columns: Vec<&str> = shape.key.0.iter().map(|(column, _)| *column).collect();
-        let asked: Vec<&str> = columns.iter().filter(|column| !family.gpu.contains(column)).copied().collect();
-        let index = indices.entry((family.name, asked.clone())).or_insert_with(|| index(tuned, family, &asked));
         let named = named.entry(family.name).or_insert_with(|| named_gpus(tuned, family, gpus));
         for gpu in named.iter().filter(|gpu| gpu.is_meant_by(&shape.key)) {
-            let found =
-                |key: &Key| index.contains(&Key(gpu.key.0.iter().chain(&key.without(family.gpu).0).cloned().collect()));
+            let asked =
+                shape.key.0.iter().filter(|(column, _)| family.asks_for(column) && !family.gpu.contains(column));
+            let key = Key(gpu.key.0.iter().chain(asked).cloned().collect());
             all.push(Covered {
                 family: family.name,
                 key: shape.key.without(family.gpu),
                 times: shape.times,
                 gpu: gpu.name.clone(),
-                presence: presence(shape, found),
+                presence: rows.presence(family, &key),
             });
         }
     }
     all
 }
 
-fn presence(shape: &Shape, found: impl Fn(&Key) -> bool) -> Presence {
-    if found(&shape.key) {
-        return Presence::Exact;
+/// Which shapes have a row of their own that was measured on `gpu`: what is not tuned once more.
+#[must_use]
+pub fn measured(tuned: &[Sheet], shapes: &[Shape], gpu: &Target) -> Vec<bool> {
+    let mut known: HashMap<(&str, Vec<&str>), HashSet<Key>> = HashMap::new();
+    let is_measured = |shape: &Shape| {
+        let family = shape.family;
+        let asked = shape.key.0.iter().filter(|(column, _)| family.asks_for(column) && !family.gpu.contains(column));
+        let key = Key(key_of(family, gpu).0.into_iter().chain(asked.cloned()).collect());
+        let columns: Vec<&'static str> = key.0.iter().map(|(column, _)| *column).collect();
+        let rows = known.entry((family.name, columns.clone())).or_insert_with(|| {
+            let timed = |view: &View<'_>| family.time().is_none() || view.us().is_some();
+            sheets_of(tuned, family).flat_map(Sheet::views).filter(timed).map(|view| values(&view, &columns)).collect()
+        });
+        rows.contains(&key)
+    };
+    shapes.iter().map(is_measured).collect()
+}
+
+/// What stands in these columns of a row.
+fn values(view: &View<'_>, columns: &[&'static str]) -> Key {
+    Key(columns.iter().map(|column| (*column, view.value(column))).collect())
+}
+
+/// Rows as look-ups find them.
+struct Rows<'a> {
+    tuned: &'a [Sheet],
+    rules: &'a Rules,
+    /// What stands in some columns of a family's rows.
+    indices: HashMap<(&'static str, Vec<&'static str>), HashSet<Key>>,
+}
+
+impl Rows<'_> {
+    /// Whether there is a row with these values.
+    fn has(&mut self, family: &'static Family, key: &Key) -> bool {
+        let columns: Vec<&'static str> = key.0.iter().map(|(column, _)| *column).collect();
+        let (tuned, rules) = (self.tuned, self.rules);
+        let index = self.indices.entry((family.name, columns.clone())).or_insert_with(|| {
+            let found = |view: &View<'_>| !is_dropped(view, rules);
+            sheets_of(tuned, family).flat_map(Sheet::views).filter(found).map(|view| values(&view, &columns)).collect()
+        });
+        index.contains(key)
     }
-    let size = |names: [&'static str; 2]| {
-        names.into_iter().find_map(|name| match shape.key.get(name) {
-            Some(Value::Integer(size)) => Some((name, *size)),
-            _ => None,
-        })
-    };
-    let (Some((name, m)), Some((_, n)), true) = (size(["M", "m"]), size(["N", "n"]), shape.family.pads) else {
-        return Presence::Missing;
-    };
-    let hit = padded(m, n).into_iter().find(|m| found(&shape.key.clone().with(name, Value::Integer(*m))));
-    hit.map_or(Presence::Missing, Presence::Padded)
+
+    fn presence(&mut self, family: &'static Family, key: &Key) -> Presence {
+        if family.rounding.is_of_tokens() {
+            return self.of_tokens(family, key);
+        }
+        if self.has(family, key) {
+            return Presence::Exact;
+        }
+        let size = |names: [&'static str; 2]| {
+            names.into_iter().find_map(|name| match key.get(name) {
+                Some(Value::Integer(size)) => Some((name, *size)),
+                _ => None,
+            })
+        };
+        let (Some((name, m)), Some((_, n))) = (size(["M", "m"]), size(["N", "n"])) else { return Presence::Missing };
+        let k = size(["K", "k"]).map_or(0, |(_, k)| k);
+        let rounded = match family.rounding {
+            Rounding::Gemm => self.rules.gemm(m, n, k),
+            Rounding::Batched => self.rules.batched(m, n, k),
+            _ => Vec::new(),
+        };
+        let hit = rounded.into_iter().find(|m| self.has(family, &key.clone().with(name, Value::Integer(*m))));
+        hit.map_or(Presence::Missing, Presence::Padded)
+    }
+
+    /// Only rounded numbers are looked up, so that a row of any other is never found.
+    fn of_tokens(&mut self, family: &'static Family, key: &Key) -> Presence {
+        let Some(Value::Integer(tokens)) = key.get("token").cloned() else {
+            return if self.has(family, key) { Presence::Exact } else { Presence::Missing };
+        };
+        let (rounded, experts) = (self.rules.tokens(tokens), self.rules.experts());
+        let mut tiers = vec![rounded];
+        if family.rounding == Rounding::Tokens && experts.smaller_tiers {
+            tiers.extend(TIERS.iter().rev().filter(|tier| **tier < rounded));
+        }
+        for tier in tiers {
+            let key = key.clone().with("token", Value::Integer(tier));
+            if self.has(family, &key) {
+                return if tier == tokens { Presence::Exact } else { Presence::Padded(tier) };
+            }
+            if family.rounding == Rounding::Tokens
+                && experts.any_activation
+                && self.has(family, &key.without(&["act_type"]))
+            {
+                return Presence::OtherActivation(tier);
+            }
+            if family.rounding == Rounding::TokensOfAnyUnits && self.has(family, &key.without(&["cu_num"])) {
+                return Presence::OtherUnits(tier);
+            }
+        }
+        Presence::Missing
+    }
+}
+
+/// Whether look-ups leave a row out, whatever they ask for.
+pub(crate) fn is_dropped(view: &View<'_>, rules: &Rules) -> bool {
+    let is_fallback = || view.cell("_tag") == Some("flydsl_fallback");
+    view.sheet.family.rounding == Rounding::Tokens && rules.experts().drops_fallbacks && is_fallback()
 }
 
 /// A GPU as rows name it.
@@ -132,43 +226,62 @@ impl Gpu {
     }
 }
 
+/// What a family's files have of a GPU.
+fn key_of(family: &Family, gpu: &Target) -> Key {
+    let all = [("gfx", Value::of(gpu.arch())), ("cu_num", Value::Integer(i64::from(gpu.cus())))];
+    Key(all.into_iter().filter(|(column, _)| family.gpu.contains(column)).collect())
+}
+
 /// Those that are asked for, otherwise those that files of the family name, in order.
 fn named_gpus(tuned: &[Sheet], family: &'static Family, gpus: &[Target]) -> Vec<Gpu> {
-    let of_target = |target: &Target| {
-        let all = [("gfx", Value::of(target.arch())), ("cu_num", Value::Integer(i64::from(target.cus())))];
-        Key(all.into_iter().filter(|(column, _)| family.gpu.contains(column)).collect())
-    };
     let named: BTreeSet<Key> = match gpus {
         [] => sheets_of(tuned, family).flat_map(Sheet::views).map(|view| view.key().only(family.gpu)).collect(),
-        gpus => gpus.iter().map(of_target).collect(),
+        gpus => gpus.iter().map(|gpu| key_of(family, gpu)).collect(),
     };
     named.into_iter().map(Gpu::of).collect()
 }
 
-/// The keys of usable rows, in the columns of the GPU and `asked`.
-fn index(tuned: &[Sheet], family: &'static Family, asked: &[&str]) -> BTreeSet<Key> {
-    let timed = |view: &crate::sheet::View<'_>| family.time().is_none() || view.us().is_some();
-    // In the order in which shapes tell them.
-    let ordered = |key: Key| {
-        let columns = family.gpu.iter().chain(asked);
-        Key(columns.filter_map(|column| key.0.iter().find(|(name, _)| name == column).cloned()).collect())
-    };
-    sheets_of(tuned, family).flat_map(Sheet::views).filter(timed).map(|view| ordered(view.key())).collect()
+/// How many shapes of a family and a GPU have rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// That look-ups find a row for without rounding.
+    pub tuned: u64,
+    /// Those of them whose row is another activation's, or of another number of compute units.
+    pub others: u64,
+    /// Whose row is of the number that look-ups round to.
+    pub padded: u64,
+    /// That have none.
+    pub missing: u64,
 }
 
-/// Of each family and GPU, how many shapes have a row, one with more rows of A, and none.
-#[must_use]
-pub fn summary(covered: &[Covered]) -> BTreeMap<(&'static str, String), [u64; 3]> {
-    let mut counts: BTreeMap<(&'static str, String), [u64; 3]> = BTreeMap::new();
-    for one in covered {
-        let [exact, padded, missing] = counts.entry((one.family, one.gpu.clone())).or_default();
-        *match one.presence {
-            Presence::Exact => exact,
-            Presence::Padded(_) => padded,
-            Presence::Missing => missing,
-        } += 1;
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tuned, others, padded, missing } = self;
+        write!(f, "{tuned} tuned, {padded} padded, {missing} missing")?;
+        match others {
+            0 => Ok(()),
+            others => write!(f, "; {others} of the tuned by a row of another activation or number of compute units"),
+        }
     }
-    counts
+}
+
+/// The counts of each family and GPU.
+#[must_use]
+pub fn summary(covered: &[Covered]) -> BTreeMap<(&'static str, String), Counts> {
+    let mut all: BTreeMap<(&'static str, String), Counts> = BTreeMap::new();
+    for one in covered {
+        let counts = all.entry((one.family, one.gpu.clone())).or_default();
+        match one.presence {
+            Presence::Exact => counts.tuned += 1,
+            Presence::OtherActivation(_) | Presence::OtherUnits(_) => {
+                counts.tuned += 1;
+                counts.others += 1;
+            }
+            Presence::Padded(_) => counts.padded += 1,
+            Presence::Missing => counts.missing += 1,
+        }
+    }
+    all
 }
 
 /// Adds shapes to an untuned file, those that it has left out. Returns how many are new.
@@ -179,9 +292,12 @@ pub fn extend(table: &mut Table, family: &'static Family, shapes: &[&Shape]) -> 
     let mut known: BTreeSet<Key> = sheet.views().map(|view| told(&view.told())).collect();
     let mut added = 0;
     for shape in shapes {
-        let key = told(&shape.key.without(family.gpu));
+        let key = told(&as_tuners_read(&shape.key).without(family.gpu));
         if known.insert(key.clone()) {
-            let cell = |column: &String| key.get(column).map_or(String::new(), |value| spelled(column, value));
+            let cell = |column: &String| {
+                let told = key.get(column).map(|value| spelled(column, value));
+                told.unwrap_or_else(|| family.default(column).to_string())
+            };
             let cells: Vec<String> = columns.iter().map(cell).collect();
             table.rows.push(Row::of(cells.iter().map(String::as_str)));
             added += 1;
@@ -190,10 +306,16 @@ pub fn extend(table: &mut Table, family: &'static Family, shapes: &[&Shape]) -> 
     added
 }
 
+/// A shape in the words of tuners: weights of four bits that a model has packed into numbers of 32 bits are `torch.int4` to them.
+fn as_tuners_read(key: &Key) -> Key {
+    let packed = key.get("q_dtype_w") == Some(&Value::of("torch.uint32"));
+    if packed { key.clone().with("q_dtype_w", Value::of("torch.int4")) } else { key.clone() }
+}
+
 /// An untuned file of no shape.
 #[must_use]
 pub fn untuned(path: &Path, family: &'static Family) -> Table {
-    Table::new(path, family.shape.iter().copied())
+    Table::new(path, family.untuned_columns())
 }
 
 /// As aiter's own files spell it.
@@ -205,59 +327,5 @@ pub fn spelled(column: &str, value: &Value) -> String {
             (if *flag == 0 { "False" } else { "True" }).to_string()
         }
         (_, value) => value.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sheet(name: &str, text: &str) -> Sheet {
-        Sheet::of(Table::parse(Path::new(name), text.as_bytes().to_vec()).unwrap(), None).unwrap()
-    }
-
-    const TUNED: &str = "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,libtype,solidx,splitK,us,kernelName,err_ratio,tflops,bw
-gfx942,304,32,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,5.0,k,0.0,1,1
-gfx942,304,4,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,-1,k,0.0,1,1
-gfx950,256,64,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,5.0,k,0.0,1,1
-";
-
-    #[test]
-    fn shapes_are_found_as_aiter_looks_them_up() {
-        let tuned = [sheet("bf16_tuned_gemm.csv", TUNED)];
-        // A file of a model that tells less, with sizes that are padded, and one that was never measured.
-        let untuned = sheet(
-            "llama_untuned_gemm_bf16.csv",
-            "M,N,K,bias,dtype,outdtype,scaleAB\n32, 512,512,False,torch.bfloat16,torch.bfloat16,False\n\n\
-            20,512,512,0,torch.bfloat16,torch.bfloat16,False\n4,512,512,False,torch.bfloat16,torch.bfloat16,False\n",
-        );
-        let shapes = shapes_of(&untuned);
-        let covered = coverage(&tuned, &shapes, &[]);
-        let of = |gpu: &str| covered.iter().filter(|one| one.gpu == gpu).map(|one| one.presence).collect::<Vec<_>>();
-        assert_eq!(of("gfx942-304"), [Presence::Exact, Presence::Padded(32), Presence::Missing]);
-        assert_eq!(of("gfx950-256"), [Presence::Missing; 3]);
-        assert_eq!(summary(&covered)[&("gemm_a16w16", "gfx942-304".to_string())], [1, 1, 1]);
-        let asked = coverage(&tuned, &shapes, &["gfx942-80".parse().unwrap()]);
-        assert!(asked.iter().all(|one| one.presence == Presence::Missing && one.gpu == "gfx942-80"));
-    }
-
-    #[test]
-    fn what_is_new_is_added_and_spelled_as_aiter_does() {
-        let family = sheet("bf16_untuned_gemm.csv", "M,N,K").family;
-        let shape = |m: &str| Shape {
-            family,
-            key: Key(vec![
-                ("gfx", Value::of("gfx942")),
-                ("M", Value::of(m)),
-                ("N", Value::of("8")),
-                ("K", Value::of("8")),
-                ("bias", Value::of("False")),
-            ]),
-            times: 2,
-        };
-        let mut table = Table::parse(Path::new("x.csv"), b"M,N,K,bias\n1, 8,8,False".to_vec()).unwrap();
-        assert_eq!(extend(&mut table, family, &[&shape("1"), &shape("2"), &shape("2")]), 1);
-        assert_eq!(table.to_bytes(), b"M,N,K,bias\n1, 8,8,False\n2,8,8,False\n");
-        assert_eq!(gathered([shape("1"), shape("2"), shape("1")]).iter().map(|s| s.times).collect::<Vec<_>>(), [4, 2]);
     }
 }

@@ -45,15 +45,11 @@ pub enum Error {
         /// Its header.
         columns: String,
     },
-    /// Rows of one file do not fit into another.
-    #[error("{}: column {column}: found in it and not in {}, expected the same columns", path.display(), base.display())]
-    Column {
-        /// The file that has it.
+    /// Sizes of a GEMM, and nothing that tells whose.
+    #[error("{}: family: found M,N,K alone, which several families tune, expected --family, or one family in --shapes, to say which", path.display())]
+    AnyGemm {
+        /// Of the file.
         path: PathBuf,
-        /// The file that does not.
-        base: PathBuf,
-        /// Its name.
-        column: String,
     },
     /// Files that do not belong together.
     #[error("{}: found a file of {found}, expected one of {expected}", path.display())]

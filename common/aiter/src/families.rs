@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::family::{Family, Tuner, Work};
+use crate::family::{Duplicates, Family, Rounding, Tuner, Work};
 
 const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
 const GEMM: &[&str] = &["M", "N", "K"];
@@ -28,9 +28,9 @@ const FOUND: &[&str] = &["kernelId", "splitK", "us", "kernelName", "tflops", "bw
 /// The same for those that know several.
 const FOUND_IN: &[&str] = &["libtype", "kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"];
 
-const BYTE_INPUTS: Work = Work::Gemm { bytes: [1.0, 1.0, 2.0] };
+const BYTE_INPUTS: Work = Work::Gemm { bytes: [1.0, 1.0, 2.0], before: None };
 /// What the base tuner counts with, whatever the inputs are.
-const TWO_BYTES: Work = Work::Gemm { bytes: [2.0, 2.0, 2.0] };
+const TWO_BYTES: Work = Work::Gemm { bytes: [2.0, 2.0, 2.0], before: None };
 
 /// What entries of GEMMs begin with.
 const PLAIN: Family = Family {
@@ -39,13 +39,16 @@ const PLAIN: Family = Family {
     gpu: GFX_AND_CUS,
     shape: GEMM,
     sometimes: &[],
+    aside: &[],
+    unasked: &[],
     results: FOUND_IN,
     optional: &[],
     sort: &["gfx", "cu_num", "N", "M", "K"],
     errors: &["errRatio"],
     error_limit: 0.05,
     work: BYTE_INPUTS,
-    pads: true,
+    rounding: Rounding::Gemm,
+    duplicates: Duplicates::Refused,
     tuner: None,
 };
 
@@ -102,7 +105,7 @@ pub static FAMILIES: [Family; 14] = [
         name: "ck_gemm_a4w4_blockscale",
         file: "a4w4_blockscale_tuned_gemm",
         results: FOUND,
-        work: Work::Gemm { bytes: [0.5, 0.5, 2.0] },
+        work: Work::Gemm { bytes: [0.5, 0.5, 2.0], before: None },
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a4w4_blockscale/gemm_a4w4_blockscale_tune.py",
             arguments: &[],
@@ -114,6 +117,7 @@ pub static FAMILIES: [Family; 14] = [
     Family {
         name: "ck_batched_gemm_a8w8",
         file: "a8w8_tuned_batched_gemm",
+        work: Work::Gemm { bytes: [1.0, 1.0, 2.0], before: Some([2.0, 2.0, 2.0]) },
         tuner: Some(Tuner {
             script: "csrc/ck_batched_gemm_a8w8/batched_gemm_a8w8_tune.py",
             arguments: &[],
@@ -155,6 +159,7 @@ pub static FAMILIES: [Family; 14] = [
         file: "tuned_fmoe",
         shape: MOE,
         sometimes: &["_tag"],
+        unasked: &["_tag"],
         results: &[
             "block_m",
             "ksplit",
@@ -174,7 +179,7 @@ pub static FAMILIES: [Family; 14] = [
         errors: &["err1", "err2"],
         error_limit: 0.1,
         work: Work::Moe,
-        pads: false,
+        rounding: Rounding::Tokens,
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
             arguments: &[],
@@ -188,40 +193,45 @@ pub static FAMILIES: [Family; 14] = [
         file: "tuned_grouped_fmoe",
         shape: MOE,
         sometimes: &["gate_mode"],
+        unasked: &["use_g1u1", "doweight_stage1", "gate_mode"],
         results: &[
             "max_m",
             "tile_m",
             "tile_n",
             "tile_k",
-            "tile_m2",
-            "tile_n2",
-            "tile_k2",
             "m_warp",
             "n_warp",
-            "m_warp2",
-            "n_warp2",
             "num_buffers",
-            "num_buffer_stage2",
-            "split_k1",
-            "split_k2",
             "grouped_persistent_m",
             "persistent_workers",
-            "wave_specialized_tdm",
-            "tdm_as_in_prologue",
-            "cluster_n",
-            "waves_per_tensor_tdm",
-            "next_stage_prefetch",
             "kernelName1",
             "kernelName2",
             "us",
             "tflops",
             "bw",
         ],
+        // Of files that were not written by the tuner alone.
+        optional: &[
+            ("tile_m2", ""),
+            ("tile_n2", ""),
+            ("tile_k2", ""),
+            ("m_warp2", ""),
+            ("n_warp2", ""),
+            ("num_buffer_stage2", ""),
+            ("split_k1", ""),
+            ("split_k2", ""),
+            ("wave_specialized_tdm", ""),
+            ("tdm_as_in_prologue", ""),
+            ("cluster_n", ""),
+            ("waves_per_tensor_tdm", ""),
+            ("next_stage_prefetch", ""),
+        ],
         sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
         errors: &[],
         error_limit: 0.1,
         work: Work::Unknown,
-        pads: false,
+        rounding: Rounding::TokensOfAnyUnits,
+        duplicates: Duplicates::Allowed,
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
             arguments: &["--grouped-gemm"],
@@ -240,7 +250,7 @@ pub static FAMILIES: [Family; 14] = [
         errors: &[],
         error_limit: 0.1,
         work: Work::Unknown,
-        pads: false,
+        rounding: Rounding::ExactTokens,
         ..PLAIN
     },
     Family {
@@ -263,11 +273,12 @@ pub static FAMILIES: [Family; 14] = [
             "total_chunks",
             "max_seq_chunks",
         ],
+        aside: &["dtype", "K", "BT", "T_flat", "N"],
         results: &["BV", "us"],
-        sort: &["gfx", "cu_num", "dtype", "K", "V", "BT", "H", "Hg"],
+        sort: &["gfx", "cu_num", "H", "Hg", "V"],
         errors: &[],
         work: Work::Unknown,
-        pads: false,
+        rounding: Rounding::No,
         tuner: Some(Tuner {
             script: "csrc/gdn_k5/chunk_gdn_h_opt_tune.py",
             arguments: &[],
@@ -281,7 +292,8 @@ pub static FAMILIES: [Family; 14] = [
         file: "batched_gemm_a8w8_blockscale_mxscale_tuned",
         gpu: &["gfx"],
         shape: &["b", "m", "n", "k"],
-        sort: &["gfx", "b", "m", "n", "k"],
+        sort: &["gfx", "b", "n", "m", "k"],
+        error_limit: 0.02,
         tuner: Some(Tuner {
             script: "csrc/opus_gemm/opus_bmm_mxscale_tune.py",
             arguments: &[],
@@ -299,7 +311,7 @@ pub static FAMILIES: [Family; 14] = [
         sort: &["N", "M", "K"],
         errors: &[],
         work: Work::Unknown,
-        pads: false,
+        rounding: Rounding::No,
         ..PLAIN
     },
 ];
@@ -309,7 +321,7 @@ const BATCHED: Family = Family {
     results: FOUND,
     sort: &["gfx", "cu_num", "B", "N", "M", "K"],
     work: TWO_BYTES,
-    pads: false,
+    rounding: Rounding::Batched,
     ..PLAIN
 };
 
@@ -355,10 +367,20 @@ mod tests {
         for family in &FAMILIES {
             let name: FamilyName = family.name.parse().unwrap();
             assert_eq!(name.to_string(), family.name);
-            for column in family.sort.iter().chain(family.errors) {
+            for column in family.sort.iter().chain(family.errors).chain(family.aside) {
                 assert!(family.columns().any(|known| known == *column), "{name}: {column}");
             }
+            for column in family.unasked {
+                assert!(family.key().any(|known| known == *column) && !family.asks_for(column), "{name}: {column}");
+            }
         }
+        let gdn: FamilyName = "gdn_k5".parse().unwrap();
+        let key: Vec<&str> = gdn.0.key().collect();
+        let expected =
+            "gfx,cu_num,V,H,Hg,is_varlen,use_h0,store_fs,snapshot_bf16,state_bf16,total_chunks,max_seq_chunks";
+        assert_eq!(key.join(","), expected);
+        let mxscale: FamilyName = "batched_gemm_a8w8_mxscale".parse().unwrap();
+        assert!((mxscale.0.error_limit - 0.02).abs() < f64::EPSILON);
         let error = "ck_gemm".parse::<FamilyName>().unwrap_err().to_string();
         assert!(error.starts_with("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{error}");
     }

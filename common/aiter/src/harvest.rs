@@ -16,10 +16,21 @@ pub struct Found {
     pub library: String,
     /// Its name.
     pub kernel: String,
-    /// Cells of the family's result columns, in their order, separated by commas.
+    /// The columns of what was found, as its file has them, separated by commas.
+    pub columns: String,
+    /// Their cells, separated by commas.
     pub cells: String,
     /// Microseconds, or why they are no time.
     pub result: Result<f64, Failure>,
+}
+
+impl Found {
+    /// Whether both say the same where both say something: a profile may have other columns than the tuned file.
+    fn is_the_same(&self, other: &Self) -> bool {
+        let own: Vec<(&str, &str)> = self.columns.split(',').zip(self.cells.split(',')).collect();
+        let mut others = other.columns.split(',').zip(other.cells.split(','));
+        others.all(|(column, cell)| own.iter().all(|(known, own)| *known != column || *own == cell))
+    }
 }
 
 /// What came of a shape.
@@ -69,7 +80,7 @@ impl Remains<'_> {
         }
         if let Some(best) = best {
             let best = self.found(&best);
-            let others = tried.into_iter().filter(|other| other.cells != best.cells);
+            let others = tried.into_iter().filter(|other| !best.is_the_same(other));
             return Verdict::Tuned(std::iter::once(best.clone()).chain(others).collect());
         }
         if let Some(failure) = refusal {
@@ -92,16 +103,23 @@ impl Remains<'_> {
     fn found(&self, view: &View<'_>) -> Found {
         let cell = |column: &str| view.cell(column).unwrap_or_default();
         let library = Some(cell("libtype")).filter(|library| !library.is_empty()).unwrap_or(self.family.name);
-        let cells: Vec<&str> = self.family.results.iter().map(|column| cell(column)).collect();
+        let (columns, cells): (Vec<&str>, Vec<&str>) =
+            results(view.sheet).into_iter().map(|column| (column, cell(column))).unzip();
         let kernel = ["kernelName", "kernelName1"].into_iter().find_map(|column| view.cell(column)).unwrap_or_default();
         let result = self.check(view).map(|()| view.us().unwrap_or_default());
-        Found { library: library.to_string(), kernel: kernel.to_string(), cells: cells.join(","), result }
+        Found {
+            library: library.to_string(),
+            kernel: kernel.to_string(),
+            columns: columns.join(","),
+            cells: cells.join(","),
+            result,
+        }
     }
 
     /// Whether a row is what it should be.
     fn check(&self, view: &View<'_>) -> Result<(), Failure> {
         let malformed = |detail: String| Failure::new(FailureKind::MalformedOutput, detail);
-        for column in self.family.results {
+        for column in results(view.sheet) {
             let Some(cell) = view.cell(column) else {
                 return Err(malformed(format!("{column}: found a row that ends before it")));
             };
@@ -135,25 +153,21 @@ impl Remains<'_> {
 /// Rows of a shape.
 fn rows_of<'a>(sheet: &'a Sheet, shape: &Key) -> Vec<View<'a>> {
     let asked: Vec<(&'static str, &Value)> = shape.0.iter().map(|(column, value)| (*column, value)).collect();
-    let is_of = |view: &View<'_>| {
-        let key = view.key();
-        asked.iter().all(|(column, value)| key.get(column) == Some(*value))
-    };
+    let is_of = |view: &View<'_>| asked.iter().all(|(column, value)| view.value(column) == **value);
     sheet.views().filter(is_of).collect()
+}
+
+/// The columns of what was found: the family's, and whatever else the tuner writes, in the order of the file.
+fn results(sheet: &Sheet) -> Vec<&str> {
+    let is_told = |column: &str| sheet.family.told().any(|known| known == column);
+    let columns = sheet.table.columns().iter().map(String::as_str);
+    columns.filter(|column| !column.is_empty() && !is_told(column)).collect()
 }
 
 /// What is wrong with the columns of a tuned file.
 fn schema(sheet: &Sheet) -> Option<Failure> {
-    let columns = sheet.table.columns();
-    let unknown = columns.iter().find(|column| !column.is_empty() && !sheet.family.knows(column));
-    let missing = sheet.family.columns().find(|column| sheet.table.column(column).is_none());
-    let detail = match (unknown, missing) {
-        (Some(column), _) => {
-            format!("column {column:?}: found in a file of {}, expected one of its columns", sheet.family.name)
-        }
-        (_, Some(column)) => format!("column {column:?}: found none, expected it in a file of {}", sheet.family.name),
-        (None, None) => return None,
-    };
+    let missing = sheet.family.columns().find(|column| sheet.table.column(column).is_none())?;
+    let detail = format!("column {missing:?}: found none, expected it in a file of {}", sheet.family.name);
     Some(Failure::new(FailureKind::MalformedOutput, detail))
 }
 
@@ -249,9 +263,20 @@ mod tests {
             let Verdict::Failed(failure, _) = verdict(Some(&sheet(COLUMNS, &[&row])), None) else { panic!("{row}") };
             assert_eq!((failure.kind, failure.detail.as_str()), (kind, detail), "{row}");
         }
-        let odd = sheet(&format!("{COLUMNS},extra"), &[&format!("{GOOD},1")]);
-        let Verdict::Failed(failure, _) = verdict(Some(&odd), None) else { panic!("a column that nobody knows") };
-        assert!(failure.detail.starts_with("column \"extra\": found in a file of"), "{failure:?}");
+        let odd = sheet(&COLUMNS.replace(",errRatio", ""), &["gfx942,304,1,2,3,ck,7,0,21.4073,k7,0.0,0.0"]);
+        let Verdict::Failed(failure, _) = verdict(Some(&odd), None) else { panic!("a column that is not there") };
+        assert!(failure.detail.starts_with("column \"errRatio\": found none"), "{failure:?}");
+    }
+
+    #[test]
+    fn columns_are_the_tuners_own() {
+        let odd = sheet(&COLUMNS.replace(",us", ",flat,us"), &["gfx942,304,1,2,3,ck,7,0,2,21.4073,k7,0.0,0.0,0.0012"]);
+        // Its profile has not all of them.
+        let profile = sheet(COLUMNS, &[GOOD, "gfx942,304,1,2,3,ck,8,0,30.0,k8,0.0,0.0,0.0012"]);
+        let Verdict::Tuned(found) = verdict(Some(&odd), Some(&profile)) else { panic!("it was tuned") };
+        assert_eq!(found.iter().map(|found| found.kernel.as_str()).collect::<Vec<_>>(), ["k7", "k8"]);
+        assert_eq!(found[0].columns, "libtype,kernelId,splitK,flat,us,kernelName,tflops,bw,errRatio");
+        assert_eq!(found[0].cells, "ck,7,0,2,21.4073,k7,0.0,0.0,0.0012");
     }
 
     #[test]

@@ -57,6 +57,12 @@ fn miss(line: &str) -> Option<Miss<'_>> {
         let (_, values) = rest.split_once(" default for ")?;
         return Some(moe(values).unwrap_or(Miss::Unread));
     }
+    if let Some((_, values)) = line.split_once("requires an exact tuned config row for ") {
+        return Some(moe(values).unwrap_or(Miss::Unread));
+    }
+    if let Some((_, values)) = line.split_once("[grouped-gemm-debug] no grouped CSV config match for ") {
+        return Some(grouped(values).unwrap_or(Miss::Unread));
+    }
     let (told, table) = line.split_once("not found tuned")?;
     let (_, told) = told.split_once("shape is ")?;
     let fields = fields(told);
@@ -64,16 +70,22 @@ fn miss(line: &str) -> Option<Miss<'_>> {
     if !(has("M") && has("N") && has("K")) {
         return Some(Miss::Unread);
     }
-    Some(match whose(table, has("B")) {
+    let is_bf16 = has("B") && told.contains("dtype is bf16");
+    let family = if is_bf16 { named("ck_batched_gemm_bf16") } else { whose(table, has("B")) };
+    Some(match family {
         Some(family) => Miss::Of(family, key_of(family, &fields)),
         None => Miss::Unplaced(fields),
     })
 }
 
+fn named(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name == name)
+}
+
 /// The family of the file in which nothing was found. One says which kernels it knows instead.
 fn whose(table: &str, batched: bool) -> Option<&'static Family> {
     if table.contains("asmGEMM") && !batched {
-        return FAMILIES.iter().find(|family| family.name == "ck_gemm_a4w4_blockscale");
+        return named("ck_gemm_a4w4_blockscale");
     }
     let (_, path) = table.split_once(" in ")?;
     let path = path.split([',', ' ']).next()?;
@@ -98,21 +110,52 @@ fn key_of(family: &'static Family, fields: &[(&str, &str)]) -> Key {
     Key(family.key().filter_map(|column| Some((column, value(column)?))).collect())
 }
 
-/// `('gfx950', 256, 1, ..., <ActivationType.Silu: 0>, 'torch.bfloat16', ..., True, False)`; without the architecture once.
+/// `('gfx950', 256, 1, ..., <ActivationType.Silu: 0>, 'torch.bfloat16', ..., True, False)`; without the architecture once. Of experts
+/// that share one there are four values more, which are told behind the others.
 fn moe(values: &str) -> Option<Miss<'static>> {
-    let family = FAMILIES.iter().find(|family| family.name == "ck_gemm_moe_2stages_codegen")?;
     let (values, _) = values.trim_start().strip_prefix('(')?.split_once(')')?;
-    let plain = |value: &str| {
-        let value = value.trim().trim_matches(['\'', '"']);
-        let value = value.strip_prefix('<').map_or(value, |value| value.split(':').next().unwrap_or(value));
-        Value::of(value)
-    };
     let values: Vec<Value> = values.split(',').map(plain).collect();
+    let family = named("ck_gemm_moe_2stages_codegen")?;
     let columns: Vec<&'static str> = family.gpu.iter().chain(family.shape).copied().collect();
+    if values.len() > columns.len() {
+        let family = named("fhmoe")?;
+        let columns: Vec<&'static str> = family.told().collect();
+        return (columns.len() == values.len())
+            .then(|| Miss::Of(family, Key(columns.into_iter().zip(values).collect())));
+    }
     let columns = columns.get(columns.len().checked_sub(values.len())?..)?;
     // With fewer than these it is not the line that it seems to be.
     (columns.first().is_some_and(|first| family.gpu.contains(first)))
         .then(|| Miss::Of(family, Key(columns.iter().copied().zip(values).collect())))
+}
+
+/// A value of Python's: a number, a text in quotes, or `<ActivationType.Silu: 0>`.
+fn plain(value: &str) -> Value {
+    let value = value.trim().trim_matches(['\'', '"']);
+    let value = value.strip_prefix('<').map_or(value, |value| value.split(':').next().unwrap_or(value));
+    Value::of(value)
+}
+
+/// `{'gfx': 'gfx1250', 'cu_num': '256', 'token': '16', ...}; loaded_rows=112`. What is asked for there has a gate, and no weights in its first
+/// stage: the line does not say it.
+fn grouped(values: &str) -> Option<Miss<'static>> {
+    let family = named("grouped_fmoe")?;
+    let (values, _) = values.trim_start().strip_prefix('{')?.split_once('}')?;
+    let told: Vec<(&str, Value)> = values
+        .split(',')
+        .filter_map(|pair| pair.split_once(':'))
+        .map(|(name, value)| (name.trim().trim_matches(['\'', '"']), plain(value)))
+        .collect();
+    let value = |column: &str| {
+        let found = told.iter().find(|(name, _)| *name == column).map(|(_, value)| value.clone());
+        found.or(match column {
+            "use_g1u1" => Some(Value::Integer(1)),
+            "doweight_stage1" => Some(Value::Integer(0)),
+            _ => None,
+        })
+    };
+    let key = Key(family.gpu.iter().chain(family.shape).filter_map(|column| Some((*column, value(column)?))).collect());
+    (key.0.len() == family.gpu.len() + family.shape.len()).then_some(Miss::Of(family, key))
 }
 
 #[cfg(test)]
@@ -132,6 +175,12 @@ INFO 08-22 (EngineCore pid=1) [aiter] shape is M:64, N:7168, K:5120, not found t
 [aiter] [fused_moe] using 1stage default for (304, 16, 4096, 1536, 256, 6, 'ActivationType.Silu', 'torch.bfloat16', 'a', 'b', 'QuantType.No', False, True)
 [aiter] [fused_moe] using 2stage (kernelName1='k', kernelName2='l') for ('gfx950', 256, 1)
 [aiter] [fused_moe] using 2stage default for (304, 16)
+[aiter] shape is B:16, M:1, N:2, K:3 dtype is bf16, not found tuned config in CKGEMM, will use default config!
+[aiter] [fused_moe] using 2stage default for ('gfx950', 256, 2, 7168, 384, 385, 7, <ActivationType.Silu: 0>, 'torch.bfloat16', 'c', 'torch.uint32', 'QuantType.per_1x32', True, False, 384, 0, 0, 'GateMode.INTERLEAVE')
+NotImplementedError: The dedicated FHMoE path requires an exact tuned config row for ('gfx950', 256, 2, 7168, 384, 385, 7, <ActivationType.Silu: 0>, 'torch.bfloat16', 'c', 'torch.uint32', 'QuantType.per_1x32', True, False, 384, 0, 0, 'GateMode.INTERLEAVE') in /tmp/tuned_fhmoe.csv
+[grouped-gemm-debug] no grouped CSV config match for {'gfx': 'gfx1250', 'cu_num': '256', 'token': '16', 'model_dim': '7168', 'inter_dim': '3072', 'expert': '96', 'topk': '6', 'act_type': 'ActivationType.Silu', 'dtype': 'torch.bfloat16', 'q_dtype_a': 'c', 'q_dtype_w': 'd', 'q_type': 'QuantType.per_1x32'}; loaded_rows=112
+[grouped-gemm-debug] /aiter/grouped.py:930 enter grouped helper
+[grouped-gemm-debug] no grouped CSV config match for {'gfx': 'gfx1250'}; loaded_rows=0
 ";
 
     #[test]
@@ -160,9 +209,22 @@ INFO 08-22 (EngineCore pid=1) [aiter] shape is M:64, N:7168, K:5120, not found t
                 doweight_stage1=1",
                 1,
             ),
+            ("ck_batched_gemm_bf16 B=16 M=1 N=2 K=3", 1),
+            (
+                "fhmoe gfx950 cu_num=256 token=2 model_dim=7168 inter_dim=384 expert=385 topk=7 act_type=ActivationType.Silu \
+                dtype=torch.bfloat16 q_dtype_a=c q_dtype_w=torch.uint32 q_type=QuantType.per_1x32 use_g1u1=1 doweight_stage1=0 \
+                shared_expert_id=384 hidden_pad=0 intermediate_pad=0 gate_mode=GateMode.INTERLEAVE",
+                2,
+            ),
+            (
+                "grouped_fmoe gfx1250 cu_num=256 token=16 model_dim=7168 inter_dim=3072 expert=96 topk=6 \
+                act_type=ActivationType.Silu dtype=torch.bfloat16 q_dtype_a=c q_dtype_w=d q_type=QuantType.per_1x32 use_g1u1=1 \
+                doweight_stage1=0",
+                1,
+            ),
         ];
         assert_eq!(told, expected.map(|(text, times)| (text.to_string(), times)));
-        assert_eq!((misses.unplaced, misses.unread), (vec!["B=16 M=1 N=2 K=3".to_string()], 1));
+        assert_eq!((misses.unplaced, misses.unread), (vec!["B=16 M=1 N=2 K=3".to_string()], 2));
     }
 
     #[test]
@@ -170,12 +232,9 @@ INFO 08-22 (EngineCore pid=1) [aiter] shape is M:64, N:7168, K:5120, not found t
         let family = FAMILIES.iter().find(|family| family.name == "ck_batched_gemm_bf16").unwrap();
         let misses = read(LOG, Some(family));
         assert!(misses.unplaced.is_empty());
-        assert!(
-            misses
-                .shapes
-                .iter()
-                .any(|shape| shape.family.name == family.name && shape.key.to_string() == "B=16 M=1 N=2 K=3")
-        );
+        assert!(misses.shapes.iter().any(|shape| shape.family.name == family.name
+            && shape.key.to_string() == "B=16 M=1 N=2 K=3"
+            && shape.times == 2));
     }
 
     #[test]

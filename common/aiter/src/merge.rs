@@ -1,13 +1,20 @@
 //! Rows of several files in one, which stays as it is where nothing is changed.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+mod folder;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::sheet::View;
+pub use folder::into_folder;
+
+use crate::family::Duplicates;
+use crate::sheet::{View, gfx_of};
 use crate::table::Row;
-use crate::{Error, Key, Sheet, Value, exceeds, sheets_of};
+use crate::{Error, Key, Kind, Sheet, Value, exceeds};
 
 /// Which of two rows of a key stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,10 +72,11 @@ pub struct Terms {
 }
 
 /// Merges rows of `newer`, in their order, into `base`. Rows that stay keep their bytes; new ones go where they belong if the rows
-/// are sorted as aiter sorts them, otherwise to the end. Of rows of `base` that share a key one remains.
+/// are sorted as aiter sorts them, otherwise to the end. Where a row stands in place of others of its key it stands alone, unless
+/// look-ups choose among them. A column of a new row that `base` has not is put in, as aiter's tuners do.
 ///
 /// # Errors
-/// If a file is of another family, or has a column that `base` has not and that says something.
+/// If a file is of another family.
 pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<Merged>), Error> {
     for sheet in newer {
         if (sheet.family.name, sheet.kind) != (base.family.name, base.kind) {
@@ -79,137 +87,138 @@ pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<M
             });
         }
     }
-    let sorted = is_sorted(&base);
-    let mut merging = Merging::begin(&base, terms.policy);
-    let mut told = Vec::new();
-    for sheet in newer {
-        for view in sheet.views() {
-            told.push(merging.offer(&base, &view, terms)?);
+    let named = with_gfx(&base, newer);
+    let sorted = named.kind == Kind::Tuned && is_sorted(&named);
+    let mut merging = Merging::begin(&named, terms);
+    let views: Vec<View<'_>> = newer.iter().flat_map(Sheet::views).collect();
+    let told: Vec<Merged> = views.iter().map(|view| merging.offer(view)).collect();
+    let Merging { taken, gone, mut added, .. } = merging;
+    if taken.is_empty() && added.is_empty() {
+        return Ok((base, told));
+    }
+    added.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let all: Vec<&View<'_>> = taken.values().chain(added.iter().map(|(_, view)| view)).copied().collect();
+    let mut merged = named.clone();
+    widen(&mut merged, &all);
+    let fitted: Vec<(usize, Row)> = taken.iter().map(|(place, view)| (*place, fit(&merged, view))).collect();
+    let behind: Vec<Row> = added.iter().map(|(_, view)| fit(&merged, view)).collect();
+    let mut rows: Vec<Option<Row>> = std::mem::take(&mut merged.table.rows).into_iter().map(Some).collect();
+    for (place, row) in
+        gone.into_iter().map(|place| (place, None)).chain(fitted.into_iter().map(|(place, row)| (place, Some(row))))
+    {
+        if let Some(standing) = rows.get_mut(place) {
+            *standing = row;
         }
     }
-    let Merging { mut rows, mut added, .. } = merging;
-    added.sort_by(|(one, _), (other, _)| one.cmp(other));
-    rows.extend(added.into_iter().map(|(_, row)| Some(row)));
-    let mut merged = base;
-    merged.table.rows = rows.into_iter().flatten().collect();
+    let mut rows: Vec<Row> = rows.into_iter().flatten().chain(behind).collect();
     if sorted {
-        let mut rows = std::mem::take(&mut merged.table.rows);
         rows.sort_by_cached_key(|row| order(&merged.view(row)));
-        merged.table.rows = rows;
     }
+    merged.table.rows = rows;
     Ok((merged, told))
 }
 
-/// Merges rows into the files of a folder: each into the file that has its key, so that no key is there twice, and what is new into
-/// the file of its family. Returns the files that are other than they were, and what became of each row.
-///
-/// # Errors
-/// See [`merge`].
-pub fn into_folder(
-    folder: &Path,
-    sheets: &[Sheet],
-    newer: &[Sheet],
-    terms: Terms,
-) -> Result<(Vec<Sheet>, Vec<Merged>), Error> {
-    let (mut changed, mut told) = (Vec::new(), Vec::new());
-    for new in newer {
-        let own = folder.join(new.family.tuned_file());
-        let mut files: Vec<Sheet> = sheets_of(sheets, new.family).cloned().collect();
-        if !files.iter().any(|sheet| sheet.path() == own) {
-            files.push(Sheet::empty(&own, new.family));
-        }
-        let mut places: HashMap<Key, usize> = HashMap::new();
-        for (place, sheet) in files.iter().enumerate() {
-            sheet.views().for_each(|view| {
-                places.entry(view.key()).or_insert(place);
-            });
-        }
-        let base = files.iter().position(|sheet| sheet.path() == own).unwrap_or_default();
-        for (place, file) in files.into_iter().enumerate() {
-            let mut part = new.clone();
-            let belongs = |row: &Row| places.get(&new.view(row).key()).copied().unwrap_or(base) == place;
-            part.table.rows.retain(|row| !row.is_blank() && belongs(row));
-            if part.table.rows.is_empty() {
-                continue;
-            }
-            let before = file.table.to_bytes();
-            let (merged, rows) = merge(file, &[part], terms)?;
-            told.extend(rows);
-            if merged.table.to_bytes() != before {
-                changed.push(merged);
-            }
-        }
+/// What a row is known by: what it is looked up by, or what an untuned file tells.
+fn identity(view: &View<'_>) -> Key {
+    match view.sheet.kind {
+        Kind::Tuned => view.key(),
+        Kind::Untuned => view.told(),
     }
-    Ok((changed, told))
 }
 
 /// A merge that is under way.
-struct Merging {
-    /// Those of the base, `None` where one is gone.
-    rows: Vec<Option<Row>>,
-    /// Where the row of a key is: in `rows`, or behind them in `added`.
-    places: HashMap<Key, usize>,
-    added: Vec<(Key, Row)>,
+struct Merging<'a> {
+    base: &'a Sheet,
+    terms: Terms,
+    /// Rows of the base, by their place.
+    rows: Vec<View<'a>>,
+    /// The places of the rows of a key, the one that stands in front.
+    places: HashMap<Key, Vec<usize>>,
+    /// What stands in place of rows of the base.
+    taken: BTreeMap<usize, &'a View<'a>>,
+    /// Places of rows that another stands in place of, beside its own.
+    gone: Vec<usize>,
+    added: Vec<(Key, &'a View<'a>)>,
 }
 
-#[expect(clippy::indexing_slicing, reason = "places are those of rows, and of what was added behind them")]
-impl Merging {
-    fn begin(base: &Sheet, policy: Policy) -> Self {
-        let mut rows: Vec<Option<Row>> = base.table.rows.iter().cloned().map(Some).collect();
-        let mut places = HashMap::new();
-        for (place, row) in base.table.rows.iter().enumerate().filter(|(_, row)| !row.is_blank()) {
-            let view = base.view(row);
-            let Some(earlier) = places.insert(view.key(), place) else { continue };
-            let stands = |place: usize| base.view(&base.table.rows[place]).us().unwrap_or(f64::INFINITY);
-            if policy != Policy::Newest && stands(earlier) <= stands(place) {
-                places.insert(view.key(), earlier);
-                rows[place] = None;
-            } else {
-                rows[earlier] = None;
-            }
+impl<'a> Merging<'a> {
+    fn begin(base: &'a Sheet, terms: Terms) -> Self {
+        let rows: Vec<View<'a>> = base.table.rows.iter().map(|row| base.view(row)).collect();
+        let mut places: HashMap<Key, Vec<usize>> = HashMap::new();
+        for (place, view) in rows.iter().enumerate().filter(|(_, view)| !view.row.is_blank()) {
+            let known = places.entry(identity(view)).or_default();
+            let us = |place: &usize| rows.get(*place).and_then(View::us).unwrap_or(f64::INFINITY);
+            let stands = match known.first() {
+                Some(first) => terms.policy == Policy::Newest || us(&place) < us(first),
+                None => true,
+            };
+            known.insert(if stands { 0 } else { known.len() }, place);
         }
-        Self { rows, places, added: Vec::new() }
-    }
-
-    /// The row that stands for `key`.
-    fn standing(&self, key: &Key) -> Option<&Row> {
-        let place = *self.places.get(key)?;
-        match place.checked_sub(self.rows.len()) {
-            None => self.rows[place].as_ref(),
-            Some(behind) => Some(&self.added[behind].1),
-        }
+        Self { base, terms, rows, places, taken: BTreeMap::new(), gone: Vec::new(), added: Vec::new() }
     }
 
     /// Takes a row or leaves it.
-    fn offer(&mut self, base: &Sheet, view: &View<'_>, terms: Terms) -> Result<Merged, Error> {
-        let key = view.key();
+    fn offer(&mut self, view: &'a View<'a>) -> Merged {
+        let key = identity(view);
         let (file, line, after) = (view.path(), view.row.line, view.us());
-        let told = |fate, before, reason| {
-            Ok(Merged { key: view.key(), file: file.clone(), line, fate, before, after, reason })
+        let told = |fate, before, reason| Merged { key: view.key(), file, line, fate, before, after, reason };
+        let places = self.places.get(&key).cloned().unwrap_or_default();
+        let own = self.added.iter().position(|(known, _)| *known == key);
+        let first = places.first().copied();
+        let standing: Option<&View<'_>> = match (first, own) {
+            (Some(place), _) => self.taken.get(&place).copied().or_else(|| self.rows.get(place)),
+            (None, Some(own)) => self.added.get(own).map(|(_, view)| *view),
+            (None, None) => None,
         };
-        if let Err(reason) = usable(view, terms.error_limit) {
-            return told(Fate::Refused, None, Some(reason));
-        }
-        let row = fit(base, view)?;
-        let Some(standing) = self.standing(&key) else {
-            self.places.insert(key.clone(), self.rows.len() + self.added.len());
-            self.added.push((key, row));
-            return told(Fate::Added, None, None);
-        };
-        let before = base.view(standing).us();
-        if standing.text() == row.text() {
+        let before = standing.and_then(View::us);
+        let is_there = standing.is_some_and(|standing| says_the_same(self.base, standing, view))
+            || places.iter().any(|place| {
+                let untouched = !self.taken.contains_key(place) && !self.gone.contains(place);
+                untouched && self.rows.get(*place).is_some_and(|row| says_the_same(self.base, row, view))
+            });
+        if is_there {
             return told(Fate::Same, before, None);
         }
-        if !better(before, after, terms.policy) {
+        if self.base.kind == Kind::Untuned && standing.is_some() {
+            return told(Fate::Same, None, None);
+        }
+        if let Some(reason) = usable(view, self.terms.error_limit).err().filter(|_| self.base.kind == Kind::Tuned) {
+            return told(Fate::Refused, None, Some(reason));
+        }
+        if standing.is_none() {
+            self.added.push((key, view));
+            return told(Fate::Added, None, None);
+        }
+        if !better(before, after, self.terms.policy) {
             return told(Fate::Kept, before, None);
         }
-        let place = self.places[&key];
-        match place.checked_sub(self.rows.len()) {
-            None => self.rows[place] = Some(row),
-            Some(behind) => self.added[behind].1 = row,
+        match (first, own.and_then(|own| self.added.get_mut(own))) {
+            (Some(place), _) => {
+                self.taken.insert(place, view);
+                if self.base.family.duplicates == Duplicates::Refused {
+                    self.gone.extend(places.iter().skip(1));
+                }
+            }
+            (None, Some((_, standing))) => *standing = view,
+            (None, None) => {}
         }
         told(Fate::Replaced, before, None)
     }
+}
+
+/// Whether a row says what another one says, in the columns of `base`, and no more.
+fn says_the_same(base: &Sheet, standing: &View<'_>, view: &View<'_>) -> bool {
+    let cell = |view: &View<'_>, column: &str| view.cell(column).map(str::to_string);
+    let columns = || base.table.columns().iter().chain(view.sheet.table.columns()).filter(|column| !column.is_empty());
+    columns().all(|column| {
+        let default = |found: Option<String>| {
+            found.filter(|cell| !cell.is_empty()).unwrap_or_else(|| match column.as_str() {
+                "gfx" => view.value("gfx").to_string(),
+                column => base.family.default(column).to_string(),
+            })
+        };
+        default(cell(standing, column)) == default(cell(view, column))
+    })
 }
 
 /// Whether a row that takes `after` is to stand in place of one that takes `before`. One without a time is none to compare with.
@@ -239,30 +248,49 @@ pub fn usable(view: &View<'_>, error_limit: Option<f64>) -> Result<(), String> {
     }
 }
 
-/// A row in the columns of `base`.
-fn fit(base: &Sheet, view: &View<'_>) -> Result<Row, Error> {
-    let (columns, own) = (base.table.columns(), view.sheet.table.columns());
-    let gfx = view.key().get("gfx").map(ToString::to_string).unwrap_or_default();
-    for (column, cell) in own.iter().zip(&view.cells) {
-        let inferred = column == "gfx" && Row::of([&**cell]).text() == gfx_without(view);
-        let says_nothing = cell.is_empty() || **cell == *base.family.default(column) || inferred;
-        if !columns.contains(column) && !says_nothing {
-            let (path, base, column) = (view.path(), base.path().to_path_buf(), column.clone());
-            return Err(Error::Column { path, base, column });
-        }
-    }
-    let cell = |column: &String| match view.cell(column) {
-        Some(cell) => cell.to_string(),
-        None if column == "gfx" => gfx.clone(),
-        None => base.family.default(column).to_string(),
-    };
-    let cells: Vec<String> = columns.iter().map(cell).collect();
-    Ok(Row::of(cells.iter().map(String::as_str)))
+/// A tuned file whose rows have their architecture, if those of `newer` have: what aiter infers, or that of the GPU of the new rows.
+fn with_gfx(base: &Sheet, newer: &[Sheet]) -> Sheet {
+    let mut named = base.clone();
+    let is_without = base.kind == Kind::Tuned && base.family.gpu.contains(&"gfx") && base.table.column("gfx").is_none();
+    let mut new = newer.iter().filter(|sheet| sheet.table.column("gfx").is_some()).flat_map(Sheet::views);
+    let Some(own) = new.next().filter(|_| is_without) else { return named };
+    let (own, cu_num) = (own.value("gfx").to_string(), base.table.column("cu_num"));
+    named.table.insert_column(0, "gfx", |row| {
+        let cells = row.cells();
+        let cus: Option<f64> = cu_num.and_then(|place| cells.get(place)?.parse().ok());
+        let inferred = cus.map_or("", gfx_of);
+        if inferred.is_empty() { own.clone() } else { inferred.to_string() }
+    });
+    named
 }
 
-/// What the row would be taken to be for if its file did not say it.
-fn gfx_without(view: &View<'_>) -> &'static str {
-    view.number("cu_num").map_or("", crate::sheet::gfx_of)
+/// Puts those columns of new rows into a table that say something and that it has not. Rows that are there have in them what they
+/// stand for without.
+fn widen(merged: &mut Sheet, new: &[&View<'_>]) {
+    for view in new {
+        let mut before: Option<&str> = None;
+        for (column, cell) in view.sheet.table.columns().iter().zip(&view.cells) {
+            let default = merged.family.default(column);
+            let says_something = !column.is_empty() && !cell.is_empty() && **cell != *default;
+            if says_something && merged.table.column(column).is_none() {
+                let known = before.and_then(|before| merged.table.column(before));
+                let place = known.map_or(merged.table.columns().len(), |known| known + 1);
+                merged.table.insert_column(place, column, |_| default.to_string());
+            }
+            before = merged.table.column(column).map(|_| column.as_str()).or(before);
+        }
+    }
+}
+
+/// A row in the columns of `base`.
+fn fit(base: &Sheet, view: &View<'_>) -> Row {
+    let cell = |column: &String| match view.cell(column) {
+        Some(cell) => cell.to_string(),
+        None if column == "gfx" => view.value("gfx").to_string(),
+        None => base.family.default(column).to_string(),
+    };
+    let cells: Vec<String> = base.table.columns().iter().map(cell).collect();
+    Row::of(cells.iter().map(String::as_str))
 }
 
 /// Whether the rows are in the order that aiter's tuners write.
@@ -272,135 +300,5 @@ fn is_sorted(sheet: &Sheet) -> bool {
 
 /// What rows are sorted by.
 fn order(view: &View<'_>) -> Vec<Value> {
-    let key = view.key();
-    view.sheet.family.sort.iter().filter_map(|column| key.get(column).cloned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::Table;
-
-    const HEADER: &str = "gfx,cu_num,M,N,K,kernelId,splitK,us,kernelName,tflops,bw,errRatio\n";
-
-    fn sheet(text: &str) -> Sheet {
-        sheet_of(&format!("{HEADER}{text}"))
-    }
-
-    fn sheet_of(text: &str) -> Sheet {
-        let table = Table::parse(Path::new("a4w4_blockscale_tuned_gemm.csv"), text.as_bytes().to_vec()).unwrap();
-        Sheet::of(table, None).unwrap()
-    }
-
-    fn row(m: u32, us: &str, name: &str) -> String {
-        format!("gfx950,256,{m},512,512,1,0,{us},{name},1.0,1.0,0.0\n")
-    }
-
-    fn merged(base: &str, newer: &str, policy: Policy) -> (String, Vec<Fate>) {
-        let terms = Terms { policy, error_limit: None };
-        let (sheet, told) = merge(sheet(base), &[sheet(newer)], terms).unwrap();
-        let text = String::from_utf8(sheet.table.to_bytes()).unwrap();
-        (text.strip_prefix(HEADER).unwrap().to_string(), told.iter().map(|told| told.fate).collect())
-    }
-
-    #[test]
-    fn policies_decide_between_rows_of_a_key() {
-        let base = row(1, "10.0", "a") + &row(2, "10.0", "a") + &row(4, "-1", "a");
-        let newer = row(1, "9.8", "b") + &row(2, "11.0", "b") + &row(4, "50.0", "b");
-        let expected = |names: [(&str, &str); 3]| {
-            [1, 2, 4].iter().zip(names).map(|(m, (us, name))| row(*m, us, name)).collect::<String>()
-        };
-        let (text, fates) = merged(&base, &newer, Policy::Newest);
-        assert_eq!(text, expected([("9.8", "b"), ("11.0", "b"), ("50.0", "b")]));
-        assert_eq!(fates, [Fate::Replaced; 3]);
-        let (text, fates) = merged(&base, &newer, Policy::Fastest);
-        assert_eq!(text, expected([("9.8", "b"), ("10.0", "a"), ("50.0", "b")]));
-        assert_eq!(fates, [Fate::Replaced, Fate::Kept, Fate::Replaced]);
-        let (text, fates) = merged(&base, &newer, Policy::Improved(3.0));
-        assert_eq!(text, expected([("10.0", "a"), ("10.0", "a"), ("50.0", "b")]));
-        assert_eq!(fates, [Fate::Kept, Fate::Kept, Fate::Replaced]);
-    }
-
-    #[test]
-    fn new_rows_go_where_they_belong_and_bad_ones_nowhere() {
-        let base = row(1, "10.0", "a") + &row(4, "10.00", "a");
-        let (text, fates) =
-            merged(&base, &(row(2, "5.0", "b") + &row(8, "0", "b") + &row(4, "10.00", "a")), Policy::Fastest);
-        assert_eq!(text, row(1, "10.0", "a") + &row(2, "5.0", "b") + &row(4, "10.00", "a"));
-        assert_eq!(fates, [Fate::Added, Fate::Refused, Fate::Same]);
-        // What aiter did not sort is not sorted.
-        let base = row(4, "10.0", "a") + " \n" + &row(1, "10.0", "a");
-        let (text, _) = merged(&base, &(row(3, "5.0", "b") + &row(2, "5.0", "b")), Policy::Fastest);
-        assert_eq!(text, base + &row(2, "5.0", "b") + &row(3, "5.0", "b"));
-    }
-
-    #[test]
-    fn nothing_new_changes_no_byte() {
-        let base = row(4, "10.0", "a") + "gfx950, 256,1,512,512,1,0,3.10,a,1.0,1.0,0.0";
-        assert_eq!(merged(&base, &row(4, "20", "b"), Policy::Fastest).0, base);
-    }
-
-    #[test]
-    fn of_rows_that_share_a_key_one_remains() {
-        let base = row(1, "10.0", "a") + &row(1, "9.0", "b") + &row(1, "11.0", "c");
-        assert_eq!(merged(&base, "", Policy::Fastest).0, row(1, "9.0", "b"));
-        assert_eq!(merged(&base, "", Policy::Newest).0, row(1, "11.0", "c"));
-    }
-
-    #[test]
-    fn columns_are_matched_by_name() {
-        let legacy = sheet_of(
-            "cu_num,M,N,K,us,kernelName,kernelId,splitK,tflops,bw,errRatio\n256,2,512,512,5.0,b,1,0,1.0,1.0,0.0\n",
-        );
-        let terms = Terms { policy: Policy::Fastest, error_limit: Some(0.05) };
-        let (sheet, _) = merge(sheet(&row(1, "10.0", "a")), std::slice::from_ref(&legacy), terms).unwrap();
-        assert_eq!(
-            sheet.table.to_bytes(),
-            (HEADER.to_string() + &row(1, "10.0", "a") + &row(2, "5.0", "b")).into_bytes()
-        );
-        // The other way the architecture is left out where it is inferred, and only there.
-        assert!(merge(legacy.clone(), &[sheet_of(&(HEADER.to_string() + &row(1, "10.0", "a")))], terms).is_ok());
-        let other = HEADER.to_string() + &row(1, "10.0", "a").replace("gfx950", "gfx1250");
-        let error = merge(legacy, &[sheet_of(&other)], terms).unwrap_err().to_string();
-        assert!(error.contains("column gfx: found in it and not in"), "{error}");
-    }
-
-    #[test]
-    fn a_row_goes_into_the_file_that_has_its_key() {
-        let folder = Path::new("configs");
-        let named = |name: &str, text: &str| {
-            let table = Table::parse(&folder.join(name), format!("{HEADER}{text}").into_bytes()).unwrap();
-            Sheet::of(table, None).unwrap()
-        };
-        let sheets = [
-            named("a4w4_blockscale_tuned_gemm.csv", &row(1, "10.0", "a")),
-            named("x_a4w4_blockscale_tuned_gemm.csv", &row(2, "10.0", "a")),
-        ];
-        let newer = [named("new_a4w4_blockscale_tuned_gemm.csv", &(row(2, "5.0", "b") + &row(3, "5.0", "b")))];
-        let terms = Terms { policy: Policy::Improved(3.0), error_limit: None };
-        let (changed, told) = into_folder(folder, &sheets, &newer, terms).unwrap();
-        let texts: Vec<_> = changed.iter().map(|sheet| (sheet.path(), sheet.table.to_bytes())).collect();
-        let expected = |name: &str, text: String| (folder.join(name), format!("{HEADER}{text}").into_bytes());
-        let [one, two] = [
-            expected("a4w4_blockscale_tuned_gemm.csv", row(1, "10.0", "a") + &row(3, "5.0", "b")),
-            expected("x_a4w4_blockscale_tuned_gemm.csv", row(2, "5.0", "b")),
-        ];
-        assert_eq!(texts, [(one.0.as_path(), one.1), (two.0.as_path(), two.1)]);
-        assert_eq!(told.len(), 2);
-        // Where there is none it is made.
-        let (changed, _) = into_folder(folder, &[], &newer, terms).unwrap();
-        assert_eq!(changed[0].path(), folder.join("a4w4_blockscale_tuned_gemm.csv"));
-        let (changed, _) = into_folder(folder, &changed, &newer, terms).unwrap();
-        assert!(changed.is_empty(), "again changes nothing");
-    }
-
-    #[test]
-    fn what_differs_too_much_is_refused() {
-        let terms = Terms { policy: Policy::Newest, error_limit: Some(0.05) };
-        let wrong = row(1, "1.0", "a").replace(",0.0\n", ",0.06\n");
-        let (_, told) = merge(sheet(""), &[sheet(&wrong)], terms).unwrap();
-        assert_eq!(told[0].reason.as_deref(), Some("errRatio: found 0.06, expected at most 0.05"));
-    }
+    view.sheet.family.sort.iter().map(|column| view.value(column)).collect()
 }

@@ -62,6 +62,12 @@ impl Sheet {
         Self { table: Table::new(path, family.columns()), family, kind: Kind::Tuned }
     }
 
+    /// Whether it holds sizes of a GEMM and nothing that tells which family's: several tune those.
+    #[must_use]
+    pub fn is_of_any_gemm(&self) -> bool {
+        self.family.name == ANY_GEMM.name
+    }
+
     /// Where it is from.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -139,19 +145,27 @@ impl View<'_> {
     /// What it is looked up by. A file without `gfx` is from the time when the number of compute units told it.
     #[must_use]
     pub fn key(&self) -> Key {
-        let value = |column| match (column, self.cell(column)) {
-            (_, Some(cell)) => Value::of(cell),
-            ("gfx", None) => Value::of(self.number("cu_num").map_or("", gfx_of)),
-            (_, None) => Value::of(""),
-        };
-        Key(self.sheet.family.key().map(|column| (column, value(column))).collect())
+        Key(self.sheet.family.key().map(|column| (column, self.value(column))).collect())
     }
 
-    /// The columns of its key that it has a value for: what an untuned file tells of a shape.
+    /// What a look-up compares in a column; an empty text if there is nothing.
+    #[must_use]
+    pub fn value(&self, column: &str) -> Value {
+        match (column, self.cell(column)) {
+            // A file that was put together from one with the column and one without has zeros.
+            ("gfx", Some("0" | "nan" | "None" | "")) | ("gfx", None) => {
+                Value::of(self.number("cu_num").map_or("", gfx_of))
+            }
+            (_, Some(cell)) => Value::of(cell),
+            (_, None) => Value::of(""),
+        }
+    }
+
+    /// The columns of its GPU and shape that it has a value for: what an untuned file tells.
     #[must_use]
     pub fn told(&self) -> Key {
-        let key = self.key();
-        Key(key.0.into_iter().filter(|(column, _)| self.cell(column).is_some_and(|cell| !cell.is_empty())).collect())
+        let told = |column: &&str| self.cell(column).is_some_and(|cell| !cell.is_empty());
+        Key(self.sheet.family.told().filter(told).map(|column| (column, self.value(column))).collect())
     }
 
     /// `FILE:LINE`.

@@ -137,6 +137,16 @@ impl Table {
         self.columns.iter().position(|column| column == name)
     }
 
+    /// Puts a column in front of the one that stands at `place`; all other bytes stay. `cell` says what a row has in it.
+    pub fn insert_column(&mut self, place: usize, name: &str, cell: impl Fn(&Row) -> String) {
+        let place = place.min(self.columns.len());
+        self.header.raw = inserted(&self.header.raw, place, name);
+        self.columns.insert(place, name.to_string());
+        for row in self.rows.iter_mut().filter(|row| !row.is_blank()) {
+            row.raw = inserted(&row.raw, place, &cell(row));
+        }
+    }
+
     /// Rows that hold something.
     pub fn records(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| !row.is_blank())
@@ -153,6 +163,25 @@ impl Table {
             bytes.extend_from_slice(row.raw.as_bytes());
         }
         bytes
+    }
+}
+
+/// A line with one cell more, in front of the one that stands at `place`.
+fn inserted(raw: &str, place: usize, cell: &str) -> String {
+    let (mark, raw) = raw.strip_prefix(BYTE_ORDER_MARK).map_or(("", raw), |raw| ("\u{feff}", raw));
+    let line = raw.trim_end_matches(['\n', '\r']);
+    let end = raw.get(line.len()..).unwrap_or_default();
+    let mut quoted_text = false;
+    let commas = line.char_indices().filter(|(_, sign)| {
+        quoted_text ^= *sign == '"';
+        *sign == ',' && !quoted_text
+    });
+    let starts: Vec<usize> = std::iter::once(0).chain(commas.map(|(at, _)| at + 1)).collect();
+    let cell = quoted(cell);
+    match starts.get(place).and_then(|start| line.split_at_checked(*start)) {
+        Some((before, behind)) => format!("{mark}{before}{cell},{behind}{end}"),
+        // One that ends before it.
+        None => format!("{mark}{line}{}{cell}{end}", ",".repeat((place + 1).saturating_sub(starts.len()))),
     }
 }
 
@@ -227,6 +256,16 @@ mod tests {
         assert_eq!(table.to_bytes(), b"M,N\n1,2\n3,\"a,\"\"b\"\"\"\n");
         let again = Table::parse(Path::new("f.csv"), table.to_bytes()).unwrap();
         assert_eq!(again.rows[1].cells(), ["3", "a,\"b\""]);
+    }
+
+    #[test]
+    fn a_column_is_put_in_and_all_other_bytes_stay() {
+        let mut table = parse("\u{feff}M, N,us\r\n1, 2,\"a,b\"\r\n\n3\n4,5,6").unwrap();
+        table.insert_column(2, "K", |row| format!("k{}", row.line));
+        table.insert_column(0, "gfx", |_| "g".to_string());
+        let expected = "\u{feff}gfx,M, N,K,us\r\ng,1, 2,k2,\"a,b\"\r\n\ng,3,,k4\ng,4,5,k5,6";
+        assert_eq!(table.to_bytes(), expected.as_bytes());
+        assert_eq!(table.columns(), ["gfx", "M", "N", "K", "us"]);
     }
 
     proptest! {

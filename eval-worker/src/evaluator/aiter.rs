@@ -337,9 +337,9 @@ impl RunningAiter {
     }
 }
 
-/// A kernel that was tried: its name, and its cells as an exporter writes them.
+/// A kernel that was tried: its name, and its cells as an exporter writes them, with their columns.
 fn outcome(found: Found) -> CandidateOutcome {
-    let params = vec![Value::Text(found.kernel), Value::Text(found.cells)];
+    let params = vec![Value::Text(found.kernel), Value::Text(found.cells), Value::Text(found.columns)];
     let result = found.result.map(|us| Timing::single(us / 1e3));
     CandidateOutcome { candidate: Candidate { solver: found.library, params }, built: None, result }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::Path;
 
-use bluefin_aiter::{FamilyName, Key, Row, Value};
+use bluefin_aiter::{FamilyName, Key, NamedCells, Value};
 use bluefin_common::problem::Problem;
 use bluefin_common::value;
 
@@ -34,7 +35,7 @@ impl Format for AiterFormat {
 #[derive(Debug, Default)]
 pub struct AiterRecords {
     /// By the order in which aiter sorts them.
-    rows: BTreeMap<&'static str, BTreeMap<(Vec<Value>, Key), Row>>,
+    rows: BTreeMap<&'static str, BTreeMap<(Vec<Value>, Key), NamedCells>>,
 }
 
 impl Fold for AiterRecords {
@@ -46,12 +47,17 @@ impl Fold for AiterRecords {
         };
         // One that failed has no row; that it failed is told by whoever counts problems.
         let Some(winner) = group.decision.as_ref().and_then(|decision| decision.winner()) else { return };
-        let cells = winner.outcome.candidate.params.get(1);
-        let Some(value::Value::Text(cells)) = cells else {
+        let text = |place: usize| match winner.outcome.candidate.params.get(place) {
+            Some(value::Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let Some(cells) = text(1) else {
             warnings.insert(format!("{}: not in {}: its outcome has no cells", group.problem, family.tuned_file()));
             return;
         };
-        let (key, row) = family.row(&group.session.target, problem, cells);
+        // Outcomes of earlier releases have the columns that every file has.
+        let columns = text(2).unwrap_or_else(|| family.usual_results());
+        let (key, row) = family.row(&group.session.target, problem, (&columns, &cells));
         let order = family.sort.iter().filter_map(|column| key.get(column).cloned()).collect();
         self.rows.entry(family.name).or_default().insert((order, key), row);
     }
@@ -68,10 +74,8 @@ impl Records for AiterRecords {
         for (name, rows) in self.rows {
             let Ok(FamilyName(family)) = name.parse() else { continue };
             let write = move |out: &mut std::io::BufWriter<std::fs::File>| -> std::io::Result<u64> {
-                writeln!(out, "{}", Row::of(family.columns()).text())?;
-                for row in rows.values() {
-                    writeln!(out, "{}", row.text())?;
-                }
+                let table = family.table(Path::new(&family.tuned_file()), rows.values().map(Vec::as_slice));
+                out.write_all(&table.to_bytes())?;
                 Ok(rows.len() as u64)
             };
             out.text(&family.tuned_file(), write)?;

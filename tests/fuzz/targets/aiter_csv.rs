@@ -8,7 +8,7 @@ use bluefin_aiter::coverage::{coverage, shapes_of};
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::families::FAMILIES;
 use bluefin_aiter::merge::{Policy, Terms, merge};
-use bluefin_aiter::{Sheet, Table, log, operator};
+use bluefin_aiter::{Rules, Sheet, Table, log, operator};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(sheet) = Sheet::of(table, family) else { return };
     let _ = check(std::slice::from_ref(&sheet), &Strictness::default());
     let sheets = [sheet.clone()];
-    let _ = coverage(&sheets, &shapes_of(&sheet), &[]);
+    let _ = coverage(&sheets, &shapes_of(&sheet), &[], &Rules::default());
     assert_eq!(diff(&sheets, &sheets, Limits::default()).regressions(), 0, "nothing got slower");
     for policy in [Policy::Newest, Policy::Fastest, Policy::Improved(3.0)] {
         let _ = merge(sheet.clone(), &sheets, Terms { policy, error_limit: Some(0.05) });

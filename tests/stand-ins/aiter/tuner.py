@@ -31,7 +31,7 @@ FAMILIES = {
     "gemm_a8w8_bpreshuffle_tune.py": (GEMM + ["q_dtype_w"], ["libtype"] + FOUND, (1, 1, 2)),
     "gemm_a8w8_blockscale_tune.py": (GEMM, ["libtype"] + FOUND, (1, 1, 2)),
     "gemm_a4w4_blockscale_tune.py": (GEMM, FOUND, (0.5, 0.5, 2)),
-    "batched_gemm_a8w8_tune.py": (["B"] + GEMM, FOUND, (2, 2, 2)),
+    "batched_gemm_a8w8_tune.py": (["B"] + GEMM, FOUND, (1, 1, 2)),
     "batched_gemm_bf16_tune.py": (["B"] + GEMM, FOUND, (2, 2, 2)),
     "gemm_tuner.py": (
         GEMM + ["bias", "dtype", "outdtype", "scaleAB", "bpreshuffle"],
@@ -40,7 +40,7 @@ FAMILIES = {
     ),
     "gemm_moe_tune.py": (
         MOE,
-        ["block_m", "ksplit", "us1", "kernelName1", "err1", "us2", "kernelName2", "err2", "us", "run_1stage", "tflops", "bw"],
+        ["block_m", "ksplit", "us1", "kernelName1", "err1", "us2", "kernelName2", "err2", "us", "run_1stage", "xbf16", "flat", "tflops", "bw"],
         None,
     ),
 }
@@ -147,7 +147,8 @@ def tried(name, shape, results, sizes, faults, gpu, args):
         row.update(libtype=["ck", "asm"][kernel % 2], kernelId=kernel, solidx=kernel, splitK=int(args.splitK and 3 * chance("split")))
         row.update(kernelName=f"stand_in_kernel_{kernel}", errRatio=error, err_ratio=error)
         row.update(block_m=32, ksplit=0, us1=us, kernelName1=f"stand_in_gate_{kernel}", err1=f"{error:.1%}", us2=0.0)
-        row.update(kernelName2="Null", err2="0.0%", run_1stage=1)
+        # What a kernel is to be called with: never what a row stands for that says nothing.
+        row.update(kernelName2="Null", err2="0.0%", run_1stage=1, xbf16=1, flat=2)
         if us > 0 and us != float("inf"):
             if sizes:
                 batch, (m, n, k) = int(shape.get("B", 1)), (int(shape[column]) for column in GEMM)

@@ -61,7 +61,8 @@ macro_rules! rules {
 }
 
 rules! {
-    Column "column" Error "A column is missing, unknown or there twice"
+    Column "column" Error "A column is missing or there twice"
+    UnknownColumn "unknown-column" Note "A column that is not known: it is kept as it is"
     NoGfx "no-gfx" Note "A file from before there was a column gfx: aiter infers it from the number of compute units"
     Cells "cells" Error "A row has more cells than there are columns, or lacks some that it needs"
     Short "short" Note "A row ends before columns that may be empty"
@@ -69,6 +70,7 @@ rules! {
     Duplicate "duplicate" Error "A key is there twice in files that aiter puts together: it raises an error when it starts"
     Repeated "repeated" Note "A shape is there twice in an untuned file: it is tuned once"
     Unreachable "unreachable" Warning "No look-up has this key, so the row is never used"
+    Dead "dead" Note "No look-up takes the row: they ask for rounded numbers of tokens, leave some tags out, and take the faster of two rows"
     Cus "cus" Warning "The row is for another number of compute units than the GPU has"
     Time "time" Error "The time is not positive and finite: the row was never measured, and would win every comparison"
     ErrorRatio "error-ratio" Warning "More of the output is wrong than the tuner takes"

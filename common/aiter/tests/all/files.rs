@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use bluefin_aiter::check::{FileReport, Rule, Strictness, check};
 use bluefin_aiter::coverage::{coverage, shapes_of, summary};
 use bluefin_aiter::diff::{Limits, diff};
-use bluefin_aiter::merge::{Policy, Terms, merge};
-use bluefin_aiter::{Kind, Sheet, Table};
+use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
+use bluefin_aiter::{Kind, Rules, Sheet, Table};
 use bluefin_test_support::{data, data_path};
 
 /// Their names, as they are in aiter's folder.
@@ -41,12 +41,12 @@ fn every_file_is_read_and_written_back_byte_for_byte() {
 
 #[test]
 fn what_is_merged_with_itself_stays_as_it_is() {
-    // One of them has a key twice.
-    for name in names().into_iter().filter(|name| name != "tuned_grouped_fmoe.csv") {
+    for name in names() {
         let sheet = sheet(&name);
-        for policy in [Policy::Fastest, Policy::Improved(3.0)] {
-            let (merged, _) =
+        for policy in [Policy::Fastest, Policy::Improved(3.0), Policy::Newest] {
+            let (merged, told) =
                 merge(sheet.clone(), std::slice::from_ref(&sheet), Terms { policy, error_limit: None }).unwrap();
+            assert!(told.iter().all(|row| row.fate == Fate::Same), "{name}");
             assert!(merged.table.to_bytes() == sheet.table.to_bytes(), "{name}");
         }
         let same = diff(std::slice::from_ref(&sheet), std::slice::from_ref(&sheet), Limits::default());
@@ -69,20 +69,24 @@ fn what_is_wrong_with_them_is_found() {
     let expected = [
         "a8w8_bpreshuffle_tuned_gemm.csv: error-ratio 14",
         "model_configs/dsv3_fp4_tuned_fmoe.csv: no-gfx 1 tflops 48",
-        "model_configs/glm47_fp8_tuned_fmoe.csv: no-gfx 1",
+        "model_configs/glm47_fp8_tuned_fmoe.csv: no-gfx 1 dead 4",
         "model_configs/glm5_fp4_tuned_fmoe.csv: short 11 tflops 5",
         "model_configs/gptoss_fp4_tuned_fmoe.csv: no-gfx 1",
         "model_configs/qwen3next_80b_fp8_tuned_fmoe.csv: no-gfx 1 error-ratio 2",
-        "tuned_grouped_fmoe.csv: duplicate 1",
+        "tuned_grouped_fmoe.csv: dead 1",
     ];
     assert_eq!(told(&reports), expected);
-    let Some(duplicate) =
-        reports.iter().flat_map(|report| &report.findings).find(|finding| finding.rule == Rule::Duplicate)
-    else {
+    let Some(slower) = reports.iter().find(|report| report.path.ends_with("tuned_grouped_fmoe.csv")) else {
         panic!("there is one")
     };
-    assert_eq!(duplicate.line, 80);
-    assert!(duplicate.message.ends_with("with 468.0528 us, which tuned_grouped_fmoe.csv:73 has with 517.8896 us"));
+    assert_eq!((slower.rows, slower.findings[0].line, slower.findings[0].rule), (111, 80, Rule::Dead));
+    let message = &slower.findings[0].message;
+    assert!(
+        message.ends_with(
+            "with 468.0528 us, which tuned_grouped_fmoe.csv:73 has with 517.8896 us: look-ups take the faster one"
+        ),
+        "{message}"
+    );
     // Rows for a smaller GPU of the same architecture serve no larger one.
     let gpu = Some("gfx942-304".parse().unwrap());
     let reports = check(&sheets, &Strictness { gpu, ..Strictness::default() });
@@ -101,7 +105,9 @@ fn what_is_wrong_with_them_is_found() {
 #[test]
 fn the_shapes_of_a_model_are_covered_where_they_were_tuned() {
     let tuned = [sheet("model_configs/dsv3_fp4_tuned_fmoe.csv")];
-    let covered = coverage(&tuned, &shapes_of(&sheet("model_configs/dsv3_fp4_untuned_fmoe.csv")), &[]);
-    let counts: Vec<_> = summary(&covered).into_iter().collect();
-    assert_eq!(counts, [(("ck_gemm_moe_2stages_codegen", "gfx950-256".to_string()), [62, 0, 0])]);
+    let covered =
+        coverage(&tuned, &shapes_of(&sheet("model_configs/dsv3_fp4_untuned_fmoe.csv")), &[], &Rules::default());
+    let counts: Vec<_> =
+        summary(&covered).into_iter().map(|((family, gpu), counts)| format!("{family} {gpu}: {counts}")).collect();
+    assert_eq!(counts, ["ck_gemm_moe_2stages_codegen gfx950-256: 62 tuned, 0 padded, 0 missing"]);
 }

@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use bluefin_aiter::harvest::Verdict;
+use bluefin_aiter::harvest::{Found, Verdict};
 use bluefin_aiter::operator::{self, Comparison, Operator};
-use bluefin_aiter::{COMPARE, Key, Table};
+use bluefin_aiter::{COMPARE, Key, NamedCells};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
 use bluefin_common::session::Session;
@@ -70,10 +70,10 @@ impl Batch<'_> {
         verdicts: &[Verdict],
         operators: &Operators,
     ) -> Result<Vec<Option<Comparison>>, Stop> {
-        let mut tuned: Vec<(&AiterProblem, &str)> = Vec::new();
+        let mut tuned: Vec<(&AiterProblem, &Found)> = Vec::new();
         for (shape, verdict) in shapes.iter().zip(verdicts) {
             if let Verdict::Tuned(found) = verdict {
-                tuned.extend(found.first().map(|best| (*shape, best.cells.as_str())));
+                tuned.extend(found.first().map(|best| (*shape, best)));
             }
         }
         if tuned.is_empty() {
@@ -92,7 +92,7 @@ impl Batch<'_> {
     /// What the operator takes for each shape: all in one process, and alone where that says nothing of a shape.
     async fn measure(
         &self,
-        tuned: &[(&AiterProblem, &str)],
+        tuned: &[(&AiterProblem, &Found)],
         side: Side,
         operators: &Operators,
     ) -> Result<Measured, Stop> {
@@ -109,7 +109,7 @@ impl Batch<'_> {
     /// One process, and what is to be said of shapes that it says nothing of.
     async fn run_operators(
         &self,
-        tuned: &[(&AiterProblem, &str)],
+        tuned: &[(&AiterProblem, &Found)],
         side: Side,
         operators: &Operators,
     ) -> Result<(Measured, String), Stop> {
@@ -123,9 +123,12 @@ impl Batch<'_> {
         arguments.push("--run_config".into());
         if side == Side::After {
             let rows = folder.path().join("rows.csv");
-            let mut table = Table::new(&rows, self.family.columns());
             let target = &self.device.target;
-            table.rows.extend(tuned.iter().map(|(shape, cells)| self.family.row(target, shape, cells).1));
+            let cells = |(shape, found): &(&AiterProblem, &Found)| {
+                self.family.row(target, shape, (&found.columns, &found.cells)).1
+            };
+            let cells: Vec<NamedCells> = tuned.iter().map(cells).collect();
+            let table = self.family.table(&rows, cells.iter().map(Vec::as_slice));
             std::fs::write(&rows, table.to_bytes()).map_err(|error| machine("rows.csv", error))?;
             arguments.push(rows.into());
         }

@@ -1,0 +1,136 @@
+//! Which rows are found.
+
+use super::*;
+
+fn sheet(name: &str, text: &str) -> Sheet {
+    Sheet::of(Table::parse(Path::new(name), text.as_bytes().to_vec()).unwrap(), None).unwrap()
+}
+
+const TUNED: &str =
+    "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,libtype,solidx,splitK,us,kernelName,err_ratio,tflops,bw
+gfx942,304,32,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,5.0,k,0.0,1,1
+gfx942,304,4,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,-1,k,0.0,1,1
+gfx950,256,64,512,512,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,5.0,k,0.0,1,1
+";
+
+#[test]
+fn shapes_are_found_as_aiter_looks_them_up() {
+    let tuned = [sheet("bf16_tuned_gemm.csv", TUNED)];
+    // A file of a model that tells less, with sizes that are padded, and one that was never measured.
+    let untuned = sheet(
+        "llama_untuned_gemm_bf16.csv",
+        "M,N,K,bias,dtype,outdtype,scaleAB\n32, 512,512,False,torch.bfloat16,torch.bfloat16,False\n\n\
+        20,512,512,0,torch.bfloat16,torch.bfloat16,False\n4,512,512,False,torch.bfloat16,torch.bfloat16,False\n",
+    );
+    let shapes = shapes_of(&untuned);
+    let covered = coverage(&tuned, &shapes, &[], &Rules::default());
+    let of = |gpu: &str| covered.iter().filter(|one| one.gpu == gpu).map(|one| one.presence).collect::<Vec<_>>();
+    // Whatever its time is: what look-ups find is used. It is tuned once more.
+    assert_eq!(of("gfx942-304"), [Presence::Exact, Presence::Padded(32), Presence::Exact]);
+    assert_eq!(measured(&tuned, &shapes, &"gfx942-304".parse().unwrap()), [true, false, false]);
+    assert_eq!(of("gfx950-256"), [Presence::Missing; 3]);
+    let counts = summary(&covered)[&("gemm_a16w16", "gfx942-304".to_string())];
+    assert_eq!(counts.to_string(), "2 tuned, 1 padded, 0 missing");
+    let asked = coverage(&tuned, &shapes, &["gfx942-80".parse().unwrap()], &Rules::default());
+    assert!(asked.iter().all(|one| one.presence == Presence::Missing && one.gpu == "gfx942-80"));
+}
+
+#[test]
+fn what_is_new_is_added_and_spelled_as_aiter_does() {
+    let family = sheet("bf16_untuned_gemm.csv", "M,N,K").family;
+    let shape = |m: &str| Shape {
+        family,
+        key: Key(vec![
+            ("gfx", Value::of("gfx942")),
+            ("M", Value::of(m)),
+            ("N", Value::of("8")),
+            ("K", Value::of("8")),
+            ("bias", Value::of("False")),
+        ]),
+        times: 2,
+    };
+    let mut table = Table::parse(Path::new("x.csv"), b"M,N,K,bias\n1, 8,8,False".to_vec()).unwrap();
+    assert_eq!(extend(&mut table, family, &[&shape("1"), &shape("2"), &shape("2")]), 1);
+    assert_eq!(table.to_bytes(), b"M,N,K,bias\n1, 8,8,False\n2,8,8,False\n");
+    assert_eq!(gathered([shape("1"), shape("2"), shape("1")]).iter().map(|s| s.times).collect::<Vec<_>>(), [4, 2]);
+}
+
+const MOE: &str =
+    "token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1";
+
+/// A row of a mixture of experts.
+fn experts(token: u32, activation: &str) -> String {
+    format!("{token},4096,512,8,2,ActivationType.{activation},torch.bfloat16,a,b,QuantType.No,1,0")
+}
+
+fn presences(tuned: &Sheet, untuned: &Sheet) -> Vec<Presence> {
+    let covered =
+        coverage(std::slice::from_ref(tuned), &shapes_of(untuned), &["gfx942-304".parse().unwrap()], &Rules::default());
+    covered.into_iter().map(|one| one.presence).collect()
+}
+
+#[test]
+fn tokens_are_looked_up_rounded_and_nothing_else_is() {
+    let mut text = format!("gfx,cu_num,{MOE},us,_tag\n");
+    for (token, activation, us, tag) in [
+        (96, "Silu", "5.0", ""),
+        (128, "Silu", "0.0", ""),
+        (8, "Silu", "5.0", "flydsl_fallback"),
+        (16, "Gelu", "5.0", ""),
+        (32768, "Silu", "5.0", ""),
+    ] {
+        text += &format!("gfx942,304,{},{us},{tag}\n", experts(token, activation));
+    }
+    let tuned = sheet("tuned_fmoe.csv", &text);
+    let asked = [128, 96, 100, 60, 8, 16, 40_000, 200_000].map(|token| experts(token, "Silu")).join("\n");
+    use Presence::{Exact, Missing, OtherActivation, Padded};
+    assert_eq!(
+        presences(&tuned, &sheet("untuned_fmoe.csv", &format!("{MOE}\n{asked}"))),
+        [Exact, Padded(128), Padded(128), Missing, Missing, OtherActivation(16), Padded(32768), Padded(32768)]
+    );
+}
+
+#[test]
+fn grouped_experts_are_looked_up_by_less_than_their_files_tell() {
+    let text =
+        format!("gfx,cu_num,{MOE},us\ngfx942,304,{},1.0\ngfx942,80,{},1.0\n", experts(4, "Silu"), experts(8, "Silu"));
+    let tuned = sheet("tuned_grouped_fmoe.csv", &text);
+    let asked = [4, 3, 8, 16].map(|token| experts(token, "Silu") + ",GateMode.SEPARATED").join("\n");
+    use Presence::{Exact, Missing, OtherUnits, Padded};
+    let untuned = sheet("untuned_grouped_fmoe.csv", &format!("{MOE},gate_mode\n{asked}"));
+    assert_eq!(presences(&tuned, &untuned), [Exact, Padded(4), OtherUnits(8), Missing]);
+}
+
+#[test]
+fn batches_are_rounded_once() {
+    let tuned = sheet(
+        "bf16_tuned_batched_gemm.csv",
+        "gfx,cu_num,B,M,N,K,us\ngfx942,304,16,16,8,8,1.0\ngfx942,304,16,64,8,8,1.0\ngfx942,304,16,80,8,8,1.0\n",
+    );
+    let untuned = sheet("bf16_untuned_batched_gemm.csv", "B,M,N,K\n16,16,8,8\n16,3,8,8\n16,40,8,8\n16,70,8,8\n");
+    use Presence::{Exact, Missing, Padded};
+    assert_eq!(presences(&tuned, &untuned), [Exact, Padded(16), Padded(64), Missing]);
+}
+
+#[test]
+fn small_numbers_of_rows_are_rounded_to_sixteen() {
+    let tuned = sheet("a8w8_blockscale_tuned_gemm.csv", "gfx,cu_num,M,N,K,libtype,us\ngfx942,304,16,512,7168,ck,10\n");
+    let untuned = sheet(
+        "a8w8_blockscale_untuned_gemm.csv",
+        "M,N,K\n1,512,7168\n8,512,7168\n9,512,7168\n16,512,7168\n17,512,7168\n",
+    );
+    use Presence::{Exact, Missing, Padded};
+    assert_eq!(presences(&tuned, &untuned), [Padded(16), Padded(16), Padded(16), Exact, Missing]);
+}
+
+#[test]
+fn packed_weights_are_written_as_tuners_read_them() {
+    let family = sheet("untuned_fmoe.csv", MOE).family;
+    let mut table = Table::parse(Path::new("x.csv"), b"token,q_dtype_w\n1,torch.int4\n".to_vec()).unwrap();
+    let shape = |token: &str| {
+        let key = Key(vec![("token", Value::of(token)), ("q_dtype_w", Value::of("torch.uint32"))]);
+        Shape { family, key, times: 1 }
+    };
+    assert_eq!(extend(&mut table, family, &[&shape("1"), &shape("2")]), 1);
+    assert_eq!(table.to_bytes(), b"token,q_dtype_w\n1,torch.int4\n2,torch.int4\n");
+}
