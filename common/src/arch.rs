@@ -142,6 +142,9 @@ pub struct Architecture {
     pub machine: Option<u32>,
     /// The features that MIOpen's kernels are built for, behind the name of the architecture.
     pub miopen_features: &'static str,
+    /// A number of compute units, and how many or fewer take the databases of that instead, where MIOpen looks for the nearest. (MIOpen 3.6,
+    /// the search for a system database)
+    pub miopen_instead: Option<(u32, u32)>,
     /// What a compiler puts behind the name for instructions that this architecture alone has.
     pub suffix: &'static str,
     /// The version of PTX that clang is told to write, times ten; `None`: the first one that has the architecture.

@@ -39,6 +39,7 @@ pub(super) const AMD: Architecture = Architecture {
     cus_of_unit: 1,
     machine: None,
     miopen_features: ":sram-ecc+:xnack-",
+    miopen_instead: None,
     suffix: "",
     ptx: None,
     clang: None,
@@ -120,6 +121,7 @@ pub(super) const RDNA: Architecture = Architecture {
     memory_side_cache: 128 * MIB,
     cus_of_unit: 2,
     miopen_features: "",
+    miopen_instead: None,
     ..AMD
 };
 
@@ -176,6 +178,7 @@ pub(super) const NVIDIA: Architecture = Architecture {
     cus_of_unit: 1,
     machine: None,
     miopen_features: "",
+    miopen_instead: None,
     suffix: "",
     ptx: None,
     clang: None,

@@ -49,6 +49,7 @@ pub static ROWS: &[Architecture] = &[
     Architecture {
         name: "gfx942",
         products: &[("mi300x", 304), ("mi325x", 304), ("mi300a", 228), ("mi308x", 80)],
+        miopen_instead: Some((304, 80)),
         machine: Some(0x4c),
         clang: Some(17),
         ..CDNA3

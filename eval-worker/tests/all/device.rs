@@ -10,7 +10,8 @@ use bluefin_eval_worker::timing::{Cache, Limits};
 use bluefin_eval_worker::{DeviceWorker, Runnable, Work};
 
 use crate::support::{
-    RIGHT, Results, Test, block_on, child, compile, evaluate, kernel, kernel_with, limits, metrics, runnable, task,
+    RIGHT, Results, Test, block_on, child, compile, evaluate, evaluate_within, kernel, kernel_with, limits, metrics,
+    patient, runnable, task,
 };
 
 pub const TESTS: &[Test] = &[
@@ -40,7 +41,7 @@ fn results(stage: Stage, candidates: &[Runnable]) -> Results {
     block_on(async {
         let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
         let reference = kernel(RIGHT);
-        evaluate(&mut worker, stage, &task(&reference), &reference, candidates).await
+        evaluate_within(patient(), &mut worker, stage, &task(&reference), &reference, candidates).await
     })
 }
 

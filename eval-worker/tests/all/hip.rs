@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::hip::{gpu, inventory, kernel, right};
 use crate::support::setting::Setting;
-use crate::support::{RIGHT, Test, block_on, evaluate, limits, metrics, task};
+use crate::support::{RIGHT, Test, block_on, evaluate, evaluate_within, limits, metrics, patient, task};
 
 pub const TESTS: &[Test] = &[
     ("a_gpu_is_found_and_named", a_gpu_is_found_and_named),
@@ -74,7 +74,7 @@ fn kernels_are_timed() {
         let task = task(&reference);
         let candidates = [right("a"), right("b")];
         for stage in [Stage::Perf, Stage::Find] {
-            for result in evaluate(&mut worker, stage, &task, &reference, &candidates).await {
+            for result in evaluate_within(patient(), &mut worker, stage, &task, &reference, &candidates).await {
                 let timing = result.unwrap();
                 // One that the machine held up looks much slower than the other.
                 assert!(timing.median_ms > 0.0 && (timing.pruned || timing.samples_ms.len() >= 3), "{timing:?}");

@@ -88,7 +88,7 @@ fn play_off(task: impl FnOnce(Task, EvalJob) -> EvalJob) {
         let job = setting.job(1, Stage::Perf, 3);
         let eval_job = task(support::task(&kernel(RIGHT)), setting.compiled(job.clone(), &candidates).await);
         setting.publish(&eval_job).await;
-        let worker = setting.work(|_| {});
+        let worker = setting.work(|config| config.limits = support::patient());
         let perf = setting.outcome(&job).await;
         assert!(perf.candidates[0].result.is_ok());
 

@@ -1,5 +1,7 @@
 //! What MIOpen does with files and variables that differs by its version, in one place. Each rule was read in MIOpen's sources.
 
+use bluefin_common::arch;
+
 use super::Versions;
 use crate::db::name::Device;
 
@@ -27,18 +29,14 @@ pub enum SearchMode {
     Kept,
 }
 
-/// Up to this many compute units a gfx942 takes the database of [`FULL_GFX942`].
-const FEW_GFX942: u32 = 80;
-/// Compute units of an MI300X.
-const FULL_GFX942: u32 = 304;
-
 impl Nearest {
     /// The number of compute units that the search wants for `device`.
     #[must_use]
     pub fn wanted(self, device: &Device) -> Option<u32> {
         let cus = device.cus?;
         let redirected = self == Self::Taken { redirected: true };
-        Some(if redirected && device.id == "gfx942" && cus <= FEW_GFX942 { FULL_GFX942 } else { cus })
+        let instead = arch::of(&device.id).and_then(|known| known.miopen_instead).filter(|_| redirected);
+        Some(instead.filter(|(_, few)| cus <= *few).map_or(cus, |(instead, _)| instead))
     }
 }
 
