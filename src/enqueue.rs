@@ -191,7 +191,7 @@ impl EnqueueArgs {
     /// The session that is `stored`, or a new one of kernel specs.
     fn session(&self, stored: Option<Session>) -> anyhow::Result<Session> {
         let Some(stored) = stored else {
-            let search = self.search.said()?.flatten();
+            let search = self.search.of_fleet()?;
             let target = self.target.clone().unwrap_or(Target::Host);
             let stages = if self.stage.is_empty() { Stage::ALL.to_vec() } else { self.stages() };
             let plain = Session::of_kernels(self.session.clone(), target, &self.label, &stages, now_ms());
@@ -200,7 +200,7 @@ impl EnqueueArgs {
         if !self.label.is_empty() && self.label != stored.label {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
-        if self.search.said()?.is_some_and(|said| said != stored.search) {
+        if self.search.search.is_some() && self.search.of_fleet()? != stored.search {
             let found = stored.search_text();
             return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
         }

@@ -219,7 +219,7 @@ impl NewArgs {
             pins: notes([&self.rocm_v, &self.miopen_v, &self.docker_name, &self.ticket]),
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.name()).collect(),
-            search: self.search.said()?.flatten(),
+            search: self.search.of_fleet()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, target)
         };

@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bluefin_common::session::SearchPlan;
-use bluefin_spec::search::{FixedOrder, Search};
+use bluefin_spec::search::{Bayes, FixedOrder, Search};
 
 use crate::known::known;
 use crate::usage;
-
-/// The search of what is tuned on one machine, where nothing is said. A fleet has other work beside it, and jobs that are planned at once
-/// show how much there is.
-const DEFAULT: &str = "bayes";
 
 /// How a session searches.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -83,12 +79,12 @@ pub fn options<'a>(
 }
 
 impl SearchArgs {
-    /// What a session of one machine is told. `None`: all candidates of a budget are planned at once, in the fixed order.
+    /// What a session of one machine is told, which learns if nothing is said. `None`: all candidates of a budget are planned at once, in the fixed order.
     ///
     /// # Errors
     /// An option that the strategy does not take.
     pub fn plan(&self) -> anyhow::Result<Option<SearchPlan>> {
-        let name = self.search.as_ref().map_or(DEFAULT, |choice| &choice.strategy);
+        let name = self.search.as_ref().map_or(Bayes.name(), |choice| &choice.strategy);
         let strategy = known().searches.get(name);
         let options = options("--search-option", &self.search_option, strategy)?;
         // Its candidates do not follow from what came of others, so that nobody need wait for that.
@@ -99,12 +95,12 @@ impl SearchArgs {
         Ok(Some(SearchPlan { strategy: name.to_string(), candidates, seed: self.search_seed.unwrap_or(0), options }))
     }
 
-    /// The same where something was said, as a fleet's session is told.
+    /// The same of a fleet, where all candidates are planned at once if nothing is said.
     ///
     /// # Errors
     /// An option that the strategy does not take.
-    pub fn said(&self) -> anyhow::Result<Option<Option<SearchPlan>>> {
-        if self.search.is_none() { Ok(None) } else { self.plan().map(Some) }
+    pub fn of_fleet(&self) -> anyhow::Result<Option<SearchPlan>> {
+        if self.search.is_none() { Ok(None) } else { self.plan() }
     }
 
     fn candidates(&self) -> Option<u64> {

@@ -79,7 +79,7 @@ impl SessionStep {
             pins: notes([&self.rocm_v, &self.miopen_v, &self.docker_name, &self.ticket]),
             find_mode: self.find_mode,
             left_out: self.blacklist.iter().map(|algorithm| algorithm.0.name()).collect(),
-            search: search.said()?.flatten(),
+            search: search.of_fleet()?,
             budget: self.budget.budget(),
             ..NewSession::of(&self.label, self.target.0)
         })

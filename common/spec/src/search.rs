@@ -1,6 +1,7 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
 mod bayes;
+mod contest;
 mod limit;
 mod others;
 mod rounds;

@@ -47,7 +47,7 @@ pub fn last_round(outcomes: &[Outcome]) -> u32 {
 pub struct Searched {
     pub problem: Problem,
     pub spec: Digest,
-    /// Of which all outcomes are known.
+    /// How many of its rounds others are told of.
     pub rounds: u32,
 }
 
@@ -102,7 +102,7 @@ impl Neighbours {
         Ok(others)
     }
 
-    /// Lets other groups know that so many rounds of that of `job` are done, or nearly.
+    /// Has other groups told of so many rounds of that of `job`.
     async fn note(&self, store: &dyn Store, job: &Job, rounds: u32) -> Result<(), StoreError> {
         let searched = Searched { problem: job.problem.clone(), spec: job.spec, rounds };
         let record = encode(&searched, &job.session)?;
@@ -154,16 +154,20 @@ fn nearest(job: &Job, groups: &[(GroupId, Searched)]) -> Told {
 /// How unlike two problems are, before anything is known of either: doublings of each of their sizes, and two for whatever else differs.
 #[must_use]
 pub fn distance(a: &Variables, b: &Variables) -> f64 {
-    let log = |value: &Value| match value {
-        Value::Int(number) if *number >= 0 => Some(libm::log2(*number as f64 + 1.0)),
-        _ => None,
-    };
     let apart = |(name, one): (&String, &Value)| match b.get(name) {
         Some(two) if one == two => 0.0,
-        Some(two) => log(one).zip(log(two)).map_or(2.0, |(one, two)| (one - two).abs()),
+        Some(two) => doublings(one).zip(doublings(two)).map_or(2.0, |(one, two)| (one - two).abs()),
         None => 2.0,
     };
     a.iter().map(apart).sum()
+}
+
+/// The binary logarithm of a size; none of what is no size. Zero and one are told apart as well.
+pub(super) fn doublings(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(number) if *number >= 0 => Some(libm::log2(*number as f64 + 1.0)),
+        _ => None,
+    }
 }
 
 async fn read(store: &dyn Store, session: &SessionName, told: &[(GroupId, u32)]) -> Result<Vec<Outcome>, StoreError> {

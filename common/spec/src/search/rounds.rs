@@ -10,7 +10,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{SearchPlan, Stage};
 
-use super::limit::Progress;
+use super::contest::Contest;
 use super::others::{Others, last_round};
 use super::{Ask, BATCH, Other, Search, Space, Tried};
 use crate::error::SpecError;
@@ -84,7 +84,7 @@ impl Searching<'_> {
         let Self { search, plan, spec, scope, .. } = *self;
         let mut candidates = Vec::new();
         let is_limited = plan.candidates < u64::MAX;
-        let progress = Progress::before(number, outcomes);
+        let contest = Contest::before(number, outcomes);
         let variables = &self.problem.variables();
         for solver in spec.solvers_for(scope)? {
             // Of one job it has what it was planned with, when fewer candidates may have been asked for.
@@ -98,7 +98,7 @@ impl Searching<'_> {
             let tried = Tried::before(number, outcomes, &solver.name);
             let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
             let n = if is_limited { left.min(search.round()) } else { left };
-            if n == 0 || is_limited && !progress.goes_on(&solver.name) {
+            if n == 0 || is_limited && !contest.goes_on(&solver.name) {
                 continue;
             }
             let space = &Space::of(spec, solver, scope);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use bluefin_common::value::Value;
 
 use crate::search::Variables;
+use crate::search::others::doublings;
 
 /// The most coordinates: each is one more length to be fitted.
 const MOST: usize = 8;
@@ -21,7 +22,7 @@ struct Difference {
     /// For sizes, the least logarithm and the range of all; `None` for what is no size.
     sizes: Option<(f64, f64)>,
     /// What `here` has: another text or truth value is at distance 1 from it.
-    here: Option<Value>,
+    here: Value,
 }
 
 impl Differences {
@@ -35,13 +36,13 @@ impl Differences {
             if values.len() < 2 || differences.len() == MOST {
                 continue;
             }
-            let logs: Option<Vec<f64>> = values.iter().map(|value| log(value.as_ref()?)).collect();
+            let logs: Option<Vec<f64>> = values.iter().map(|value| doublings(value.as_ref()?)).collect();
             let sizes = logs.map(|logs| {
                 let least = logs.iter().copied().fold(f64::INFINITY, f64::min);
                 let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 (least, (most - least).max(f64::MIN_POSITIVE))
             });
-            let difference = Difference { name: name.clone(), sizes, here: Some(value.clone()) };
+            let difference = Difference { name: name.clone(), sizes, here: value.clone() };
             // Height and width of images and filters mostly say the same.
             let column: Vec<f64> = problems().map(|variables| difference.place(variables)).collect();
             if !known.contains(&column) {
@@ -61,18 +62,10 @@ impl Differences {
 impl Difference {
     fn place(&self, variables: &Variables) -> f64 {
         let value = variables.get(&self.name);
-        match (self.sizes, value.and_then(log)) {
+        match (self.sizes, value.and_then(doublings)) {
             (Some((least, range)), Some(log)) => (log - least) / range,
-            _ => f64::from(u8::from(value != self.here.as_ref())),
+            _ => f64::from(u8::from(value != Some(&self.here))),
         }
-    }
-}
-
-/// The logarithm of a size; those of zero and one are told apart as well.
-fn log(value: &Value) -> Option<f64> {
-    match value {
-        Value::Int(number) if *number >= 0 => Some(libm::log2(*number as f64 + 1.0)),
-        _ => None,
     }
 }
 
