@@ -117,7 +117,7 @@ pub struct Session {
 pub struct SearchPlan {
     /// Name of the strategy.
     pub strategy: String,
-    /// Candidates of each solver that it may try for a problem; 0: as many as the largest budget has that is asked for.
+    /// Candidates of each solver that it may try for a problem; 0: as many as the largest budget that was asked for it.
     pub candidates: u64,
     /// Another one gives another search.
     pub seed: u64,

@@ -15,6 +15,7 @@
 //! | `operators:<session>` | id of a group | what aiter's operator takes with the rows that were in force and with the new one; as JSON | eval worker |
 //! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
 //! | `searched:<session>` | id of a group | its problem, its spec, and the rounds of its search that are done | compile worker |
+//! | `searched:<session>` | `<id of a group>#budget` | the largest budget that was asked for it, in decimal digits | producer |
 //! | `told:<session>` | `<id of a group>#<round>` | the groups that this round of a search was told of | compile worker, producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |

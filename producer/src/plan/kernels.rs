@@ -116,10 +116,7 @@ impl Planner for Kernels {
             return Err(PlanError::differs(session, "stages", text(&session.stages), text(&asked.stages)));
         }
         let search = match &session.search {
-            Some(plan) => {
-                let candidates = raise(store, &session.name, plan, asked.budget.candidates()).await?;
-                Some((self.strategy(plan)?, SearchPlan { candidates, ..plan.clone() }))
-            }
+            Some(plan) => Some((self.strategy(plan)?, plan.clone())),
             None => None,
         };
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
@@ -160,7 +157,8 @@ impl Planning for OfSpecs<'_> {
         let within = match &self.search {
             None => format!("at budget {}", self.asked.budget),
             Some((search, plan)) => {
-                format!("so far, of at most {} for each solver by the strategy {}", plan.candidates, search.name())
+                let most = if plan.candidates > 0 { plan.candidates } else { self.asked.budget.candidates() };
+                format!("so far, of at most {most} for each solver by the strategy {}", search.name())
             }
         };
         Selects::Candidates { within }
@@ -206,7 +204,10 @@ impl OfSpecs<'_> {
         for loaded in self.specs() {
             let wrong = |source| of_problem(problem, source);
             let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
-            let outcomes = self.store.outcomes(&self.session.name, &[group_id(problem, loaded.digest)]).await?;
+            let (session, group) = (&self.session.name, group_id(problem, loaded.digest));
+            let outcomes = self.store.outcomes(session, &[group]).await?;
+            let candidates = raise(self.store, session, plan, group, self.asked.budget.candidates()).await?;
+            let plan = &SearchPlan { candidates, ..plan.clone() };
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
             let any = job(&self.session, problem, loaded, Vec::new());
             let others = self.neighbours.of(search, self.store, &any, &outcomes).await?;

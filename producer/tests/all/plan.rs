@@ -47,9 +47,20 @@ impl Ground {
     }
 
     async fn enqueue(&self, planners: &Planners, session: &Session, asked: &Asked, publish: Publish) -> Plan {
+        self.enqueue_some(planners, session, asked, publish, problems()).await
+    }
+
+    async fn enqueue_some(
+        &self,
+        planners: &Planners,
+        session: &Session,
+        asked: &Asked,
+        publish: Publish,
+        problems: Vec<Problem>,
+    ) -> Plan {
         let planning = planners.begin(&self.store, session, asked).await.unwrap();
         let ways = Ways { store: &self.store, broker: &self.broker, metrics: &self.metrics, publish };
-        enqueue(&ways, session, &*planning, problems()).await.unwrap()
+        enqueue(&ways, session, &*planning, problems).await.unwrap()
     }
 
     /// Takes what waits in `queue`.
@@ -273,6 +284,12 @@ async fn a_session_that_searches_is_planned_round_by_round() {
         }
         assert_eq!(tried.into_values().max(), Some(expected), "budget {budget}");
     }
+    // That is a matter of each problem.
+    let other = driver::parse("gemm -m 32 -n 32 -k 32", None).unwrap();
+    ground.enqueue_some(&planners, &searching, &within(2), Publish::Missing, other).await;
+    let jobs = ground.take("bluefin.compile.cc.host").await;
+    let tried = jobs.iter().map(|job| job.job.candidates.len()).max();
+    assert_eq!(tried, Some(2));
     let searching = Session { search: Some(SearchPlan::new("fixed", 2 * BATCH as u64)), ..session("it", Target::Host) };
 
     // Workers go by the search that is stored, so that nobody plans by another.
