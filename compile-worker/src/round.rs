@@ -39,7 +39,8 @@ impl Jobs {
             return Ok(Done::Newer);
         };
         let outcomes = self.outcomes(session, job).await?;
-        let plan = &SearchPlan { candidates: limit(self.store(), &session.name, plan, job.group()).await?, ..plan.clone() };
+        let plan =
+            &SearchPlan { candidates: limit(self.store(), &session.name, plan, job.group()).await?, ..plan.clone() };
         let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
         let (strategies, workshop) = (&self.strategies, &self.workshop);
         let ask = Ask { job, plan, strategies, outcomes: &outcomes, others: &others, workshop };

@@ -43,6 +43,8 @@ pub struct Asked {
     pub budget: CandidateBudget,
     /// Which of the solvers of a tool are tuned.
     pub choice: Choice,
+    /// Nothing is planned but looked at again: the store may be for reading only.
+    pub only_look: bool,
     /// The problems, as they are named in advice on what to run: ` -t resnet50`.
     pub hint: String,
 }

@@ -58,6 +58,7 @@ impl<'a> Recall<'a> {
                 return Ok(());
             }
             let (asked, mut problems) = request.clone().load(self.store, self.session).await?;
+            let asked = Asked { only_look: true, ..asked };
             problems.retain(|problem| among(problem) && self.add_open(problem, &asked, &mut groups));
             if problems.is_empty() {
                 continue;

@@ -14,7 +14,7 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies, raise};
+use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies, limit, raise};
 use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -128,7 +128,7 @@ impl Planner for Kernels {
             method: self.method,
             asked,
             search,
-            neighbours: Neighbours::default(),
+            neighbours: if asked.only_look { Neighbours::only_read() } else { Neighbours::default() },
         }))
     }
 }
@@ -206,7 +206,11 @@ impl OfSpecs<'_> {
             let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
             let (session, group) = (&self.session.name, group_id(problem, loaded.digest));
             let outcomes = self.store.outcomes(session, &[group]).await?;
-            let candidates = raise(self.store, session, plan, group, self.asked.budget.candidates()).await?;
+            let candidates = if self.asked.only_look {
+                limit(self.store, session, plan, group).await?
+            } else {
+                raise(self.store, session, plan, group, self.asked.budget.candidates()).await?
+            };
             let plan = &SearchPlan { candidates, ..plan.clone() };
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
             let any = job(&self.session, problem, loaded, Vec::new());

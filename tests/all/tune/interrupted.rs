@@ -10,7 +10,7 @@ use bluefin_test_support::wait_until;
 use rustix::process::Signal;
 
 use super::{Copied, PROBLEMS, tune};
-use crate::common::{Running, expect, json};
+use crate::common::{Running, bluefin, expect, json, text};
 
 /// In the state file of `folder`, which somebody may write to.
 fn outcomes(folder: &Path) -> i64 {
@@ -38,6 +38,11 @@ fn continues_after_an_interrupt_and_after_a_kill() {
         running.signal(signal);
         let ended = running.wait(Duration::from_secs(60));
         assert_eq!(ended, code, "after {signal:?}: {}", std::fs::read_to_string(&said).unwrap());
+        // What is left is planned once more to be told, and written nowhere: the file is open for reading.
+        let mut list = bluefin();
+        list.current_dir(folder.path()).args(["jobs", "list", "--state", "state.db", "--session", "it"]);
+        let listed = text(&expect(&mut list, 0).stdout);
+        assert!(listed.contains("ConvFwd") && !listed.contains("unknown"), "{listed}");
     }
     let last = expect(tune(folder.path(), whole).args(["--session", "it", "--json"]), 0);
     assert_eq!(json(&last)["problems"].as_array().unwrap().len(), 9);

@@ -73,9 +73,17 @@ type Groups = Arc<Vec<(GroupId, Searched)>>;
 #[derive(Debug, Default)]
 pub struct Neighbours {
     read: Mutex<HashMap<SessionName, (Instant, Groups)>>,
+    /// A round that nobody has planned yet is told of nothing.
+    only_read: bool,
 }
 
 impl Neighbours {
+    /// Those that write nothing down: for whoever looks at what was planned.
+    #[must_use]
+    pub fn only_read() -> Self {
+        Self { only_read: true, ..Self::default() }
+    }
+
     /// What the rounds are told that the group of `job` may be at, given its outcomes so far; nothing where `search` has no use for it.
     ///
     /// # Errors
@@ -93,7 +101,9 @@ impl Neighbours {
         }
         let last = last_round(outcomes);
         let next = last.saturating_add(1);
-        self.note(store, job, next).await?;
+        if !self.only_read {
+            self.note(store, job, next).await?;
+        }
         let mut others = Vec::new();
         for round in [last, next].into_iter().filter(|round| *round > 0) {
             let Told(told) = self.told(store, job, round).await?;
@@ -114,6 +124,9 @@ impl Neighbours {
         let found = store.records_of(&shelf, std::slice::from_ref(&key)).await?;
         if let Some(record) = found.into_iter().flatten().next() {
             return decode(&record, &job.session);
+        }
+        if self.only_read {
+            return Ok(Told::default());
         }
         let groups = self.groups(store, &job.session).await?;
         let record = encode(&nearest(job, &groups), &job.session)?;
