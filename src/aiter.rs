@@ -10,7 +10,7 @@ mod tune;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bluefin_aiter::Rules;
+use bluefin_aiter::{Files, Rules};
 use clap::Subcommand;
 
 /// Look after aiter's CSV files of tuned shapes
@@ -57,6 +57,14 @@ fn share(text: &str) -> Result<f64, String> {
 /// A file that is no part of what is asked for.
 fn pass_over(error: &bluefin_aiter::Error) {
     eprintln!("note: {error}; passed over");
+}
+
+/// Says which files are torn; whether there are any.
+fn say_torn(files: &Files) -> bool {
+    for error in &files.torn {
+        eprintln!("error: {error}; nothing of this file is read");
+    }
+    !files.torn.is_empty()
 }
 
 /// How aiter looks up: as it is at `aiter`, or around these files. Says what is taken for granted.

@@ -54,7 +54,7 @@ impl CheckArgs {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let sheets = read_all(&self.files, self.family.map(|family| family.0), super::pass_over)?;
+        let files = read_all(&self.files, self.family.map(|family| family.0), super::pass_over)?;
         let strictness = Strictness {
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),
@@ -62,7 +62,7 @@ impl CheckArgs {
             gpu: self.gpu,
             rules: super::rules(self.aiter.as_deref(), &self.files)?,
         };
-        let reports = check(&sheets, &strictness);
+        let reports = check(&files, &strictness);
         if self.json {
             out::json(&reports)?;
         } else {

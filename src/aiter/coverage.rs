@@ -49,7 +49,9 @@ pub struct CoverageArgs {
 impl CoverageArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let untuned = read_all(&self.shapes, self.family.map(|family| family.0), super::pass_over)?;
-        let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) = untuned.into_iter().partition(Sheet::is_of_any_gemm);
+        let mut left_out = super::say_torn(&untuned);
+        let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) =
+            untuned.sheets.into_iter().partition(Sheet::is_of_any_gemm);
         for sheet in &unplaced {
             eprintln!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
         }
@@ -58,7 +60,9 @@ impl CoverageArgs {
         let all_taken = tell(&misses);
         shapes.extend(misses.shapes);
         let rules = super::rules(self.aiter.as_deref(), &self.configs)?;
-        let covered = coverage(&read_all(&self.configs, None, super::pass_over)?, &shapes, &self.gpu, &rules);
+        let configs = read_all(&self.configs, None, super::pass_over)?;
+        left_out |= super::say_torn(&configs);
+        let covered = coverage(&configs.sheets, &shapes, &self.gpu, &rules);
         let missing = |one: &&Covered| one.presence == Presence::Missing;
         if self.json {
             let listed: Vec<&Covered> = covered.iter().filter(|one| !self.missing || missing(one)).collect();
@@ -71,7 +75,7 @@ impl CoverageArgs {
                 out::line(format_args!("missing: {} {} {}", one.family, one.gpu, one.key))?;
             }
         }
-        let failed = !all_taken || !unplaced.is_empty() || (self.missing && covered.iter().any(|one| missing(&one)));
+        let failed = !all_taken || left_out || !unplaced.is_empty() || (self.missing && covered.iter().any(|one| missing(&one)));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

@@ -48,7 +48,9 @@ impl DiffArgs {
         let family = self.family.map(|family| family.0);
         let (before, after) =
             (read_all(&[self.before], family, super::pass_over)?, read_all(&[self.after], family, super::pass_over)?);
-        let diff = diff(&before, &after, Limits { warn: self.warn, regress: self.regress });
+        // Rows of a torn file would be removed or new.
+        let left_out = super::say_torn(&before) | super::say_torn(&after);
+        let diff = diff(&before.sheets, &after.sheets, Limits { warn: self.warn, regress: self.regress });
         if self.json {
             out::json(&diff)?;
         } else if self.markdown {
@@ -58,7 +60,7 @@ impl DiffArgs {
         } else {
             print(&diff, self.top)?;
         }
-        Ok(if diff.regressions() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(if diff.regressions() > 0 || left_out { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Policy, Terms, into_folder};
-use bluefin_aiter::{Family, FamilyName, Sheet, read_all};
+use bluefin_aiter::{Error, Family, FamilyName, Files, Sheet, read_all};
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::aiter::op_tests::{OpTests, Test};
 use bluefin_campaign::aiter::report::{Report, write};
@@ -88,9 +88,10 @@ pub struct TuneArgs {
 
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let families = self.families()?;
+        let mut families = self.families()?;
         let configs = self.configs.clone().unwrap_or_else(|| self.aiter.aiter.join("aiter/configs"));
-        let sheets = read_all(std::slice::from_ref(&configs), None, super::pass_over)?;
+        let Files { sheets, torn } = read_all(std::slice::from_ref(&configs), None, super::pass_over)?;
+        let torn = left_out(&torn, &mut families);
         let fleet = self.fleet.names_a_broker();
         let target = match (&self.gpu, fleet) {
             (Some(target), _) => target.clone(),
@@ -130,6 +131,7 @@ impl TuneArgs {
             shapes,
             failed,
             merged,
+            torn,
             unmerged,
             operators,
             diff: diff(&sheets, &now, Limits::default()),
@@ -195,4 +197,19 @@ impl TuneArgs {
     async fn tests(&self, op_tests: &OpTests, rebuilt: bool) -> Vec<Test> {
         op_tests.run(&self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
     }
+}
+
+/// Takes those of `families` out that have a torn file, and says why: rows can not be merged into it, nor is it known which it has.
+fn left_out(torn: &[Error], families: &mut Vec<&'static Family>) -> Vec<String> {
+    let say = |error: &Error| {
+        let family = Family::named_by(error.path());
+        families.retain(|known| family.is_none_or(|family| family.name != known.name));
+        let text = match family {
+            Some(family) => format!("{error}: {} is not tuned", family.name),
+            None => error.to_string(),
+        };
+        eprintln!("error: {text}");
+        text
+    };
+    torn.iter().map(say).collect()
 }

@@ -167,6 +167,26 @@ fn a_log_becomes_shapes_and_shapes_are_covered() {
     assert!(covered.as_array().unwrap().iter().all(|one| one["presence"] == "missing"), "{covered}");
 }
 
+/// Cut off while it was written: what is whole is checked, compared and looked up all the same.
+#[test]
+fn a_torn_file_is_an_error_of_its_own() {
+    let folder = Folder::of(&[GROUPED, "bf16_tuned_gemm.csv", "bf16_untuned_gemm.csv"]);
+    let torn = folder.file("torn_bf16_tuned_gemm.csv", "gfx,cu_num,M\ngfx950,256,1\ngfx950,\"25\n");
+    let said = "found a quote that is not closed, expected one record a line";
+    let (out, _) = ends(1, &["check", &folder.path("")]);
+    assert!(out.contains(&format!("{torn}:3: error torn: {said}\n")), "{out}");
+    assert!(out.contains(&format!("{torn}: gemm_a16w16, 0 rows, 1 findings")), "{out}");
+    assert!(out.contains("/bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
+    ends(0, &["check", &folder.path(""), "--allow", "torn"]);
+    let (out, err) = ends(1, &["diff", &folder.path(""), &folder.path("bf16_tuned_gemm.csv")]);
+    assert!(out.contains("232 the same") && err.contains(&format!("error: {torn}:3: {said}; nothing of")), "{out}{err}");
+    let (out, err) = ends(
+        1,
+        &["coverage", &folder.path("bf16_untuned_gemm.csv"), "--configs", &folder.path(""), "--gpu", "gfx950-256"],
+    );
+    assert!(out.contains("gemm_a16w16 gfx950-256: ") && err.contains(&format!("error: {torn}:3: ")), "{out}{err}");
+}
+
 #[test]
 fn what_is_no_file_of_aiters_is_told() {
     let folder = Folder::of(&[]);

@@ -267,6 +267,23 @@ fn what_can_not_be_merged_is_told_and_nothing_measured_is_lost() {
 }
 
 #[test]
+fn a_torn_file_costs_its_own_family() {
+    let machine = Machine::new();
+    machine.untuned(&[16]);
+    let torn = machine.configs().join("x_a8w8_blockscale_tuned_gemm.csv");
+    std::fs::write(&torn, "gfx,cu_num,M,N,K,us\ngfx942,304,1,2,\"3\n").unwrap();
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale,ck_gemm_a8w8", "--gpu", GPU];
+    let report = json(&expect(&mut machine.tune(&[], &arguments), 1));
+    let expected = "x_a8w8_blockscale_tuned_gemm.csv:2: found a quote that is not closed, expected one record a line: \
+        ck_gemm_a8w8_blockscale is not tuned";
+    assert!(report["torn"][0].as_str().unwrap().ends_with(expected), "{report}");
+    assert_eq!(report["shapes"], 66, "{report}");
+    assert_eq!(rows(&machine.configs().join("a8w8_tuned_gemm.csv")).len(), 66, "the other family is tuned");
+    assert!(!machine.configs().join("a8w8_blockscale_tuned_gemm.csv").exists());
+    assert!(std::fs::read_to_string(machine.folder.path().join("tuned/summary.md")).unwrap().contains("- not read: "));
+}
+
+#[test]
 fn names_that_are_no_families_are_refused_with_the_list() {
     let machine = Machine::new();
     let said = text(&expect(&mut machine.tune(&[], &["--shapes", "ck_gemm", "--gpu", GPU]), 2).stderr);

@@ -35,6 +35,8 @@ pub struct Report {
     pub failed: Vec<Failed>,
     /// What became of each row.
     pub merged: Vec<Merged>,
+    /// Files of which nothing was read, and why.
+    pub torn: Vec<String>,
     /// Why files were not merged or not written. Their rows are in `rows`, and the files as they should be in `configs`, if they
     /// could be merged.
     pub unmerged: Vec<String>,
@@ -86,10 +88,11 @@ pub async fn failed(store: &dyn Store, session: &Session, problems: &[Problem]) 
 
 impl Report {
     /// Whether every shape was tuned, every row was merged, no operator fails with its new row, and every family was tested, by no test that
-    /// fails and did not before.
+    /// fails and did not before, and no file was torn.
     pub fn is_fine(&self) -> bool {
         let works = |one: &Measured| one.comparison.after.us.is_some();
         self.failed.is_empty()
+            && self.torn.is_empty()
             && self.unmerged.is_empty()
             && self.operators.iter().all(works)
             && self.broken().is_empty()
@@ -121,6 +124,9 @@ impl Report {
         for failed in &self.failed {
             let Failed { shape, kind, reason } = failed;
             let _ = writeln!(text, "\n- not tuned: {shape}: {}: {}", kind.name(), reason.replace('\n', " "));
+        }
+        for reason in &self.torn {
+            let _ = writeln!(text, "\n- not read: {reason}");
         }
         for reason in &self.unmerged {
             let _ = writeln!(text, "\n- not merged: {}; what was measured is in rows/", reason.replace('\n', " "));

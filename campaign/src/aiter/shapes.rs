@@ -40,7 +40,11 @@ pub fn asked(
     } else {
         // A file of sizes alone is of the one family that is asked for.
         let only = (families.len() == 1).then(|| families.first().copied()).flatten();
-        for sheet in read_all(untuned, None, &mut passed_over)? {
+        let read = read_all(untuned, None, &mut passed_over)?;
+        if let Some(torn) = read.torn.into_iter().next() {
+            return Err(torn.into());
+        }
+        for sheet in read.sheets {
             let family = if sheet.is_of_any_gemm() { only.unwrap_or(sheet.family) } else { sheet.family };
             if sheet.is_of_any_gemm() && only.is_none() {
                 passed_over(&Error::AnyGemm { path: sheet.path().to_path_buf() });

@@ -14,7 +14,7 @@ pub use rules::{Rule, Severity};
 
 use crate::family::Duplicates;
 use crate::table::Row;
-use crate::{Key, Kind, Rules, Sheet};
+use crate::{Error, Family, Files, Key, Kind, Rules, Sheet};
 
 /// Findings of a rule in a file that are kept, the rest are counted.
 const KEPT: u64 = 1000;
@@ -104,12 +104,28 @@ impl Findings<'_> {
     }
 }
 
-/// Checks files, in their order. All tuned ones of a family are taken for those that aiter puts together.
+/// Checks files, those that are torn first. All tuned ones of a family are taken for those that aiter puts together.
 #[must_use]
-pub fn check(sheets: &[Sheet], strictness: &Strictness) -> Vec<FileReport> {
+pub fn check(files: &Files, strictness: &Strictness) -> Vec<FileReport> {
     // Where each key was first.
     let mut first: HashMap<(&str, Key), (&Sheet, &Row)> = HashMap::new();
-    sheets.iter().map(|sheet| check_one(sheet, strictness, &mut first)).collect()
+    let torn = files.torn.iter().map(|error| of_torn(error, strictness));
+    torn.chain(files.sheets.iter().map(|sheet| check_one(sheet, strictness, &mut first))).collect()
+}
+
+fn of_torn(error: &Error, strictness: &Strictness) -> FileReport {
+    let mut findings = Findings { strictness, kept: Vec::new(), counts: BTreeMap::new() };
+    if let Error::Line { line, found, expected, .. } = error {
+        findings.add(Rule::Torn, *line, || format!("found {found}, expected {expected}"));
+    }
+    FileReport {
+        path: error.path().to_path_buf(),
+        family: Family::named_by(error.path()).map_or("of no known family", |family| family.name),
+        kind: Kind::of(error.path()),
+        rows: 0,
+        findings: findings.kept,
+        counts: findings.counts,
+    }
 }
 
 fn check_one<'a>(

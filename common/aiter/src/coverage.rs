@@ -129,6 +129,12 @@ fn values(view: &View<'_>, columns: &[&'static str]) -> Key {
     Key(columns.iter().map(|column| (*column, view.value(column))).collect())
 }
 
+/// The same as a look-up reads it, in the `only` file of its family or in several that were put together.
+fn looked_up(view: &View<'_>, columns: &[&'static str], only: bool) -> Key {
+    let value = |column| if only { view.value_as_it_is(column) } else { view.value(column) };
+    Key(columns.iter().map(|column| (*column, value(column))).collect())
+}
+
 /// Rows as look-ups find them.
 struct Rows<'a> {
     tuned: &'a [Sheet],
@@ -144,7 +150,9 @@ impl Rows<'_> {
         let (tuned, rules) = (self.tuned, self.rules);
         let index = self.indices.entry((family.name, columns.clone())).or_insert_with(|| {
             let found = |view: &View<'_>| !is_dropped(view, rules);
-            sheets_of(tuned, family).flat_map(Sheet::views).filter(found).map(|view| values(&view, &columns)).collect()
+            let only = sheets_of(tuned, family).count() == 1;
+            let views = sheets_of(tuned, family).flat_map(Sheet::views).filter(found);
+            views.map(|view| looked_up(&view, &columns, only)).collect()
         });
         index.contains(key)
     }

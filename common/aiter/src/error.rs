@@ -70,6 +70,26 @@ impl Error {
         matches!(self, Self::Family { .. } | Self::Empty { .. })
     }
 
+    /// Whether it is of a file that is broken as a CSV file.
+    #[must_use]
+    pub const fn is_torn(&self) -> bool {
+        matches!(self, Self::Line { .. })
+    }
+
+    /// The file or folder that it is of.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        match self {
+            Self::File { path, .. }
+            | Self::NoFile { path }
+            | Self::Line { path, .. }
+            | Self::Empty { path }
+            | Self::Family { path, .. }
+            | Self::AnyGemm { path }
+            | Self::Mixed { path, .. } => path,
+        }
+    }
+
     /// Names the file of an error of the system.
     pub fn at(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();

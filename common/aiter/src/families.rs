@@ -49,6 +49,7 @@ const PLAIN: Family = Family {
     work: BYTE_INPUTS,
     rounding: Rounding::Gemm,
     duplicates: Duplicates::Refused,
+    flags_are_text: false,
     tuner: None,
 };
 
@@ -274,6 +275,7 @@ pub static FAMILIES: [Family; 14] = [
             "max_seq_chunks",
         ],
         aside: &["dtype", "K", "BT", "T_flat", "N"],
+        flags_are_text: true,
         results: &["BV", "us"],
         sort: &["gfx", "cu_num", "H", "Hg", "V"],
         errors: &[],

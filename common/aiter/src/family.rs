@@ -42,6 +42,8 @@ pub struct Family {
     pub rounding: Rounding,
     /// What comes of two rows of one key.
     pub duplicates: Duplicates,
+    /// Whether its look-up compares flags with the text `True`, and takes anything else for false.
+    pub flags_are_text: bool,
     /// What tunes it; `None`: nothing that is run on its own.
     pub tuner: Option<Tuner>,
 }

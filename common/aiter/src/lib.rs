@@ -26,7 +26,7 @@ pub use family::{Duplicates, Family, NamedCells, Rounding, Tuner, Work};
 pub use key::{Key, Value};
 pub use rules::{ASSUMED, Rules};
 pub use sheet::{Kind, Sheet};
-pub use sources::{read_all, sheets_of};
+pub use sources::{Files, read_all, sheets_of};
 pub use table::{Row, Table};
 
 /// The variable of a session that holds further arguments of aiter's tuners.

@@ -45,14 +45,13 @@ impl Sheet {
     /// # Errors
     /// If nothing tells it.
     pub fn of(table: Table, family: Option<&'static Family>) -> Result<Self, Error> {
-        let stem = table.path().file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let found = family.or_else(|| by_name(&stem)).or_else(|| by_columns(table.columns()));
+        let found = family.or_else(|| Family::named_by(table.path())).or_else(|| by_columns(table.columns()));
         let Some(family) = found else {
             let columns: String = table.columns().join(",").chars().take(200).collect();
             return Err(Error::Family { path: table.path().to_path_buf(), columns });
         };
         let found_something = family.results.iter().any(|column| table.column(column).is_some());
-        let kind = if found_something && !stem.contains("untuned") { Kind::Tuned } else { Kind::Untuned };
+        let kind = if found_something { Kind::of(table.path()) } else { Kind::Untuned };
         Ok(Self { table, family, kind })
     }
 
@@ -86,13 +85,30 @@ impl Sheet {
     }
 }
 
-/// The family whose files' names hold the longest part of this one.
-fn by_name(stem: &str) -> Option<&'static Family> {
-    let part = |family: &&Family| {
-        let untuned = family.file.replace("tuned", "untuned");
-        stem.contains(family.file) || stem.contains(&untuned)
-    };
-    FAMILIES.iter().filter(part).max_by_key(|family| family.file.len())
+impl Kind {
+    /// Of a file, by its name.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        if stem(path).contains("untuned") { Self::Untuned } else { Self::Tuned }
+    }
+}
+
+impl Family {
+    /// The family whose files' names hold the longest part of this one.
+    #[must_use]
+    pub fn named_by(path: &Path) -> Option<&'static Self> {
+        let stem = stem(path);
+        let part = |family: &&Self| {
+            let untuned = family.file.replace("tuned", "untuned");
+            stem.contains(family.file) || stem.contains(&untuned)
+        };
+        FAMILIES.iter().filter(part).max_by_key(|family| family.file.len())
+    }
+}
+
+/// The name of a file without its extension.
+fn stem(path: &Path) -> Cow<'_, str> {
+    path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default()
 }
 
 /// The only family that all of these columns are of; [`ANY_GEMM`] if there is nothing but sizes of a GEMM.
@@ -156,9 +172,28 @@ impl View<'_> {
             ("gfx", Some("0" | "nan" | "None" | "")) | ("gfx", None) => {
                 Value::of(self.number("cu_num").map_or("", gfx_of))
             }
+            (_, Some(cell)) if !cell.is_empty() && self.is_text_flag(column) => {
+                // pandas has read it before anybody compares it.
+                Value::Integer(i64::from(matches!(cell, "True" | "true" | "TRUE")))
+            }
             (_, Some(cell)) => Value::of(cell),
             (_, None) => Value::of(""),
         }
+    }
+
+    /// The same where the only file of its family is looked up as it is: nothing has put it together with others.
+    #[must_use]
+    pub fn value_as_it_is(&self, column: &str) -> Value {
+        match self.cell(column) {
+            Some(cell) if !cell.is_empty() && self.is_text_flag(column) => Value::Integer(i64::from(cell == "True")),
+            _ => self.value(column),
+        }
+    }
+
+    /// Whether look-ups compare what stands in a column with the text `True`.
+    #[must_use]
+    pub fn is_text_flag(&self, column: &str) -> bool {
+        self.sheet.family.flags_are_text && Column::of(column) == Column::Flag
     }
 
     /// The columns of its GPU and shape that it has a value for: what an untuned file tells.

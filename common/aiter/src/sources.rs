@@ -7,16 +7,25 @@ use crate::{Error, Family, Kind, Sheet};
 /// What lies below aiter's folder of files: those of models.
 const OF_MODELS: &str = "model_configs";
 
+/// Files that were named together.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Those that were read.
+    pub sheets: Vec<Sheet>,
+    /// Why the others can not be: they are torn.
+    pub torn: Vec<Error>,
+}
+
 /// Reads files, and of folders all CSV files and those of their `model_configs`, in the order of their names. What is of no family, and
 /// what is empty, is told to `passed_over`, and the rest goes on: aiter's folders hold files of operators that are not known here.
 ///
 /// # Errors
-/// If one can not be read, or nothing is left.
+/// If the system does not let one be read, or there is none of a family.
 pub fn read_all(
     paths: &[PathBuf],
     family: Option<&'static Family>,
     mut passed_over: impl FnMut(&Error),
-) -> Result<Vec<Sheet>, Error> {
+) -> Result<Files, Error> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -33,10 +42,11 @@ pub fn read_all(
             files.push(path.clone());
         }
     }
-    let (mut sheets, mut first) = (Vec::new(), None);
+    let (mut found, mut first) = (Files::default(), None);
     for path in &files {
         match Sheet::read(path, family) {
-            Ok(sheet) => sheets.push(sheet),
+            Ok(sheet) => found.sheets.push(sheet),
+            Err(error) if error.is_torn() => found.torn.push(error),
             Err(error) if error.is_no_sheet() => {
                 passed_over(&error);
                 first = first.or(Some(error));
@@ -44,7 +54,7 @@ pub fn read_all(
             Err(error) => return Err(error),
         }
     }
-    first.filter(|_| sheets.is_empty()).map_or(Ok(sheets), Err)
+    first.filter(|_| found.sheets.is_empty() && found.torn.is_empty()).map_or(Ok(found), Err)
 }
 
 /// The CSV files of a folder.
@@ -83,7 +93,12 @@ mod tests {
         std::fs::write(models.join("of_another_operator.csv"), "M,N,colour\n1,2,3\n").unwrap();
         std::fs::write(models.join("empty.csv"), "").unwrap();
         let mut told = Vec::new();
-        let sheets = read_all(&[folder.path().to_path_buf()], None, |error| told.push(error.to_string())).unwrap();
+        std::fs::write(models.join("torn_tuned_fmoe.csv"), "token,us\n1,\"2\n").unwrap();
+        let Files { sheets, torn } =
+            read_all(&[folder.path().to_path_buf()], None, |error| told.push(error.to_string())).unwrap();
+        let torn: Vec<_> = torn.iter().map(|error| (error.path().file_name().unwrap(), error.to_string())).collect();
+        assert!(torn.len() == 1 && torn[0].0 == "torn_tuned_fmoe.csv", "{torn:?}");
+        assert!(torn[0].1.ends_with(":2: found a quote that is not closed, expected one record a line"), "{torn:?}");
         assert!(told[0].ends_with("empty.csv: found an empty file, expected the names of columns"), "{told:?}");
         assert!(told[1].contains("of_another_operator.csv: family: found columns M,N,colour"), "{told:?}");
         let names: Vec<_> = sheets.iter().map(|sheet| sheet.path().file_name().unwrap()).collect();

@@ -82,6 +82,11 @@ fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
                 format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
             });
         }
+        if sheet.kind == Kind::Tuned && view.is_text_flag(column) && !matches!(cell, "" | "True" | "False") {
+            findings.add(Rule::Unreachable, line, || {
+                format!("{column}: found {cell:?}, expected True or False: the look-up takes all but the text True for false")
+            });
+        }
         // A row says whether there are such instructions; of what has none it is not known.
         let multiplies = |known: &&Architecture| !known.has_row() || known.has(Operand::Fp8);
         let eight_bits = match arch::of(&gfx).filter(multiplies).map(|known| known.fp8) {

@@ -61,6 +61,7 @@ macro_rules! rules {
 }
 
 rules! {
+    Torn "torn" Error "The file is no CSV file from this line on: nothing of it is read"
     Column "column" Error "A column is missing or there twice"
     UnknownColumn "unknown-column" Note "A column that is not known: it is kept as it is"
     NoGfx "no-gfx" Note "A file from before there was a column gfx: aiter infers it from the number of compute units"

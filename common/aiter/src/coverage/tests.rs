@@ -134,3 +134,27 @@ fn packed_weights_are_written_as_tuners_read_them() {
     assert_eq!(extend(&mut table, family, &[&shape("1"), &shape("2")]), 1);
     assert_eq!(table.to_bytes(), b"token,q_dtype_w\n1,torch.int4\n2,torch.int4\n");
 }
+
+const GDN: &str = "gfx,cu_num,dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs,snapshot_bf16,state_bf16,T_flat,N,total_chunks,\
+    max_seq_chunks";
+
+#[test]
+fn flags_of_gdn_are_true_where_the_text_is() {
+    let untuned = sheet(
+        "chunk_gdn_h_opt_untuned.csv",
+        &format!("{GDN}\ngfx950,256,torch.bfloat16,128,128,64,8,2,True,True,True,True,True,1,1,32,32\n"),
+    );
+    let with = |flag: &str| {
+        format!("{GDN},BV,us\ngfx950,256,torch.bfloat16,128,128,64,8,2,{flag},True,True,True,True,1,1,32,32,64,5.0\n")
+    };
+    let of = |tuned: &[Sheet]| coverage(tuned, &shapes_of(&untuned), &[], &Rules::default())[0].presence;
+    let file = |flag: &str| sheet("chunk_gdn_h_opt_tuned.csv", &with(flag));
+    assert_eq!(of(&[file("True")]), Presence::Exact);
+    assert_eq!(of(&[file(" True")]), Presence::Exact);
+    // The look-up reads the only file itself. Several are put together by pandas, which writes `True`; 1 stays a number.
+    let other = sheet("x_chunk_gdn_h_opt_tuned.csv", &with("False"));
+    for (flag, alone, together) in [("TRUE", false, true), ("true", false, true), ("1", false, false)] {
+        assert_eq!(of(&[file(flag)]) == Presence::Exact, alone, "{flag}");
+        assert_eq!(of(&[file(flag), other.clone()]) == Presence::Exact, together, "{flag}");
+    }
+}

@@ -6,7 +6,7 @@ use bluefin_aiter::check::{FileReport, Rule, Strictness, check};
 use bluefin_aiter::coverage::{coverage, shapes_of, summary};
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
-use bluefin_aiter::{Kind, Rules, Sheet, Table};
+use bluefin_aiter::{Files, Kind, Rules, Sheet, Table};
 use bluefin_test_support::{data, data_path};
 
 /// Their names, as they are in aiter's folder.
@@ -65,6 +65,7 @@ fn told(reports: &[FileReport]) -> Vec<String> {
 #[test]
 fn what_is_wrong_with_them_is_found() {
     let sheets: Vec<Sheet> = names().iter().map(|name| sheet(name)).collect();
+    let sheets = Files { sheets, torn: Vec::new() };
     let reports = check(&sheets, &Strictness::default());
     let expected = [
         "a8w8_bpreshuffle_tuned_gemm.csv: error-ratio 14",
