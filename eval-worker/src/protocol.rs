@@ -53,8 +53,8 @@ pub enum Reply {
         /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
         spin_ms: Option<f64>,
     },
-    /// To [`Request::Prepare`]. `tainted` as in [`Reply::Done`].
-    Prepared { result: Attempt<()>, tainted: bool, spent: Spent },
+    /// To [`Request::Prepare`]: how long the reference's first run took. `tainted` as in [`Reply::Done`].
+    Prepared { result: Attempt<Duration>, tainted: bool, spent: Spent },
     /// The end of [`Request::Evaluate`] and [`Request::PlayOff`]. Candidates without a result were not reached, or were timed
     /// together when that failed.
     Done {
@@ -130,7 +130,10 @@ pub struct Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     Load,
+    /// Its first run, or one more where something is wrong: the device does nothing else.
     Check,
+    /// What it wrote is held against the answer.
+    Compare,
     Time,
 }
 
@@ -140,6 +143,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::Load => "while it was loaded",
             Self::Check => "in its first run",
+            Self::Compare => "while its results were compared",
             Self::Time => "while it was timed",
         })
     }
@@ -147,13 +151,13 @@ impl fmt::Display for Phase {
 
 impl Message for Request {
     const KIND: u8 = 32;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "request to a device's child process";
 }
 
 impl Message for Reply {
     const KIND: u8 = 33;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "reply of a device's child process";
 }
 

@@ -3,6 +3,7 @@
 mod config;
 pub(crate) mod environment;
 mod error;
+mod own_time;
 mod process;
 mod translators;
 
@@ -258,7 +259,8 @@ impl DeviceWorker {
             Stage::Find => Request::PlayOff { candidates, seed: work.seed, careful, limits },
         };
         let together = if work.stage == Stage::Find { open.len() } else { 1 };
-        let wait = self.config.deadlines.of_candidates(together, incumbent_ms, &limits);
+        let reference = child.task.map(|(_, first_run)| first_run);
+        let wait = self.config.deadlines.of_candidates(together, incumbent_ms, reference, &limits);
         match child.ask(&request, &codes, wait).await? {
             Reply::Done { tainted, state, spent } => {
                 child.spent += spent;
@@ -282,7 +284,7 @@ impl DeviceWorker {
                 Some(child) => child,
                 None => self.start_child().await?,
             };
-            if child.task == Some(key) {
+            if child.task.is_some_and(|(task, _)| task == key) {
                 return Ok(Ok(child));
             }
             child.task = None;
@@ -292,8 +294,8 @@ impl DeviceWorker {
                 self.account(*spent);
             }
             match reply {
-                Ok(Reply::Prepared { result: Ok(()), .. }) => {
-                    child.task = Some(key);
+                Ok(Reply::Prepared { result: Ok(first_run), .. }) => {
+                    child.task = Some((key, first_run));
                     return Ok(Ok(child));
                 }
                 Ok(Reply::Prepared { result: Err(fault), tainted: true, .. }) => {

@@ -44,7 +44,9 @@ pub(super) fn pose<D: Device>(
         let launches = launches_of(&posed.task.reference)?;
         let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
         reporter.working(Activity { phase: Phase::Check, candidate: Some(0) })?;
-        Ok(device.run(&bound, 0)?)
+        let started = Instant::now();
+        device.run(&bound, 0)?;
+        Ok(started.elapsed())
     })
 }
 
@@ -62,9 +64,11 @@ pub(super) fn check<D: Device>(
     let module = device.load(loaded.code)?;
     let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
     let run = || {
-        say(Phase::Check)?;
         posed.reset(device)?;
-        Ok(device.run(&bound, 0)?)
+        // From here on the parent waits for the candidate alone.
+        say(Phase::Check)?;
+        device.run(&bound, 0)?;
+        say(Phase::Compare)
     };
     let check = || {
         run()?;

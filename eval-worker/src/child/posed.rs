@@ -1,6 +1,7 @@
 //! A task on the device: inputs filled, the reference's answer known.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
@@ -29,6 +30,8 @@ pub(super) struct Posed<D: Device> {
     /// Offset of each buffer of the first copy.
     offsets: Vec<u64>,
     sets: Sets<D>,
+    /// How long the reference's first run took.
+    pub(super) first_run: Duration,
     /// The copy of the buffers that the next timed launch uses.
     pub(super) next: Cell<usize>,
 }
@@ -52,18 +55,18 @@ pub(super) struct Finding {
 
 impl<D: Device> Posed<D> {
     /// Makes inputs from `seed`, as many copies of the buffers as keep the cache cold, and the answer with `ask`, which runs
-    /// the reference on the first copy. `module` is the reference's.
+    /// the reference on the first copy and says how long that took. `module` is the reference's.
     pub(super) fn new(
         device: &D,
         module: &D::Module,
         (key, task, seed): (Digest, Task, u64),
         limits: &Limits,
-        ask: impl FnOnce(&Self) -> Result<(), Failure>,
+        ask: impl FnOnce(&Self) -> Result<Duration, Failure>,
     ) -> Result<Self, Failure> {
         let layout = Layout::of(&task.buffers)?;
         let sets = Sets::allocate(device, layout.bytes, limits)?;
         let offsets = layout.offsets.iter().map(|offset| layout.bytes + offset).collect();
-        let mut posed = Self { key, task, layout, offsets, sets, next: Cell::new(0) };
+        let mut posed = Self { key, task, layout, offsets, sets, first_run: Duration::ZERO, next: Cell::new(0) };
         posed.equip(device, module, seed);
         match &posed.sets.checker {
             Some(checker) => {
@@ -74,7 +77,7 @@ impl<D: Device> Posed<D> {
         }
         posed.copy(device, posed.first(), ORIGINAL, (0, posed.layout.bytes))?;
         posed.copy_first(device)?;
-        ask(&posed)?;
+        posed.first_run = ask(&posed)?;
         posed.keep_answer(device)?;
         Ok(posed)
     }

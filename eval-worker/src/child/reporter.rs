@@ -66,7 +66,7 @@ impl Reporter {
             Part::Prepare => &mut spent.prepare,
             Part::WarmUp => &mut spent.warm_up,
             Part::Phase(Phase::Load) => &mut spent.load,
-            Part::Phase(Phase::Check) => &mut spent.check,
+            Part::Phase(Phase::Check | Phase::Compare) => &mut spent.check,
             Part::Phase(Phase::Time) => &mut spent.time,
         };
         *account += now - since;

@@ -151,10 +151,10 @@ impl<D: Device> Server<D> {
         Ok(self.done(false))
     }
 
-    /// Makes `task` the current one. `key` tells it from others.
-    fn prepare(&mut self, key: Digest, task: Task, seed: u64, code: &[u8], limits: &Limits) -> Result<(), Failure> {
-        if self.tasks.front().is_some_and(|current| current.key == key && current.is_ready()) {
-            return Ok(());
+    /// Makes `task` the current one, and says how long the first run of its reference took. `key` tells it from others.
+    fn prepare(&mut self, key: Digest, task: Task, seed: u64, code: &[u8], limits: &Limits) -> Result<Duration, Failure> {
+        if let Some(current) = self.tasks.front().filter(|current| current.key == key && current.is_ready()) {
+            return Ok(current.first_run);
         }
         if let Some(mut current) = self.tasks.pop_front()
             && current.pack(&self.device).is_ok()
@@ -174,8 +174,9 @@ impl<D: Device> Server<D> {
             }
             posed => posed?,
         };
+        let first_run = posed.first_run;
         self.tasks.push_front(posed);
-        Ok(())
+        Ok(first_run)
     }
 
     /// Makes a task ready, anew or from what is `known` of it.

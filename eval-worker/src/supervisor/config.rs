@@ -65,7 +65,14 @@ pub struct Deadlines {
     pub step: Duration,
     /// What takes its place if it is longer: this many times the best known time.
     pub step_of_incumbent: f64,
+    /// In a first run, where that is less than a step: so long, and beside that the multiples below of what is known.
+    pub first_run: Duration,
 }
+
+/// Times of the reference's first run that a candidate's may take longer.
+const OF_REFERENCE: u32 = 100;
+/// Times that it may take longer than it took to load it: drivers may do a part of that when it is first launched.
+pub(super) const OF_LOADING: u32 = 10;
 
 impl Default for Deadlines {
     fn default() -> Self {
@@ -74,6 +81,7 @@ impl Default for Deadlines {
             reference: Duration::from_secs(120),
             step: Duration::from_secs(10),
             step_of_incumbent: 20.0,
+            first_run: Duration::from_millis(500),
         }
     }
 }
@@ -85,24 +93,33 @@ impl Deadlines {
     }
 
     pub(super) fn of_start(&self) -> Wait {
-        Wait { silence: self.start, result: self.start }
+        Wait::of(self.start, self.start)
     }
 
     pub(super) fn of_translation(&self) -> Wait {
-        Wait { silence: self.reference, result: self.reference }
+        Wait::of(self.reference, self.reference)
     }
 
     /// Inputs are made, then the reference runs.
     pub(super) fn of_reference(&self) -> Wait {
-        Wait { silence: self.reference, result: self.reference * 2 }
+        Wait::of(self.reference, self.reference * 2)
     }
 
-    /// Of one candidate, or of `together` candidates whose results come at the same time.
-    pub(super) fn of_candidates(&self, together: usize, incumbent_ms: Option<f64>, limits: &Limits) -> Wait {
+    /// Of one candidate, or of `together` candidates whose results come at the same time. `reference`: how long the first run of
+    /// theirs took, if that is known.
+    pub(super) fn of_candidates(
+        &self,
+        together: usize,
+        incumbent_ms: Option<f64>,
+        reference: Option<Duration>,
+        limits: &Limits,
+    ) -> Wait {
         let silence = self.step(incumbent_ms);
         let budget = Duration::try_from_secs_f64(limits.sample_budget_ms / 1000.0).unwrap_or_default();
         let one = silence.saturating_mul(STEPS).saturating_add(budget).saturating_add(MAX_PREPARATION);
-        Wait { silence, result: one.saturating_mul(u32::try_from(together).unwrap_or(u32::MAX)) }
+        let known = |reference: Duration| self.first_run.saturating_add(reference.saturating_mul(OF_REFERENCE));
+        let first_run = reference.map_or(silence, known).min(silence);
+        Wait { silence, first_run, result: one.saturating_mul(u32::try_from(together).unwrap_or(u32::MAX)) }
     }
 }
 
@@ -111,13 +128,37 @@ impl Deadlines {
 pub(super) struct Wait {
     /// The longest time without a sign of life.
     pub(super) silence: Duration,
+    /// The longest first run of a candidate that took no time to load, while it has the device or its share of the CPU.
+    pub(super) first_run: Duration,
     /// The longest time to the next result, whatever the signs: who is busy need not get anywhere.
     pub(super) result: Duration,
+}
+
+impl Wait {
+    fn of(silence: Duration, result: Duration) -> Self {
+        Self { silence, first_run: silence, result }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_run_has_what_is_known_of_the_problem() {
+        let deadlines = Deadlines::default();
+        let of = |reference, incumbent_ms| {
+            let reference = Duration::from_secs_f64(reference);
+            deadlines.of_candidates(1, incumbent_ms, Some(reference), &Limits::default()).first_run.as_secs_f64()
+        };
+        assert!((of(0.0001, None) - 0.51).abs() < 1e-9);
+        assert!((of(0.05, None) - 5.5).abs() < 1e-9);
+        // Never more than a step.
+        assert!((of(1.0, None) - 10.0).abs() < 1e-9);
+        assert!((of(1.0, Some(2000.0)) - 40.0).abs() < 1e-9);
+        let unknown = deadlines.of_candidates(1, None, None, &Limits::default());
+        assert_eq!(unknown.first_run, unknown.silence);
+    }
 
     #[test]
     fn deadlines_grow_with_the_incumbent() {
@@ -132,7 +173,7 @@ mod tests {
     fn a_candidate_has_a_limit_that_follows_from_the_protocol() {
         let deadlines = Deadlines { step: Duration::from_secs(1), ..Deadlines::default() };
         let limits = Limits { sample_budget_ms: 500.0, ..Limits::default() };
-        let seconds = |together, limits| deadlines.of_candidates(together, None, &limits).result.as_secs_f64();
+        let seconds = |together, limits| deadlines.of_candidates(together, None, None, &limits).result.as_secs_f64();
         assert_eq!([1, 4].map(|together| seconds(together, limits)), [13.5, 54.0]);
         assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 13.0);
         assert!(seconds(usize::MAX, limits) > 1e6);

@@ -12,16 +12,18 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::outcome::Timing;
 use bluefin_common::process_group::{ProcessGroup, ended_from_outside};
 use bluefin_common::secrets;
+use bluefin_common::target::Target;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::config::{ChildConfig, Wait};
+use super::config::{ChildConfig, OF_LOADING, Wait};
 use super::environment;
 use super::error::DeviceError;
-use crate::protocol::{Activity, Cpus, FrameError, Identity, Reply, Request, Spent, receive, send};
+use super::own_time::OwnTime;
+use crate::protocol::{Activity, Cpus, FrameError, Identity, Phase, Reply, Request, Spent, receive, send};
 
 /// Bytes kept of what a child prints; the end says why it died.
 const TAIL: usize = 2048;
@@ -53,8 +55,8 @@ pub(super) struct ChildProcess {
     /// What a spin took in it, in milliseconds.
     pub(super) spin_ms: Option<f64>,
     pub(super) device: Identity,
-    /// The task that it has prepared.
-    pub(super) task: Option<Digest>,
+    /// The task that it has prepared, and how long the first run of its reference took.
+    pub(super) task: Option<(Digest, Duration)>,
 }
 
 /// Why a child is of no use any more.
@@ -158,7 +160,7 @@ impl ChildProcess {
         &mut self,
         request: &Request,
         artifacts: &[&[u8]],
-        Wait { silence, result: limit }: Wait,
+        Wait { silence, first_run, result: limit }: Wait,
     ) -> Result<Reply, Lost> {
         self.activity = None;
         self.kills = self.control_group.kills();
@@ -169,6 +171,7 @@ impl ChildProcess {
         // The child reads all of a request before it answers, so writing first can not lock up both.
         timeout(silence, send(&mut self.stdin, request, artifacts)).await.map_err(hung)??;
         let mut since = Instant::now();
+        let mut loading = Loading::default();
         loop {
             let left = limit.saturating_sub(since.elapsed());
             // Who talks without a pause would always have something ready.
@@ -176,8 +179,19 @@ impl ChildProcess {
                 return Err(Lost::Overran { limit });
             }
             let lost = |_| if left < silence { Lost::Overran { limit } } else { Lost::Hung { deadline: silence } };
-            match timeout(silence.min(left), receive(&mut self.stdout)).await.map_err(lost)?? {
-                Some(Reply::Working(activity)) => self.activity = Some(activity),
+            let reply = receive(&mut self.stdout);
+            let reply = if self.activity.is_some_and(|activity| activity.phase == Phase::Check) {
+                let first_run = first_run.saturating_add(loading.took.saturating_mul(OF_LOADING));
+                let own_time = OwnTime::of(self.child.id(), self.device.target == Target::Host.to_string());
+                timeout(silence.min(left), own_time.limited(first_run, reply)).await.map_err(lost)??
+            } else {
+                timeout(silence.min(left), reply).await.map_err(lost)?
+            };
+            match reply? {
+                Some(Reply::Working(activity)) => {
+                    loading.notes(activity);
+                    self.activity = Some(activity);
+                }
                 Some(Reply::Evaluated { candidate, result, spent, spin_ms }) => {
                     since = Instant::now();
                     self.evaluated.push((candidate, result));
@@ -239,6 +253,23 @@ impl ChildProcess {
         let candidate = self.activity.and_then(|activity| activity.candidate);
         let (failure, stuck) = (Failure::new(kind, detail), pid.filter(|_| !gone));
         Obituary { candidate, failure, cause, short_of, from_outside, stuck }
+    }
+}
+
+/// How long the last candidate was loaded.
+#[derive(Default)]
+struct Loading {
+    since: Option<Instant>,
+    took: Duration,
+}
+
+impl Loading {
+    fn notes(&mut self, activity: Activity) {
+        match (activity.phase, self.since.take()) {
+            (Phase::Load, since) => self.since = since.or_else(|| Some(Instant::now())),
+            (_, Some(since)) => self.took = since.elapsed(),
+            (_, None) => {}
+        }
     }
 }
 
@@ -327,7 +358,11 @@ mod tests {
     async fn signs_of_life_are_no_result() {
         let folder = tempfile::tempdir().unwrap();
         let working = Reply::Working(Activity { phase: Phase::Time, candidate: Some(7) });
-        let wait = Wait { silence: Duration::from_secs(60), result: Duration::from_millis(300) };
+        let wait = Wait {
+            silence: Duration::from_secs(60),
+            first_run: Duration::from_secs(60),
+            result: Duration::from_millis(300),
+        };
         let mut child = chatterer(folder.path(), std::slice::from_ref(&working)).await;
         let lost = child.ask(&Request::Translate, &[], wait).await.unwrap_err();
         assert!(matches!(lost, Lost::Overran { .. }), "{lost:?}");
