@@ -3,6 +3,7 @@
 //! Every job in hand is a task of its own. On a device evaluation is fetching artifacts, then waiting for the device, which is a
 //! lock in the middle: while one job is on it, the next one fetches and the last one is stored.
 
+mod hanging;
 mod job;
 pub mod quarantine;
 
@@ -62,6 +63,8 @@ struct Worker {
     tasks: Tasks,
     /// Held while this machine is in no state to work.
     unfit: Mutex<Option<Guard>>,
+    /// Solvers whose kernels hang.
+    hanging: hanging::Hanging,
     /// Jobs whose processes somebody killed, since one went well.
     suspects: Mutex<HashSet<JobId>>,
     /// Why the device is gone, if it is.
@@ -100,6 +103,7 @@ impl Post {
             artifacts: Artifacts::new(config.artifact_cache_bytes, self.metrics.clone()),
             tasks: Tasks::default(),
             unfit: Mutex::default(),
+            hanging: hanging::Hanging::default(),
             suspects: Mutex::default(),
             gone: Mutex::default(),
         });

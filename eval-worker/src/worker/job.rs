@@ -55,6 +55,9 @@ impl Role for Worker {
 
     async fn work(&self, given: Given<'_, EvalJob>) -> Result<Product, Halt> {
         let eval_job = given.order;
+        if let Some(delay) = self.waits(&eval_job.job).await {
+            return Err(Halt::Later(delay));
+        }
         match self.evaluate(given).await {
             Ok(evaluated) => Ok(self.outcome(eval_job, evaluated).into()),
             Err(Stop::Halt(halt)) => Err(halt),
@@ -110,8 +113,22 @@ impl Worker {
             draining: &self.context.stop,
         };
         let evaluated = self.running.evaluate(&assignment).await?;
+        self.hanging.note(&order.job, &evaluated.candidates);
         self.suspects().clear();
         Ok(evaluated)
+    }
+
+    /// How long a job waits whose solver hangs, while others are in its queue.
+    async fn waits(&self, job: &Job) -> Option<Duration> {
+        if !self.hanging.is_suspect(job) {
+            return None;
+        }
+        // Where that can not be said nobody waits.
+        let in_queue = self.context.broker.depth(&job.lane.of(&job.eval_queue())).await.unwrap_or_default();
+        let delay = self.hanging.waits(job, in_queue)?;
+        let (job, delay_s) = (job.id().short(), delay.as_secs());
+        tracing::info!(job, delay_s, "its solver hangs: it waits until nothing else does");
+        Some(delay)
     }
 
     /// Somebody killed what worked on a job. That counts, but not the first time where another job met the same just before: then
