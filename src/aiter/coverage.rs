@@ -50,8 +50,7 @@ impl CoverageArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let untuned = read_all(&self.shapes, self.family.map(|family| family.0), super::pass_over)?;
         let mut left_out = super::say_torn(&untuned);
-        let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) =
-            untuned.sheets.into_iter().partition(Sheet::is_of_any_gemm);
+        let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) = untuned.sheets.into_iter().partition(Sheet::is_of_any_gemm);
         for sheet in &unplaced {
             eprintln!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
         }
@@ -75,7 +74,8 @@ impl CoverageArgs {
                 out::line(format_args!("missing: {} {} {}", one.family, one.gpu, one.key))?;
             }
         }
-        let failed = !all_taken || left_out || !unplaced.is_empty() || (self.missing && covered.iter().any(|one| missing(&one)));
+        let failed =
+            !all_taken || left_out || !unplaced.is_empty() || (self.missing && covered.iter().any(|one| missing(&one)));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

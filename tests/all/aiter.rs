@@ -179,7 +179,10 @@ fn a_torn_file_is_an_error_of_its_own() {
     assert!(out.contains("/bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
     ends(0, &["check", &folder.path(""), "--allow", "torn"]);
     let (out, err) = ends(1, &["diff", &folder.path(""), &folder.path("bf16_tuned_gemm.csv")]);
-    assert!(out.contains("232 the same") && err.contains(&format!("error: {torn}:3: {said}; nothing of")), "{out}{err}");
+    assert!(
+        out.contains("232 the same") && err.contains(&format!("error: {torn}:3: {said}; nothing of")),
+        "{out}{err}"
+    );
     let (out, err) = ends(
         1,
         &["coverage", &folder.path("bf16_untuned_gemm.csv"), "--configs", &folder.path(""), "--gpu", "gfx950-256"],

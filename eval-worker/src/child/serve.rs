@@ -152,7 +152,14 @@ impl<D: Device> Server<D> {
     }
 
     /// Makes `task` the current one, and says how long the first run of its reference took. `key` tells it from others.
-    fn prepare(&mut self, key: Digest, task: Task, seed: u64, code: &[u8], limits: &Limits) -> Result<Duration, Failure> {
+    fn prepare(
+        &mut self,
+        key: Digest,
+        task: Task,
+        seed: u64,
+        code: &[u8],
+        limits: &Limits,
+    ) -> Result<Duration, Failure> {
         if let Some(current) = self.tasks.front().filter(|current| current.key == key && current.is_ready()) {
             return Ok(current.first_run);
         }

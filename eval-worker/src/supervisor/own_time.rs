@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
-use super::process::Lost;
-
 /// How often it is looked how the child does.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Fields of `/proc/PID/stat` behind the name of the program: state, and time in user and kernel mode (proc_pid_stat(5), 3, 14, 15).
@@ -31,19 +29,19 @@ impl OwnTime {
         own
     }
 
-    /// Waits for `reply`, which is to come before `limit` of the child's own time is over.
-    pub(super) async fn limited<T>(mut self, limit: Duration, reply: impl Future<Output = T>) -> Result<T, Lost> {
+    /// Waits for `reply`. `None`: `limit` of the child's own time was over first.
+    pub(super) async fn limited<T>(mut self, limit: Duration, reply: impl Future<Output = T>) -> Option<T> {
         let mut reply = pin!(reply);
         let mut counted = Duration::ZERO;
         while counted < limit {
             let slice = LOOK_EVERY.min(limit.saturating_sub(counted)).max(Duration::from_millis(1));
             tokio::select! {
                 biased;
-                reply = &mut reply => return Ok(reply),
+                reply = &mut reply => return Some(reply),
                 () = tokio::time::sleep(slice) => counted += self.counted(slice),
             }
         }
-        Err(Lost::Hung { deadline: limit })
+        None
     }
 
     /// How much of the last `slice` counts.
@@ -95,7 +93,7 @@ mod tests {
             let own = OwnTime::of(Some(self.0.id()), on_cpu);
             let forever = std::future::pending::<()>();
             let hung = own.limited(Duration::from_millis(200), forever);
-            matches!(tokio::time::timeout(patience, hung).await, Ok(Err(Lost::Hung { .. })))
+            matches!(tokio::time::timeout(patience, hung).await, Ok(None))
         }
     }
 
@@ -129,7 +127,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(120)).await;
             7
         };
-        assert!(matches!(own.limited(Duration::from_secs(60), reply).await, Ok(7)));
+        assert!(matches!(own.limited(Duration::from_secs(60), reply).await, Some(7)));
         assert!(started.elapsed() < Duration::from_secs(60));
     }
 }

@@ -183,7 +183,10 @@ impl ChildProcess {
             let reply = if self.activity.is_some_and(|activity| activity.phase == Phase::Check) {
                 let first_run = first_run.saturating_add(loading.took.saturating_mul(OF_LOADING));
                 let own_time = OwnTime::of(self.child.id(), self.device.target == Target::Host.to_string());
-                timeout(silence.min(left), own_time.limited(first_run, reply)).await.map_err(lost)??
+                timeout(silence.min(left), own_time.limited(first_run, reply))
+                    .await
+                    .map_err(lost)?
+                    .ok_or(Lost::Hung { deadline: first_run })?
             } else {
                 timeout(silence.min(left), reply).await.map_err(lost)?
             };

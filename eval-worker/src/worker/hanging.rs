@@ -100,7 +100,7 @@ mod tests {
             problem: Problem::Kernel(KernelProblem::new("toy".to_string(), [].into()).unwrap()),
             spec: Digest::of(b""),
             toolchain: "cc".to_string(),
-            candidates: vec![Candidate { solver: solver.to_string(), params: Vec::new() }],
+            candidates: vec![Candidate { solver: solver.to_string(), params: vec![i64::from(round).into()] }],
             lane: bluefin_common::lane::Lane::First,
         }
     }
