@@ -5,9 +5,11 @@
 use std::collections::{HashMap, HashSet};
 
 use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::broker::Broker;
 use bluefin_common::decision::follow_ups;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Job, JobId};
+use bluefin_common::parked;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
 use bluefin_common::store::{OpenJobs, Planned, Store};
@@ -62,6 +64,14 @@ pub async fn recall(store: &SqliteStore, session: &SessionName) -> anyhow::Resul
     let planned = |(id, group): &(JobId, GroupId)| Planned { id: *id, group: *group, stage: Stage::Perf };
     store.plan(session, &remembered.iter().map(planned).collect::<Vec<_>>()).await?;
     drop_records(store, session, remembered.iter().map(|(id, _)| id)).await
+}
+
+/// Plans and publishes what is to be tried again: those jobs are kept with their messages.
+pub async fn try_again(store: &SqliteStore, broker: &dyn Broker, session: &SessionName) -> anyhow::Result<()> {
+    let kept = parked::jobs(store, session).await?;
+    store.plan(session, &kept.iter().map(Planned::of).collect::<Vec<_>>()).await?;
+    parked::publish(store, broker, session).await?;
+    Ok(())
 }
 
 /// Remembers nothing of `groups` any more: they were planned anew, and that is what they are now.

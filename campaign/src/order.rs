@@ -164,6 +164,9 @@ impl Site {
         }
         // Queues of this process were empty when it began.
         let publish = if again || !self.is_fleet() { Publish::Unfinished } else { Publish::Missing };
+        if let Some(file) = self.own_file() {
+            forgotten::try_again(file, broker, &session.name).await?;
+        }
         let ways = Ways { store, broker, metrics: &metrics, publish };
         let plan = Plan { rejects, ..enqueue(&ways, &session, planning, problems).await? };
         if let Some(file) = self.own_file() {

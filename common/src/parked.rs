@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::broker::Broker;
 use crate::campaign::AdvanceError;
-use crate::job::{CompileJob, EvalJob, JobId};
+use crate::job::{CompileJob, EvalJob, Job, JobId};
 use crate::priority::{self, Spread};
 use crate::session::SessionName;
 use crate::shelf::{PARKED_PARTS, parked};
@@ -72,6 +72,20 @@ pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionNa
     Ok(published)
 }
 
+/// The jobs that are parked of `session`.
+///
+/// # Errors
+/// If the store fails, or holds what is of another version.
+pub async fn jobs(store: &dyn Store, session: &SessionName) -> Result<Vec<Job>, AdvanceError> {
+    let mut jobs = Vec::new();
+    for part in 0..PARKED_PARTS {
+        for (_, body) in store.records(&parked(session, part)).await? {
+            jobs.push(job_of(&body)?);
+        }
+    }
+    Ok(jobs)
+}
+
 /// Drops what is parked of `session`.
 ///
 /// # Errors
@@ -90,6 +104,15 @@ fn queue_of(body: &[u8]) -> Result<String, WireError> {
     match wire::decode::<CompileJob>(body) {
         Ok(compile_job) => Ok(compile_job.job.compile_queue()),
         Err(WireError::Kind { .. }) => Ok(wire::decode::<EvalJob>(body)?.job.eval_queue()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The job of a message of either kind.
+fn job_of(body: &[u8]) -> Result<Job, WireError> {
+    match wire::decode::<CompileJob>(body) {
+        Ok(compile_job) => Ok(compile_job.job),
+        Err(WireError::Kind { .. }) => Ok(wire::decode::<EvalJob>(body)?.job),
         Err(error) => Err(error),
     }
 }

@@ -68,7 +68,8 @@ impl RetryArgs {
             let mut all = BTreeMap::new();
             for session in sessions {
                 let name = &session.name;
-                let queues = broker.is_some();
+                // Of a search the jobs of earlier rounds follow from nothing that a later run plans.
+                let queues = broker.is_some() || session.search.is_some();
                 let taken = match self.remeasure {
                     Some(again) => retry::take_back_measured(store, &session, queues, again.into(), |_| true).await?.1,
                     None => retry::take_back(store, name, queues, |outcome| failures.include(outcome)).await?,

@@ -4,13 +4,16 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::Stage;
 use bluefin_common::store::{Planned, Store};
 use bluefin_test_support::wait_until;
 use rustix::process::Signal;
 
 use super::{Copied, PROBLEMS, tune};
-use crate::common::{Running, bluefin, expect, json, text};
+use crate::common::{Running, bluefin, expect, json, text, write};
 
 /// In the state file of `folder`, which somebody may write to.
 fn outcomes(folder: &Path) -> i64 {
@@ -84,4 +87,39 @@ async fn interrupted_play_offs_are_played_again() {
     let count = |result: &serde_json::Value| result["problems"].as_array().unwrap().len();
     assert_eq!((count(&again), count(&whole)), (2, 2));
     assert!(again["problems"][1]["winner"]["median_ms"].as_f64().unwrap() > 0.0);
+}
+
+/// Also a job of an earlier round of a search, which follows from nothing that is planned later.
+#[tokio::test]
+async fn what_failed_is_tried_again_whatever_its_round() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "problems.txt", PROBLEMS);
+    let tune = || {
+        let arguments = ["tune", "problems.txt", "--session", "it", "--budget", "9", "--state", "state.db"];
+        expect(bluefin().current_dir(folder.path()).args(arguments), 0)
+    };
+    tune();
+    let store = SqliteStore::open(&folder.path().join("state.db")).await.unwrap();
+    let session = "it".parse().unwrap();
+    let groups = store.groups(&session).await.unwrap();
+    let outcomes = store.outcomes(&session, &groups).await.unwrap();
+    let last = |outcome: &Outcome| {
+        let of_group = outcomes.iter().filter(|other| other.group() == outcome.group());
+        of_group.map(|other| other.job.round).max()
+    };
+    let mut broken = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf).cloned();
+    let mut broken = broken.find(|outcome| outcome.job.round == 0 && last(outcome) > Some(0)).unwrap();
+    store.retract_outcome(&broken).await.unwrap();
+    broken.candidates = CandidateOutcome::all_failed(&broken.job, &Failure::new(FailureKind::Dead, "lost"));
+    store.put_outcome(&broken).await.unwrap();
+    store.close().await;
+
+    let retry = ["jobs", "retry", "--failed", "dead", "--session", "it", "--state", "state.db"];
+    let retried = text(&expect(bluefin().current_dir(folder.path()).args(retry), 0).stdout);
+    assert!(retried.contains("1 jobs planned again"), "{retried}");
+    tune();
+    let store = SqliteStore::open(&folder.path().join("state.db")).await.unwrap();
+    let outcomes = store.outcomes(&session, &[broken.group()]).await.unwrap();
+    let again = outcomes.iter().find(|outcome| outcome.job_id() == broken.job_id()).expect("it is done again");
+    assert!(again.candidates.iter().any(|candidate| candidate.result.is_ok()), "{again:?}");
 }
