@@ -11,13 +11,13 @@ use bluefin_campaign::machine::itself;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
+use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::{out, width};
 use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::input::{Input, InputArgs};
-use crate::listing::{self, ListArgs};
 
 /// Check kernels for AMD GPUs on the CPU: each candidate is compiled, executed instruction by instruction, and compared
 #[derive(clap::Args)]

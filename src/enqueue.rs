@@ -22,11 +22,11 @@ use bluefin_common::target::Target;
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Asked, Plan};
 use bluefin_producer::specs::Specs;
+use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
+use bluefin_terminal::progress::Display;
 
 use crate::input::{Input, InputArgs, nothing};
-use crate::listing::{self, ListArgs};
-use crate::progress::Display;
 use choice::ChoiceArgs;
 
 /// Plan a session and enqueue its jobs

@@ -32,15 +32,16 @@ use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::plan::{Asked, Plan, Space};
+use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
+use bluefin_terminal::progress::Display;
+use bluefin_terminal::winners;
 use clap::ValueEnum;
 
 use crate::export as export_verb;
+use crate::failed;
 use crate::input::{Input, InputArgs};
-use crate::listing::{self, ListArgs};
-use crate::progress::Display;
 use crate::workers::ConditionsArgs;
-use crate::{failed, table};
 
 /// Tune problems on this machine, with nothing installed, and write the databases
 #[derive(clap::Args)]
@@ -290,7 +291,7 @@ impl TuneArgs {
         if self.json {
             out::json(&out::joined(result, serde_json::json!({ "problems": summaries, "export": exported })))?;
         } else {
-            out::line(table::table(&summaries))?;
+            out::line(winners::table(&summaries))?;
             out::line(closing::lines(&summaries, &self.state, &session.name))?;
             export_verb::print_report(&exported)?;
         }

@@ -22,12 +22,13 @@ use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::Summary;
 use bluefin_producer::plan::CandidateBudget;
+use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
+use bluefin_terminal::progress::Display;
+use bluefin_terminal::winners;
 
-use crate::listing::{self, ListArgs};
-use crate::progress::Display;
+use crate::failed;
 use crate::workers::LoadArgs;
-use crate::{failed, table};
 
 /// Where the work is kept if nobody says.
 const STATE: &str = "tune-gemm.db";
@@ -310,7 +311,7 @@ impl TuneGemmArgs {
             }
         }
         let summaries: Vec<Summary> = done.iter().filter_map(|(_, summary)| summary.clone()).collect();
-        eprintln!("{}", table::table(&summaries));
+        eprintln!("{}", winners::table(&summaries));
     }
 
     /// The space whose form lines are written in.

@@ -18,9 +18,8 @@ use bluefin_campaign::site::Site;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
+use bluefin_terminal::progress::Display;
 use humantime::parse_duration;
-
-use crate::progress::Display;
 
 /// Tune shapes of aiter's operators, here or over a fleet, and update aiter's files where it pays
 #[derive(clap::Args)]

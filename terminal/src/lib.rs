@@ -5,6 +5,9 @@
 
 pub mod bar;
 pub mod colour;
+pub mod listing;
 pub mod out;
+pub mod progress;
 pub mod spelling;
 pub mod width;
+pub mod winners;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::{out, width};
 use bluefin_campaign::listing::{Listed, Listing};
-use bluefin_terminal::{out, width};
 use comfy_table::CellAlignment;
 
 /// Whether candidates are listed alone.

@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use crate::bar;
 use bluefin_campaign::carry::Watch;
 use bluefin_common::spelled::human;
 use bluefin_common::store::Progress;
 use bluefin_producer::plan::Plan;
-use bluefin_terminal::bar;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 

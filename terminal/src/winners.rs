@@ -1,9 +1,9 @@
 //! The closing table: for each problem the winner and what tuning gained.
 
+use crate::colour::{self, Tone};
+use crate::width;
 use bluefin_exporter::summary::{Summary, Winner};
 use bluefin_exporter::troubles::shortened;
-use bluefin_terminal::colour::{self, Tone};
-use bluefin_terminal::width;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
 /// Most characters of a reason.
