@@ -10,6 +10,7 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
 use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, UnknownFormat, WhichSpecs, export};
 use bluefin_producer::library::{Library, TagName};
@@ -181,7 +182,8 @@ impl ExportArgs {
 /// One line a file, then the warnings on standard error.
 pub fn print_report(report: &ExportReport) -> std::io::Result<()> {
     for file in &report.files {
-        out::line(format_args!("wrote {}: {} records, {} bytes", file.path.display(), file.records, file.bytes))?;
+        let (records, bytes) = (counted(file.records, "record"), counted(file.bytes, "byte"));
+        out::line(format_args!("wrote {}: {records}, {bytes}", file.path.display()))?;
     }
     for warning in &report.warnings {
         eprintln!("warning: {warning}");

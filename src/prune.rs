@@ -6,7 +6,7 @@ use std::time::Duration;
 use bluefin_campaign::fleet::belongings::{Belongings, Samples, Unnamed, announce, drop_samples, over, remove, sweep};
 use bluefin_campaign::ports::{ARTIFACT_TTL, StoreArgs};
 use bluefin_common::session::SessionName;
-use bluefin_common::spelled::bytes;
+use bluefin_common::spelled::{bytes, counted};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Right, Store, Touched};
 use bluefin_terminal::out;
@@ -113,7 +113,7 @@ impl PruneArgs {
         all.iter().try_for_each(|belongings| print(belongings, self.consent.dry_run))?;
         let verb = if self.consent.dry_run { "would go" } else { "removed" };
         let total = all.iter().map(Belongings::bytes).sum();
-        Ok(out::line(format_args!("{} sessions, {} {verb}", all.len(), bytes(total)))?)
+        Ok(out::line(format_args!("{}, {} {verb}", counted(all.len(), "session"), bytes(total)))?)
     }
 
     async fn drop_samples(&self, store: &dyn Store, sessions: &[SessionName]) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::driver;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
 use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
@@ -199,13 +200,14 @@ impl ResultsArgs {
     /// Says how much it was: of files on standard output, of a table beside it.
     fn close(&self, totals: &Totals, written: &Everywhere) -> anyhow::Result<()> {
         for file in &written.files {
-            let line = format!("wrote {}: {} rows, {} bytes", file.path().display(), totals.rows, file.bytes());
+            let (rows, bytes) = (counted(totals.rows, "row"), counted(file.bytes(), "byte"));
+            let line = format!("wrote {}: {rows}, {bytes}", file.path().display());
             if written.stdout.is_some() { eprintln!("{line}") } else { out::line(line)? }
         }
         if !self.formats.json && !self.formats.csv {
             let kinds: Vec<String> = totals.by_result.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             let among = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
-            eprintln!("{} candidates{among}", totals.rows);
+            eprintln!("{}{among}", counted(totals.rows, "candidate"));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use bluefin_common::store::Store as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
@@ -302,7 +302,7 @@ impl TuneArgs {
         if untuned > 0 {
             eprintln!(
                 "{}: every candidate of the tunable solvers failed; the winner has no params",
-                if untuned == 1 { "1 problem".to_string() } else { format!("{untuned} problems") }
+                counted(untuned, "problem")
             );
         }
         Ok(untuned == 0 && summaries.iter().all(|summary| summary.winner.is_some()) && exported.warnings.is_empty())
@@ -321,7 +321,12 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
 fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> String {
     let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
     let left = valid_candidates.saturating_sub(candidates);
-    let mut text = format!("{} problems, {candidates} candidates in {} jobs", plan.problems, plan.jobs);
+    let mut text = format!(
+        "{}, {} in {}",
+        counted(plan.problems, "problem"),
+        counted(candidates, "candidate"),
+        counted(plan.jobs, "job")
+    );
     if let Some(SearchPlan { strategy, candidates, .. }) = search {
         let within = match candidates {
             0 => format!("budget {}", input.budget),
@@ -337,7 +342,7 @@ fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> Strin
         ));
     }
     if plan.done > 0 {
-        text.push_str(&format!("; {} jobs were done before", plan.done));
+        text.push_str(&format!("; done before: {}", counted(plan.done, "job")));
     }
     text
 }

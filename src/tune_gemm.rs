@@ -17,7 +17,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
 use bluefin_common::arch;
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::Summary;
@@ -287,7 +287,8 @@ impl TuneGemmArgs {
         let mut display = Display::new(|plan| {
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
             let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
-            eprintln!("{} sizes, {candidates} configs in {} jobs", plan.problems, plan.jobs);
+            let (sizes, jobs) = (counted(plan.problems, "size"), counted(plan.jobs, "job"));
+            eprintln!("{sizes}, {} in {jobs}", counted(candidates, "config"));
         });
         let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
         let Some(Tuned { done, session, groups, utilisation }) = tuned else { return Ok(None) };
@@ -344,7 +345,7 @@ impl TuneGemmArgs {
             files::merged(&before, &lines.collect::<Vec<_>>())
         };
         files::replace(&path, &text)?;
-        out::line(format_args!("wrote {}: {} of {} sizes", path.display(), timed.len(), done.len()))?;
+        out::line(format_args!("wrote {}: {} of {}", path.display(), timed.len(), counted(done.len(), "size")))?;
         Ok(())
     }
 }

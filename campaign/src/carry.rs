@@ -157,6 +157,9 @@ impl Running {
         };
         watch.finish();
         let interrupted = self.shutdown.is_cancelled();
+        if interrupted && !alone {
+            watch.say("stopping: what is on a device or in a compiler is finished; a second Ctrl-C ends at once");
+        }
         self.crew.stop.cancel();
         if let Some(result) = ended {
             result??;

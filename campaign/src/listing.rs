@@ -10,6 +10,7 @@ use bluefin_common::job::Job;
 use bluefin_common::kfd;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
+use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
 use bluefin_common::target::{InvalidTarget, Target};
 use bluefin_common::value::Value;
@@ -114,8 +115,7 @@ impl Listing {
         let Self { target, problems, candidates, valid_candidates, jobs, within, .. } = self;
         let mut solvers = problems.iter().flat_map(|problem| &problem.solvers);
         let about = if solvers.all(|solver| solver.exact) { "" } else { "about " };
-        let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (problems, jobs) = (counted(problems.len() as u64, "problem"), counted(*jobs, "job"));
+        let (problems, jobs) = (counted(problems.len(), "problem"), counted(*jobs, "job"));
         format!(
             "{problems} for {target}: {candidates} of {about}{valid_candidates} candidates {within}, {jobs}; nothing was done"
         )

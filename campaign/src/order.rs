@@ -9,6 +9,7 @@ use bluefin_common::priority::{self, Priority};
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::Session;
+use bluefin_common::spelled::counted;
 use bluefin_eval_worker::Evaluator;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Planning};
@@ -160,7 +161,7 @@ impl Site {
         }
         if retry_failed {
             let taken = self.take_back_failed(&session, &problems).await?;
-            watch.say(&format!("{taken} jobs that had failed are planned again"));
+            watch.say(&format!("planned again, as it had failed: {}", counted(taken, "job")));
         }
         // Queues of this process were empty when it began.
         let publish = if again || !self.is_fleet() { Publish::Unfinished } else { Publish::Missing };

@@ -13,6 +13,13 @@ pub fn human(time: Duration) -> String {
     }
 }
 
+/// `1 problem`, `2 problems`
+#[must_use]
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `1.5 MiB`
 #[must_use]
 pub fn bytes(count: u64) -> String {

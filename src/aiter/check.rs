@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use bluefin_aiter::check::{FileReport, Located, Rule, Strictness, check};
 use bluefin_aiter::{FamilyName, read_all};
+use bluefin_common::spelled::counted;
 use bluefin_common::target::Target;
 use bluefin_terminal::out;
 use std::io::Write as _;
@@ -85,7 +86,8 @@ fn print(reports: &[FileReport]) -> anyhow::Result<()> {
             }
         }
         let findings: u64 = file.counts.values().sum();
-        writeln!(out, "{}: {}, {} rows, {findings} findings", file.path.display(), file.family, file.rows)?;
+        let (rows, findings) = (counted(file.rows, "row"), counted(findings, "finding"));
+        writeln!(out, "{}: {}, {rows}, {findings}", file.path.display(), file.family)?;
     }
     Ok(out.flush()?)
 }

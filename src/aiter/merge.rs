@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
 use bluefin_aiter::{FamilyName, Sheet};
 use bluefin_campaign::aiter::report::write;
+use bluefin_common::spelled::counted;
 use bluefin_terminal::out;
 use clap::ValueEnum;
 
@@ -86,8 +87,8 @@ impl MergeArgs {
                 eprintln!("refused: {}:{}: {reason}", row.file.display(), row.line);
             }
             let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
-            let rows = merged.table.records().count();
-            out::line(format_args!("wrote {}: {rows} rows; {}", output.display(), counts.join(", ")))?;
+            let rows = counted(merged.table.records().count(), "row");
+            out::line(format_args!("wrote {}: {rows}; {}", output.display(), counts.join(", ")))?;
         }
         Ok(if told.iter().any(|row| row.fate == Fate::Refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

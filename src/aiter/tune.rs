@@ -17,6 +17,7 @@ use bluefin_campaign::ports::{FleetArgs, StoreArgs};
 use bluefin_campaign::site::Site;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::counted;
 use bluefin_common::target::Target;
 use bluefin_terminal::progress::Display;
 use humantime::parse_duration;
@@ -100,7 +101,8 @@ impl TuneArgs {
             (None, false) => local_target(&self.aiter)?,
         };
         let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all, super::pass_over)?;
-        eprintln!("{} shapes to tune for {target}, {} have rows", asked.problems.len(), asked.tuned);
+        let shapes = counted(asked.problems.len(), "shape");
+        eprintln!("{shapes} to tune for {target}; with a row: {}", asked.tuned);
         let op_tests = if self.test { OpTests::find(&self.aiter.aiter, &families) } else { OpTests::default() };
         op_tests.untested.iter().for_each(|untested| eprintln!("not tested: {untested}"));
         let before = self.tests(&op_tests, false).await;

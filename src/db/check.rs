@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bluefin_common::spelled::counted;
 use bluefin_exporter::db::check::{CheckReport, CheckRequest, Located, Rule, check};
 use bluefin_terminal::out;
 
@@ -84,7 +85,8 @@ fn print(report: &CheckReport) -> anyhow::Result<()> {
         }
         if let Some(kind) = file.kind {
             let findings: u64 = file.counts.values().sum();
-            writeln!(out, "{}: {kind}, {} records, {findings} findings", file.path.display(), file.records)?;
+            let (records, findings) = (counted(file.records, "record"), counted(findings, "finding"));
+            writeln!(out, "{}: {kind}, {records}, {findings}", file.path.display())?;
         }
     }
     Ok(out.flush()?)

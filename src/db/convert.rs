@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_common::printable::printable;
+use bluefin_common::spelled::counted;
 use bluefin_exporter::db::{LeftOut, MergeRequest, Policy, Written, convert, merge};
 use bluefin_terminal::out;
 
@@ -102,5 +103,6 @@ fn print(written: &Written, left_out: &LeftOut) -> anyhow::Result<()> {
         eprintln!("left out: {more} more");
     }
     let Written { path, kind, records, bytes } = written;
-    Ok(out::line(format_args!("wrote {}: {kind}, {records} records, {bytes} bytes", path.display()))?)
+    let (records, bytes) = (counted(*records, "record"), counted(*bytes, "byte"));
+    Ok(out::line(format_args!("wrote {}: {kind}, {records}, {bytes}", path.display()))?)
 }

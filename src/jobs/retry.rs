@@ -7,6 +7,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::counted;
 use bluefin_common::store::Right;
 use bluefin_common::{shutdown, standing};
 use bluefin_terminal::out;
@@ -99,7 +100,10 @@ impl RetryArgs {
         } else {
             for (session, (taken, published, standing)) in &all {
                 let of = if standing.runs() { String::new() } else { format!("; the session is {}", standing.name()) };
-                out::line(format_args!("session {session}: {taken} jobs planned again, {published} published{of}"))?;
+                out::line(format_args!(
+                    "session {session}: {} planned again, {published} published{of}",
+                    counted(*taken, "job")
+                ))?;
             }
             if all.is_empty() {
                 out::line(if self.remeasure.is_some() { "no time is in doubt" } else { "no job failed so" })?;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::problem::{DataType, Direction, Problem};
+use bluefin_common::spelled::counted;
 use bluefin_producer::import::{Import, Imported};
 use bluefin_producer::input::Overrides;
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
@@ -135,12 +136,12 @@ fn print(imported: &Imported) -> std::io::Result<()> {
         let Added { new, present, unknown } = file.added;
         let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
         out::line(format_args!(
-            "{}: tag {}: {} problems ({} asked for): {new} new, {present} present{unknown}; {} lines rejected",
+            "{}: tag {}: {} ({} asked for): {new} new, {present} present{unknown}; {} rejected",
             file.file,
             imported.tag,
-            file.problems,
+            counted(file.problems, "problem"),
             file.asked,
-            file.rejects.len()
+            counted(file.rejects.len(), "line")
         ))?;
     }
     Ok(())

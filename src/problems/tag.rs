@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
+use bluefin_common::spelled::counted;
 use bluefin_producer::library::{Library, Tag, TagName, Tagged};
 use bluefin_terminal::out;
 use clap::Subcommand;
@@ -56,7 +57,7 @@ impl TagVerb {
                 let opened = store.open().await?;
                 let removed = Library::new(&*opened.store).remove(&tag).await;
                 opened.close().await;
-                out::line(format_args!("tag {tag}: removed, with {} problems", removed?))?;
+                out::line(format_args!("tag {tag}: removed, with {}", counted(removed?, "problem")))?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -98,7 +99,8 @@ async fn show(name: &TagName, json: bool, store: &StoreArgs) -> anyhow::Result<(
         }));
     }
     let recurrent = if tag.recurrent { ", recurrent" } else { "" };
-    out::line(format_args!("tag {name}: {} problems, asked for {asked} times{recurrent}", problems.len()))?;
+    let (problems, asked) = (counted(problems.len(), "problem"), counted(asked, "time"));
+    out::line(format_args!("tag {name}: {problems}, asked for {asked}{recurrent}"))?;
     for (kind, count) in kinds {
         out::line(format_args!("{count:>8}  {kind}"))?;
     }
@@ -143,7 +145,7 @@ impl ExportArgs {
         let mut files = FileSet::new(folder)?;
         std::fs::write(files.add(name)?, commands.iter().map(|command| format!("{command}\n")).collect::<String>())?;
         files.commit()?;
-        out::line(format_args!("wrote {}: {} problems", path.display(), commands.len()))?;
+        out::line(format_args!("wrote {}: {}", path.display(), counted(commands.len(), "problem")))?;
         Ok(ExitCode::SUCCESS)
     }
 }

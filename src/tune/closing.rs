@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::counted;
 use bluefin_exporter::report::Gains;
 use bluefin_exporter::summary::Summary;
 
@@ -10,7 +11,7 @@ use bluefin_exporter::summary::Summary;
 pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> String {
     let gains = Gains::of(summaries);
     let mut lines = Vec::new();
-    let problems = |count: usize| if count == 1 { "1 problem".to_string() } else { format!("{count} problems") };
+    let problems = |count: usize| counted(count, "problem");
     for (gain, over) in [(&gains.default, "default params"), (&gains.reference, "the reference")] {
         if let Some(mean) = gain.mean() {
             let count = problems(usize::try_from(gain.problems).unwrap_or(usize::MAX));

@@ -10,7 +10,7 @@ use bluefin_campaign::order::Order;
 use bluefin_campaign::parts::{Compiled, Evaluated};
 use bluefin_campaign::site::Site;
 use bluefin_common::session::Session;
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use bluefin_common::store::Store;
 use bluefin_producer::plan::Asked;
 
@@ -66,8 +66,9 @@ impl TuneArgs {
             Compiled::Done { plan, kept } => (plan, kept),
         };
         eprintln!(
-            "compiled in {}: {kept} jobs of session {} are in {}; where the device is: bluefin tune --stage eval --state {}",
+            "compiled in {}: {} of session {} in {}; where the device is: bluefin tune --stage eval --state {}",
             human(started.elapsed()),
+            counted(kept, "job"),
             session.name,
             self.state.display(),
             self.state.display()
@@ -84,7 +85,8 @@ impl TuneArgs {
         eprintln!("evaluated in {}{utilisation}", human(started.elapsed()));
         if left > 0 {
             eprintln!(
-                "{left} problems have candidates that were never compiled, or whose artifacts are gone: tune --stage compile again, then this"
+                "{} with candidates that were never compiled, or whose artifacts are gone: tune --stage compile again, then this",
+                counted(left, "problem")
             );
             return Ok(ExitCode::FAILURE);
         }

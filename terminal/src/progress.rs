@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::bar;
 use bluefin_campaign::carry::Watch;
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use bluefin_common::store::Progress;
 use bluefin_producer::plan::Plan;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -81,7 +81,7 @@ impl Shown {
             0 => "?".to_string(),
             _ => human(Duration::from_secs_f64(seconds * left as f64 / done as f64)),
         };
-        format!("{} candidates, {} failed, {rate:.1}/s, {eta} left", counts.candidates, counts.failed)
+        format!("{}, {} failed, {rate:.1}/s, {eta} left", counted(counts.candidates, "candidate"), counts.failed)
     }
 }
 

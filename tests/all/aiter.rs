@@ -175,7 +175,7 @@ fn a_torn_file_is_an_error_of_its_own() {
     let said = "found a quote that is not closed, expected one record a line";
     let (out, _) = ends(1, &["check", &folder.path("")]);
     assert!(out.contains(&format!("{torn}:3: error torn: {said}\n")), "{out}");
-    assert!(out.contains(&format!("{torn}: gemm_a16w16, 0 rows, 1 findings")), "{out}");
+    assert!(out.contains(&format!("{torn}: gemm_a16w16, 0 rows, 1 finding")), "{out}");
     assert!(out.contains("/bf16_tuned_gemm.csv: gemm_a16w16, 232 rows, 0 findings"), "{out}");
     ends(0, &["check", &folder.path(""), "--allow", "torn"]);
     let (out, err) = ends(1, &["diff", &folder.path(""), &folder.path("bf16_tuned_gemm.csv")]);
@@ -263,7 +263,7 @@ fn bandwidths_are_those_of_now_or_before() {
     let file = folder.file("a8w8_tuned_batched_gemm.csv", &format!("{header}{}", rows.concat()));
     let (out, _) = ends(1, &["check", &file, "--allow", "duplicate"]);
     assert!(out.contains(":4: warning bw: bw: found 4000, expected 2511.92 GB/s for 68.9821 us"), "{out}");
-    assert!(out.ends_with(": ck_batched_gemm_a8w8, 3 rows, 1 findings\n"), "{out}");
+    assert!(out.ends_with(": ck_batched_gemm_a8w8, 3 rows, 1 finding\n"), "{out}");
 }
 
 #[test]

@@ -58,17 +58,17 @@ fn check_says_what_is_wrong_and_where() {
     let folder = Folder::new();
     let good = folder.file("gfx90a68.HIP.fdb.txt", &format!("{KEY}=GemmBwd1x1_stride1:0.5,0,{GEMM}\n"));
     let bad = folder.file("gfx90a6e.HIP.fdb.txt", &format!("nothing\n{KEY}=ConvNoSuch:0.5,0,{GEMM}\n"));
-    assert_eq!(ends(0, &["check", &good]), format!("{good}: find db, 1 records, 0 findings\n"));
+    assert_eq!(ends(0, &["check", &good]), format!("{good}: find db, 1 record, 0 findings\n"));
     assert_eq!(
         ends(1, &["check", &good, &bad]),
         format!(
-            "{good}: find db, 1 records, 0 findings\n\
+            "{good}: find db, 1 record, 0 findings\n\
              {bad}:1: warning no-key: found \"nothing\", expected key=entries; skipped\n\
              {bad}:2: warning unknown-solver: solver: found ConvNoSuch, expected one of MIOpen's\n\
-             {bad}: find db, 1 records, 2 findings\n"
+             {bad}: find db, 1 record, 2 findings\n"
         )
     );
-    assert!(ends(0, &["check", &bad, "--allow", "no-key,unknown-solver"]).ends_with(" 1 records, 0 findings\n"));
+    assert!(ends(0, &["check", &bad, "--allow", "no-key,unknown-solver"]).ends_with(" 1 record, 0 findings\n"));
     let report = json(&["check", &bad]);
     assert_eq!(report["files"][0]["findings"][1]["rule"], "unknown-solver");
     assert_eq!(report["files"][0]["counts"]["no-key"], 1);
@@ -225,7 +225,7 @@ fn batch_norms_and_fusions_are_kept_as_convolutions_are() {
     let norms = folder.file("batchnorm_gfx90a68.db.txt", &row("BnCKBwdBackward", "Kernel<1>"));
     let newer =
         folder.file("batchnorm_gfx90a6e.db.txt", &format!("{}nonsense=A:1\n", row("BnCKBwdBackward", "Kernel<2>")));
-    assert_eq!(ends(0, &["check", &norms]), format!("{norms}: perf db, 1 records, 0 findings\n"));
+    assert_eq!(ends(0, &["check", &norms]), format!("{norms}: perf db, 1 record, 0 findings\n"));
     assert!(ends(1, &["check", &newer]).contains(":2: warning key: "));
     let out = folder.path("batchnorm_gfx942130.db.txt");
     ends(0, &["convert", &norms, &out]);
@@ -254,7 +254,7 @@ fn batch_norms_and_fusions_are_kept_as_convolutions_are() {
         "some-plan=BnFwdInferActivationFused:0.7,0,fusion;ConvBiasActivAsm1x1U:0.9,0,miopenConvolutionFwdAlgoDirect\n";
     let finds = folder.file("gfx90a68.HIP.fusion.fdb.txt", fusion);
     let found = ends(0, &["check", &finds]);
-    assert!(found.contains("note unchecked") && found.ends_with(" 1 records, 1 findings\n"), "{found}");
+    assert!(found.contains("note unchecked") && found.ends_with(" 1 record, 1 finding\n"), "{found}");
     let found = ends(0, &["query", "some-plan", "--db", &finds]);
     assert!(found.contains(":1: BnFwdInferActivationFused 0.7 ms"), "{found}");
     ends(2, &["query", "some-plan", "--db", &norms]);

@@ -33,7 +33,7 @@ fn a_list_becomes_a_tag_and_comes_back() {
     // The same again, by MITuna's name and flags, changes nothing.
     let again = ["import_configs", "-t", "net", "--file_name", "net.txt", "--mark_recurrent", "--allow-rejects"];
     let output = expect(&mut run(folder, &again), 0);
-    assert!(text(&output.stdout).contains("0 new, 2 present; 1 lines rejected"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("0 new, 2 present; 1 line rejected"), "{}", text(&output.stdout));
 
     let tags = json(&expect(&mut run(folder, &["problems", "tag", "list", "--json"]), 0));
     assert_eq!(

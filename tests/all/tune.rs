@@ -352,7 +352,7 @@ async fn what_was_never_compiled_is_not_waited_for() {
     store.close().await;
     let eval = ["tune", "--stage", "eval", "--state", "state.db"];
     let output = expect(bluefin().current_dir(folder.path()).args(eval), 1);
-    assert!(text(&output.stderr).contains("1 problems have candidates that were never compiled"), "{output:?}");
+    assert!(text(&output.stderr).contains("1 problem with candidates that were never compiled"), "{output:?}");
     // Another run in that state waits for neither of them.
     let other = "conv -n 2 -c 8 -H 9 -W 9 -k 8 -y 3 -x 3 -F 1\n";
     expect(tune(folder.path(), other).args(["--session", "it"]), 0);
@@ -381,7 +381,7 @@ async fn what_is_compiled_in_part_is_not_taken_for_whole() {
     // The second time everything that is here is evaluated.
     for _ in 0..2 {
         let said = text(&expect(bluefin().current_dir(folder).args(eval), 1).stderr);
-        assert!(said.contains("1 problems have candidates that were never compiled"), "{said}");
+        assert!(said.contains("1 problem with candidates that were never compiled"), "{said}");
     }
     expect(tune(folder, PROBLEMS).args(["--session", "it", "--stage", "compile"]), 0);
     expect(bluefin().current_dir(folder).args(eval), 0);
@@ -420,7 +420,7 @@ async fn what_waits_for_the_compilers_holds_up_no_other() {
 
     let eval = ["tune", "--stage", "eval", "--state", "state.db"];
     let said = text(&expect(bluefin().current_dir(folder).args(eval), 1).stderr);
-    assert!(said.contains("1 problems have candidates"), "{said}");
+    assert!(said.contains("1 problem with candidates"), "{said}");
     let store = SqliteStore::open(&folder.join("state.db")).await.unwrap();
     let outcomes = store.outcomes(&session, &[second]).await.unwrap();
     assert!(outcomes.iter().any(|outcome| outcome.job.stage == Stage::Find), "{said}");

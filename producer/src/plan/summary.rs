@@ -5,6 +5,7 @@ use std::fmt;
 use bluefin_common::job::{GroupId, Job};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
+use bluefin_common::spelled::counted;
 use serde::Serialize;
 
 use super::{PlannedGroup, ProblemPlan, Selects};
@@ -151,10 +152,12 @@ impl Plan {
     pub fn sentence(&self) -> String {
         let Self { session, problems, jobs, enqueued, waiting, done, .. } = self;
         let mut text = format!(
-            "session {session}: {problems} problems, {jobs} jobs ({enqueued} enqueued now, {waiting} waiting, {done} done)"
+            "session {session}: {}, {} ({enqueued} enqueued now, {waiting} waiting, {done} done)",
+            counted(*problems, "problem"),
+            counted(*jobs, "job")
         );
         if let Some(ChosenSolvers { passed_over: count @ 1.., .. }) = &self.solvers {
-            text.push_str(&format!("; {count} problems have none of the chosen solvers"));
+            text.push_str(&format!("; with none of the chosen solvers: {}", counted(*count, "problem")));
         }
         if let Some(Space { candidates, valid_candidates, within }) = &self.space {
             text.push_str(&format!("; {candidates} of {valid_candidates} candidates {within}"));
