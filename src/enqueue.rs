@@ -201,9 +201,9 @@ impl EnqueueArgs {
         if !self.label.is_empty() && self.label != stored.label {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
-        if self.search.search.is_some() && self.search.of_fleet()? != stored.search {
+        if self.search.is_given() && self.search.of_fleet()? != stored.search {
             let found = stored.search_text();
-            return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
+            return Err(crate::usage(format!("--search, --patience: session {} keeps its own: {found}", stored.name)));
         }
         Ok(stored)
     }

@@ -130,9 +130,9 @@ impl TuneArgs {
             return self.list().await;
         }
         limits::expect_open_files(OPEN_FILES)?;
-        if self.search.search.is_some() && (self.tuner != Method::KERNELS || self.stage.is_some()) {
+        if self.search.is_given() && (self.tuner != Method::KERNELS || self.stage.is_some()) {
             return Err(crate::usage(
-                "--search plans each round from what the one before came to, on the device, and among candidates of kernel specs: \
+                "--search and --patience plan each round from what the one before came to, on the device, and among candidates of kernel specs: \
                  not with --tuner or --stage",
             ));
         }
@@ -196,7 +196,7 @@ impl TuneArgs {
     /// A session that is there goes on as it began, unless something else is said.
     async fn as_stored(&self, site: &Site, session: Session) -> anyhow::Result<Session> {
         let stored = site.file()?.session(&session.name).await?;
-        let search = stored.filter(|_| self.search.search.is_none()).map(|stored| stored.search);
+        let search = stored.filter(|_| !self.search.is_given()).map(|stored| stored.search);
         Ok(Session { search: search.unwrap_or(session.search), ..session })
     }
 
@@ -321,13 +321,17 @@ fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> Strin
     let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
     let left = valid_candidates.saturating_sub(candidates);
     let mut text = format!("{} problems, {candidates} candidates in {} jobs", plan.problems, plan.jobs);
-    if let Some(SearchPlan { strategy, candidates, .. }) = search {
+    if let Some(plan @ SearchPlan { strategy, candidates, .. }) = search {
         let within = match candidates {
             0 => format!("budget {}", input.budget),
             _ => format!("at most {candidates} of each solver"),
         };
+        let until = match plan.patience {
+            0 => String::new(),
+            _ => format!(", until less than {} % is expected to be left to gain", plan.patience_percent()),
+        };
         text.push_str(&format!(
-            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates)"
+            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates){until}"
         ));
     } else if left > 0 {
         text.push_str(&format!(

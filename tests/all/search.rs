@@ -95,6 +95,104 @@ fn wrong_usage_and_wrong_files_are_told_apart() {
     says(&["--seeds", "0"], 2, "0 is not in 1..");
 }
 
+#[test]
+fn where_searches_stop_by_themselves_and_how_good_what_they_expect_is() {
+    let space = data_path(SPACE);
+    let arguments = ["--seeds", "2", "--budget", "72", "--patience", "0,3%,100"];
+    let found = worths(&arguments, &space);
+    assert!(found[0].get("stops").is_none(), "a fixed order expects nothing: {}", found[0]);
+    let stops = found[1]["stops"].as_array().unwrap();
+    let field = |at: usize, name: &str| stops[at][name].as_f64().unwrap();
+    let column = |name: &str| [0, 1, 2].map(|at| field(at, name));
+    assert_eq!(column("patience_percent"), [0.0, 3.0, 100.0]);
+    assert_eq!((field(0, "stopped_percent"), field(0, "candidates")), (0.0, 72.0));
+    assert_eq!(field(0, "score"), field(0, "score_unstopped"));
+    assert_eq!(field(2, "stopped_percent"), 100.0);
+    assert!((24.0..48.0).contains(&field(2, "candidates")), "as soon as anything is known: {stops:?}");
+    assert!(
+        column("candidates").is_sorted_by(|a, b| a >= b) && column("score").is_sorted_by(|a, b| a >= b),
+        "{stops:?}"
+    );
+    for range in found[1]["estimates"].as_array().unwrap() {
+        let said = range["estimated_percent"].as_f64().unwrap();
+        assert!(said > range["above_percent"].as_f64().unwrap(), "{range}");
+        assert!(range["up_to_percent"].as_f64().is_none_or(|up_to| said <= up_to), "{range}");
+    }
+    let mut command = bluefin();
+    command.args(["bench", "search", "--search", "bayes"]).args(arguments).arg(&space).env("COLUMNS", "80");
+    let printed = text(&expect(&mut command, 0).stdout);
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    for whole in ["patience", "3 %", "gained", "72.0"] {
+        assert!(printed.contains(whole), "{whole}: {printed}");
+    }
+}
+
+/// A session that stops as soon as its search expects anything at all, and what tells of it.
+#[test]
+fn a_search_that_stops_by_itself_says_so_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    let tune = |more: &[&str]| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "--session", "it", "--json", "--kernel"]).arg(&example).args(more);
+        command
+    };
+    let tuned = expect(&mut tune(&["--budget", "64", "--patience", "100%"]), 0);
+    let said = text(&tuned.stderr);
+    assert!(said.contains("until less than 100 % is expected to be left to gain"), "{said}");
+    let tiled = |problem: &Value| {
+        let searched = problem["searched"].as_array().unwrap();
+        searched.iter().find(|one| one["solver"] == "StencilTiled").unwrap().clone()
+    };
+    let winners = std::fs::read(folder.join("out/winners.json")).unwrap();
+    let winners: Value = serde_json::from_slice(&winners).unwrap();
+    for problem in [&json(&tuned)["problems"][0], &winners["problems"][0]] {
+        let tiled = tiled(problem);
+        assert_eq!(tiled["ended"], "patience", "{problem}");
+        let (tried, of) = (tiled["tried"].as_u64().unwrap(), tiled["of"].as_u64().unwrap());
+        assert!((24..64).contains(&tried) && tried < of, "{problem}");
+        assert!((0.0..100.0).contains(&tiled["expected_gain_percent"].as_f64().unwrap()), "{problem}");
+    }
+    let rows =
+        text(&expect(bluefin().current_dir(folder).args(["results", "--json", "--solver", "StencilTiled"]), 0).stdout);
+    let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    let (said, share) = (tiled(&winners["problems"][0]), row["tried_percent"].as_f64().unwrap());
+    assert_eq!(
+        (&row["search_ended"], &row["expected_gain_percent"]),
+        (&"patience".into(), &said["expected_gain_percent"])
+    );
+    assert!((share - 100.0 * said["tried"].as_f64().unwrap() / said["of"].as_f64().unwrap()).abs() < 1e-9, "{row}");
+    expect(bluefin().current_dir(folder).args(["report", "--session", "it", "-o", "report.html"]), 0);
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("ended by") && page.contains(">patience<"), "the report says so");
+    // It goes on as it began, and a search that does not is another one.
+    let again = expect(&mut tune(&["--budget", "64"]), 0);
+    assert!(text(&again.stderr).contains("nothing to do"), "{}", text(&again.stderr));
+    let other = text(&expect(&mut tune(&["--budget", "64", "--patience", "0"]), 1).stderr);
+    assert!(other.contains("search"), "{other}");
+}
+
+#[test]
+fn patience_is_for_searches_that_know_what_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = |arguments: &[&str], said: &str| {
+        let error = text(&expect(bluefin().current_dir(folder.path()).args(arguments), 2).stderr);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    let fixed =
+        "--patience 1: fixed does not know what it can still gain; use a search that learns, such as --search bayes";
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stencil.toml");
+    says(&["tune", "--device", "host", "--kernel", kernel, "--search", "fixed:16", "--patience", "1"], fixed);
+    says(&["tune", "--kernel", kernel, "--stage", "compile", "--patience", "1"], "not with --tuner or --stage");
+    says(&["tune", "--kernel", kernel, "--patience", "0.001"], "expected 0%, or 0.01% to 100%");
+    says(&["tune", "--kernel", kernel, "--patience", "101"], "expected 0% to 100%");
+    says(
+        &["session", "new", "-l", "x", "--target", "host", "--state", "s.db", "--patience", "1"],
+        "--patience is for a search that learns: --search bayes",
+    );
+}
+
 /// Mean of the scores after sixteen candidates of all problems that have others of their solver beside them.
 fn after_sixteen(arguments: &[&str], space: &Path) -> f64 {
     let arguments = [&["--seeds", "2", "--budget", "16", "--at", "16"], arguments].concat();
