@@ -173,6 +173,77 @@ fn a_search_that_stops_by_itself_says_so_everywhere() {
     assert!(other.contains("search"), "{other}");
 }
 
+/// Two problems, whose spaces are larger than what a moment is enough for, and one that counts three times.
+const COUNTED: &str = "# count 3\nconv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
+    conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 1\n";
+
+#[test]
+fn a_time_ends_a_search_and_another_call_has_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "problems.txt", COUNTED);
+    let tune = |time: &str| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "problems.txt", "--device", "host", "--json", "--time", time]);
+        let tuned = expect(&mut command, 0);
+        (json(&tuned), text(&tuned.stderr))
+    };
+    // However short it is, every problem has its first round and a play-off.
+    let (first, said) = tune("1ms");
+    assert!(said.contains("within 0s"), "{said}");
+    let tried = |found: &Value| {
+        let problems = found["problems"].as_array().unwrap();
+        problems.iter().map(|problem| problem["tried"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(first["problems"].as_array().unwrap().len(), 2);
+    for problem in first["problems"].as_array().unwrap() {
+        assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
+        for solver in problem["searched"].as_array().unwrap() {
+            assert_eq!(solver["tried"].as_u64().unwrap(), solver["of"].as_u64().unwrap().min(8), "{problem}");
+        }
+    }
+    let bought = |found: &Value| found["bought"].as_array().unwrap().clone();
+    let last = bought(&first).pop().unwrap();
+    assert_eq!((&last["problems"], last["candidates"].as_u64()), (&2.into(), Some(tried(&first).iter().sum())));
+    // Each as often as the file asks for it.
+    let rows = expect(bluefin().current_dir(folder).args(["results", "--stage", "perf", "--json"]), 0);
+    let mut best = [f64::INFINITY; 2];
+    for row in text(&rows.stdout).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let of = usize::from(!row["problem"].as_str().unwrap().contains("-y 3 -x 3"));
+        if row["result"] == "timed" {
+            best[of] = best[of].min(row["median_ms"].as_f64().unwrap());
+        }
+    }
+    assert!((last["sum_ms"].as_f64().unwrap() - (3.0 * best[0] + best[1])).abs() < 1e-6, "{last} {best:?}");
+    // The second call goes on from there.
+    let (second, said) = tune("3s");
+    assert!(tried(&second).iter().sum::<u64>() > tried(&first).iter().sum(), "{said}");
+    assert!(tried(&second).iter().zip(tried(&first)).all(|(after, before)| *after >= before), "{said}");
+    let stretches = bought(&second);
+    let ended: Vec<u64> = stretches.iter().map(|stretch| stretch["ended_ms"].as_u64().unwrap()).collect();
+    let sums: Vec<f64> = stretches.iter().map(|stretch| stretch["sum_ms"].as_f64().unwrap()).collect();
+    assert!(ended.is_sorted() && sums.is_sorted_by(|a, b| a >= b) && said.contains("problems in"), "{stretches:?}");
+    assert!(second["problems"].as_array().unwrap().iter().all(|problem| problem["winner"].is_object()), "{second}");
+}
+
+#[test]
+fn time_is_for_searches_that_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stencil.toml");
+    let says = |arguments: &[&str], said: &str| {
+        let tune = ["tune", "--device", "host", "--kernel", kernel, "--time", "1s"];
+        let error = expect(bluefin().current_dir(folder.path()).args(tune).args(arguments), 2).stderr;
+        assert!(text(&error).contains(said), "{arguments:?}: {}", text(&error));
+    };
+    says(&["--budget", "8"], "cannot be used with");
+    says(&["--stage", "compile"], "not with --tuner or --stage");
+    says(
+        &["--search", "bayes:16"],
+        "found a search of at most 16 candidates of each solver, expected a search in rounds",
+    );
+    says(&["--search", "fixed"], "found all candidates planned at once, expected a search in rounds");
+}
+
 #[test]
 fn patience_is_for_searches_that_know_what_is_left() {
     let folder = tempfile::tempdir().unwrap();
