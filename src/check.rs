@@ -106,7 +106,7 @@ impl CheckArgs {
     /// The candidates that would be checked.
     async fn list(&self, target: &Target) -> anyhow::Result<ExitCode> {
         Executor::takes(target.arch()).map_err(|error| crate::usage(format!("--target: {error}")))?;
-        let Input { problems, specs, rejects } = self.input.read(target)?;
+        let Input { problems, specs, rejects, .. } = self.input.read(target)?;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         listing::print(&Listing::of(&check::session(target)?, problems, &asked, rejects).await?, self.json)
     }

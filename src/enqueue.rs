@@ -26,7 +26,7 @@ use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 
-use crate::input::{Input, InputArgs, nothing};
+use crate::input::{Input, InputArgs, Listed, nothing};
 use choice::ChoiceArgs;
 
 /// Plan a session and enqueue its jobs
@@ -128,7 +128,7 @@ impl EnqueueArgs {
             ));
         }
         let session = self.session(None)?;
-        let Input { problems, specs, rejects } = self.input.read(&session.target)?;
+        let Input { problems, specs, rejects, .. } = self.input.read(&session.target)?;
         let asked = Asked {
             stages: self.stages(),
             specs,
@@ -144,17 +144,17 @@ impl EnqueueArgs {
         if self.retry_failed {
             store.may(Right::Retract).await?;
         }
-        let (mut problems, rejects) = self.input.listed()?;
+        let Listed { mut problems, rejects, .. } = self.input.listed()?;
         if self.of_library() {
             problems.extend(miopen::problems(store, self.tag.as_ref()).await?);
         }
         let session = self.session(store.session(&self.session).await?)?;
         let planners = known().planners();
         let planner = planners.get(session.method)?;
-        let Input { problems, specs, rejects } = if planner.takes_specs() {
+        let Input { problems, specs, rejects, .. } = if planner.takes_specs() {
             self.input.with_specs(&session.target, problems, rejects)?
         } else if self.input.kernel.is_empty() {
-            Input { problems, specs: Specs::default(), rejects }
+            Input { problems, specs: Specs::default(), rejects, counts: Default::default() }
         } else {
             return Err(crate::usage(format!("--kernel: session {} tunes {}", session.name, planner.tunes())));
         };
@@ -201,9 +201,9 @@ impl EnqueueArgs {
         if !self.label.is_empty() && self.label != stored.label {
             eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
-        if self.search.search.is_some() && self.search.of_fleet()? != stored.search {
+        if self.search.is_given() && self.search.of_fleet()? != stored.search {
             let found = stored.search_text();
-            return Err(crate::usage(format!("--search: session {} keeps its own: {found}", stored.name)));
+            return Err(crate::usage(format!("--search, --patience: session {} keeps its own: {found}", stored.name)));
         }
         Ok(stored)
     }

@@ -1,13 +1,14 @@
 //! What is to be tuned, from the command line: problem files, a user's own kernels, and how they are varied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use bluefin_campaign::kernels;
 use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
-use bluefin_producer::input::{Overrides, read_file};
+use bluefin_producer::capture::counts;
+use bluefin_producer::input::{Overrides, Sourced, read_bytes, read_input};
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::specs::Specs;
 
@@ -43,6 +44,18 @@ pub struct Input {
     pub specs: Specs,
     /// Lines that were not taken, as `file:line: reason`.
     pub rejects: Vec<String>,
+    /// How often the files ask for each of their problems.
+    pub counts: HashMap<Problem, u64>,
+}
+
+/// The problems of files.
+#[derive(Default)]
+pub struct Listed {
+    pub problems: Vec<Problem>,
+    /// Lines that were not taken, as `file:line: reason`.
+    pub rejects: Vec<String>,
+    /// How often each is asked for.
+    pub counts: HashMap<Problem, u64>,
 }
 
 impl InputArgs {
@@ -54,8 +67,8 @@ impl InputArgs {
         if self.files.is_empty() {
             self.nothing_for_files()?;
         }
-        let (problems, rejects) = self.listed()?;
-        self.with_specs(target, problems, rejects)
+        let Listed { problems, rejects, counts } = self.listed()?;
+        Ok(Input { counts, ..self.with_specs(target, problems, rejects)? })
     }
 
     /// Flags that change what files say mean nothing to a user's own kernel.
@@ -73,22 +86,27 @@ impl InputArgs {
         }
     }
 
-    /// The problems of the files, and the lines that were not taken.
-    pub fn listed(&self) -> anyhow::Result<(Vec<Problem>, Vec<String>)> {
+    /// The problems of the files.
+    pub fn listed(&self) -> anyhow::Result<Listed> {
         let overrides = Overrides {
             batchsizes: self.batchsize.clone(),
             directions: (!self.direction.is_empty()).then(|| self.direction.clone()),
             data_type: self.data_type,
         };
-        let mut problems = Vec::new();
-        let mut rejects = Vec::new();
+        let mut listed = Listed::default();
         for file in &self.files {
-            let list = read_file(file, &overrides)?;
+            let bytes = read_bytes(file)?;
+            let list = read_input(&file.to_string_lossy(), &bytes, &overrides)?;
             list.notes().for_each(|note| eprintln!("{note}"));
-            rejects.extend(list.messages());
-            problems.extend(list.problems.into_iter().map(|sourced| sourced.problem));
+            listed.rejects.extend(list.messages());
+            let captured = counts(&bytes);
+            for Sourced { problem, line, count } in list.problems {
+                let count = captured.get(&line).copied().unwrap_or(count as u64);
+                *listed.counts.entry(problem.clone()).or_default() += count;
+                listed.problems.push(problem);
+            }
         }
-        Ok((problems, rejects))
+        Ok(listed)
     }
 
     /// `problems` and those of the user's own kernels, with the specs that may solve them.
@@ -100,7 +118,7 @@ impl InputArgs {
     ) -> anyhow::Result<Input> {
         let (specs, own) = kernels::with_own(&self.kernel, &self.sizes()?, !self.files.is_empty(), target)?;
         problems.extend(own);
-        Ok(Input { problems, specs, rejects })
+        Ok(Input { problems, specs, rejects, counts: HashMap::new() })
     }
 
     /// The `--size` flags; one empty map, the spec's defaults, without any.

@@ -7,7 +7,7 @@ mod part;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
@@ -18,6 +18,7 @@ use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
+use bluefin_campaign::timed::{self, TimeLimit};
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::GroupId;
@@ -60,6 +61,10 @@ pub struct TuneArgs {
     input: InputArgs,
     #[command(flatten)]
     search: SearchArgs,
+    /// Search for so long, such as 10m, instead of as far as a budget goes: after the first round of every problem the next is that of the problem that is
+    /// expected to gain most, times how often the files ask for it. Then play-offs follow
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["budget", "list", "remeasure"], value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
     /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
     /// with --stage compile a target, which need not be here [default: gpu where there is one, else host]
     #[arg(long, value_name = "DEVICE")]
@@ -131,9 +136,9 @@ impl TuneArgs {
             return self.list().await;
         }
         limits::expect_open_files(OPEN_FILES)?;
-        if self.search.search.is_some() && (self.tuner != Method::KERNELS || self.stage.is_some()) {
+        if (self.search.is_given() || self.time.is_some()) && (self.tuner != Method::KERNELS || self.stage.is_some()) {
             return Err(crate::usage(
-                "--search plans each round from what the one before came to, on the device, and among candidates of kernel specs: \
+                "--search, --patience and --time plan each round from what the one before came to, on the device, and among candidates of kernel specs: \
                  not with --tuner or --stage",
             ));
         }
@@ -171,7 +176,7 @@ impl TuneArgs {
             return Err(crate::usage("--list: --stage eval and --stage export plan no candidates"));
         }
         let target = bluefin_campaign::listing::target(self.device.as_deref())?;
-        let Input { problems, specs, rejects } = self.input.read(&target)?;
+        let Input { problems, specs, rejects, .. } = self.input.read(&target)?;
         let session = self.session(&target, "")?;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         listing::print(&Listing::of(&session, problems, &asked, rejects).await?, self.json)
@@ -197,7 +202,7 @@ impl TuneArgs {
     /// A session that is there goes on as it began, unless something else is said.
     async fn as_stored(&self, site: &Site, session: Session) -> anyhow::Result<Session> {
         let stored = site.file()?.session(&session.name).await?;
-        let search = stored.filter(|_| self.search.search.is_none()).map(|stored| stored.search);
+        let search = stored.filter(|_| !self.search.is_given()).map(|stored| stored.search);
         Ok(Session { search: search.unwrap_or(session.search), ..session })
     }
 
@@ -207,16 +212,22 @@ impl TuneArgs {
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let session = self.session(&device.target, &versions)?;
         let session = self.as_stored(site, session).await?;
+        if self.time.is_some() {
+            timed::check(&session).map_err(crate::usage)?;
+        }
         if let Some(again) = self.remeasure {
             self.take_back(site, &session, &input.problems, again).await?;
         }
         let started = Instant::now();
-        let Input { problems, specs, rejects } = input;
+        let Input { problems, specs, rejects, counts } = input;
+        let weights = counts.into_iter().map(|(problem, count)| (problem, count as f64)).collect();
         let in_use: HashSet<Digest> = specs.of(session.method).map(|spec| spec.digest).collect();
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
-        let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
+        let time = self.time.map(|time| TimeLimit { time, weights });
+        let order = Order { rejects, time, ..Order::of(session.clone(), problems, &asked) };
         let mut display = self.display(&session);
-        let CarriedOut { plan, end } = site.carry_out(order, Workers::Device(compilers, device), &mut display).await?;
+        let CarriedOut { plan, end, bought } =
+            site.carry_out(order, Workers::Device(compilers, device), &mut display).await?;
         match end {
             End::Interrupted => return Ok(crate::interrupted()),
             // What is in --out is of problems that were tuned: it stays.
@@ -230,7 +241,11 @@ impl TuneArgs {
                 eprintln!("tuned in {}{}", human(started.elapsed()), utilisation.unwrap_or_default());
             }
         }
-        let result = serde_json::json!({ "plan": plan });
+        bought.iter().for_each(|stretch| eprintln!("{stretch}"));
+        let mut result = serde_json::json!({ "plan": plan });
+        if self.time.is_some() {
+            result = out::joined(result, serde_json::json!({ "bought": bought }));
+        }
         let found = self.export(site, &session, &plan.groups, in_use, result).await?;
         Ok(if found && plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -239,7 +254,7 @@ impl TuneArgs {
     fn display(&self, session: &Session) -> Display<'_> {
         let search = session.search.clone();
         Display::new(move |plan| {
-            eprintln!("{}", skipped(plan, &self.input, search.as_ref()));
+            eprintln!("{}", skipped(plan, &self.input, search.as_ref(), self.time));
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         })
     }
@@ -318,7 +333,7 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
 }
 
 /// What the budget leaves out.
-fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> String {
+fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>, time: Option<Duration>) -> String {
     let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
     let left = valid_candidates.saturating_sub(candidates);
     let mut text = format!(
@@ -327,13 +342,18 @@ fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>) -> Strin
         counted(candidates, "candidate"),
         counted(plan.jobs, "job")
     );
-    if let Some(SearchPlan { strategy, candidates, .. }) = search {
-        let within = match candidates {
-            0 => format!("budget {}", input.budget),
-            _ => format!("at most {candidates} of each solver"),
+    if let Some(plan @ SearchPlan { strategy, candidates, .. }) = search {
+        let within = match (candidates, time) {
+            (_, Some(time)) => human(time),
+            (0, None) => format!("budget {}", input.budget),
+            (_, None) => format!("at most {candidates} of each solver"),
+        };
+        let until = match plan.patience {
+            0 => String::new(),
+            _ => format!(", until less than {} % is expected to be left to gain", plan.patience_percent()),
         };
         text.push_str(&format!(
-            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates)"
+            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates){until}"
         ));
     } else if left > 0 {
         text.push_str(&format!(

@@ -5,7 +5,7 @@ mod regression;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
@@ -101,6 +101,10 @@ pub struct TuneGemmArgs {
     budget: CandidateBudget,
     #[command(flatten)]
     search: SearchArgs,
+    /// Search for so long, such as 10m, instead of as far as a budget goes: after the first round of every size the next is that of the size that is
+    /// expected to gain most. Then play-offs follow
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["budget", "list", "benchmark", "compare_wo_tuning"], value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
     #[command(flatten)]
     load: LoadArgs,
     /// Say of each winner that it is correct; every config is checked in any case
@@ -246,7 +250,7 @@ impl TuneGemmArgs {
         if self.benchmark || self.compare_wo_tuning {
             return Ok(What::Timed);
         }
-        Ok(What::Tuned { budget: self.budget, search: self.search.plan()? })
+        Ok(What::Tuned { budget: self.budget, search: self.search.plan()?, time: self.time })
     }
 
     /// The products of `entries`; says what is not as somebody may expect.
@@ -291,8 +295,9 @@ impl TuneGemmArgs {
             eprintln!("{sizes}, {} in {jobs}", counted(candidates, "config"));
         });
         let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
-        let Some(Tuned { done, session, groups, utilisation }) = tuned else { return Ok(None) };
+        let Some(Tuned { done, session, groups, utilisation, bought }) = tuned else { return Ok(None) };
         utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
+        bought.iter().for_each(|stretch| eprintln!("{stretch}"));
         if done.iter().any(|(_, summary)| summary.as_ref().is_some_and(|summary| !summary.failed.is_empty())) {
             failed::say(&*place.site.ports.store, &session, &groups, &self.place()).await?;
         }

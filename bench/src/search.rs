@@ -5,6 +5,7 @@ mod read;
 mod score;
 mod simulate;
 mod space;
+mod stop;
 mod t4;
 mod tsv;
 
@@ -63,6 +64,10 @@ pub struct SearchArgs {
     /// Search each space as if nothing else were known: without the other problems that a solver was recorded for
     #[arg(long)]
     alone: bool,
+    /// Print as well what searches come to that stop by themselves where they expect to gain less than this, and how good what they
+    /// expect is. Of strategies that expect something
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = parse_percent)]
+    patience: Vec<f64>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -101,8 +106,8 @@ impl SearchArgs {
         let bar = bar::up_to(tries.len() as u64 * u64::from(self.seeds), "searches");
         let runs = all(&tries, self.seeds as usize, &rules, &bar);
         bar.finish_and_clear();
-        let worths: Vec<Worth> =
-            tries.iter().zip(runs?).map(|(tried, runs)| Worth::of(tried, &runs, rules.budget, &at)).collect();
+        let worth = |(tried, runs): (_, Vec<Run>)| Worth::of(tried, &runs, rules.budget, &at, &self.patience);
+        let worths: Vec<Worth> = tries.iter().zip(runs?).map(worth).collect();
         if self.json { out::json(&worths) } else { self.print(&worths, &at) }
     }
 
@@ -148,7 +153,53 @@ impl SearchArgs {
              ms: a proposal.",
             self.seeds, self.budget
         ))?;
-        Ok(out::line(table)?)
+        out::line(table)?;
+        if !self.patience.is_empty() {
+            self.print_stops(worths)?;
+        }
+        Ok(())
+    }
+
+    /// What stopping comes to, and what it goes by.
+    fn print_stops(&self, worths: &[Worth]) -> anyhow::Result<()> {
+        let (mut stops, mut estimates) = (width::table(), width::table());
+        stops.set_header(["space\nsearch", "patience", "stop", "candidates\nwithout", "score\nwithout"]);
+        estimates.set_header(["space\nsearch", "expected\nmean", "gained\nmean", "more", "estimates"]);
+        for Worth { space, search, stops: of_stops, estimates: of_estimates, .. } in worths {
+            let name = format!("{space}\n{search}");
+            for stop in of_stops {
+                stops.add_row([
+                    name.clone(),
+                    format!("{} %", stop.patience_percent),
+                    format!("{:.0} %", stop.stopped_percent),
+                    format!("{:.1}\n{:.1}", stop.candidates, stop.candidates_unstopped),
+                    format!("{:.4}\n{:.4}", stop.score, stop.score_unstopped),
+                ]);
+            }
+            for range in of_estimates {
+                let above = range.above_percent;
+                let expected =
+                    range.up_to_percent.map_or_else(|| format!("above {above} %"), |to| format!("{above} to {to} %"));
+                estimates.add_row([
+                    name.clone(),
+                    format!("{expected}\n{:.2} %", range.estimated_percent),
+                    format!("{:.2} %", range.gained_percent),
+                    format!("{:.0} %", range.too_low_percent),
+                    range.estimates.to_string(),
+                ]);
+            }
+        }
+        out::line(
+            "Searches that stop where they expect to gain less than the patience. stop:\n\
+             those that do within the budget. candidates, score: where they end, and\n\
+             without stopping.",
+        )?;
+        out::line(stops)?;
+        out::line(
+            "expected: gains by as many candidates again. gained: by those, in the mean.\n\
+             more: estimates after which more was gained than was expected.",
+        )?;
+        Ok(out::line(estimates)?)
     }
 }
 

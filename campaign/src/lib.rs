@@ -19,9 +19,12 @@ pub mod parts;
 pub mod ports;
 pub mod search;
 pub mod site;
+pub mod stretches;
+pub mod timed;
 pub mod whole;
 
 mod forgotten;
 mod usage;
+mod worth;
 
 pub use usage::{Usage, message, usage};

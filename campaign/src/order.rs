@@ -10,6 +10,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::Session;
 use bluefin_common::spelled::counted;
+use bluefin_common::store::Progress;
 use bluefin_eval_worker::Evaluator;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, Plan, Planning};
@@ -22,6 +23,8 @@ use crate::known::known;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::machine::tools::LocalTools;
 use crate::site::Site;
+use crate::stretches::Stretch;
+use crate::timed::{TimeLimit, Timed};
 
 /// What a campaign is to do.
 pub struct Order<'a> {
@@ -39,6 +42,8 @@ pub struct Order<'a> {
     pub again: bool,
     /// Jobs whose candidates failed are planned again.
     pub retry_failed: bool,
+    /// How long its searches may take, whatever the budget. `None`: as far as the budget goes.
+    pub time: Option<TimeLimit>,
 }
 
 /// Which jobs a campaign has.
@@ -61,7 +66,16 @@ impl<'a> Order<'a> {
     }
 
     fn with(session: Session, problems: Vec<Problem>, jobs: Jobs<'a>) -> Self {
-        Self { session, problems, rejects: Vec::new(), jobs, priority: None, again: false, retry_failed: false }
+        Self {
+            session,
+            problems,
+            rejects: Vec::new(),
+            jobs,
+            priority: None,
+            again: false,
+            retry_failed: false,
+            time: None,
+        }
     }
 }
 
@@ -83,6 +97,8 @@ pub struct CarriedOut {
     pub plan: Plan,
     /// How it ended.
     pub end: End,
+    /// What each stretch of its time bought, where it had a limit.
+    pub bought: Vec<Stretch>,
 }
 
 /// How a campaign ended.
@@ -109,10 +125,39 @@ impl Site {
         watch: &mut dyn Watch,
     ) -> anyhow::Result<CarriedOut> {
         // On the heap: a caller's future would be as deep as all that is done here.
+        if order.time.is_some() {
+            return Box::pin(self.carry_out_in_time(order, workers, watch)).await;
+        }
         match Box::pin(self.begin(order, watch)).await? {
             Some(begun) => Box::pin(begun.finish(workers, watch)).await,
-            None => Ok(CarriedOut { plan: Plan::default(), end: End::Interrupted }),
+            None => Ok(CarriedOut { plan: Plan::default(), end: End::Interrupted, bought: Vec::new() }),
         }
+    }
+
+    /// The same, whose searches end after a time.
+    async fn carry_out_in_time(
+        &self,
+        mut order: Order<'_>,
+        workers: Workers,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<CarriedOut> {
+        let (Jobs::Asked(asked), Some(limit)) = (&order.jobs, order.time.take()) else {
+            anyhow::bail!("session {}: its jobs are given, so that no time says which there are", order.session.name)
+        };
+        let (store, session, problems) = (&*self.ports.store, order.session.clone(), order.problems.clone());
+        let timed = Timed::new(&self.ports, &session, &problems, asked, limit)?;
+        let (planners, first) = (known().planners(), timed.first());
+        let planning = planners.begin(store, &session, &first).await?;
+        request::keep(store, &session, timed.asked(), &problems).await?;
+        let order = Order { jobs: Jobs::Given(&*planning), ..order };
+        let Some(begun) = Box::pin(self.begin(order, watch)).await? else {
+            return Ok(CarriedOut { plan: Plan::default(), end: End::Interrupted, bought: Vec::new() });
+        };
+        let end = match begun.plan.jobs {
+            0 => End::Nothing,
+            _ => begun.wait(workers, watch, async |progress| timed.step(progress).await).await?,
+        };
+        Ok(CarriedOut { plan: begun.plan, end, bought: timed.bought().await? })
     }
 
     /// Plans the jobs of `order` and enqueues what is missing, for workers that are yet to begin. `None`: a signal came first.
@@ -142,7 +187,7 @@ impl Site {
         registry: &Registry,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<Plan> {
-        let Order { session, problems, rejects, jobs, priority, again, retry_failed } = order;
+        let Order { session, problems, rejects, jobs, priority, again, retry_failed, time: _ } = order;
         let (store, broker) = (&*self.ports.store, &*self.ports.broker);
         let metrics = Metrics::register(registry)?;
         metrics.rejected(rejects.len() as u64);
@@ -205,12 +250,17 @@ impl Begun<'_> {
             // A play-off that was interrupted follows from outcomes alone: nothing may have been enqueued, and much be left.
             End::DoneBefore
         } else {
-            self.wait(workers, watch).await?
+            self.wait(workers, watch, async |progress| Ok(progress.is_settled())).await?
         };
-        Ok(CarriedOut { plan: self.plan, end })
+        Ok(CarriedOut { plan: self.plan, end, bought: Vec::new() })
     }
 
-    async fn wait(&self, workers: Workers, watch: &mut dyn Watch) -> anyhow::Result<End> {
+    async fn wait(
+        &self,
+        workers: Workers,
+        watch: &mut dyn Watch,
+        complete: impl AsyncFn(&Progress) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<End> {
         let mut running = self.site.running(&self.session, &self.registry)?;
         let utilisation = match workers {
             Workers::Fleet => None,
@@ -224,7 +274,7 @@ impl Begun<'_> {
                 None
             }
         };
-        Ok(match running.wait(watch, async |progress| Ok(progress.is_settled())).await? {
+        Ok(match running.wait(watch, complete).await? {
             Ended::Complete => End::Complete(utilisation.map(|utilisation| utilisation.to_string())),
             Ended::Interrupted => End::Interrupted,
         })

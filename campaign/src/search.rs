@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bluefin_common::session::SearchPlan;
+use bluefin_common::spelled::parse_percent;
 use bluefin_spec::search::{Bayes, FixedOrder, Search};
 
 use crate::known::known;
@@ -23,6 +24,30 @@ pub struct SearchArgs {
     /// What the search has options for; may be given several times
     #[arg(long, value_name = "NAME=VALUE", requires = "search", value_parser = parse_option)]
     pub search_option: Vec<(String, String)>,
+    /// The search of a solver for a problem stops where it expects to gain less than this by as many candidates again; 0 never does [default: 1
+    /// for bayes]
+    #[arg(long, value_name = "PERCENT")]
+    pub patience: Option<Patience>,
+}
+
+/// What a search is still to gain so that it goes on, in hundredths of a percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience(u32);
+
+/// Of a search that knows what it can still gain, where nobody says.
+const PATIENCE: Patience = Patience(100);
+
+/// `1%` or `1`.
+impl FromStr for Patience {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let percent = parse_percent(text)?;
+        match (100.0 * percent).round() as u32 {
+            0 if percent > 0.0 => Err("expected 0%, or 0.01% to 100%".to_string()),
+            hundredths => Ok(Self(hundredths)),
+        }
+    }
 }
 
 /// The name of a strategy, and how many candidates it may try.
@@ -82,25 +107,44 @@ impl SearchArgs {
     /// What a session of one machine is told, which learns if nothing is said. `None`: all candidates of a budget are planned at once, in the fixed order.
     ///
     /// # Errors
-    /// An option that the strategy does not take.
+    /// An option that the strategy does not take, patience with one that does not know what it can still gain.
     pub fn plan(&self) -> anyhow::Result<Option<SearchPlan>> {
         let name = self.search.as_ref().map_or(Bayes.name(), |choice| &choice.strategy);
         let strategy = known().searches.get(name);
         let options = options("--search-option", &self.search_option, strategy)?;
+        let estimates = strategy.is_some_and(Search::estimates);
+        if let Some(patience) = self.patience.filter(|patience| patience.0 > 0 && !estimates) {
+            return Err(usage(format!(
+                "--patience {}: {name} does not know what it can still gain; use a search that learns, such as --search {}",
+                f64::from(patience.0) / 100.0,
+                Bayes.name()
+            )));
+        }
         // Its candidates do not follow from what came of others, so that nobody need wait for that.
         if name == FixedOrder.name() && self.candidates().is_none() {
             return Ok(None);
         }
-        let candidates = self.candidates().unwrap_or(0);
-        Ok(Some(SearchPlan { strategy: name.to_string(), candidates, seed: self.search_seed.unwrap_or(0), options }))
+        let Patience(patience) = self.patience.unwrap_or(if estimates { PATIENCE } else { Patience(0) });
+        let (strategy, candidates) = (name.to_string(), self.candidates().unwrap_or(0));
+        Ok(Some(SearchPlan { strategy, candidates, seed: self.search_seed.unwrap_or(0), options, patience }))
     }
 
     /// The same of a fleet, where all candidates are planned at once if nothing is said.
     ///
     /// # Errors
-    /// An option that the strategy does not take.
+    /// The same.
     pub fn of_fleet(&self) -> anyhow::Result<Option<SearchPlan>> {
-        if self.search.is_none() { Ok(None) } else { self.plan() }
+        match (&self.search, self.patience) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(usage("--patience is for a search that learns: --search bayes")),
+            (Some(_), _) => self.plan(),
+        }
+    }
+
+    /// Whether anything is said.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.search.is_some() || self.patience.is_some()
     }
 
     fn candidates(&self) -> Option<u64> {

@@ -40,6 +40,7 @@ pub mod process_group;
 pub mod retry;
 pub mod roster;
 pub mod scratch;
+pub mod search_end;
 pub mod secrets;
 pub mod session;
 pub mod shelf;

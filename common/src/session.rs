@@ -123,17 +123,20 @@ pub struct SearchPlan {
     pub seed: u64,
     /// What the strategy has options for, by name.
     pub options: BTreeMap<String, String>,
+    /// The search of a solver stops where it expects to gain less than this, in hundredths of a percent; 0: it does not stop by itself.
+    pub patience: u32,
 }
 
-/// `fixed:16, seed 7, length=0.5`.
+/// `bayes:16, seed 7, length=0.5, patience 1%`.
 impl fmt::Display for SearchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { strategy, candidates, seed, options } = self;
+        let Self { strategy, candidates, seed, options, patience } = self;
         match candidates {
             0 => write!(f, "{strategy}, seed {seed}")?,
             _ => write!(f, "{strategy}:{candidates}, seed {seed}")?,
         }
-        options.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
+        options.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))?;
+        if *patience == 0 { Ok(()) } else { write!(f, ", patience {}%", self.patience_percent()) }
     }
 }
 
@@ -141,7 +144,13 @@ impl SearchPlan {
     /// A search by `strategy` of up to `candidates` of each solver.
     #[must_use]
     pub fn new(strategy: &str, candidates: u64) -> Self {
-        Self { strategy: strategy.to_string(), candidates, seed: 0, options: BTreeMap::new() }
+        Self { strategy: strategy.to_string(), candidates, seed: 0, options: BTreeMap::new(), patience: 0 }
+    }
+
+    /// Its patience in percent.
+    #[must_use]
+    pub fn patience_percent(&self) -> f64 {
+        f64::from(self.patience) / 100.0
     }
 }
 

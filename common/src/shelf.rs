@@ -16,6 +16,7 @@
 //! | `perf_alone:<session>` | id of a group | nothing: no find job is to follow its perf jobs | producer |
 //! | `searched:<session>` | id of a group | its problem, its spec, and the rounds of its search that are done | compile worker |
 //! | `searched:<session>` | `<id of a group>#budget` | the largest budget that was asked for it, in decimal digits | producer |
+//! | `searched:<session>` | `<id of a group>#end` | how its search ended | compile worker |
 //! | `told:<session>` | `<id of a group>#<round>` | the groups that this round of a search was told of | compile worker, producer |
 //! | `standings` | name of a session | whether it is paused, cancelled or deleted, and since when | binary |
 //! | `requests:<session>` | digest of a blob | nothing: the blob says what was asked of the session | producer |

@@ -18,7 +18,7 @@ use bluefin_spec::search::limit;
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
-use crate::toolchain::{Ask, Toolchain};
+use crate::toolchain::{Ask, NextRound, Toolchain};
 
 impl Jobs {
     /// Plans the next round of the search that `job` is of, or concludes the perf stage of its group.
@@ -44,8 +44,9 @@ impl Jobs {
         let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
         let (strategies, workshop) = (&self.strategies, &self.workshop);
         let ask = Ask { job, plan, strategies, outcomes: &outcomes, others: &others, workshop };
-        let round = toolchain.next_round(ask).await?;
+        let NextRound { round, end } = toolchain.next_round(ask).await?;
         if round.is_empty() {
+            end.put(self.store(), &session.name, job.group()).await?;
             return self.conclude(session, job, &outcomes).await;
         }
         self.publish_round(&round.jobs(job)).await

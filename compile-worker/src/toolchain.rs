@@ -23,6 +23,7 @@ use bluefin_common::description::Description;
 use bluefin_common::failure::{Attempt, Failure};
 use bluefin_common::job::Job;
 use bluefin_common::outcome::Outcome;
+use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
@@ -86,8 +87,8 @@ pub trait Toolchain: Send + Sync + 'static {
     ///
     /// # Errors
     /// What stands in the way of an answer.
-    async fn next_round(&self, _ask: Ask<'_>) -> Result<Round, Error> {
-        Ok(Round::default())
+    async fn next_round(&self, _ask: Ask<'_>) -> Result<NextRound, Error> {
+        Ok(NextRound::default())
     }
 
     /// The compiler of kernel specs that it compiles with, if it does.
@@ -138,6 +139,15 @@ pub struct Ask<'a> {
     /// What its rounds are told of other groups.
     pub others: &'a Arc<[Others]>,
     pub workshop: &'a Workshop,
+}
+
+/// What the search of a group does next.
+#[derive(Clone, Debug, Default)]
+pub struct NextRound {
+    /// Empty: it is over.
+    pub round: Round,
+    /// How it ended, if it is over.
+    pub end: SearchEnd,
 }
 
 /// What a user says of the programs of this machine; nothing: they are looked for.

@@ -7,6 +7,7 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
+use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::Session;
 
 /// What could not be told, for people: each once, in order.
@@ -25,6 +26,8 @@ pub struct Group<'a> {
     pub description: Description,
     /// Who won. `None` while that is open, or if nothing ran.
     pub decision: Option<Decision<'a>>,
+    /// How its search ended. `None`: nobody searched, or it goes on.
+    pub search: Option<&'a SearchEnd>,
 }
 
 impl<'a> Group<'a> {
@@ -37,7 +40,13 @@ impl<'a> Group<'a> {
             // All of its jobs were given up before anybody said more.
             description.library = job.method.to_string();
         }
-        Some(Self { session, problem: &job.problem, spec: job.spec, outcomes, description, decision })
+        Some(Self { session, problem: &job.problem, spec: job.spec, outcomes, description, decision, search: None })
+    }
+
+    /// The same, whose search ended like this.
+    #[must_use]
+    pub fn searched(self, search: Option<&'a SearchEnd>) -> Self {
+        Self { search, ..self }
     }
 
     /// Floating-point operations of useful work, where they are known.

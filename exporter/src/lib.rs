@@ -19,6 +19,7 @@ mod output;
 pub mod release;
 pub mod report;
 pub mod results;
+pub mod searched;
 mod stream;
 pub mod summary;
 pub mod troubles;

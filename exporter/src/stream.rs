@@ -1,7 +1,7 @@
 //! Outcomes streamed group by group, so that memory stays bounded however large a session is: the next slices are fetched
 //! while those before them are folded on other threads. They are decoded there, a group at a time, and gone before the next.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use bluefin_common::decision::drop_void;
 use bluefin_common::job::GroupId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
+use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::Session;
 use bluefin_common::store::{EncodedGroup, Store, StoreError};
 use futures_util::future::OptionFuture;
@@ -44,6 +45,8 @@ struct Slice<F> {
     only: Option<Arc<HashSet<Problem>>>,
     /// Those that are not folded yet.
     groups: VecDeque<EncodedGroup>,
+    /// How their searches ended.
+    ends: HashMap<GroupId, SearchEnd>,
     records: F,
     warnings: Warnings,
 }
@@ -56,11 +59,12 @@ impl<F: Fold> Slice<F> {
 
     fn fold(mut self) -> Result<Self, StoreError> {
         while let Some(group) = self.groups.pop_front() {
+            let end = self.ends.get(&group.group);
             let mut outcomes = group.decode()?;
             if self.is_asked_for(&outcomes) {
                 drop_void(&self.session, &mut outcomes);
                 if let Some(group) = Group::new(&self.session, &outcomes) {
-                    self.records.add(&group, &mut self.warnings);
+                    self.records.add(&group.searched(end), &mut self.warnings);
                 }
             }
         }
@@ -118,8 +122,7 @@ pub(crate) async fn slices<F: Fold>(
         while fetching.len() + fetched.len() < FETCHES && !rest.is_empty() {
             let (next, after) = rest.split_at(size.min(rest.len()));
             rest = after;
-            let name = &session.name;
-            fetching.push_back(store.encoded_outcomes(name, next));
+            fetching.push_back(fetch(store, &session, next));
         }
         // What is fetched goes on only while somebody asks for it, so that is asked for beside the folds.
         tokio::select! {
@@ -136,17 +139,31 @@ pub(crate) async fn slices<F: Fold>(
         while folding.len() < IN_FLIGHT
             && let Some(groups) = fetched.pop_front()
         {
-            let groups = VecDeque::from(groups?);
+            let (groups, ends) = groups?;
             all += groups.iter().map(|group| group.outcomes.len() as u64).sum::<u64>();
             let bytes: usize = groups.iter().map(EncodedGroup::size).sum();
             // Not at once to the largest size: small groups may be followed by large ones.
             size = (groups.len() * BYTES / bytes.max(1)).clamp(1, MAX_GROUPS.min(2 * size));
             let (session, only) = (Arc::clone(&session), only.clone());
-            let slice = Slice { session, only, groups, records: empty(), warnings: Warnings::new() };
+            let slice = Slice { session, only, groups, ends, records: empty(), warnings: Warnings::new() };
             folding.push_back(slice.begin());
         }
     }
     Ok(all)
+}
+
+/// Outcomes of `groups`, and how their searches ended.
+async fn fetch(
+    store: &dyn Store,
+    session: &Session,
+    groups: &[GroupId],
+) -> Result<(VecDeque<EncodedGroup>, HashMap<GroupId, SearchEnd>), StoreError> {
+    let outcomes = store.encoded_outcomes(&session.name, groups).await?;
+    let ends = match session.search {
+        Some(_) => SearchEnd::of(store, &session.name, groups).await?,
+        None => HashMap::new(),
+    };
+    Ok((outcomes.into(), ends))
 }
 
 impl<F: Fold> Take<F> for Folded<F> {

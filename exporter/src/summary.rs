@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::results::by_name;
+use crate::searched::Searched;
 use crate::stream;
 
 /// What came of one problem with one kernel spec.
@@ -42,6 +43,9 @@ pub struct Summary {
     /// There are tunable solvers, and every candidate of theirs failed: what won has no params.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub nothing_tuned: bool,
+    /// How the search of each solver ended, in the order of the spec; none where nobody searched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub searched: Vec<Searched>,
     /// Where nothing won: the words of the first failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -136,6 +140,7 @@ impl Summary {
             winner,
             tried,
             failed,
+            searched: Searched::all(group),
             nothing_tuned: nothing_tuned(group),
         }
     }

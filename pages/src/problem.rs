@@ -1,6 +1,7 @@
 //! A problem at length.
 
 use bluefin_exporter::report::{Detail, Finalist};
+use bluefin_exporter::searched::Searched;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::coord::combinators::IntoLogRange as _;
@@ -8,7 +9,7 @@ use plotters::element::Text;
 
 use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
 use crate::failures::failures;
-use crate::words::{self, ms, range, ratio, short, times};
+use crate::words::{self, count, ms, range, ratio, short, times};
 
 /// Params whose values are drawn; the table has all.
 const DRAWN: usize = 4;
@@ -40,11 +41,31 @@ pub fn problem(detail: &Detail) -> Markup {
                 @if detail.clock_mhz.is_some() { dt { "clock" } dd { (range(detail.clock_mhz, "MHz")) } }
                 @if let Some(drift) = detail.drift { dt { "drift" } dd { (words::drift(drift)) " in the play-off" } }
             }
+            @if !row.summary.searched.is_empty() { (searched(&row.summary.searched)) }
             @if !detail.solvers.is_empty() { (spread(detail)) }
             @if detail.best_so_far.len() > 1 { (best_so_far(detail)) }
             @if !detail.params.is_empty() { (params(detail)) }
             @if !detail.finalists.is_empty() { (finalists(&detail.finalists)) }
             @if detail.failures.total() > 0 { details { summary { "Failures: " (detail.failures.total()) } (failures(&detail.failures)) } }
+        }
+    }
+}
+
+/// How the search of each solver ended.
+fn searched(solvers: &[Searched]) -> Markup {
+    html! {
+        details {
+            summary { "Search: " (count(solvers.iter().map(|one| one.tried).sum())) " candidates tried" }
+            table {
+                thead { tr { th scope="col" { "solver" } th.n scope="col" { "tried" } th.n scope="col" { "of" }
+                    th.n scope="col" { "share" } th scope="col" { "ended by" } th.n scope="col" { "expected gain" } } }
+                tbody { @for one in solvers { tr {
+                    th scope="row" { (one.solver) } td.n { (count(one.tried)) } td.n { (count(one.of)) }
+                    td.n { (format!("{:.1} %", one.share_percent())) } td { (one.ended) }
+                    td.n { (one.expected_gain_percent.map_or_else(|| "–".to_string(), |gain| format!("{gain:.2} %"))) }
+                } } }
+            }
+            p { "Expected gain: of the best time of the solver, if as many candidates are tried again." }
         }
     }
 }

@@ -91,11 +91,18 @@ impl ProblemList {
 /// # Errors
 /// What kept the file from being read; wrong lines are in the list.
 pub fn read_file(path: &Path, overrides: &Overrides) -> Result<ProblemList, InputError> {
-    let (name, bytes) = (path.to_string_lossy(), read_bytes(path)?);
-    if file::is_sqlite(&bytes) {
-        read_database(&name, &bytes, overrides)
+    read_input(&path.to_string_lossy(), &read_bytes(path)?, overrides)
+}
+
+/// The problems of the bytes of a file. `name` is for messages.
+///
+/// # Errors
+/// A database that can not be read; wrong lines are in the list.
+pub fn read_input(name: &str, bytes: &[u8], overrides: &Overrides) -> Result<ProblemList, InputError> {
+    if file::is_sqlite(bytes) {
+        read_database(name, bytes, overrides)
     } else {
-        Ok(read_problems(&name, &bytes, overrides))
+        Ok(read_problems(name, bytes, overrides))
     }
 }
 

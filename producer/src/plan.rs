@@ -31,7 +31,7 @@ pub use budget::{CandidateBudget, InvalidBudget};
 pub use summary::{ChosenSolvers, Enqueued, LeftOut, Plan, Space};
 
 /// What is asked of a plan beside the problems.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Asked {
     /// What to tune for. `None`: whatever the session is for.
     pub target: Option<Target>,

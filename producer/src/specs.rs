@@ -8,6 +8,7 @@ use bluefin_spec::{Bundle, KernelSpec};
 use crate::PlanError;
 
 /// A spec ready to plan with.
+#[derive(Clone)]
 pub struct LoadedSpec {
     pub bundle: Bundle,
     pub digest: Digest,
@@ -36,7 +37,7 @@ impl LoadedSpec {
 }
 
 /// The specs that a session is planned with.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Specs {
     /// Those for its target.
     pub here: Vec<LoadedSpec>,

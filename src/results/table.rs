@@ -214,6 +214,9 @@ fn wide() -> Vec<Column> {
         number("recompiles", |row| row.recompiles.to_string()),
         number("attempts", |row| row.attempts.to_string()),
         number("busy_ms", |row| row.busy_ms.to_string()),
+        text("search ended", false, |row| row.search_ended.clone().unwrap_or_else(|| "-".to_string())),
+        number("tried %", |row| fixed(row.tried_percent, 1)),
+        number("expected gain %", |row| fixed(row.expected_gain_percent, 2)),
         text("artifacts", false, |row| {
             row.artifacts.iter().map(|id| id.get(..12).unwrap_or(id)).collect::<Vec<_>>().join(" ")
         }),

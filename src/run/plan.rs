@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bluefin_campaign::search::SearchChoice;
+use bluefin_campaign::search::{Patience, SearchChoice};
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::priority::Priority;
@@ -84,6 +84,8 @@ pub struct SessionStep {
     pub search_seed: Option<u64>,
     #[serde(default)]
     pub search_options: BTreeMap<String, String>,
+    /// `0.5%`
+    pub patience: Option<Word<Patience>>,
     #[serde(default)]
     pub budget: BudgetStep,
 }

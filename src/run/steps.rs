@@ -70,6 +70,7 @@ impl SessionStep {
             search: self.search.map(|search| search.0),
             search_seed: self.search_seed,
             search_option: self.search_options.into_iter().collect(),
+            patience: self.patience.map(|patience| patience.0),
         };
         Ok(NewSession {
             name: self.name.map(|name| name.0),

@@ -5,6 +5,7 @@ use std::path::Path;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::counted;
 use bluefin_exporter::report::Gains;
+use bluefin_exporter::searched::Searched;
 use bluefin_exporter::summary::Summary;
 
 /// A line for each thing that `summaries` say together, and the verbs that show more of the session in `state`.
@@ -35,6 +36,7 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
         told.push(format!("{noisy} noisy: this machine was busy"));
     }
     lines.push(told.join("; "));
+    lines.extend(searched(summaries));
     if noisy > 0 {
         lines.push("measured again: the same command with --remeasure".to_string());
     }
@@ -42,4 +44,28 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
     lines.push(format!("as a page: bluefin report {of_session} -o report.html"));
     lines.push(format!("every candidate: bluefin results {of_session}"));
     lines.join("\n")
+}
+
+/// How much of the tuning spaces was tried, and why no more of them. `None`: nobody searched.
+fn searched(summaries: &[Summary]) -> Option<String> {
+    let searches: Vec<&Searched> =
+        summaries.iter().flat_map(|summary| &summary.searched).filter(|one| one.of > 1).collect();
+    let (tried, of): (u64, u64) = (searches.iter().map(|one| one.tried).sum(), searches.iter().map(|one| one.of).sum());
+    let ends = [
+        ("patience", "stopped as little is left to gain"),
+        ("budget", "at the budget"),
+        ("behind", "far behind others"),
+        ("all", "tried as a whole"),
+    ];
+    let told = ends.map(|(why, what)| (searches.iter().filter(|one| one.ended == why).count(), what));
+    let told: Vec<String> =
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    (of > 0).then(|| {
+        let share = 100.0 * tried as f64 / of as f64;
+        format!(
+            "searched: {tried} of {of} candidates ({share:.1} %); of {} tuning spaces {}",
+            searches.len(),
+            told.join(", ")
+        )
+    })
 }

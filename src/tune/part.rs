@@ -56,7 +56,7 @@ impl TuneArgs {
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
         let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
         let session = self.session(&target, &compilers.versions())?;
-        let Input { problems, specs, rejects } = input;
+        let Input { problems, specs, rejects, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
         let compiled = site.compile(order, compilers, &mut self.display(&session)).await?;

@@ -138,6 +138,7 @@ mod tests {
             winner: Some(winner),
             tried: 1,
             failed: Default::default(),
+            searched: Vec::new(),
             nothing_tuned: false,
             reason: None,
         };

@@ -95,6 +95,175 @@ fn wrong_usage_and_wrong_files_are_told_apart() {
     says(&["--seeds", "0"], 2, "0 is not in 1..");
 }
 
+#[test]
+fn where_searches_stop_by_themselves_and_how_good_what_they_expect_is() {
+    let space = data_path(SPACE);
+    let arguments = ["--seeds", "2", "--budget", "72", "--patience", "0,3%,100"];
+    let found = worths(&arguments, &space);
+    assert!(found[0].get("stops").is_none(), "a fixed order expects nothing: {}", found[0]);
+    let stops = found[1]["stops"].as_array().unwrap();
+    let field = |at: usize, name: &str| stops[at][name].as_f64().unwrap();
+    let column = |name: &str| [0, 1, 2].map(|at| field(at, name));
+    assert_eq!(column("patience_percent"), [0.0, 3.0, 100.0]);
+    assert_eq!((field(0, "stopped_percent"), field(0, "candidates")), (0.0, 72.0));
+    assert_eq!(field(0, "score"), field(0, "score_unstopped"));
+    assert_eq!(field(2, "stopped_percent"), 100.0);
+    assert!((24.0..48.0).contains(&field(2, "candidates")), "as soon as anything is known: {stops:?}");
+    assert!(
+        column("candidates").is_sorted_by(|a, b| a >= b) && column("score").is_sorted_by(|a, b| a >= b),
+        "{stops:?}"
+    );
+    for range in found[1]["estimates"].as_array().unwrap() {
+        let said = range["estimated_percent"].as_f64().unwrap();
+        assert!(said > range["above_percent"].as_f64().unwrap(), "{range}");
+        assert!(range["up_to_percent"].as_f64().is_none_or(|up_to| said <= up_to), "{range}");
+    }
+    let mut command = bluefin();
+    command.args(["bench", "search", "--search", "bayes"]).args(arguments).arg(&space).env("COLUMNS", "80");
+    let printed = text(&expect(&mut command, 0).stdout);
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    for whole in ["patience", "3 %", "gained", "72.0"] {
+        assert!(printed.contains(whole), "{whole}: {printed}");
+    }
+}
+
+/// A session that stops as soon as its search expects anything at all, and what tells of it.
+#[test]
+fn a_search_that_stops_by_itself_says_so_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    let tune = |more: &[&str]| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "--session", "it", "--json", "--kernel"]).arg(&example).args(more);
+        command
+    };
+    let tuned = expect(&mut tune(&["--budget", "64", "--patience", "100%"]), 0);
+    let said = text(&tuned.stderr);
+    assert!(said.contains("until less than 100 % is expected to be left to gain"), "{said}");
+    let tiled = |problem: &Value| {
+        let searched = problem["searched"].as_array().unwrap();
+        searched.iter().find(|one| one["solver"] == "StencilTiled").unwrap().clone()
+    };
+    let winners = std::fs::read(folder.join("out/winners.json")).unwrap();
+    let winners: Value = serde_json::from_slice(&winners).unwrap();
+    for problem in [&json(&tuned)["problems"][0], &winners["problems"][0]] {
+        let tiled = tiled(problem);
+        assert_eq!(tiled["ended"], "patience", "{problem}");
+        let (tried, of) = (tiled["tried"].as_u64().unwrap(), tiled["of"].as_u64().unwrap());
+        assert!((24..64).contains(&tried) && tried < of, "{problem}");
+        assert!((0.0..100.0).contains(&tiled["expected_gain_percent"].as_f64().unwrap()), "{problem}");
+    }
+    let rows =
+        text(&expect(bluefin().current_dir(folder).args(["results", "--json", "--solver", "StencilTiled"]), 0).stdout);
+    let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    let (said, share) = (tiled(&winners["problems"][0]), row["tried_percent"].as_f64().unwrap());
+    assert_eq!(
+        (&row["search_ended"], &row["expected_gain_percent"]),
+        (&"patience".into(), &said["expected_gain_percent"])
+    );
+    assert!((share - 100.0 * said["tried"].as_f64().unwrap() / said["of"].as_f64().unwrap()).abs() < 1e-9, "{row}");
+    expect(bluefin().current_dir(folder).args(["report", "--session", "it", "-o", "report.html"]), 0);
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("ended by") && page.contains(">patience<"), "the report says so");
+    // It goes on as it began, and a search that does not is another one.
+    let again = expect(&mut tune(&["--budget", "64"]), 0);
+    assert!(text(&again.stderr).contains("nothing to do"), "{}", text(&again.stderr));
+    let other = text(&expect(&mut tune(&["--budget", "64", "--patience", "0"]), 1).stderr);
+    assert!(other.contains("search"), "{other}");
+}
+
+/// Two problems, whose spaces are larger than what a moment is enough for, and one that counts three times.
+const COUNTED: &str = "# count 3\nconv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
+    conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 1\n";
+
+#[test]
+fn a_time_ends_a_search_and_another_call_has_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "problems.txt", COUNTED);
+    let tune = |time: &str| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "problems.txt", "--device", "host", "--json", "--time", time]);
+        let tuned = expect(&mut command, 0);
+        (json(&tuned), text(&tuned.stderr))
+    };
+    // However short it is, every problem has its first round and a play-off.
+    let (first, said) = tune("1ms");
+    assert!(said.contains("within 0s"), "{said}");
+    let tried = |found: &Value| {
+        let problems = found["problems"].as_array().unwrap();
+        problems.iter().map(|problem| problem["tried"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(first["problems"].as_array().unwrap().len(), 2);
+    for problem in first["problems"].as_array().unwrap() {
+        assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
+        for solver in problem["searched"].as_array().unwrap() {
+            assert_eq!(solver["tried"].as_u64().unwrap(), solver["of"].as_u64().unwrap().min(8), "{problem}");
+        }
+    }
+    let bought = |found: &Value| found["bought"].as_array().unwrap().clone();
+    let last = bought(&first).pop().unwrap();
+    assert_eq!((&last["problems"], last["candidates"].as_u64()), (&2.into(), Some(tried(&first).iter().sum())));
+    // Each as often as the file asks for it.
+    let rows = expect(bluefin().current_dir(folder).args(["results", "--stage", "perf", "--json"]), 0);
+    let mut best = [f64::INFINITY; 2];
+    for row in text(&rows.stdout).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let of = usize::from(!row["problem"].as_str().unwrap().contains("-y 3 -x 3"));
+        if row["result"] == "timed" {
+            best[of] = best[of].min(row["median_ms"].as_f64().unwrap());
+        }
+    }
+    assert!((last["sum_ms"].as_f64().unwrap() - (3.0 * best[0] + best[1])).abs() < 1e-6, "{last} {best:?}");
+    // The second call goes on from there.
+    let (second, said) = tune("3s");
+    assert!(tried(&second).iter().sum::<u64>() > tried(&first).iter().sum(), "{said}");
+    assert!(tried(&second).iter().zip(tried(&first)).all(|(after, before)| *after >= before), "{said}");
+    let stretches = bought(&second);
+    let ended: Vec<u64> = stretches.iter().map(|stretch| stretch["ended_ms"].as_u64().unwrap()).collect();
+    let sums: Vec<f64> = stretches.iter().map(|stretch| stretch["sum_ms"].as_f64().unwrap()).collect();
+    assert!(ended.is_sorted() && sums.is_sorted_by(|a, b| a >= b) && said.contains("problems in"), "{stretches:?}");
+    assert!(second["problems"].as_array().unwrap().iter().all(|problem| problem["winner"].is_object()), "{second}");
+}
+
+#[test]
+fn time_is_for_searches_that_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stencil.toml");
+    let says = |arguments: &[&str], said: &str| {
+        let tune = ["tune", "--device", "host", "--kernel", kernel, "--time", "1s"];
+        let error = expect(bluefin().current_dir(folder.path()).args(tune).args(arguments), 2).stderr;
+        assert!(text(&error).contains(said), "{arguments:?}: {}", text(&error));
+    };
+    says(&["--budget", "8"], "cannot be used with");
+    says(&["--stage", "compile"], "not with --tuner or --stage");
+    says(
+        &["--search", "bayes:16"],
+        "found a search of at most 16 candidates of each solver, expected a search in rounds",
+    );
+    says(&["--search", "fixed"], "found all candidates planned at once, expected a search in rounds");
+}
+
+#[test]
+fn patience_is_for_searches_that_know_what_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = |arguments: &[&str], said: &str| {
+        let error = text(&expect(bluefin().current_dir(folder.path()).args(arguments), 2).stderr);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    let fixed =
+        "--patience 1: fixed does not know what it can still gain; use a search that learns, such as --search bayes";
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stencil.toml");
+    says(&["tune", "--device", "host", "--kernel", kernel, "--search", "fixed:16", "--patience", "1"], fixed);
+    says(&["tune", "--kernel", kernel, "--stage", "compile", "--patience", "1"], "not with --tuner or --stage");
+    says(&["tune", "--kernel", kernel, "--patience", "0.001"], "expected 0%, or 0.01% to 100%");
+    says(&["tune", "--kernel", kernel, "--patience", "101"], "expected 0% to 100%");
+    says(
+        &["session", "new", "-l", "x", "--target", "host", "--state", "s.db", "--patience", "1"],
+        "--patience is for a search that learns: --search bayes",
+    );
+}
+
 /// Mean of the scores after sixteen candidates of all problems that have others of their solver beside them.
 fn after_sixteen(arguments: &[&str], space: &Path) -> f64 {
     let arguments = [&["--seeds", "2", "--budget", "16", "--at", "16"], arguments].concat();

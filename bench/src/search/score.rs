@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Try;
 use super::simulate::Run;
 use super::space::Measured;
+use super::stop::{Estimates, Stop};
 
 /// How far from the optimum is close to it.
 const CLOSE: f64 = 0.01;
@@ -26,6 +27,11 @@ pub struct Worth {
     pub close: Close,
     /// Mean time of a proposal.
     pub proposal_ms: f64,
+    /// One for each patience, of a strategy that expects something.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stops: Vec<Stop>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Estimates>,
 }
 
 /// The optimum over what was found after some evaluations: 1 is the best, 0 is nothing.
@@ -48,14 +54,16 @@ pub struct Close {
 }
 
 impl Worth {
-    /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them.
-    pub fn of(tried: &Try<'_>, runs: &[Run], budget: usize, at: &[usize]) -> Self {
+    /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them, and where they stop at each
+    /// `patience`, in percent.
+    pub fn of(tried: &Try<'_>, runs: &[Run], budget: usize, at: &[usize], patience: &[f64]) -> Self {
         let spaces = &tried.spaces;
         let mean = |count: fn(&Measured) -> usize| {
             spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1)
         };
         let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
         let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
+        let patience = if tried.search.estimates() { patience } else { &[] };
         Self {
             space: tried.name(),
             spaces: spaces.len(),
@@ -68,18 +76,15 @@ impl Worth {
             scores: at.iter().map(|at| Score::of(runs, *at)).collect(),
             close: Close::of(runs),
             proposal_ms: proposing.as_secs_f64() * 1000.0 / f64::from(proposals.max(1)),
+            stops: patience.iter().map(|patience| Stop::of(runs, *patience)).collect(),
+            estimates: if patience.is_empty() { Vec::new() } else { Estimates::of(runs) },
         }
     }
 }
 
 impl Score {
     fn of(runs: &[Run], evaluations: usize) -> Self {
-        // A search that ended before is scored by what it had.
-        let score = |run: &Run| {
-            let best_ms = run.best_ms.iter().take(evaluations).next_back().copied().flatten();
-            best_ms.map_or(0.0, |best_ms| run.optimum_ms / best_ms)
-        };
-        let scores: Vec<f64> = runs.iter().map(score).collect();
+        let scores: Vec<f64> = runs.iter().map(|run| run.score(evaluations)).collect();
         let count = scores.len() as f64;
         let mean = scores.iter().sum::<f64>() / count.max(1.0);
         let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
@@ -116,7 +121,7 @@ mod tests {
         let space = measured(20);
         let runs: Vec<Run> = lists.iter().map(|list| alone(&Listed(list.to_vec()), &space, &rules(NONE), 0)).collect();
         let tried = Try { spaces: vec![&space], search: &Listed(Vec::new()) };
-        Worth::of(&tried, &runs, 40, at)
+        Worth::of(&tried, &runs, 40, at, &[])
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         assert!((worth.scores[0].standard_error.unwrap() - (variance / 10.0).sqrt()).abs() < 1e-12);
         let space = measured(20);
         let of_none = Try { spaces: vec![&space], search: &Listed(Vec::new()) };
-        let single = Worth::of(&of_none, &[], 40, &[1]);
+        let single = Worth::of(&of_none, &[], 40, &[1], &[]);
         assert_eq!((single.scores[0].standard_error, single.close.median), (None, None));
     }
 }

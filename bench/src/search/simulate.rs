@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::{Ask, GROUPS, Other, Search, Space, Time, Tried, distance};
+use bluefin_spec::search::{Ask, GROUPS, Other, Proposal, Search, Space, Time, Tried, distance};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -40,6 +40,26 @@ pub struct Run {
     pub best_ms: Vec<Option<f64>>,
     pub proposals: u32,
     pub proposing: Duration,
+    /// What it expected to gain, in order.
+    pub estimates: Vec<Estimate>,
+}
+
+/// What a search expects to gain.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    /// So many evaluations were known.
+    pub evaluations: usize,
+    /// As [`Proposal::left`](bluefin_spec::search::Proposal::left).
+    pub left: f64,
+}
+
+impl Run {
+    /// The optimum over what was found by so many evaluations: 1 is the best, 0 is nothing. A search that ended before is scored by what
+    /// it had.
+    pub fn score(&self, evaluations: usize) -> f64 {
+        let best_ms = self.best_ms.iter().take(evaluations).next_back().copied().flatten();
+        best_ms.map_or(0.0, |best_ms| self.optimum_ms / best_ms)
+    }
 }
 
 struct Evaluated {
@@ -113,13 +133,16 @@ fn next(
         .collect();
     let (space, tried, options) = (&own.space, &own.tried(), rules.options);
     let asked = Instant::now();
-    let next = search.next(&Ask { space, tried, variables, others: &others, seed, options, n })?;
+    let Proposal { candidates, left } =
+        search.propose(&Ask { space, tried, variables, others: &others, seed, options, n })?;
     let took = asked.elapsed();
     drop(others);
     if let Some(own) = searched.get_mut(at) {
         own.run.proposing += took;
         own.run.proposals += 1;
-        return own.untried(next, n);
+        let evaluations = own.evaluated.len();
+        own.run.estimates.extend(left.map(|left| Estimate { evaluations, left }));
+        return own.untried(candidates, n);
     }
     Ok(Vec::new())
 }

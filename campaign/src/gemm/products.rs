@@ -1,6 +1,7 @@
 //! Products that are tuned, or whose configs are timed as they are given.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_common::arch::Vendor;
@@ -25,6 +26,8 @@ use crate::listing::Listing;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};
 use crate::site::Site;
+use crate::stretches::Stretch;
+use crate::timed::{self, TimeLimit};
 use crate::usage;
 
 /// What all products are.
@@ -59,6 +62,8 @@ pub enum What {
         budget: CandidateBudget,
         /// How they are chosen in rounds.
         search: Option<SearchPlan>,
+        /// How long, instead of a budget.
+        time: Option<Duration>,
     },
     /// The configs that are given are timed, anew each time.
     Timed,
@@ -77,6 +82,8 @@ pub struct Tuned {
     pub groups: Vec<GroupId>,
     /// How busy the devices of this machine were, in words.
     pub utilisation: Option<String>,
+    /// What each stretch of the time bought, if it had a limit.
+    pub bought: Vec<Stretch>,
 }
 
 impl Products {
@@ -129,15 +136,20 @@ impl Products {
         let workers = local.map_or(Workers::Fleet, |(compilers, device)| Workers::Device(compilers, device));
         let problems: Vec<Problem> = self.entries.iter().map(|(_, problem)| problem.clone()).collect();
         let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, self.loaded.digest)).collect();
-        let CarriedOut { end, .. } = match &self.what {
+        let CarriedOut { end, bought, .. } = match &self.what {
             What::Timed => {
                 store.put_blob(&self.loaded.bundle.encode()?).await?;
                 let planning = Given { session: &session, loaded: &self.loaded, candidates: self.candidates()? };
                 site.carry_out(Order::given(session.clone(), problems, &planning), workers, watch).await?
             }
-            What::Tuned { budget, .. } => {
+            What::Tuned { budget, time, .. } => {
                 let asked = self.asked(*budget)?;
-                site.carry_out(Order::of(session.clone(), problems, &asked), workers, watch).await?
+                let time = time.map(|time| TimeLimit { time, weights: HashMap::new() });
+                if time.is_some() {
+                    timed::check(&session).map_err(usage)?;
+                }
+                let order = Order { time, ..Order::of(session.clone(), problems, &asked) };
+                site.carry_out(order, workers, watch).await?
             }
         };
         let utilisation = match end {
@@ -149,7 +161,7 @@ impl Products {
         let mut found: HashMap<String, Summary> =
             found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
         let done = self.entries.into_iter().map(|(entry, problem)| (entry, found.remove(&problem.canonical())));
-        Ok(Some(Tuned { done: done.collect(), session, groups, utilisation }))
+        Ok(Some(Tuned { done: done.collect(), session, groups, utilisation, bought }))
     }
 
     /// The configs that would be tried.

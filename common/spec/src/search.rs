@@ -38,6 +38,19 @@ pub trait Search: Send + Sync {
     /// An expression of the spec that has no value.
     fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError>;
 
+    /// The same, with an estimate of what the search can still gain. Of a strategy that [estimates](Self::estimates) nothing there is none.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
+        Ok(Proposal { candidates: self.next(ask)?, left: None })
+    }
+
+    /// Whether its proposals say what the search can still gain, so that one can stop by itself.
+    fn estimates(&self) -> bool {
+        false
+    }
+
     /// Candidates of each solver that a round is meant to have.
     fn round(&self) -> usize {
         BATCH
@@ -58,6 +71,15 @@ pub trait Search: Send + Sync {
             None => Ok(()),
         }
     }
+}
+
+/// What a strategy would try next, and what it expects of going on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Proposal {
+    /// None: the search is over.
+    pub candidates: Vec<Candidate>,
+    /// The share of the best time so far by which the search is expected to get better if it tries as many candidates again.
+    pub left: Option<f64>,
 }
 
 /// What a strategy is asked with.
@@ -97,6 +119,12 @@ pub struct Tried<'a> {
     /// The round that it was tried in, from zero.
     pub round: u32,
     pub result: Result<Time, FailureKind>,
+}
+
+/// The best time of those that were measured to the end. `None`: there is none.
+fn best_ms(tried: &[Tried<'_>]) -> Option<f64> {
+    let whole = tried.iter().filter_map(|tried| tried.result.ok()).filter(|time| !time.pruned);
+    whole.map(|time| time.median_ms).min_by(f64::total_cmp)
 }
 
 /// How long a candidate took.

@@ -17,6 +17,7 @@ use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcome, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
@@ -165,6 +166,7 @@ fn session() -> Session {
         search: Some(SearchPlan {
             seed: 7,
             options: [("length".to_string(), "0.5".to_string())].into(),
+            patience: 100,
             ..SearchPlan::new("fixed", 16)
         }),
     }
@@ -250,6 +252,15 @@ fn golden_bytes() {
     let Job { problem, spec, .. } = job();
     check(&Searched { problem, spec, rounds: 2 });
     check(&Told(vec![(Digest::of(b"group"), 2)]));
+    let end = SolverEnd {
+        solver: "Tiled".to_string(),
+        tried: 24,
+        valid: 512,
+        exact: true,
+        left: Some(87),
+        why: Why::Patience,
+    };
+    check(&SearchEnd(vec![end.clone(), SolverEnd { left: None, why: Why::Behind, ..end }]));
 }
 
 /// Of version 2, which has a `label`.

@@ -9,14 +9,15 @@ use bluefin_common::delivery::pin::{Pin, PlainPin};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::problem::DataType;
+use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
-use bluefin_spec::search::{Round, Searching};
+use bluefin_spec::search::Searching;
 use bluefin_spec::{KernelSpec, Scope};
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{Ask, Compiled, Compiler, Toolchain, Work};
+use super::{Ask, Compiled, Compiler, NextRound, Toolchain, Work};
 use crate::error::Error;
 use crate::specs::Loaded;
 use crate::unit::Unit;
@@ -80,7 +81,7 @@ impl Toolchain for Kernels {
         }
     }
 
-    async fn next_round(&self, ask: Ask<'_>) -> Result<Round, Error> {
+    async fn next_round(&self, ask: Ask<'_>) -> Result<NextRound, Error> {
         let Ask { job, plan, strategies, outcomes, others, workshop } = ask;
         let loaded = workshop.specs().get(job.spec).await?;
         let (job, plan, strategies) = (job.clone(), plan.clone(), strategies.clone());
@@ -89,12 +90,18 @@ impl Toolchain for Kernels {
         let round = tokio::task::spawn_blocking(move || {
             let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
             let Some(scope) = loaded.spec.scope(&job.problem, &job.target).map_err(failed)? else {
-                return Ok(Round::default());
+                return Ok(NextRound::default());
             };
-            let Some(search) = strategies.get(&plan.strategy) else { return Ok(Round::default()) };
+            let Some(search) = strategies.get(&plan.strategy) else { return Ok(NextRound::default()) };
             let (plan, problem) = (&plan, &job.problem);
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
-            searching.current(&outcomes, &others).map_err(failed)
+            let round = searching.current(&outcomes, &others).map_err(failed)?;
+            let end = if round.is_empty() {
+                searching.end(round.number, &outcomes, &others).map_err(failed)?
+            } else {
+                SearchEnd::default()
+            };
+            Ok(NextRound { round, end })
         });
         round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
     }

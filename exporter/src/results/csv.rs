@@ -6,7 +6,7 @@ use std::io;
 use super::{Row, Write};
 
 /// The columns, which are the fields of a row.
-const COLUMNS: [&str; 42] = [
+const COLUMNS: [&str; 45] = [
     "session",
     "target",
     "problem",
@@ -49,6 +49,9 @@ const COLUMNS: [&str; 42] = [
     "before",
     "busy_ms",
     "job_candidates",
+    "search_ended",
+    "tried_percent",
+    "expected_gain_percent",
 ];
 
 /// Writes a line for each row.

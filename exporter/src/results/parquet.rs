@@ -61,6 +61,9 @@ const SCHEMA: &str = "message results {
     required binary before (STRING);
     required int64 busy_ms (INTEGER(64, false));
     required int32 job_candidates (INTEGER(32, false));
+    optional binary search_ended (STRING);
+    optional double tried_percent;
+    optional double expected_gain_percent;
 }";
 
 /// Writes one file.
@@ -133,6 +136,9 @@ impl ParquetRows {
         columns.text(|row| text(&row.before_json()))?;
         columns.required::<Int64Type>(|row| wide(row.busy_ms))?;
         columns.required::<Int32Type>(|row| narrow(row.job_candidates))?;
+        columns.texts(|row| row.search_ended.as_deref().map(text))?;
+        columns.optional::<DoubleType>(|row| row.tried_percent)?;
+        columns.optional::<DoubleType>(|row| row.expected_gain_percent)?;
         columns.group.close()?;
         Ok(())
     }

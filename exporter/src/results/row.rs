@@ -15,6 +15,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fold::Group;
+use crate::searched::Searched;
 
 /// A candidate in one stage, with what came of it. The names of the fields are those of all formats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +88,12 @@ pub struct Row {
     pub busy_ms: u64,
     /// Candidates of the job.
     pub job_candidates: u32,
+    /// Why the search of the solver for the problem ended, where somebody searched: `all`, `budget`, `patience`, `behind`.
+    pub search_ended: Option<String>,
+    /// The share of the solver's tuning space that was tried.
+    pub tried_percent: Option<f64>,
+    /// By how much its best time is expected to fall if as many candidates are tried again.
+    pub expected_gain_percent: Option<f64>,
 }
 
 /// A failure of a candidate whose job was tried again.
@@ -181,6 +188,7 @@ struct Known {
     spec_digest: Option<Arc<str>>,
     flops: Option<f64>,
     bytes: Option<f64>,
+    searched: Vec<Searched>,
 }
 
 /// What is the same for all candidates of a job.
@@ -221,6 +229,7 @@ impl Known {
             spec_digest: (group.spec != Digest::of(b"")).then(|| group.spec.to_string().into()),
             flops: group.flops(),
             bytes: group.bytes(),
+            searched: Searched::all(group),
         }
     }
 
@@ -239,6 +248,7 @@ impl Known {
         let rate = |amount: Option<f64>| Some(amount? / (median_ms.filter(|median| *median > 0.0)? * 1e6));
         let decision = group.decision.as_ref();
         let is = |timed: &bluefin_common::decision::Timed<'_>| std::ptr::eq(timed.outcome, of);
+        let searched = self.searched.iter().find(|searched| searched.solver == *solver);
         let pruned = timing.is_some_and(|timing| timing.pruned);
         Row {
             session: self.session.clone(),
@@ -292,6 +302,9 @@ impl Known {
             before: Vec::new(),
             busy_ms: outcome.busy_ms,
             job_candidates: u32::try_from(outcome.candidates.len()).unwrap_or(u32::MAX),
+            search_ended: searched.map(|searched| searched.ended.to_string()),
+            tried_percent: searched.map(Searched::share_percent),
+            expected_gain_percent: searched.and_then(|searched| searched.expected_gain_percent),
         }
     }
 }
@@ -373,6 +386,9 @@ pub(super) mod tests {
             before: Vec::new(),
             busy_ms: 7,
             job_candidates: 8,
+            search_ended: Some("patience".to_string()),
+            tried_percent: Some(12.5),
+            expected_gain_percent: Some(0.75),
         }
     }
 

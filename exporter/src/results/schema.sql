@@ -53,7 +53,10 @@ CREATE TABLE candidates (
     finished_ms INTEGER NOT NULL,
     recompiles INTEGER NOT NULL, -- times that it was compiled again, its artifacts being gone
     attempts INTEGER NOT NULL,   -- times that the job was tried
-    busy_ms INTEGER NOT NULL     -- of the whole job
+    busy_ms INTEGER NOT NULL,    -- of the whole job
+    search_ended TEXT,           -- why no more of its solver was tried: all, budget, patience, behind; NULL: nobody searched
+    tried_percent REAL,          -- share of the solver's tuning space that was tried
+    expected_gain_percent REAL   -- of the solver's best time, by as many candidates again
 );
 CREATE TABLE samples (
     candidate INTEGER NOT NULL REFERENCES candidates (id),
@@ -80,7 +83,7 @@ CREATE VIEW results AS
         params, is_default, stage, result, median_ms, spread_ms, samples, gflops, gbytes_per_s, clock_mhz, throttled, noise, pruned, tied,
         winner, kind AS failure, detail, artifacts, workspace, job, compiled_by, compile_ms, evaluated_by, device, device_uuid,
         driver_version, datetime(finished_ms / 1000, 'unixepoch') AS finished, recompiles, attempts, busy_ms,
-        spec_digest
+        spec_digest, search_ended, tried_percent, expected_gain_percent
     FROM candidates
     JOIN sessions ON sessions.name = candidates.session
     JOIN problems ON problems.id = candidates.problem

@@ -95,7 +95,7 @@ impl SqliteRows {
         let artifacts: Vec<&str> = row.artifacts.iter().map(String::as_str).collect();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut insert = self.connection.prepare_cached(
-            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         insert.execute(params![
             id,
@@ -132,6 +132,9 @@ impl SqliteRows {
             row.recompiles,
             row.attempts,
             number(row.busy_ms),
+            row.search_ended.as_deref(),
+            row.tried_percent,
+            row.expected_gain_percent,
         ])?;
         let mut insert = self.connection.prepare_cached("INSERT INTO samples VALUES (?, ?, ?)")?;
         for (index, ms) in (0_i64..).zip(&row.samples_ms) {

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use async_trait::async_trait;
 use bluefin_common::arch;
 use bluefin_common::candidate::Candidate;
-use bluefin_common::job::{Job, group_id};
+use bluefin_common::job::{GroupId, Job, group_id};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Neighbours, Others, Search, Searching, Strategies, limit, raise};
+use bluefin_spec::search::{BATCH, Neighbours, Others, Round, Search, Searching, Strategies, limit, raise};
 use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -215,20 +216,34 @@ impl OfSpecs<'_> {
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
             let any = job(&self.session, problem, loaded, Vec::new());
             let others = self.neighbours.of(search, self.store, &any, &outcomes).await?;
-            groups.push(rounds(searching, &any, &outcomes, &others).map_err(wrong)?);
+            let (round, planned) = rounds(searching, &any, &outcomes, &others).map_err(wrong)?;
+            let is_over = round.is_empty() && !outcomes.is_empty();
+            if is_over && !self.asked.only_look && !self.is_told(group, candidates).await? {
+                let end = searching.end(round.number, &outcomes, &others).map_err(wrong)?;
+                end.put(self.store, session, group).await?;
+            }
+            groups.push(planned);
         }
         groups.retain(|group| !group.jobs.is_empty());
         Ok(groups)
     }
+
+    /// Whether it is written down how the search of `group` ended, of as many candidates as it may try now. Workers do that, unless they
+    /// ended before.
+    async fn is_told(&self, group: GroupId, candidates: u64) -> Result<bool, PlanError> {
+        let ends = SearchEnd::of(self.store, &self.session.name, &[group]).await?;
+        let is_spent = |end: &SolverEnd| end.why != Why::Budget || end.tried >= candidates;
+        Ok(ends.get(&group).is_some_and(|SearchEnd(solvers)| solvers.iter().all(is_spent)))
+    }
 }
 
-/// The jobs of all rounds of a search so far, those that are done as their outcomes have them.
+/// The round that a search is at, and the jobs of all of its rounds so far, those that are done as their outcomes have them.
 fn rounds(
     searching: Searching<'_>,
     any: &Job,
     outcomes: &[Outcome],
     others: &[Others],
-) -> Result<PlannedGroup, SpecError> {
+) -> Result<(Round, PlannedGroup), SpecError> {
     let Searching { spec, scope, .. } = searching;
     let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in spec.solvers_for(scope)? {
@@ -240,7 +255,7 @@ fn rounds(
     // Outcomes come in no particular order.
     group.jobs.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidates.cmp(&b.candidates)));
     group.jobs.extend(round.jobs(any));
-    Ok(group)
+    Ok((round, group))
 }
 
 /// Plans the perf jobs of `problem` for every spec that applies to it. Empty: no solver applies.

@@ -18,6 +18,7 @@ use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::Problem;
 use bluefin_common::problem::driver;
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
@@ -260,6 +261,14 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     assert_eq!(counts(&last), (0, 0, second.jobs));
     let progress = ground.store.progress(&searching.name).await.unwrap();
     assert!(progress.planned["find"] > 0 && !progress.is_settled(), "{progress:?}");
+    // No worker was there to say how it ended.
+    let groups = ground.store.groups(&searching.name).await.unwrap();
+    let ends = SearchEnd::of(&ground.store, &searching.name, &groups).await.unwrap();
+    let solvers: Vec<&SolverEnd> = ends.values().flat_map(|SearchEnd(solvers)| solvers).collect();
+    assert_eq!(ends.len(), groups.len());
+    let as_many = |end: &&SolverEnd| end.tried == end.valid.min(2 * BATCH as u64) && end.left.is_none();
+    assert!(solvers.iter().all(as_many), "{ends:?}");
+    assert!(solvers.iter().any(|end| end.why == Why::Budget), "{ends:?}");
     // More are tried where more are asked for, and only those.
     let unlimited = SearchPlan::new("fixed", 0);
     let searching = Session { search: Some(unlimited), ..session("grows", Target::Host) };

@@ -7,6 +7,7 @@ mod batch;
 mod coordinates;
 mod differences;
 mod fit;
+mod left;
 mod lessons;
 mod matrix;
 mod model;
@@ -23,7 +24,7 @@ use self::coordinates::Coordinates;
 use self::differences::Differences;
 use self::lessons::Lessons;
 use self::pool::Pool;
-use super::{Ask, Other, Search};
+use super::{Ask, Other, Proposal, Search};
 use crate::error::SpecError;
 
 /// Candidates of each other problem that are looked at here.
@@ -42,7 +43,15 @@ impl Search for Bayes {
         true
     }
 
+    fn estimates(&self) -> bool {
+        true
+    }
+
     fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+        Ok(self.propose(ask)?.candidates)
+    }
+
+    fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
         let mut others: Vec<&Other<'_>> = ask.others.iter().collect();
         others.sort_by(|a, b| a.variables.cmp(&b.variables));
         let differences = Differences::of(ask.variables, others.iter().map(|other| &other.variables));
@@ -61,7 +70,10 @@ impl Search for Bayes {
             next = ask.space.first(1)?;
         }
         let wanted = ask.n.saturating_sub(next.len());
-        next.extend(batch::choose(&lessons, &pool, &coordinates, wanted));
+        let batch = batch::choose(&lessons, &pool, &coordinates, wanted);
+        // Without a model all that ran are alike, or too few did.
+        let left = left::left(ask.tried, ask.space.valid()?, batch.gain.unwrap_or(0.0));
+        next.extend(batch.candidates);
         if next.len() < ask.n {
             // Few points are left, or hard to meet at random: those in the fixed order, so that none is forgotten.
             next.extend(ask.space.first(ask.tried.len().saturating_add(ask.n))?);
@@ -69,7 +81,7 @@ impl Search for Bayes {
         let mut known: HashSet<Candidate> = ask.tried.iter().map(|tried| tried.candidate.clone()).collect();
         next.retain(|candidate| known.insert(candidate.clone()));
         next.truncate(ask.n);
-        Ok(next)
+        Ok(Proposal { candidates: next, left })
     }
 }
 

@@ -8,13 +8,17 @@ use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::Job;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Stage};
 
 use super::contest::Contest;
 use super::others::{Others, last_round};
-use super::{Ask, BATCH, Other, Search, Space, Tried};
+use super::{Ask, BATCH, Other, Proposal, Search, Space, Tried};
 use crate::error::SpecError;
-use crate::{KernelSpec, Scope};
+use crate::{KernelSpec, Scope, Solver};
+
+/// One, in the unit of patience.
+const HUNDREDTHS_OF_PERCENT: f64 = 10_000.0;
 
 /// A search of one problem with one spec.
 #[derive(Clone, Copy)]
@@ -67,25 +71,23 @@ impl Searching<'_> {
     pub fn current(&self, outcomes: &[Outcome], others: &[Others]) -> Result<Round, SpecError> {
         let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
         let last = last_round(outcomes);
-        let told = |number| others.iter().find(|others| others.round == number).map_or(&[][..], |of| &of.outcomes);
-        let round = self.round(last, outcomes, told(last))?;
+        let round = self.round(last, outcomes, told(others, last))?;
         let done: HashSet<&Candidate> =
             perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
         if round.is_empty() || round.candidates.iter().flatten().any(|candidate| !done.contains(candidate)) {
             return Ok(round);
         }
         let next = last.saturating_add(1);
-        self.round(next, outcomes, told(next))
+        self.round(next, outcomes, told(others, next))
     }
 
     /// What is tried in round `number`, of every solver that applies and may still win, given what the rounds before it came to. A
     /// solver has nothing more to try when the plan's candidates are spent. Without a limit all of them are tried, which is one round.
     fn round(&self, number: u32, outcomes: &[Outcome], others: &[Outcome]) -> Result<Round, SpecError> {
-        let Self { search, plan, spec, scope, .. } = *self;
+        let Self { search, spec, scope, .. } = *self;
         let mut candidates = Vec::new();
-        let is_limited = plan.candidates < u64::MAX;
+        let is_limited = self.is_limited();
         let contest = Contest::before(number, outcomes);
-        let variables = &self.problem.variables();
         for solver in spec.solvers_for(scope)? {
             // Of one job it has what it was planned with, when fewer candidates may have been asked for.
             if is_limited && search.round() <= BATCH {
@@ -96,16 +98,19 @@ impl Searching<'_> {
                 }
             }
             let tried = Tried::before(number, outcomes, &solver.name);
-            let left = usize::try_from(plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried.len());
-            let n = if is_limited { left.min(search.round()) } else { left };
+            let n = self.wanted(tried.len());
             if n == 0 || is_limited && !contest.goes_on(&solver.name) {
                 continue;
             }
-            let space = &Space::of(spec, solver, scope);
-            let seed = self.seed(&solver.name);
-            let others = &Other::all(others, &solver.name);
-            let ask = Ask { space, tried: &tried, variables, others, seed, options: &plan.options, n };
-            let mut next = if is_limited { search.next(&ask)? } else { space.first(usize::MAX)? };
+            let mut next = if is_limited {
+                let proposal = self.propose(solver, &tried, others, n)?;
+                if self.is_enough(&proposal) {
+                    continue;
+                }
+                proposal.candidates
+            } else {
+                Space::of(spec, solver, scope).first(usize::MAX)?
+            };
             let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
             next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);
@@ -116,12 +121,78 @@ impl Searching<'_> {
         Ok(Round { number, candidates })
     }
 
+    /// How it ended, in a round that nothing is left for.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    pub fn end(&self, number: u32, outcomes: &[Outcome], others: &[Others]) -> Result<SearchEnd, SpecError> {
+        let Self { search, spec, scope, .. } = *self;
+        let contest = Contest::before(number, outcomes);
+        let mut ends = Vec::new();
+        for solver in spec.solvers_for(scope)? {
+            let tried = Tried::before(number, outcomes, &solver.name);
+            let points = spec.candidates(solver, scope, 0)?;
+            let (valid, exact, count) = (points.valid.max(tried.len() as u64), points.exact, tried.len() as u64);
+            let (left, why) = if exact && count >= valid {
+                (search.estimates().then_some(0.0), Why::All)
+            } else if self.is_limited() && !contest.goes_on(&solver.name) {
+                (None, Why::Behind)
+            } else {
+                let proposal = self.propose(solver, &tried, told(others, number), search.round())?;
+                let why = match self.wanted(tried.len()) {
+                    0 => Why::Budget,
+                    _ if self.is_enough(&proposal) => Why::Patience,
+                    _ => Why::All,
+                };
+                (proposal.left, why)
+            };
+            let left = left.map(|left| (left * HUNDREDTHS_OF_PERCENT).round() as u32);
+            ends.push(SolverEnd { solver: solver.name.clone(), tried: count, valid, exact, left, why });
+        }
+        Ok(SearchEnd(ends))
+    }
+
+    fn propose(
+        &self,
+        solver: &Solver,
+        tried: &[Tried<'_>],
+        others: &[Outcome],
+        n: usize,
+    ) -> Result<Proposal, SpecError> {
+        let Self { search, plan, spec, scope, problem } = *self;
+        let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
+        let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
+        search.propose(&Ask { space, tried, variables, others, seed, options: &plan.options, n })
+    }
+
+    /// Whether less is expected to be left than the plan has patience for.
+    fn is_enough(&self, proposal: &Proposal) -> bool {
+        let patience = f64::from(self.plan.patience) / HUNDREDTHS_OF_PERCENT;
+        proposal.left.is_some_and(|left| left < patience)
+    }
+
+    /// Without a limit all candidates are tried, which is one round.
+    fn is_limited(&self) -> bool {
+        self.plan.candidates < u64::MAX
+    }
+
+    /// Candidates that a solver may still try in a round, after so many.
+    fn wanted(&self, tried: usize) -> usize {
+        let left = usize::try_from(self.plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried);
+        if self.is_limited() { left.min(self.search.round()) } else { left }
+    }
+
     fn seed(&self, solver: &str) -> u64 {
         let problem = self.problem.canonical();
         let parts = [&self.plan.seed.to_le_bytes(), problem.as_bytes(), solver.as_bytes()];
         let Digest(bytes) = Digest::of_parts(digest::SEARCH, parts);
         bytes.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
     }
+}
+
+/// What the round `number` is told of other problems.
+fn told(others: &[Others], number: u32) -> &[Outcome] {
+    others.iter().find(|others| others.round == number).map_or(&[][..], |of| &of.outcomes)
 }
 
 /// Whether `job` is of that round of `solver`.

@@ -87,6 +87,17 @@ impl<'a> Space<'a> {
         }
     }
 
+    /// How many points there are; of a space that is too large to be walked through an estimate, as [`KernelSpec::candidates`] has it.
+    ///
+    /// # Errors
+    /// A constraint that has no value for a point.
+    pub fn valid(&self) -> Result<u64, SpecError> {
+        match &self.0 {
+            Points::Spec { spec, solver, scope } => Ok(spec.candidates(solver, scope, 0)?.valid),
+            Points::Listed(listed) => Ok(listed.points.len() as u64),
+        }
+    }
+
     /// Points at random, none twice: up to `limit`, in the order that `seed` gives. No more than `looked_at` points are looked at for
     /// that, so that a space of any size takes no longer; of one that constraints leave little of, fewer come.
     ///

@@ -16,11 +16,12 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, JobId, compile_queue};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Search, Searching, Strategies};
+use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -44,6 +45,27 @@ impl Search for Backwards {
     }
 }
 
+/// The fixed order, which expects the less the more was tried.
+struct Sated;
+
+impl Search for Sated {
+    fn name(&self) -> &'static str {
+        "sated"
+    }
+
+    fn estimates(&self) -> bool {
+        true
+    }
+
+    fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+        FixedOrder.next(ask)
+    }
+
+    fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
+        Ok(Proposal { candidates: self.next(ask)?, left: Some(1.0 / (ask.tried.len() + 4) as f64) })
+    }
+}
+
 /// Two solvers, one of them with 32 candidates.
 fn small(bundle: &mut Bundle) {
     noop(bundle);
@@ -64,7 +86,7 @@ async fn searching(search: Option<SearchPlan>) -> Fleet {
 
 fn knowing(fleet: &Fleet, broker: Arc<dyn Broker>) -> Worker {
     fleet.worker_on(broker, |config| {
-        config.strategies = Strategies::default().with(Arc::new(Backwards));
+        config.strategies = Strategies::default().with(Arc::new(Backwards)).with(Arc::new(Sated));
         config.patience = Duration::from_secs(5);
     })
 }
@@ -88,6 +110,7 @@ impl Fleet {
         let search: &dyn Search = match plan.strategy.as_str() {
             "fixed" => &FixedOrder,
             "bayes" => &Bayes,
+            "sated" => &Sated,
             _ => &Backwards,
         };
         let searching = Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope };
@@ -203,6 +226,42 @@ async fn a_search_tries_as_many_as_it_may_and_what_comes_next_in_its_order() {
     assert_eq!(rounds, [0, 1].into());
     let sizes: BTreeSet<usize> = perf(&outcomes).map(|outcome| outcome.job.candidates.len()).collect();
     assert_eq!(sizes, [1, 4, 8].into(), "the reference, what was left, a full round");
+}
+
+#[tokio::test]
+async fn a_search_stops_where_less_is_left_than_it_has_patience_for_and_says_so() {
+    // After eight, 16 and 24 candidates 8.33 %, 5 % and 3.57 % are expected to be left.
+    for (patience, tried, left, why) in [
+        (600, 16, Some(500), Why::Patience),
+        (501, 16, Some(500), Why::Patience),
+        (500, 24, Some(357), Why::Patience),
+        (0, 32, Some(0), Why::All),
+    ] {
+        let fleet = searching(Some(SearchPlan { patience, ..SearchPlan::new("sated", 100) })).await;
+        let worker = knowing(&fleet, fleet.broker.clone());
+        for job in fleet.first_round() {
+            fleet.enqueue(&job).await;
+        }
+        let mut evals = fleet.consume(&evals()).await;
+        let outcomes = fleet.finish(&mut evals).await;
+        worker.stop().await;
+        assert!(decide(&fleet.session, &outcomes).unwrap().winner().is_some(), "play-offs follow");
+        let group = fleet.job(64, 0).group();
+        let ends = SearchEnd::of(&*fleet.store, &fleet.session.name, &[group]).await.unwrap();
+        let end = |solver: &str, tried, valid, left, why| SolverEnd {
+            solver: solver.to_string(),
+            tried,
+            valid,
+            exact: true,
+            left,
+            why,
+        };
+        let reference = end("StencilReference", 1, 1, Some(0), Why::All);
+        assert_eq!(ends[&group].0, [reference, end("StencilTiled", tried, 32, left, why)], "{patience}");
+        let of_tiled = perf(&outcomes).flat_map(|outcome| &outcome.candidates);
+        let of_tiled = of_tiled.filter(|one| one.candidate.solver == "StencilTiled").count();
+        assert_eq!(of_tiled as u64, tried, "{patience}");
+    }
 }
 
 /// Lets some messages into a queue, then hangs, as a worker does that is about to die.

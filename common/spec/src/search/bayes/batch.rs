@@ -25,14 +25,23 @@ const LEAST_MEASURED: usize = 2;
 /// Random points of which the farthest is taken while there is no model.
 const FARTHEST_OF: usize = 8;
 
+/// What is tried together.
+#[derive(Debug)]
+pub struct Batch {
+    pub candidates: Vec<Candidate>,
+    /// By how much they are expected to be better than the best, as a logarithm of times. `None`: there is no model.
+    pub gain: Option<f64>,
+}
+
 /// Up to `wanted` candidates of the pool.
-pub fn choose(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Vec<Candidate> {
+pub fn choose(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Batch {
     let has_model = lessons.measured() >= LEAST_MEASURED && !pool.places.is_empty();
     let improving = has_model.then(|| improving(lessons, pool, coordinates, wanted - wanted / RANDOM_OF)).flatten();
+    let (improving, gain) = improving.unzip();
     let mut chosen = improving.unwrap_or_else(|| apart(lessons, pool, wanted));
     let random: Vec<usize> = (pool.near..pool.places.len()).filter(|at| !chosen.contains(at)).collect();
     chosen.extend(random.into_iter().take(wanted.saturating_sub(chosen.len())));
-    chosen.into_iter().filter_map(|at| pool.candidates.get(at).cloned()).collect()
+    Batch { candidates: chosen.into_iter().filter_map(|at| pool.candidates.get(at).cloned()).collect(), gain }
 }
 
 /// Points far from each other and from what was tried: each the farthest of some random ones.
@@ -63,25 +72,32 @@ struct Promising {
     chance: f64,
 }
 
-/// The points that may improve most on the best. `None`: nothing tells the candidates apart.
-fn improving(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Option<Vec<usize>> {
+/// The points that may improve most on the best, and by how much all of them are expected to. `None`: nothing tells the candidates apart.
+fn improving(
+    lessons: &Lessons<'_>,
+    pool: &Pool,
+    coordinates: &Coordinates,
+    wanted: usize,
+) -> Option<(Vec<usize>, f64)> {
     let (risk, in_region) = Risk::of(lessons, coordinates).unzip();
     let mut known = lessons.ran.clone();
     known.extend(in_region.unwrap_or_default());
-    let (model, best) = model(&known, coordinates)?;
+    let Known { model, best, deviation: unit } = Known::of(&known, coordinates)?;
     let short = shortlist(&model, risk.as_ref(), pool, coordinates);
     let mut doubt = model.doubt(&columns(&short, pool, coordinates));
     let mut chosen: Vec<usize> = Vec::new();
+    let mut expected = 0.0;
     while chosen.len() < wanted.min(short.len()) {
         let deviations = doubt.variances.iter().map(|variance| (model.variance * variance.max(0.0)).sqrt());
         let gains =
             short.iter().zip(deviations).map(|(one, deviation)| one.chance * improvement(best - one.mean, deviation));
         let open = gains.enumerate().filter(|(at, _)| !chosen.contains(at));
-        let Some((at, _)) = open.reduce(|most, next| if next.1 > most.1 { next } else { most }) else { break };
+        let Some((at, gain)) = open.reduce(|most, next| if next.1 > most.1 { next } else { most }) else { break };
         chosen.push(at);
+        expected += gain * unit;
         doubt.learn(at);
     }
-    Some(chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect())
+    Some((chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect(), expected))
 }
 
 /// The points of the pool with the least expected targets, those that will rather fail behind the others.
@@ -105,27 +121,38 @@ fn columns(points: &[Promising], pool: &Pool, coordinates: &Coordinates) -> Colu
     Columns::of(&places, coordinates.count())
 }
 
-/// A model of the lessons, and the least target of one. `None`: all are alike.
-fn model(lessons: &[Lesson<'_>], coordinates: &Coordinates) -> Option<(Model, f64)> {
-    let known = pick(lessons, KNOWN);
-    let count = known.len() as f64;
-    let mean = known.iter().map(|lesson| lesson.target).sum::<f64>() / count;
-    let squares = known.iter().map(|lesson| (lesson.target - mean) * (lesson.target - mean));
-    let deviation = (squares.sum::<f64>() / count).sqrt();
-    if deviation.is_nan() || deviation <= 0.0 {
-        return None;
+/// What is known of times.
+struct Known {
+    model: Model,
+    /// The least target.
+    best: f64,
+    /// What the model's targets are shares of.
+    deviation: f64,
+}
+
+impl Known {
+    /// By these lessons. `None`: all are alike.
+    fn of(lessons: &[Lesson<'_>], coordinates: &Coordinates) -> Option<Self> {
+        let known = pick(lessons, KNOWN);
+        let count = known.len() as f64;
+        let mean = known.iter().map(|lesson| lesson.target).sum::<f64>() / count;
+        let squares = known.iter().map(|lesson| (lesson.target - mean) * (lesson.target - mean));
+        let deviation = (squares.sum::<f64>() / count).sqrt();
+        if deviation.is_nan() || deviation <= 0.0 {
+            return None;
+        }
+        let parts = |lessons: &[&Lesson<'_>]| -> (Columns, Vec<f64>) {
+            let places: Vec<&Vec<f64>> = lessons.iter().map(|lesson| &lesson.place).collect();
+            let targets = lessons.iter().map(|lesson| (lesson.target - mean) / deviation);
+            (Columns::of(&places, coordinates.count()), targets.collect())
+        };
+        let few: Vec<&Lesson<'_>> = pick(&known, FITTED).into_iter().copied().collect();
+        let (points, targets) = parts(&few);
+        let scales = fit(&points, &targets, coordinates, MOST_NOISE);
+        let (points, targets) = parts(&known);
+        let best = targets.iter().copied().fold(f64::INFINITY, f64::min);
+        Some(Self { model: Model::of(&points, &targets, coordinates, &scales)?, best, deviation })
     }
-    let parts = |lessons: &[&Lesson<'_>]| -> (Columns, Vec<f64>) {
-        let places: Vec<&Vec<f64>> = lessons.iter().map(|lesson| &lesson.place).collect();
-        let targets = lessons.iter().map(|lesson| (lesson.target - mean) / deviation);
-        (Columns::of(&places, coordinates.count()), targets.collect())
-    };
-    let few: Vec<&Lesson<'_>> = pick(&known, FITTED).into_iter().copied().collect();
-    let (points, targets) = parts(&few);
-    let scales = fit(&points, &targets, coordinates, MOST_NOISE);
-    let (points, targets) = parts(&known);
-    let best = targets.iter().copied().fold(f64::INFINITY, f64::min);
-    Some((Model::of(&points, &targets, coordinates, &scales)?, best))
 }
 
 /// The expected improvement of what is better by `gain` in the mean, with this deviation.

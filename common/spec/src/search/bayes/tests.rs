@@ -116,6 +116,20 @@ fn equal_arguments_give_equal_candidates_whatever_the_order_of_outcomes() {
 }
 
 #[test]
+fn what_is_left_is_said_once_enough_is_known_and_falls() {
+    let space = space(points(), 3);
+    let done = search(&Bayes, &space, 24, |candidate| took(valley(candidate)));
+    let left = |rounds: usize| Bayes.propose(&ask(&space, &tried(&done[..8 * rounds]), 7, 8)).unwrap().left;
+    assert_eq!([left(0), left(1), left(2)], [None; 3]);
+    let (few, many) = (left(4).unwrap(), left(24).unwrap());
+    assert!(many < few / 3.0 && few < 1.0, "{few} {many}");
+    let alike = search(&Bayes, &space, 4, |_| took(1.0));
+    assert_eq!(Bayes.propose(&ask(&space, &tried(&alike), 7, 8)).unwrap().left, Some(0.0), "all are alike");
+    let failed = search(&Bayes, &space, 4, |_| Err(FailureKind::CompileError));
+    assert_eq!(Bayes.propose(&ask(&space, &tried(&failed), 7, 8)).unwrap().left, None, "nothing ran");
+}
+
+#[test]
 fn no_candidate_comes_twice_and_none_is_forgotten() {
     let few: Vec<Vec<Value>> = points().into_iter().step_by(97).collect();
     let count = few.len();
