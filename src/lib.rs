@@ -16,7 +16,6 @@ mod doctor;
 mod enqueue;
 mod export;
 mod extensions;
-mod failed;
 mod input;
 mod install;
 mod jobs;

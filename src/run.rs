@@ -11,12 +11,12 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::site::Site;
 use bluefin_campaign::whole::{Steps, Whole};
 use bluefin_common::session::Session;
+use bluefin_terminal::failed;
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::{Value, json};
 
 use crate::enqueue::complain;
-use crate::failed;
 use plan::PlanFile;
 
 /// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check

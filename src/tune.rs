@@ -33,6 +33,7 @@ use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::plan::{Asked, Plan, Space};
+use bluefin_terminal::failed;
 use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
@@ -40,7 +41,6 @@ use bluefin_terminal::winners;
 use clap::ValueEnum;
 
 use crate::export as export_verb;
-use crate::failed;
 use crate::input::{Input, InputArgs};
 use crate::workers::ConditionsArgs;
 

@@ -22,12 +22,12 @@ use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::Summary;
 use bluefin_producer::plan::CandidateBudget;
+use bluefin_terminal::failed;
 use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use bluefin_terminal::winners;
 
-use crate::failed;
 use crate::workers::LoadArgs;
 
 /// Where the work is kept if nobody says.

@@ -13,9 +13,9 @@ use bluefin_common::session::Session;
 use bluefin_common::spelled::{counted, human};
 use bluefin_common::store::Store;
 use bluefin_producer::plan::Asked;
+use bluefin_terminal::failed;
 
 use super::{Part, TuneArgs, can_write};
-use crate::failed;
 use crate::input::Input;
 
 impl TuneArgs {

@@ -5,6 +5,7 @@
 
 pub mod bar;
 pub mod colour;
+pub mod failed;
 pub mod listing;
 pub mod out;
 pub mod progress;
