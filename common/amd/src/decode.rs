@@ -1,5 +1,6 @@
 //! From the disassembler's text to instructions as they are executed.
 
+mod encoding;
 mod memory;
 mod operand;
 mod scalar;

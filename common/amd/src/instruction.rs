@@ -38,12 +38,18 @@ pub(crate) struct Change {
     pub negate: bool,
 }
 
-/// The part of a register that SDWA uses.
+/// The part of a register that is used, of SDWA and of halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Select {
     Byte(u8),
     Word(u8),
     Dword,
+    /// Two halves, each the upper one where its flag is set, and negated where its other flag is.
+    Halves {
+        low: bool,
+        high: bool,
+        negate: [bool; 2],
+    },
 }
 
 /// What SDWA does to the rest of the destination.

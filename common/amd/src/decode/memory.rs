@@ -1,7 +1,7 @@
 //! Vector memory, LDS, and exchanges between lanes.
 
 use super::operand::{sgpr, source, vgpr};
-use super::{Decoded, Decoder, Raw};
+use super::{Decoded, Decoder, Raw, encoding};
 use crate::instruction::{Action, Address, Exchange, Memory, Source};
 use crate::operations::memory::{Atomic, Kind, Space, find};
 use crate::operations::vector;
@@ -19,6 +19,7 @@ impl Decoder<'_> {
             _ => [CACHES, &["offset"]].concat(),
         };
         raw.only(&allowed)?;
+        encoding::memory(raw, self.target)?;
         let returns = ["glc", "sc0"].iter().any(|name| raw.text.modifier(name).is_some());
         let mut operands = raw.text.operands.iter().copied();
         let missing = || format!("`{}` with other operands", raw.line.text);
@@ -69,7 +70,7 @@ impl Decoder<'_> {
                 (memory.to, memory.data) = (data, data);
                 let address = next()?;
                 let descriptor = sgpr(next()?)?;
-                let (scalar, _) = source(next()?, vector::Kind::U32, false)?;
+                let (scalar, _) = source(next()?, vector::Kind::U32)?;
                 let [index, offset] = ["idxen", "offen"].map(|name| raw.text.modifier(name).is_some());
                 let first = if index || offset { vgpr(address)? } else { 0 };
                 memory.address = Address::Descriptor {
@@ -93,7 +94,7 @@ impl Decoder<'_> {
                         let register = if address == "off" { None } else { Some(vgpr(address)?) };
                         let scalar = match base {
                             "off" => None,
-                            base => Some(source(base, vector::Kind::U32, false)?.0),
+                            base => Some(source(base, vector::Kind::U32)?.0),
                         };
                         Address::Offset(register, scalar)
                     }
@@ -112,6 +113,7 @@ impl Decoder<'_> {
         let offset = || raw.number("offset").map(|offset| offset as u32);
         let three = || Ok::<_, String>((vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?, vgpr(raw.operand(2)?)?));
         raw.only(&["offset"])?;
+        encoding::memory(raw, self.target)?;
         Ok(Action::Exchange(match raw.text.mnemonic {
             "ds_permute_b32" => {
                 let (to, address, data) = three()?;
@@ -137,6 +139,6 @@ impl Decoder<'_> {
 pub(super) fn dword(text: &str) -> Decoded<Source> {
     match text {
         text if integer(text).is_none() && text.contains('.') => Err(format!("operand {text}")),
-        text => Ok(source(text, vector::Kind::U32, false)?.0),
+        text => Ok(source(text, vector::Kind::U32)?.0),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::memory::dword;
-use super::operand::{sgpr, source, vgpr, vgprs};
+use super::encoding::{self, Form};
+use super::operand::{Wanted, sgpr, source, vgpr, vgprs};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
     Action, Change, Cross, Destination, Dpp, Halves, MatrixMultiply, Output, Permutation, Select, Source, Unused,
@@ -76,15 +77,12 @@ fn find(name: &str) -> Option<Definition> {
     TABLE.get(name).copied().or_else(|| comparison(name))
 }
 
-/// A mnemonic without its encoding, and whether that was the short one.
-fn stem(mnemonic: &str) -> (&str, bool) {
+/// A mnemonic without its encoding.
+fn stem(mnemonic: &str) -> &str {
     let name = mnemonic.strip_prefix("v_").unwrap_or(mnemonic);
     let name = name.strip_suffix("_dpp").unwrap_or(name);
-    if let Some(name) = name.strip_suffix("_e32") {
-        return (name, true);
-    }
-    let name = name.strip_suffix("_e64").unwrap_or(name);
-    (name.strip_suffix("_sdwa").unwrap_or(name), false)
+    let name = name.strip_suffix("_e32").or_else(|| name.strip_suffix("_e64")).unwrap_or(name);
+    name.strip_suffix("_sdwa").unwrap_or(name)
 }
 
 fn select(text: &str) -> Decoded<Select> {
@@ -154,6 +152,48 @@ fn dpp(raw: &Raw<'_>) -> Decoded<Option<Dpp>> {
     }))
 }
 
+/// What the first two sources of a dot product of halves are, for constants.
+fn dotted(name: &str) -> Option<Wanted> {
+    match name {
+        "dot2_f32_f16" | "dot2c_f32_f16" | "dot2acc_f32_f16" | "dot2_f16_f16" => Some(Kind::F16.into()),
+        "dot2_f32_bf16" | "dot2_bf16_bf16" => Some(Wanted { brain: true, ..Kind::F16.into() }),
+        "dot2_i32_i16" | "dot2_u32_u16" => Some(Kind::U16.into()),
+        _ => None,
+    }
+}
+
+/// Sources of which 16 bits are used, and which RDNA 3 takes from either half, though their operations have 32.
+fn takes_half(name: &str, index: usize) -> bool {
+    index == 2 && matches!(name, "alignbit_b32" | "alignbyte_b32") || index == 1 && name.ends_with("_class_f16")
+}
+
+/// "V_CVT_SR_FP8_F32": the last two bits of `op_sel` choose a byte of the result.
+fn chooses_byte(name: &str) -> bool {
+    name.starts_with("cvt_sr_")
+}
+
+/// What a source of a dot product is made of, where it is not the register as it is.
+fn halves_of(raw: &Raw<'_>, index: usize) -> Option<Select> {
+    let bit = |name: &str, or: bool| three(raw.text.bits(name), or)[index];
+    let (low, high, negate) =
+        (bit("op_sel", false), bit("op_sel_hi", true), [bit("neg_lo", false), bit("neg_hi", false)]);
+    ((low, high, negate) != (false, true, [false; 2])).then_some(Select::Halves { low, high, negate })
+}
+
+/// # Errors
+/// Halves or signs are chosen that the instruction does not use: all but those of the first two sources of a dot product.
+fn no_halves(raw: &Raw<'_>, form: Form, dotted: bool) -> Decoded<()> {
+    let from = if dotted && form == Form::Packed { 2 } else { 0 };
+    let names = [("op_sel", false), ("op_sel_hi", true), ("neg_lo", false), ("neg_hi", false)];
+    let named = names.iter().filter(|(name, _)| form != Form::Long || *name != "op_sel");
+    for (name, usual) in named {
+        if raw.text.bits(name).is_some_and(|bits| bits.iter().skip(from).any(|bit| bit != usual)) {
+            return Err(format!("{name} of {}", raw.text.mnemonic));
+        }
+    }
+    Ok(())
+}
+
 fn three(bits: Option<Vec<bool>>, or: bool) -> [bool; 3] {
     let bits = bits.unwrap_or_default();
     [0, 1, 2].map(|at| bits.get(at).copied().unwrap_or(or))
@@ -178,7 +218,7 @@ fn output(raw: &Raw<'_>) -> Decoded<Output> {
 #[cfg(test)]
 pub(super) fn knows(mnemonic: &str) -> bool {
     let cross = ["readlane", "readfirstlane", "writelane", "permlane16", "permlanex16", "swap"];
-    let (name, _) = stem(mnemonic);
+    let name = stem(mnemonic);
     let dual = mnemonic.strip_prefix("v_dual_").unwrap_or(name);
     Matrix::named(mnemonic).is_some()
         || find(name).is_some()
@@ -191,20 +231,23 @@ impl Decoder<'_> {
         if let Some(matrix) = Matrix::named(raw.text.mnemonic) {
             return self.matrix(raw, matrix);
         }
+        let form = Form::of(self.target, &raw.line.words);
         if let Some(cross) = cross(raw)? {
+            let known = if matches!(cross, Cross::PermuteRow { .. }) { 3 << 11 } else { 0 };
+            encoding::plain(raw, form, known)?;
             return Ok(Action::Cross(cross));
         }
-        let (name, short) = stem(raw.text.mnemonic);
-        Ok(Action::Vector(Box::new(self.vector(raw, name, short)?)))
+        encoding::reserved(raw, self.target, form)?;
+        Ok(Action::Vector(Box::new(self.vector(raw, stem(raw.text.mnemonic), form)?)))
     }
 
     /// A half of VOPD.
     pub(super) fn dual(&self, raw: &Raw<'_>) -> Decoded<Vector> {
         let name = raw.text.mnemonic.strip_prefix("v_dual_").ok_or_else(|| format!("`{}`", raw.line.text))?;
-        self.vector(raw, name, true)
+        self.vector(raw, name, Form::Other)
     }
 
-    fn vector(&self, raw: &Raw<'_>, name: &str, short: bool) -> Decoded<Vector> {
+    fn vector(&self, raw: &Raw<'_>, name: &str, form: Form) -> Decoded<Vector> {
         let refused = || raw.text.mnemonic.to_string();
         raw.only(KNOWN)?;
         let mut output = output(raw)?;
@@ -222,8 +265,11 @@ impl Decoder<'_> {
         let compares_into_exec = name.starts_with("cmpx_");
         let first = if compares_into_exec && !self.target.is_gfx9() { None } else { Some(next()?) };
         let mask_to = if definition.mask_out { Some(sgpr(next()?)?) } else { None };
-        let op_sel = raw.text.bits("op_sel").unwrap_or_default();
+        let selects = form == Form::Long && !definition.mask_out;
+        let op_sel = if selects { encoding::selections(raw) } else { [false; 4] };
+        let short = form == Form::Short && !self.target.is_gfx9();
         let mixed = matches!(definition.run, Run::Mix(_));
+        let dotted = dotted(name);
         let halves_of_mixed = raw.text.bits("op_sel_hi").unwrap_or_default();
         let unused = VectorSource { at: Source::Constant(0), kind: Kind::U32, change: Change::default() };
         let (mut sources, mut count, mut mask) = ([unused; 3], 0, None);
@@ -238,13 +284,31 @@ impl Decoder<'_> {
             let text = if tied { first.ok_or_else(refused)? } else { next()? };
             // A constant is one of the width that is read.
             let as_half = mixed && halves_of_mixed.get(index).copied().unwrap_or(false);
-            let (mut at, mut change) = source(text, if as_half { Kind::F16 } else { *kind }, packed)?;
-            if kind.is_half() && !packed && !mixed {
-                change.high |= op_sel.get(index).copied().unwrap_or(false);
-                if let (Source::Vgpr(register @ 128..256), true) = (at, short && !self.target.is_gfx9()) {
-                    // The register's eighth bit chooses the half ("16-bit operations", RDNA 3).
-                    (at, change.high) = (Source::Vgpr(register - 128), true);
-                }
+            let wanted = match dotted {
+                Some(half) if index < 2 => half,
+                _ if as_half => Kind::F16.into(),
+                _ => Wanted { signed: name.contains("_i64"), ..(*kind).into() },
+            };
+            let (mut at, mut change) = source(text, wanted)?;
+            let half = kind.is_half() && !packed && !mixed;
+            if let (Kind::U16, Source::Constant(_), Some(bits)) = (kind, at, encoding::inline_float(raw, form, index)) {
+                at = Source::Constant(bits);
+            }
+            if op_sel[index] && !half && !takes_half(name, index) && !chooses_byte(name) {
+                return Err(encoding::unread(raw, "a half"));
+            }
+            let mut high = op_sel[index] && !chooses_byte(name);
+            if let (Source::Vgpr(register @ 128..256), true) = (at, short && (half || takes_half(name, index))) {
+                // The register's eighth bit chooses the half ("16-bit operations", RDNA 3).
+                (at, high) = (Source::Vgpr(register - 128), true);
+            }
+            match half {
+                true => change.high |= high,
+                false if high => change.select = Some(Select::Word(1)),
+                false => {}
+            }
+            if let (Some(_), Form::Packed, 0..2) = (dotted, form, index) {
+                change.select = halves_of(raw, index);
             }
             if has_masks {
                 let name = ["src0_sel", "src1_sel"].get(index).copied().unwrap_or_default();
@@ -258,6 +322,14 @@ impl Decoder<'_> {
         }
         if operands.next().is_some() {
             return Err(format!("{} with more operands", raw.text.mnemonic));
+        }
+        if op_sel.iter().enumerate().take(3).any(|(at, bit)| *bit && at >= count && !chooses_byte(name)) {
+            return Err(encoding::unread(raw, "a half of no source"));
+        }
+        encoding::signs(raw, form, &sources[..count], definition.mask_out)?;
+        let has_halves = packed || mixed || matches!(definition.run, Run::PackedPair(_) | Run::PackedMove);
+        if !has_halves {
+            no_halves(raw, form, dotted.is_some())?;
         }
         let halves = Halves {
             low: three(raw.text.bits("op_sel"), false),
@@ -273,7 +345,7 @@ impl Decoder<'_> {
                 }
             }
         }
-        let to = self.destination(raw, &definition, name, short, first, &op_sel, count)?;
+        let to = self.destination(raw, &definition, name, short, first, op_sel)?;
         let dpp = dpp(raw)?;
         let narrow = |kind: &Kind| matches!(kind, Kind::U32 | Kind::F32 | Kind::Mask);
         let simple = dpp.is_none()
@@ -299,7 +371,6 @@ impl Decoder<'_> {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that says where a result goes")]
     fn destination(
         &self,
         raw: &Raw<'_>,
@@ -307,9 +378,12 @@ impl Decoder<'_> {
         name: &str,
         short: bool,
         first: Option<&str>,
-        op_sel: &[bool],
-        count: usize,
+        op_sel: [bool; 4],
     ) -> Decoded<Destination> {
+        let is_half = definition.result.is_half() && !matches!(definition.run, Run::Packed(_) | Run::Mix(_));
+        if op_sel[3] && !is_half && !chooses_byte(name) {
+            return Err(encoding::unread(raw, "a half of the result"));
+        }
         let Some(text) = first else { return Ok(Destination::Exec(None)) };
         if definition.result == Kind::Mask {
             let at = sgpr(text)?;
@@ -325,9 +399,9 @@ impl Decoder<'_> {
             };
             return Ok(Destination::Part(at, select(part)?, unused));
         }
-        if name.starts_with("cvt_sr_") {
+        if chooses_byte(name) {
             // "V_CVT_SR_FP8_F32": the last two bits choose the byte.
-            let [low, high] = [2, 3].map(|at| u8::from(op_sel.get(at).copied().unwrap_or(false)));
+            let [low, high] = [2, 3].map(|at| u8::from(op_sel[at]));
             return Ok(Destination::Part(at, Select::Byte(low | high << 1), Unused::Preserve));
         }
         if !definition.result.is_half() || matches!(definition.run, Run::Packed(_)) {
@@ -336,7 +410,7 @@ impl Decoder<'_> {
         if let Run::Mix(_) = definition.run {
             return Ok(Destination::Half(at, name == "fma_mixhi_f16"));
         }
-        let high = op_sel.get(count).copied().unwrap_or(false) || text.ends_with(".h");
+        let high = op_sel[3] || text.ends_with(".h");
         if !self.target.clears_upper_half {
             return Ok(match at {
                 128..256 if short => Destination::Half(at - 128, true),
@@ -378,7 +452,7 @@ impl Decoder<'_> {
         let text = raw.operand(3)?;
         let c = match vgprs(text) {
             Some(_) => Source::Vgpr(register(3, Operand::C)?),
-            None => match source(text, kind, false)?.0 {
+            None => match source(text, kind)?.0 {
                 constant @ Source::Constant(_) => constant,
                 _ => return Err(format!("operand {text} of {}", raw.text.mnemonic)),
             },
