@@ -1,6 +1,7 @@
 //! From the disassembler's text to instructions as they are executed.
 
 mod encoding;
+mod halves;
 mod memory;
 mod operand;
 mod scalar;

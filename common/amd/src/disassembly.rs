@@ -177,7 +177,29 @@ fn parse(line: &str) -> Option<Line> {
     let is_word = |word: &&str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = words.split_whitespace().take_while(is_word);
     let words: Vec<u32> = words.map_while(|word| u32::from_str_radix(word, 16).ok()).collect();
-    (!words.is_empty()).then(|| Line { address, words, text: text.trim().to_string() })
+    (!words.is_empty()).then(|| Line { address, words, text: with_halves(text.trim()) })
+}
+
+/// LLVM 19 takes the bit of a short encoding that chooses the upper half of a register for a part of its number, and says that there is
+/// no such register: `v131/*Invalid register, operand has 'VGPR_32_Lo128' register class*/` is `v3.h`.
+fn with_halves(text: &str) -> String {
+    const BEGIN: &str = "/*Invalid register, operand has '";
+    const CLASSES: [&str; 2] =
+        ["VS_32_Lo128' register class*/", "VGPR_32_Lo128' register class*/"];
+    let mut parts = text.split(BEGIN);
+    let mut whole = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let number = whole.trim_end_matches(|last: char| last.is_ascii_digit()).len();
+        let half = whole[number..].parse::<u16>().ok().filter(|number| (128..256).contains(number));
+        match (half, CLASSES.iter().find_map(|class| part.strip_prefix(class))) {
+            (Some(half), Some(rest)) => {
+                whole.truncate(number);
+                whole += &format!("{}.h{rest}", half - 128);
+            }
+            _ => whole += &format!("{BEGIN}{part}"),
+        }
+    }
+    whole
 }
 
 #[cfg(test)]
@@ -191,6 +213,10 @@ mod tests {
         let line = parse("\tv_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1// 000000001670: 7E0802FA AF094200").unwrap();
         assert_eq!(line.words, [0x7e08_02fa, 0xaf09_4200]);
         assert_eq!(line.text, "v_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1");
+        let remark = |class| format!("/*Invalid register, operand has '{class}_32_Lo128' register class*/");
+        let (remark, other) = (remark("VS"), remark("VGPR"));
+        let line = parse(&format!("\tv_add_f16_e32 v2, v131{remark}, v255{other} // 000000000000: 64050B83")).unwrap();
+        assert_eq!(line.text, "v_add_f16_e32 v2, v3.h, v127.h");
         assert_eq!(parse("0000000000001600 <f>:"), None);
         assert_eq!(parse("gfx942.o:\tfile format elf64-amdgpu"), None);
     }

@@ -19,6 +19,7 @@ pub(super) enum Form {
 }
 
 const DPP16: u32 = 0xfa;
+const SDWA: u32 = 0xf9;
 /// The constants 240 to 248: 0.5, 1, 2, 4 and their negatives, 1 / (2 pi).
 const FLOATS: [u32; 9] = [
     0x3f00_0000, 0xbf00_0000, 0x3f80_0000, 0xbf80_0000, 0x4000_0000, 0xc000_0000, 0x4080_0000, 0xc080_0000, 0x3e22_f983,
@@ -59,15 +60,29 @@ pub(super) fn selections(raw: &Raw<'_>) -> [bool; 4] {
     [11, 12, 13, 14].map(|bit| word(raw, 0) >> bit & 1 == 1)
 }
 
+/// The fields of the sources of a vector instruction, as far as they are in its first words.
+pub(super) fn vector_fields(raw: &Raw<'_>, form: Form) -> [Option<u32>; 3] {
+    match form {
+        Form::Short => [Some(word(raw, 0) & 0x1ff), None, None],
+        Form::Long | Form::Packed => [0, 9, 18].map(|bit| Some(word(raw, 1) >> bit & 0x1ff)),
+        Form::Other => [None; 3],
+    }
+}
+
+/// # Errors
+/// As [`register`], of a mask that VOP3 writes: the result, or beside it.
+pub(super) fn mask(raw: &Raw<'_>, form: Form, at: u8, beside: bool) -> Decoded<()> {
+    match form {
+        Form::Long => register(raw, at, if beside { word(raw, 0) >> 8 & 0x7f } else { word(raw, 0) & 0xff }),
+        _ => Ok(()),
+    }
+}
+
 /// The float that is a source `at`, where a constant of the encoding is one: of single precision.
 ///
 /// 16-bit integers take the lower half of it, which the text shows as if it were of half precision.
 pub(super) fn inline_float(raw: &Raw<'_>, form: Form, at: usize) -> Option<u64> {
-    let field = match (form, at) {
-        (Form::Short, 0) => word(raw, 0) & 0x1ff,
-        (Form::Long, 0..3) => word(raw, 1) >> (9 * at) & 0x1ff,
-        _ => return None,
-    };
+    let field = (*vector_fields(raw, form).get(at)?)?;
     FLOATS.get(usize::try_from(field.checked_sub(240)?).ok()?).map(|bits| u64::from(*bits))
 }
 
@@ -104,6 +119,12 @@ pub(super) fn reserved(raw: &Raw<'_>, target: &Target, form: Form) -> Decoded<()
         Form::Long | Form::Packed => (word(raw, 1) & 0x1ff, 2),
         Form::Other => return Ok(()),
     };
+    if source == SDWA && form == Form::Short && target.is_gfx9() {
+        zero(raw, at, 1 << 22 | 1 << 30, "a reserved bit of SDWA")?;
+    }
+    if raw.text.mnemonic.starts_with("v_accvgpr_") && form == Form::Packed {
+        zero(raw, 0, 1 << 15, "a modifier")?;
+    }
     if source == DPP16 {
         zero(raw, at, if target.is_gfx9() { 3 << 17 } else { 1 << 17 }, "a reserved bit of DPP")?;
         if form != Form::Short {

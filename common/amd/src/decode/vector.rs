@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::memory::dword;
 use super::encoding::{self, Form};
+use super::halves::{chooses_byte, dotted, halves_of, no_halves, takes_half, three};
 use super::operand::{Wanted, sgpr, source, vgpr, vgprs};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
@@ -152,53 +153,6 @@ fn dpp(raw: &Raw<'_>) -> Decoded<Option<Dpp>> {
     }))
 }
 
-/// What the first two sources of a dot product of halves are, for constants.
-fn dotted(name: &str) -> Option<Wanted> {
-    match name {
-        "dot2_f32_f16" | "dot2c_f32_f16" | "dot2acc_f32_f16" | "dot2_f16_f16" => Some(Kind::F16.into()),
-        "dot2_f32_bf16" | "dot2_bf16_bf16" => Some(Wanted { brain: true, ..Kind::F16.into() }),
-        "dot2_i32_i16" | "dot2_u32_u16" => Some(Kind::U16.into()),
-        _ => None,
-    }
-}
-
-/// Sources of which 16 bits are used, and which RDNA 3 takes from either half, though their operations have 32.
-fn takes_half(name: &str, index: usize) -> bool {
-    index == 2 && matches!(name, "alignbit_b32" | "alignbyte_b32") || index == 1 && name.ends_with("_class_f16")
-}
-
-/// "V_CVT_SR_FP8_F32": the last two bits of `op_sel` choose a byte of the result.
-fn chooses_byte(name: &str) -> bool {
-    name.starts_with("cvt_sr_")
-}
-
-/// What a source of a dot product is made of, where it is not the register as it is.
-fn halves_of(raw: &Raw<'_>, index: usize) -> Option<Select> {
-    let bit = |name: &str, or: bool| three(raw.text.bits(name), or)[index];
-    let (low, high, negate) =
-        (bit("op_sel", false), bit("op_sel_hi", true), [bit("neg_lo", false), bit("neg_hi", false)]);
-    ((low, high, negate) != (false, true, [false; 2])).then_some(Select::Halves { low, high, negate })
-}
-
-/// # Errors
-/// Halves or signs are chosen that the instruction does not use: all but those of the first two sources of a dot product.
-fn no_halves(raw: &Raw<'_>, form: Form, dotted: bool) -> Decoded<()> {
-    let from = if dotted && form == Form::Packed { 2 } else { 0 };
-    let names = [("op_sel", false), ("op_sel_hi", true), ("neg_lo", false), ("neg_hi", false)];
-    let named = names.iter().filter(|(name, _)| form != Form::Long || *name != "op_sel");
-    for (name, usual) in named {
-        if raw.text.bits(name).is_some_and(|bits| bits.iter().skip(from).any(|bit| bit != usual)) {
-            return Err(format!("{name} of {}", raw.text.mnemonic));
-        }
-    }
-    Ok(())
-}
-
-fn three(bits: Option<Vec<bool>>, or: bool) -> [bool; 3] {
-    let bits = bits.unwrap_or_default();
-    [0, 1, 2].map(|at| bits.get(at).copied().unwrap_or(or))
-}
-
 fn byte(bits: [bool; 3]) -> u8 {
     bits.iter().enumerate().fold(0, |byte, (at, bit)| byte | u8::from(*bit) << at)
 }
@@ -265,8 +219,13 @@ impl Decoder<'_> {
         let compares_into_exec = name.starts_with("cmpx_");
         let first = if compares_into_exec && !self.target.is_gfx9() { None } else { Some(next()?) };
         let mask_to = if definition.mask_out { Some(sgpr(next()?)?) } else { None };
+        mask_to.map_or(Ok(()), |at| encoding::mask(raw, form, at, true))?;
         let selects = form == Form::Long && !definition.mask_out;
         let op_sel = if selects { encoding::selections(raw) } else { [false; 4] };
+        if op_sel.contains(&true) && self.target.is_gfx9() && raw.text.modifier("op_sel").is_none() {
+            return Err(encoding::unread(raw, "a half"));
+        }
+        let fields = encoding::vector_fields(raw, form);
         let short = form == Form::Short && !self.target.is_gfx9();
         let mixed = matches!(definition.run, Run::Mix(_));
         let dotted = dotted(name);
@@ -275,8 +234,11 @@ impl Decoder<'_> {
         let (mut sources, mut count, mut mask) = ([unused; 3], 0, None);
         let values = definition.sources.iter().filter(|kind| **kind != Kind::Mask).count();
         for (index, kind) in definition.sources.iter().enumerate() {
+            let field = fields.get(index).copied().flatten();
             if *kind == Kind::Mask {
-                mask = Some(next().ok().map_or(Ok(VCC), sgpr)?);
+                let at = next().ok().map_or(Ok(VCC), sgpr)?;
+                field.filter(|_| form == Form::Long).map_or(Ok(()), |of| encoding::register(raw, at, of))?;
+                mask = Some(at);
                 continue;
             }
             let slot = sources.get_mut(index).ok_or_else(refused)?;
@@ -294,21 +256,23 @@ impl Decoder<'_> {
             if let (Kind::U16, Source::Constant(_), Some(bits)) = (kind, at, encoding::inline_float(raw, form, index)) {
                 at = Source::Constant(bits);
             }
-            if op_sel[index] && !half && !takes_half(name, index) && !chooses_byte(name) {
-                return Err(encoding::unread(raw, "a half"));
-            }
             let mut high = op_sel[index] && !chooses_byte(name);
             if let (Source::Vgpr(register @ 128..256), true) = (at, short && (half || takes_half(name, index))) {
                 // The register's eighth bit chooses the half ("16-bit operations", RDNA 3).
                 (at, high) = (Source::Vgpr(register - 128), true);
             }
+            high |= std::mem::take(&mut change.high);
             match half {
-                true => change.high |= high,
-                false if high => change.select = Some(Select::Word(1)),
+                true => change.high = high,
+                false if high && takes_half(name, index) => change.select = Some(Select::Word(1)),
+                false if high => return Err(format!("operand {text}")),
                 false => {}
             }
             if let (Some(_), Form::Packed, 0..2) = (dotted, form, index) {
                 change.select = halves_of(raw, index);
+            }
+            if let Some(field) = field {
+                encoding::source(raw, at, field)?;
             }
             if has_masks {
                 let name = ["src0_sel", "src1_sel"].get(index).copied().unwrap_or_default();
@@ -387,6 +351,7 @@ impl Decoder<'_> {
         let Some(text) = first else { return Ok(Destination::Exec(None)) };
         if definition.result == Kind::Mask {
             let at = sgpr(text)?;
+            encoding::mask(raw, Form::of(self.target, &raw.line.words), at, false)?;
             return Ok(if name.starts_with("cmpx_") { Destination::Exec(Some(at)) } else { Destination::Mask(at) });
         }
         let at = vgpr(text)?;
