@@ -184,8 +184,7 @@ fn parse(line: &str) -> Option<Line> {
 /// no such register: `v131/*Invalid register, operand has 'VGPR_32_Lo128' register class*/` is `v3.h`.
 fn with_halves(text: &str) -> String {
     const BEGIN: &str = "/*Invalid register, operand has '";
-    const CLASSES: [&str; 2] =
-        ["VS_32_Lo128' register class*/", "VGPR_32_Lo128' register class*/"];
+    const CLASSES: [&str; 2] = ["VS_32_Lo128' register class*/", "VGPR_32_Lo128' register class*/"];
     let mut parts = text.split(BEGIN);
     let mut whole = parts.next().unwrap_or_default().to_string();
     for part in parts {

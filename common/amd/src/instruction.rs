@@ -217,6 +217,8 @@ pub(crate) struct Memory {
     pub data2: u16,
     /// A comparing atomic's comparand.
     pub compare: u16,
+    /// A load or store that is an atomic one, by its modifiers or since it is repeated until it finds what it waits for.
+    pub sync: bool,
 }
 
 /// A scalar load.
@@ -368,6 +370,10 @@ pub(crate) enum Action {
         dwords: u8,
     },
     Wait(Wait),
+    /// Caches hold nothing old any more.
+    Invalidate,
+    /// What caches hold is on its way to where all see it.
+    WriteBack,
     Barrier,
     End,
     Trap(u32),

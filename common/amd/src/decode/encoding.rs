@@ -22,7 +22,15 @@ const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 /// The constants 240 to 248: 0.5, 1, 2, 4 and their negatives, 1 / (2 pi).
 const FLOATS: [u32; 9] = [
-    0x3f00_0000, 0xbf00_0000, 0x3f80_0000, 0xbf80_0000, 0x4000_0000, 0xc000_0000, 0x4080_0000, 0xc080_0000, 0x3e22_f983,
+    0x3f00_0000,
+    0xbf00_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x4000_0000,
+    0xc000_0000,
+    0x4080_0000,
+    0xc080_0000,
+    0x3e22_f983,
 ];
 /// EXEC, where a comparison of RDNA 3 says that it writes it.
 const EXEC_FIELD: u32 = 0x7e;

@@ -5,6 +5,7 @@ use super::{Decoded, Decoder, Raw, encoding};
 use crate::instruction::{Action, Address, Exchange, Memory, Source};
 use crate::operations::memory::{Atomic, Kind, Space, find};
 use crate::operations::vector;
+use crate::target::Generation;
 use crate::text::integer;
 
 /// They choose caches, and do not change values.
@@ -34,6 +35,7 @@ impl Decoder<'_> {
             data: 0,
             data2: 0,
             compare: 0,
+            sync: space != Space::Lds && self.is_atomic(raw),
         };
         if let (Kind::Atomic { returns: flag, .. }, true) = (&mut kind, space != Space::Lds) {
             *flag = returns;
@@ -107,6 +109,16 @@ impl Decoder<'_> {
             memory.compare = memory.data + u16::from(bytes / 4);
         }
         Ok(Action::Memory(Box::new(memory)))
+    }
+
+    /// Loads and stores that reach past the caches of their unit are atomic ones, or volatile ("Memory Model", the tables of code
+    /// sequences); with the modifiers of streams they are plain.
+    fn is_atomic(&self, raw: &Raw<'_>) -> bool {
+        let has = |name: &str| raw.text.modifier(name).is_some();
+        match self.target.generation {
+            Generation::Cdna3 => (has("sc0") || has("sc1")) && !has("nt"),
+            Generation::Cdna2 | Generation::Rdna3 => has("glc") && !has("slc"),
+        }
     }
 
     pub(super) fn exchange(&self, raw: &Raw<'_>) -> Decoded {

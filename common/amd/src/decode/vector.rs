@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::memory::dword;
 use super::encoding::{self, Form};
 use super::halves::{chooses_byte, dotted, halves_of, no_halves, takes_half, three};
+use super::memory::dword;
 use super::operand::{Wanted, sgpr, source, vgpr, vgprs};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{

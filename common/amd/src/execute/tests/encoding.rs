@@ -24,8 +24,7 @@ fn slots(words: &[Vec<u32>], target: &'static Target) -> Option<Vec<Option<(Line
 }
 
 fn slots_of_few(words: &[Vec<u32>], target: &'static Target) -> Option<Vec<Option<(Line, Instruction)>>> {
-    let padded =
-        words.iter().flat_map(|words| words.iter().copied().chain(std::iter::repeat(NOTHING)).take(SLOT));
+    let padded = words.iter().flat_map(|words| words.iter().copied().chain(std::iter::repeat(NOTHING)).take(SLOT));
     let source: String = padded.map(|word| format!(".long {word:#x}\n")).collect();
     let object = assemble(&source, target, target.lanes)?;
     let Ok(lines) = Disassembler::find().ok()?.lines(&object, target, target.lanes) else {
@@ -72,7 +71,8 @@ fn no_bit_of_a_vector_or_scalar_instruction_is_dropped() {
             let operation = if line.words.len() == 1 { 23..32 } else { 16..32 };
             // Sources of VOP3 show as well, but for the lowest bit of one that is a pair.
             let long = line.words.len() == 2 && line.words[0] >> 31 == 1 && !line.text.contains("dpp");
-            let shows = |bit: &usize| operation.contains(bit) || long && (33..59).contains(bit) && ![41, 50].contains(bit);
+            let shows =
+                |bit: &usize| operation.contains(bit) || long && (33..59).contains(bit) && ![41, 50].contains(bit);
             for bit in (0..32 * words).filter(|bit| !shows(bit)) {
                 let mut words = line.words.clone();
                 words[bit / 32] ^= 1 << (bit % 32);
