@@ -1,8 +1,11 @@
 //! LLVM's disassembler: which instructions a code object has, as text.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use object::{Object as _, ObjectSection as _, SectionKind};
 
 use crate::error::LoadError;
 use crate::target::Target;
@@ -82,12 +85,22 @@ impl Disassembler {
         target: &Target,
         lanes: u32,
     ) -> Result<Vec<Line>, LoadError> {
-        let mut known = object.to_vec();
+        let (mut known, mut upper) = (object.to_vec(), HashMap::new());
         for _ in 0..MOST_ATTEMPTS {
-            if target.is_gfx9() || !without_unused_source(&lines, &mut known) {
+            if target.is_gfx9() {
+                break;
+            }
+            let sources = without_unused_source(&lines, &mut known);
+            if !without_upper_results(&lines, &mut known, &mut upper) && !sources {
                 break;
             }
             lines = self.lines_of_one(&known, target, lanes)?;
+        }
+        // The words say which half it is, the text does not.
+        for line in &mut lines {
+            if let (Some(word), Some(first)) = (upper.get(&line.address), line.words.first_mut()) {
+                *first = *word;
+            }
         }
         Ok(lines)
     }
@@ -143,6 +156,41 @@ impl Disassembler {
     fn checked(&self, lines: Vec<Line>) -> Result<Vec<Line>, LoadError> {
         if lines.is_empty() { Err(self.failed("printed no instruction")) } else { Ok(lines) }
     }
+}
+
+/// Takes out of VOP1 and VOP2 the bit that says that the result is the upper half of its register: LLVM 19 takes that for no instruction.
+/// The words by address as they were are put into `upper`. Whether there was one.
+fn without_upper_results(lines: &[Line], object: &mut [u8], upper: &mut HashMap<u64, u32>) -> bool {
+    const UPPER: u32 = 1 << 24;
+    const COMPARISONS: u32 = 0b11_1110;
+    let is_one = |word: u32| word >> 31 == 0 && word >> 25 != COMPARISONS && word & UPPER != 0;
+    let unknown: Vec<(u64, u32)> = lines
+        .iter()
+        .filter(|line| line.text.starts_with(".long") && !upper.contains_key(&line.address))
+        .filter_map(|line| Some((line.address, *line.words.first()?)))
+        .filter(|(_, word)| is_one(*word))
+        .collect();
+    if unknown.is_empty() {
+        return false;
+    }
+    let Ok(file) = object::File::parse(&*object) else { return false };
+    let ranges: Vec<(u64, u64, u64)> = file
+        .sections()
+        .filter(|section| section.kind() == SectionKind::Text)
+        .filter_map(|section| section.file_range().map(|(at, size)| (section.address(), at, size)))
+        .collect();
+    for (address, word) in unknown {
+        let place = ranges.iter().find_map(|(from, at, size)| {
+            let offset = address.checked_sub(*from).filter(|offset| offset + 4 <= *size)?;
+            usize::try_from(at + offset).ok()
+        });
+        let Some(bytes) = place.and_then(|at| object.get_mut(at..at + 4)) else { continue };
+        if *bytes == word.to_le_bytes() {
+            bytes.copy_from_slice(&(word & !UPPER).to_le_bytes());
+            upper.insert(address, word);
+        }
+    }
+    true
 }
 
 /// Clears the third source of VOP3 instructions that have none: LLVM 20 and later write an inline 0 there for RDNA 3, which LLVM 19 takes for

@@ -74,7 +74,8 @@ impl Clock {
             let next = match (first.peek(), second.peek()) {
                 (Some(of), Some(other)) if of.start == other.start => {
                     let one = if Rc::ptr_eq(of, other) { Rc::clone(of) } else { Rc::new(of.joined(other)) };
-                    (first.next(), second.next());
+                    first.next();
+                    second.next();
                     one
                 }
                 (Some(of), Some(other)) => {

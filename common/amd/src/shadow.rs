@@ -207,7 +207,7 @@ impl<'a> Toucher<'a> {
                 }
             }
         } else if writer != self.number
-            && !(self.how == (How::Sync { handed: true }) && !write)
+            && (write || self.how != (How::Sync { handed: true }))
             && let Some(conflict) = self.against_writer(writer)
         {
             return met(conflict, false);

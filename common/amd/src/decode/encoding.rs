@@ -1,6 +1,7 @@
 //! What an encoding says that its text may not show: LLVM leaves out bits that its tables give no meaning ("Microcode Formats" of the
 //! instruction set documents). Each of them is read here, or has to be 0.
 
+use super::operand::vgprs;
 use super::{Decoded, Raw};
 use crate::instruction::{Source, VectorSource};
 use crate::registers::VCC;
@@ -20,6 +21,7 @@ pub(super) enum Form {
 
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
+const DPP8: [u32; 2] = [0xe9, 0xea];
 /// The constants 240 to 248: 0.5, 1, 2, 4 and their negatives, 1 / (2 pi).
 const FLOATS: [u32; 9] = [
     0x3f00_0000,
@@ -70,11 +72,14 @@ pub(super) fn selections(raw: &Raw<'_>) -> [bool; 4] {
 
 /// The fields of the sources of a vector instruction, as far as they are in its first words.
 pub(super) fn vector_fields(raw: &Raw<'_>, form: Form) -> [Option<u32>; 3] {
-    match form {
+    let mut fields = match form {
         Form::Short => [Some(word(raw, 0) & 0x1ff), None, None],
         Form::Long | Form::Packed => [0, 9, 18].map(|bit| Some(word(raw, 1) >> bit & 0x1ff)),
         Form::Other => [None; 3],
-    }
+    };
+    // The first source is in the word behind.
+    fields[0] = fields[0].filter(|field| ![SDWA, DPP16].contains(field) && !DPP8.contains(field));
+    fields
 }
 
 /// # Errors
@@ -84,6 +89,14 @@ pub(super) fn mask(raw: &Raw<'_>, form: Form, at: u8, beside: bool) -> Decoded<(
         Form::Long => register(raw, at, if beside { word(raw, 0) >> 8 & 0x7f } else { word(raw, 0) & 0xff }),
         _ => Ok(()),
     }
+}
+
+/// Whether a short encoding says that the result is the upper half of its register, where the text does not say so.
+pub(super) fn is_upper_result(raw: &Raw<'_>, form: Form) -> bool {
+    const COMPARISONS: u32 = 0b11_1110;
+    let first = word(raw, 0);
+    let shown = raw.text.operands.first().and_then(|text| vgprs(text)).is_some_and(|(at, _)| at >= 128);
+    form == Form::Short && first >> 25 != COMPARISONS && first >> 24 & 1 == 1 && !shown
 }
 
 /// The float that is a source `at`, where a constant of the encoding is one: of single precision.

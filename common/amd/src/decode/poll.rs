@@ -33,9 +33,8 @@ pub(crate) fn mark(instructions: &mut [Instruction]) {
 /// The loads in front of a loop that are its first round: what follows them branches around it.
 fn peeled(instructions: &[Instruction], target: usize, waits: &[usize]) -> Vec<usize> {
     let behind = instructions.len();
-    let branches = (target.saturating_sub(AHEAD)..target)
-        .filter(|at| matches!(instructions[*at].action, Action::Branch { target, .. } if target == behind));
-    let Some(branch) = branches.last() else { return Vec::new() };
+    let skips = |at: &usize| matches!(instructions[*at].action, Action::Branch { target, .. } if target == behind);
+    let Some(branch) = (target.saturating_sub(AHEAD)..target).rev().find(skips) else { return Vec::new() };
     let load = |at: usize| match &instructions[at].action {
         Action::Memory(memory) if matches!(memory.kind, Kind::Load { .. }) => {
             Some((memory.space, memory.kind, memory.offset))

@@ -189,6 +189,9 @@ impl Decoder<'_> {
         if let Some(cross) = cross(raw)? {
             let known = if matches!(cross, Cross::PermuteRow { .. }) { 3 << 11 } else { 0 };
             encoding::plain(raw, form, known)?;
+            if encoding::is_upper_result(raw, form) {
+                return Err(encoding::unread(raw, "a half of the result"));
+            }
             return Ok(Action::Cross(cross));
         }
         encoding::reserved(raw, self.target, form)?;
@@ -345,7 +348,8 @@ impl Decoder<'_> {
         op_sel: [bool; 4],
     ) -> Decoded<Destination> {
         let is_half = definition.result.is_half() && !matches!(definition.run, Run::Packed(_) | Run::Mix(_));
-        if op_sel[3] && !is_half && !chooses_byte(name) {
+        let upper = encoding::is_upper_result(raw, Form::of(self.target, &raw.line.words));
+        if (op_sel[3] && !chooses_byte(name) || upper) && !is_half {
             return Err(encoding::unread(raw, "a half of the result"));
         }
         let Some(text) = first else { return Ok(Destination::Exec(None)) };
@@ -375,7 +379,7 @@ impl Decoder<'_> {
         if let Run::Mix(_) = definition.run {
             return Ok(Destination::Half(at, name == "fma_mixhi_f16"));
         }
-        let high = op_sel[3] || text.ends_with(".h");
+        let high = op_sel[3] || upper || text.ends_with(".h");
         if !self.target.clears_upper_half {
             return Ok(match at {
                 128..256 if short => Destination::Half(at - 128, true),

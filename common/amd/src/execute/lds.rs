@@ -71,7 +71,6 @@ impl Lds {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "who touches it has that many parts")]
     pub(super) fn atomic(
         &mut self,
         offset: u64,

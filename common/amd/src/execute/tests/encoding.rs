@@ -37,7 +37,7 @@ fn slots_of_few(words: &[Vec<u32>], target: &'static Target) -> Option<Vec<Optio
     let mut all: Vec<Option<(Line, Instruction)>> = words.iter().map(|_| None).collect();
     for (line, instruction) in decode_lines(lines, target, target.lanes) {
         let at = line.address as usize / 4;
-        if at % SLOT == 0 {
+        if at.is_multiple_of(SLOT) {
             all[at / SLOT] = Some((line, instruction));
         }
     }
@@ -113,6 +113,8 @@ fn halves_are_read_from_the_words() {
         (&[0xd763_5002, 0x0002_0903], "v_or_b16", 0x7777_2222),
         // v_lshlrev_b16 v2.h, 4, v3.h
         (&[0xd738_5002, 0x0002_0684], "v_lshlrev_b16", 0x2220_2222),
+        // v_max_f16 v2.h, v3.l, v4.l, of VOP2.
+        (&[0x7304_0903], "v_max_f16_e32", 0x4444_2222),
         // v_cvt_f32_f16 v2, v3.h, of VOP1: 0x2222 is 1.533203125 times 2^-7.
         (&[0x7e04_1783], "v_cvt_f32_f16_e32", 0x3c44_4000),
     ];
