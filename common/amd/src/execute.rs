@@ -56,6 +56,8 @@ pub(crate) struct Block<'a> {
     pub span: u32,
     /// Whether a wave has stored anything, so that there is something to release.
     pub stored: bool,
+    /// Waves of the block may be on two units, each with a cache of its own.
+    pub two_units: bool,
     /// What was released at places of memory, and of LDS.
     pub places: &'a mut Places,
     pub lds_places: Places,
@@ -127,7 +129,7 @@ impl Block<'_> {
             Action::Wait(wait) => {
                 wave.pending.wait(*wait);
                 let stores = if self.target.counts_stores { wait.stores } else { wait.vector };
-                self.waited(wave, stores == Some(0));
+                self.waited(wave, stores);
                 Ok(())
             }
             Action::Invalidate => {

@@ -71,6 +71,8 @@ const USER_SGPRS: [(u16, u8); 7] = [(0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 
 /// Room behind the arguments: loads of arguments may be wider than what they load.
 const ARGUMENT_ROOM: usize = 64;
 const DISPATCH_PACKET: usize = 64;
+/// Bit of COMPUTE_PGM_RSRC1: a block's waves are on both units of a pair.
+const WGP_MODE: u32 = 29;
 /// What is behind arguments that are no whole dwords.
 const PADDING: u8 = 0xa5;
 /// Blocks of a launch, whose order is made beforehand.
@@ -296,6 +298,7 @@ impl Prepared<'_> {
                 round: 0,
                 span: 0,
                 stored: false,
+                two_units: target.counts_stores && self.kernel.resources[0] >> WGP_MODE & 1 == 1,
                 places: &mut places,
                 lds_places: Places::default(),
                 suspected: None,

@@ -301,6 +301,14 @@ impl Memory {
         Ok(())
     }
 
+    /// A store that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
+    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, by: Toucher<'_>) {
+        if let Some((at, offset)) = self.find(address, bytes) {
+            let buffer = &mut self.buffers[at];
+            let _other = buffer.shadow.touch(buffer.bytes.len(), offset, bytes, true, by);
+        }
+    }
+
     /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
     pub(crate) fn atomic(
         &mut self,

@@ -10,6 +10,8 @@ use crate::verdict::Fault;
 
 /// How many releases of a place are kept apart.
 const MOST_PARTS: usize = 64;
+/// What the counter of stores counts up to.
+const MOST_STORES: usize = 63;
 /// How many places a wave is remembered to have taken.
 const MOST_HELD: usize = 64;
 
@@ -172,6 +174,8 @@ pub(crate) struct Order {
     pub round: u32,
     /// Whether it has stored anything since the last barrier.
     pub stored: bool,
+    /// Stores that were not waited for: their places and how wide each is.
+    stores: Vec<(Vec<u64>, usize)>,
     /// Places that it took with an atomic, the last ones.
     held: Vec<u64>,
     pub suspects: Vec<Suspect>,
@@ -190,6 +194,21 @@ impl Order {
             let all = self.acquired.drain(..).fold(Known::default(), |all, one| Clock::merged(&all, &one));
             self.acquired.push(all);
         }
+    }
+
+    /// A store is under way. More than the counter counts are not.
+    pub fn store(&mut self, places: Vec<u64>, bytes: usize) {
+        self.keep_stores(MOST_STORES - 1);
+        self.stores.push((places, bytes));
+    }
+
+    /// At most so many stores are under way, the last ones.
+    pub fn keep_stores(&mut self, most: usize) {
+        self.stores.drain(..self.stores.len().saturating_sub(most));
+    }
+
+    pub fn stores(&self) -> &[(Vec<u64>, usize)] {
+        &self.stores
     }
 
     /// The wave has changed a place with an atomic whose old value it was given.

@@ -90,10 +90,13 @@ impl Block<'_> {
         by.map(|by| by.touching(How::Sync { handed: held }))
     }
 
-    /// A wave has waited; whether for all of its stores.
-    pub(super) fn waited(&self, wave: &mut Wave, for_stores: bool) {
+    /// A wave has waited; how many of its stores may be under way.
+    pub(super) fn waited(&self, wave: &mut Wave, stores: Option<u8>) {
         let order = &mut wave.order;
-        if for_stores && (self.target.generation != Generation::Cdna3 || order.writing_back) {
+        if let Some(stores) = stores {
+            order.keep_stores(usize::from(stores));
+        }
+        if stores == Some(0) && (self.target.generation != Generation::Cdna3 || order.writing_back) {
             (order.unseen, order.writing_back) = (false, false);
         }
     }
@@ -166,9 +169,14 @@ impl Block<'_> {
         }
     }
 
-    /// What a wave has not waited for in LDS is not ordered by the barrier: it reaches into what comes behind it.
+    /// What a wave has not waited for in LDS is not ordered by the barrier: it reaches into what comes behind it. So do its stores, where
+    /// the waves of a block are on two units with caches of their own.
     fn carry_over(&mut self, wave: &Wave) {
         let clock = Rc::clone(&wave.order.clock);
+        let by = self.toucher(wave, &clock);
+        for (places, bytes) in wave.order.stores() {
+            places.iter().for_each(|address| self.memory.carry_over(*address, *bytes, by));
+        }
         let by = self.lds_toucher(wave, &clock);
         let length = self.lds.bytes.len();
         for touch in wave.pending.lds_touches() {
@@ -206,11 +214,13 @@ impl Block<'_> {
         }
     }
 
+    /// Looks at the places that a store writes, before it does, and remembers them where other units may see them late.
+    ///
     /// # Errors
     /// Two lanes write different values to one place in one instruction: either may stay.
     pub(super) fn same_values(
         &self,
-        wave: &Wave,
+        wave: &mut Wave,
         memory: &Memory,
         addresses: &Addresses,
         exec: u64,
@@ -224,6 +234,10 @@ impl Block<'_> {
             apart &= count == 0 || places[count - 1].0 + bytes as u64 <= key;
             places[count] = (key, lane);
             count += 1;
+        }
+        if self.two_units {
+            let shared = places[..count].iter().map(|(key, _)| *key).filter(|key| key & LDS == 0).collect();
+            wave.order.store(shared, bytes);
         }
         if apart {
             return Ok(());

@@ -225,6 +225,23 @@ fn a_flag_that_all_set_is_no_race() {
     races("if (t == 0) out[0] = b;", 4, in_memory);
 }
 
+/// Of gfx11, a block's waves may be on two units.
+#[test]
+fn a_barrier_does_not_order_stores_that_were_not_waited_for() {
+    let body = |wait: &str| {
+        format!(
+            "words[t] = in[t]; {wait} asm volatile(\"s_barrier\" ::: \"memory\"); out[t] = __builtin_nontemporal_load(&words[255 - t]);"
+        )
+    };
+    let wait = "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");";
+    passes(&body(wait), 1, |found| (0..256).all(|t| found[t as usize] == 255 - t));
+    each(&body(""), 1, |target, seed, done| match done {
+        Err(verdict) if target.name == "gfx1100" => assert!(in_memory(&verdict.fault), "{verdict}"),
+        Ok(_) if target.name != "gfx1100" => {}
+        other => panic!("{}, seed {seed}: {other:?}", target.name),
+    });
+}
+
 #[test]
 fn waves_that_return_are_not_waited_for() {
     let body = r#"SHARED unsigned s[128];
