@@ -252,7 +252,12 @@ impl Memory {
                 *hint = at;
                 Ok(offset)
             }
-            None => Err(Fault::OutOfBounds { access, bytes: bytes as u32, place: self.place(address) }),
+            None => {
+                // Of an access that begins within a buffer, what is behind its end.
+                let inside = self.find(address, 1).and_then(|(at, _)| self.buffers.get(at));
+                let wrong = inside.map_or(address, |buffer| buffer.base + buffer.bytes.len() as u64);
+                Err(Fault::OutOfBounds { access, bytes: bytes as u32, place: self.place(wrong) })
+            }
         }
     }
 

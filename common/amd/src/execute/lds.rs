@@ -18,7 +18,8 @@ impl Lds {
     fn reach(&self, offset: u64, bytes: usize, access: Access) -> Lane<usize> {
         let size = self.bytes.len() as u64;
         if offset > size || size - offset < bytes as u64 {
-            let place = Place::Lds { offset, size };
+            // Of an access that begins within it, what is behind its end.
+            let place = Place::Lds { offset: offset.max(size), size };
             return Err(Fault::OutOfBounds { access, bytes: bytes as u32, place });
         }
         Ok(offset as usize)
