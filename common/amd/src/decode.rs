@@ -1,7 +1,10 @@
 //! From the disassembler's text to instructions as they are executed.
 
+mod encoding;
+mod halves;
 mod memory;
 mod operand;
+pub(crate) mod poll;
 mod scalar;
 mod vector;
 
@@ -11,7 +14,7 @@ use crate::disassembly::Line;
 use crate::instruction::{Action, Counter, Instruction, Touches, Wait};
 use crate::operations;
 use crate::operations::memory::{Kind as MemoryKind, Space};
-use crate::target::Target;
+use crate::target::{Generation, Target};
 use crate::text::Text;
 
 /// Why an instruction is not executed; it is said when it is reached.
@@ -79,14 +82,12 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_version",
     "v_nop",
     "buffer_gl0_inv",
-    "buffer_gl1_inv",
-    "buffer_wbinvl1",
-    "buffer_wbinvl1_vol",
-    "buffer_wbl2",
-    "buffer_inv",
     "buffer_invl2",
     "ds_nop",
 ];
+
+/// Instructions on caches, which decide what of other blocks a wave may rely on.
+const CACHES: &[&str] = &["buffer_gl1_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_inv", "buffer_wbl2"];
 
 /// Whether an instruction of that name is executed, whatever its operands.
 #[cfg(test)]
@@ -100,7 +101,7 @@ pub(crate) fn knows(mnemonic: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) fn is_without_effect(mnemonic: &str) -> bool {
-    WITHOUT_EFFECT.contains(&mnemonic)
+    WITHOUT_EFFECT.contains(&mnemonic) || CACHES.contains(&mnemonic)
 }
 
 impl Decoder<'_> {
@@ -131,6 +132,15 @@ impl Decoder<'_> {
         let name = raw.text.mnemonic;
         if WITHOUT_EFFECT.contains(&name) {
             return Ok(Action::Nothing);
+        }
+        if CACHES.contains(&name) {
+            // Of gfx942, those without sc1 are for the waves of a block.
+            let device = self.target.generation != Generation::Cdna3 || line.text.contains(" sc1");
+            return Ok(match (device, name) {
+                (false, _) => Action::Nothing,
+                (true, "buffer_wbl2") => Action::WriteBack,
+                (true, _) => Action::Invalidate,
+            });
         }
         if name.starts_with("s_") {
             return self.scalar_action(&raw);

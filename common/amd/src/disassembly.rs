@@ -1,8 +1,11 @@
 //! LLVM's disassembler: which instructions a code object has, as text.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use object::{Object as _, ObjectSection as _, SectionKind};
 
 use crate::error::LoadError;
 use crate::target::Target;
@@ -82,12 +85,22 @@ impl Disassembler {
         target: &Target,
         lanes: u32,
     ) -> Result<Vec<Line>, LoadError> {
-        let mut known = object.to_vec();
+        let (mut known, mut upper) = (object.to_vec(), HashMap::new());
         for _ in 0..MOST_ATTEMPTS {
-            if target.is_gfx9() || !without_unused_source(&lines, &mut known) {
+            if target.is_gfx9() {
+                break;
+            }
+            let sources = without_unused_source(&lines, &mut known);
+            if !without_upper_results(&lines, &mut known, &mut upper) && !sources {
                 break;
             }
             lines = self.lines_of_one(&known, target, lanes)?;
+        }
+        // The words say which half it is, the text does not.
+        for line in &mut lines {
+            if let (Some(word), Some(first)) = (upper.get(&line.address), line.words.first_mut()) {
+                *first = *word;
+            }
         }
         Ok(lines)
     }
@@ -145,6 +158,41 @@ impl Disassembler {
     }
 }
 
+/// Takes out of VOP1 and VOP2 the bit that says that the result is the upper half of its register: LLVM 19 takes that for no instruction.
+/// The words by address as they were are put into `upper`. Whether there was one.
+fn without_upper_results(lines: &[Line], object: &mut [u8], upper: &mut HashMap<u64, u32>) -> bool {
+    const UPPER: u32 = 1 << 24;
+    const COMPARISONS: u32 = 0b11_1110;
+    let is_one = |word: u32| word >> 31 == 0 && word >> 25 != COMPARISONS && word & UPPER != 0;
+    let unknown: Vec<(u64, u32)> = lines
+        .iter()
+        .filter(|line| line.text.starts_with(".long") && !upper.contains_key(&line.address))
+        .filter_map(|line| Some((line.address, *line.words.first()?)))
+        .filter(|(_, word)| is_one(*word))
+        .collect();
+    if unknown.is_empty() {
+        return false;
+    }
+    let Ok(file) = object::File::parse(&*object) else { return false };
+    let ranges: Vec<(u64, u64, u64)> = file
+        .sections()
+        .filter(|section| section.kind() == SectionKind::Text)
+        .filter_map(|section| section.file_range().map(|(at, size)| (section.address(), at, size)))
+        .collect();
+    for (address, word) in unknown {
+        let place = ranges.iter().find_map(|(from, at, size)| {
+            let offset = address.checked_sub(*from).filter(|offset| offset + 4 <= *size)?;
+            usize::try_from(at + offset).ok()
+        });
+        let Some(bytes) = place.and_then(|at| object.get_mut(at..at + 4)) else { continue };
+        if *bytes == word.to_le_bytes() {
+            bytes.copy_from_slice(&(word & !UPPER).to_le_bytes());
+            upper.insert(address, word);
+        }
+    }
+    true
+}
+
 /// Clears the third source of VOP3 instructions that have none: LLVM 20 and later write an inline 0 there for RDNA 3, which LLVM 19 takes for
 /// no instruction at all. Whether there was one.
 fn without_unused_source(lines: &[Line], object: &mut [u8]) -> bool {
@@ -177,7 +225,28 @@ fn parse(line: &str) -> Option<Line> {
     let is_word = |word: &&str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = words.split_whitespace().take_while(is_word);
     let words: Vec<u32> = words.map_while(|word| u32::from_str_radix(word, 16).ok()).collect();
-    (!words.is_empty()).then(|| Line { address, words, text: text.trim().to_string() })
+    (!words.is_empty()).then(|| Line { address, words, text: with_halves(text.trim()) })
+}
+
+/// LLVM 19 takes the bit of a short encoding that chooses the upper half of a register for a part of its number, and says that there is
+/// no such register: `v131/*Invalid register, operand has 'VGPR_32_Lo128' register class*/` is `v3.h`.
+fn with_halves(text: &str) -> String {
+    const BEGIN: &str = "/*Invalid register, operand has '";
+    const CLASSES: [&str; 2] = ["VS_32_Lo128' register class*/", "VGPR_32_Lo128' register class*/"];
+    let mut parts = text.split(BEGIN);
+    let mut whole = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let number = whole.trim_end_matches(|last: char| last.is_ascii_digit()).len();
+        let half = whole[number..].parse::<u16>().ok().filter(|number| (128..256).contains(number));
+        match (half, CLASSES.iter().find_map(|class| part.strip_prefix(class))) {
+            (Some(half), Some(rest)) => {
+                whole.truncate(number);
+                whole += &format!("{}.h{rest}", half - 128);
+            }
+            _ => whole += &format!("{BEGIN}{part}"),
+        }
+    }
+    whole
 }
 
 #[cfg(test)]
@@ -191,6 +260,10 @@ mod tests {
         let line = parse("\tv_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1// 000000001670: 7E0802FA AF094200").unwrap();
         assert_eq!(line.words, [0x7e08_02fa, 0xaf09_4200]);
         assert_eq!(line.text, "v_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1");
+        let remark = |class| format!("/*Invalid register, operand has '{class}_32_Lo128' register class*/");
+        let (remark, other) = (remark("VS"), remark("VGPR"));
+        let line = parse(&format!("\tv_add_f16_e32 v2, v131{remark}, v255{other} // 000000000000: 64050B83")).unwrap();
+        assert_eq!(line.text, "v_add_f16_e32 v2, v3.h, v127.h");
         assert_eq!(parse("0000000000001600 <f>:"), None);
         assert_eq!(parse("gfx942.o:\tfile format elf64-amdgpu"), None);
     }

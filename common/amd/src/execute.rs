@@ -11,6 +11,7 @@ mod result;
 mod scalar;
 mod scratch;
 mod sources;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod vector;
@@ -19,7 +20,8 @@ pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
 use crate::instruction::{Action, Instruction};
 use crate::memory::Memory;
-use crate::shadow::Toucher;
+use crate::order::{Clock, Places, Suspect};
+use crate::shadow::{How, Toucher};
 use crate::target::Target;
 use crate::verdict::{Fault, Raised, Site, Step};
 use crate::wave::{State, Temporaries, Wave};
@@ -49,8 +51,22 @@ pub(crate) struct Block<'a> {
     pub launch_start: u32,
     pub start: u32,
     pub waves: u32,
-    /// Barriers that were passed.
+    /// Rounds of numbers that were used, and the first one behind the last barrier.
+    pub round: u32,
     pub span: u32,
+    /// Whether a wave has stored anything, so that there is something to release.
+    pub stored: bool,
+    /// Waves of the block may be on two units, each with a cache of its own.
+    pub two_units: bool,
+    /// What was released at places of memory, and of LDS.
+    pub places: &'a mut Places,
+    pub lds_places: Places,
+    /// Waves that have come to the next barrier, or have ended.
+    pub arrived: u64,
+    /// What waves read plainly before others touched it with atomics, by the wave that may yet explain it.
+    pub debts: Vec<(u32, Suspect)>,
+    /// A plain read of what atomics touch, until its instruction is known.
+    pub suspected: Option<(u64, Fault)>,
     pub block_of: &'a dyn Fn(u32) -> [u32; 3],
     /// The buffer that was touched last.
     pub hint: usize,
@@ -58,15 +74,23 @@ pub(crate) struct Block<'a> {
 }
 
 impl Block<'_> {
-    pub fn toucher(&self, wave: u32) -> Toucher {
-        let number = self.start + self.span * self.waves + wave;
-        Toucher { launch: self.launch_start, block: self.start, waves: self.waves, number, quiet: self.launch_start }
+    pub fn toucher<'c>(&self, wave: &Wave, clock: &'c Clock) -> Toucher<'c> {
+        Toucher {
+            launch: self.launch_start,
+            block: self.start,
+            waves: self.waves,
+            number: self.start + wave.order.round * self.waves + wave.number,
+            span: self.start + self.span * self.waves,
+            quiet: self.launch_start,
+            clock,
+            how: How::Plain,
+        }
     }
 
     /// The same for LDS, which no other block touches.
-    pub fn lds_toucher(&self, wave: u32) -> Toucher {
-        let quiet = self.start + self.span * self.waves;
-        Toucher { launch: self.start, quiet, ..self.toucher(wave) }
+    pub fn lds_toucher<'c>(&self, wave: &Wave, clock: &'c Clock) -> Toucher<'c> {
+        let toucher = self.toucher(wave, clock);
+        Toucher { launch: self.start, quiet: toucher.span, ..toucher }
     }
 
     /// Executes the wave's next instruction.
@@ -104,12 +128,22 @@ impl Block<'_> {
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),
             Action::Wait(wait) => {
                 wave.pending.wait(*wait);
+                let stores = if self.target.counts_stores { wait.stores } else { wait.vector };
+                self.waited(wave, stores);
+                Ok(())
+            }
+            Action::Invalidate => {
+                wave.order.invalidate();
+                Ok(())
+            }
+            Action::WriteBack => {
+                wave.order.writing_back = true;
                 Ok(())
             }
             Action::Barrier => self.arrive(wave),
             Action::End => {
                 wave.state = State::Ended;
-                Ok(())
+                self.explained(wave)
             }
             Action::Nothing => Ok(()),
             Action::Unimplemented(what) => Err(Raised::wave(Fault::Unimplemented { what: what.to_string() })),

@@ -38,12 +38,18 @@ pub(crate) struct Change {
     pub negate: bool,
 }
 
-/// The part of a register that SDWA uses.
+/// The part of a register that is used, of SDWA and of halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Select {
     Byte(u8),
     Word(u8),
     Dword,
+    /// Two halves, each the upper one where its flag is set, and negated where its other flag is.
+    Halves {
+        low: bool,
+        high: bool,
+        negate: [bool; 2],
+    },
 }
 
 /// What SDWA does to the rest of the destination.
@@ -211,6 +217,8 @@ pub(crate) struct Memory {
     pub data2: u16,
     /// A comparing atomic's comparand.
     pub compare: u16,
+    /// A load or store that is an atomic one, by its modifiers or since it is repeated until it finds what it waits for.
+    pub sync: bool,
 }
 
 /// A scalar load.
@@ -362,6 +370,10 @@ pub(crate) enum Action {
         dwords: u8,
     },
     Wait(Wait),
+    /// Caches hold nothing old any more.
+    Invalidate,
+    /// What caches hold is on its way to where all see it.
+    WriteBack,
     Barrier,
     End,
     Trap(u32),

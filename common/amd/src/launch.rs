@@ -5,6 +5,7 @@ use crate::error::LaunchError;
 use crate::execute::{Block, Lds, PRIVATE_BASE, SCRATCH_BASE, SHARED_BASE, Scratch};
 use crate::memory::Memory;
 use crate::object::Kernel;
+use crate::order::{Order, Places};
 use crate::program::{Code, Program};
 use crate::random::Random;
 use crate::registers::{EXEC, Registers};
@@ -70,6 +71,10 @@ const USER_SGPRS: [(u16, u8); 7] = [(0, 4), (1, 2), (2, 2), (3, 2), (4, 2), (5, 
 /// Room behind the arguments: loads of arguments may be wider than what they load.
 const ARGUMENT_ROOM: usize = 64;
 const DISPATCH_PACKET: usize = 64;
+/// Bit of COMPUTE_PGM_RSRC1: a block's waves are on both units of a pair.
+const WGP_MODE: u32 = 29;
+/// What is behind arguments that are no whole dwords.
+const PADDING: u8 = 0xa5;
 /// Blocks of a launch, whose order is made beforehand.
 const MAX_BLOCKS: u64 = 1 << 24;
 /// A wave's scratch is a multiple of this.
@@ -174,11 +179,14 @@ impl Program {
         let bytes = (kernel.argument_bytes as usize).next_multiple_of(ARGUMENT_ROOM).max(ARGUMENT_ROOM);
         let base = memory.allocate("the kernel's arguments", bytes, 1);
         let given = if kernel.arguments.is_empty() { found } else { end as usize };
+        // Loads take whole dwords: what is behind a small argument is something, and does not matter.
+        let padding = vec![PADDING; given.next_multiple_of(4) - given];
         let mut put = |offset: u64, data: &[u8]| {
             // Within the buffer, unless the metadata says that an argument is behind all arguments.
             let _outside = memory.write(base + offset, data);
         };
         put(0, &launch.arguments[..given]);
+        put(given as u64, &padding);
         let dimensions = if launch.grid[2].max(launch.block[2]) > 1 {
             3
         } else if launch.grid[1].max(launch.block[1]) > 1 {
@@ -217,7 +225,7 @@ fn dispatch_packet(memory: &mut Memory, kernel: &Kernel, launch: &Launch<'_>, ld
     packet.extend(0_u16.to_le_bytes());
     let threads = launch.grid.iter().zip(launch.block).map(|(blocks, threads)| blocks.wrapping_mul(threads));
     packet.extend(threads.flat_map(u32::to_le_bytes));
-    packet.extend([kernel.scratch, lds].iter().flat_map(|field| field.to_le_bytes()));
+    packet.extend([kernel.lane_scratch(), lds].iter().flat_map(|field| field.to_le_bytes()));
     // It is within what was allocated for it; the addresses behind it nobody writes.
     let _outside = memory.write(base, &packet);
     base
@@ -235,7 +243,7 @@ fn preloaded(memory: &Memory, kernel: &Kernel, arguments: u64) -> Vec<(u32, u32)
 
 impl Prepared<'_> {
     fn scratch(&self) -> Scratch {
-        let lane_bytes = u64::from(self.kernel.scratch).next_multiple_of(4);
+        let lane_bytes = u64::from(self.kernel.lane_scratch()).next_multiple_of(4);
         let wave_bytes = (lane_bytes * u64::from(self.kernel.lanes)).next_multiple_of(SCRATCH_GRANULE);
         let all = (wave_bytes * u64::from(self.waves)) as usize;
         Scratch { bytes: vec![0; all], written: vec![0; all], lane_bytes, wave_bytes }
@@ -256,11 +264,13 @@ impl Prepared<'_> {
         let mut temporaries = Temporaries::new();
         let mut counts = vec![0_u64; self.code.instructions.len()];
         let mut executed = 0;
+        let mut places = Places::default();
         for id in &blocks {
             if memory.renumber() {
                 launch_start = memory.numbers;
                 starts.clear();
                 lds.shadow.clear();
+                places.clear();
             }
             lds.written.fill(0);
             scratch.written.fill(0);
@@ -285,7 +295,15 @@ impl Prepared<'_> {
                 launch_start,
                 start,
                 waves: self.waves,
+                round: 0,
                 span: 0,
+                stored: false,
+                two_units: target.counts_stores && self.kernel.resources[0] >> WGP_MODE & 1 == 1,
+                places: &mut places,
+                lds_places: Places::default(),
+                suspected: None,
+                arrived: 0,
+                debts: Vec::new(),
                 block_of: &block_of,
                 hint: 0,
                 executed,
@@ -295,9 +313,9 @@ impl Prepared<'_> {
             }
             let done = self.run_block(&mut block, &mut waves, &mut random, &mut counts, options);
             executed = block.executed;
-            let spans = block.span + 2;
-            memory.numbers = memory.numbers.saturating_add(spans.saturating_mul(self.waves));
-            done.map_err(|(number, at, raised)| self.verdict(*id, number, at, *raised))?;
+            let rounds = block.round + 2;
+            memory.numbers = memory.numbers.saturating_add(rounds.saturating_mul(self.waves));
+            done.map_err(|(number, at, raised)| self.verdict(*id, number, raised.at.unwrap_or(at), *raised))?;
         }
         let executed_ones = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         Ok(Report {
@@ -337,24 +355,23 @@ impl Prepared<'_> {
             if running.is_empty() {
                 let waiting = waves.iter().find(|wave| wave.state == State::AtBarrier);
                 let Some(waiting) = waiting else { return Ok(()) };
-                if let Some(ended) = waves.iter().find(|wave| wave.state == State::Ended) {
-                    let fault = Fault::Barrier { missing: Missing::Wave(ended.number) };
-                    return Err((waiting.number, waiting.at.saturating_sub(1), Raised::wave(fault)));
-                }
-                if let Some(other) = waves.iter().find(|wave| wave.at != waiting.at) {
+                // Waves that have ended are not waited for.
+                let elsewhere = |wave: &&Wave| wave.state == State::AtBarrier && wave.at != waiting.at;
+                if let Some(other) = waves.iter().find(elsewhere) {
                     let at = self.code.site(other.at.saturating_sub(1));
                     let fault = Fault::Barrier { missing: Missing::Elsewhere { wave: other.number, at } };
                     return Err((waiting.number, waiting.at.saturating_sub(1), Raised::wave(fault)));
                 }
-                block.span += 1;
-                if block.span > BLOCK_NUMBERS / self.waves - 4 {
+                if block.round + 1 > BLOCK_NUMBERS / self.waves - 4 {
                     return Err((
                         waiting.number,
                         waiting.at.saturating_sub(1),
                         Raised::wave(Fault::Hang { limit: block.executed }),
                     ));
                 }
-                waves.iter_mut().for_each(|wave| wave.state = State::Running);
+                block.pass_barrier(waves);
+                let waiting = waves.iter_mut().filter(|wave| wave.state == State::AtBarrier);
+                waiting.for_each(|wave| wave.state = State::Running);
                 continue;
             }
             let turn = 1 + random.below(LONGEST_TURN);
@@ -386,6 +403,7 @@ impl Prepared<'_> {
         wave.registers.reset(lanes as usize);
         wave.pending.clear();
         (wave.at, wave.state, wave.number, wave.origin) = (self.entry, State::Running, number, None);
+        wave.order = Order::default();
         let [first, second, _] = self.kernel.resources;
         wave.set_mode(first >> 12 & 0xff | (first >> 21 & 1) << 8 | (first >> 23 & 1) << 9 | (first >> 26 & 1) << 23);
         let left = self.threads - number * lanes;
@@ -410,7 +428,7 @@ impl Prepared<'_> {
                 1 => pair(&mut next, self.dispatch),
                 3 => pair(&mut next, self.arguments),
                 5 => pair(&mut next, SCRATCH_BASE),
-                6 => next(self.kernel.scratch, 0),
+                6 => next(self.kernel.lane_scratch(), 0),
                 _ => pair(&mut next, 0),
             }
         }

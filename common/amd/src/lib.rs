@@ -28,6 +28,7 @@ mod memory;
 pub mod number;
 mod object;
 mod operations;
+mod order;
 mod pending;
 mod program;
 mod random;

@@ -1,7 +1,7 @@
 //! The device's memory: buffers with 64-bit addresses, each with a name, space around it, and a note of which bytes were
 //! written and by whom.
 
-use crate::shadow::{Conflict, LAST_NUMBER, Shadow, Toucher};
+use crate::shadow::{LAST_NUMBER, Met, Shadow, Toucher};
 use crate::verdict::{Access, Fault, Place, Use};
 
 /// Where the first buffer begins.
@@ -252,14 +252,18 @@ impl Memory {
                 *hint = at;
                 Ok(offset)
             }
-            None => Err(Fault::OutOfBounds { access, bytes: bytes as u32, place: self.place(address) }),
+            None => {
+                // Of an access that begins within a buffer, what is behind its end.
+                let inside = self.find(address, 1).and_then(|(at, _)| self.buffers.get(at));
+                let wrong = inside.map_or(address, |buffer| buffer.base + buffer.bytes.len() as u64);
+                Err(Fault::OutOfBounds { access, bytes: bytes as u32, place: self.place(wrong) })
+            }
         }
     }
 
-    fn race(buffer: &Buffer, access: Access, found: (usize, Conflict), block_of: &dyn Fn(u32) -> [u32; 3]) -> Fault {
-        let (offset, conflict) = found;
-        let place = buffer.place(offset as i64);
-        Fault::Race { access, place, other: conflict.other(block_of), wrote: conflict.wrote() }
+    fn race(buffer: &Buffer, access: Access, met: Met, block_of: &dyn Fn(u32) -> [u32; 3]) -> Fault {
+        let place = buffer.place(met.at as i64);
+        Fault::Race { access, place, other: met.conflict.other(block_of), wrote: met.conflict.wrote() }
     }
 
     /// A lane's load of 1 to 16 bytes.
@@ -268,8 +272,12 @@ impl Memory {
         let offset = self.reach(address, bytes, Access::Read, to.hint)?;
         let buffer = &mut self.buffers[*to.hint];
         let length = buffer.bytes.len();
-        if let Some(found) = buffer.shadow.touch(length, offset, bytes, false, to.by) {
-            return Err(Self::race(buffer, Access::Read, found, to.block_of));
+        if let Some(met) = buffer.shadow.touch(length, offset, bytes, false, to.by) {
+            let fault = Self::race(buffer, Access::Read, met, to.block_of);
+            if !met.atomic {
+                return Err(fault);
+            }
+            *to.suspected = Some((address, fault));
         }
         Ok(gather(&buffer.bytes[offset..offset + bytes], &buffer.written[offset..offset + bytes]))
     }
@@ -284,12 +292,26 @@ impl Memory {
             return Err(Fault::ReadOnly { place: buffer.place(offset as i64) });
         }
         let length = buffer.bytes.len();
-        if let Some(found) = buffer.shadow.touch(length, offset, data.len(), true, to.by) {
-            return Err(Self::race(buffer, Access::Write, found, to.block_of));
+        if let Some(met) = buffer.shadow.touch(length, offset, data.len(), true, to.by) {
+            // Whoever writes what is there already changes nothing: a flag that many set.
+            let same = buffer.bytes[offset..offset + data.len()] == *data
+                && buffer.written[offset..offset + data.len()].iter().all(|written| *written == 1);
+            if met.conflict.wrote() && same && !met.atomic {
+                return Ok(());
+            }
+            return Err(Self::race(buffer, Access::Write, met, to.block_of));
         }
         buffer.bytes[offset..offset + data.len()].copy_from_slice(data);
         buffer.written[offset..offset + data.len()].fill(1);
         Ok(())
+    }
+
+    /// A store that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
+    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, by: Toucher<'_>) {
+        if let Some((at, offset)) = self.find(address, bytes) {
+            let buffer = &mut self.buffers[at];
+            let _other = buffer.shadow.touch(buffer.bytes.len(), offset, bytes, true, by);
+        }
     }
 
     /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
@@ -297,14 +319,22 @@ impl Memory {
         &mut self,
         address: u64,
         bytes: usize,
-        hint: &mut usize,
+        to: &mut Touching<'_>,
         next: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Fault> {
-        let offset = self.reach(address, bytes, Access::Atomic, hint)?;
-        let buffer = &mut self.buffers[*hint];
+        let offset = self.reach(address, bytes, Access::Atomic, to.hint)?;
+        let buffer = &mut self.buffers[*to.hint];
         if !address.is_multiple_of(bytes as u64) {
             let place = buffer.place(offset as i64);
             return Err(Fault::Misaligned { access: Access::Atomic, bytes: bytes as u32, place });
+        }
+        let length = buffer.bytes.len();
+        if let Some(met) = buffer.shadow.touch(length, offset, bytes, true, to.by) {
+            let fault = Self::race(buffer, Access::Atomic, met, to.block_of);
+            if !met.atomic {
+                return Err(fault);
+            }
+            *to.suspected = Some((address, fault));
         }
         let range = offset..offset + bytes;
         let found = gather(&buffer.bytes[range.clone()], &buffer.written[range.clone()]);
@@ -320,10 +350,12 @@ impl Memory {
 
 /// Who touches memory, and what is remembered from lane to lane.
 pub(crate) struct Touching<'a> {
-    pub by: Toucher,
+    pub by: Toucher<'a>,
     /// The buffer that was found last.
     pub hint: &'a mut usize,
     pub block_of: &'a dyn Fn(u32) -> [u32; 3],
+    /// A plain read of what atomics touch: where, and what it comes to if nothing explains it.
+    pub suspected: &'a mut Option<(u64, Fault)>,
 }
 
 /// Little-endian dwords of up to 16 bytes, and which bytes nobody wrote.

@@ -71,7 +71,16 @@ pub struct Argument {
     pub kind: String,
 }
 
+/// Scratch of a lane where the compiler does not know how deep calls go (`uses_dynamic_stack`): the least that is given.
+const DYNAMIC_STACK: u32 = 16_384;
+
 impl Kernel {
+    /// Scratch that a lane gets, in bytes.
+    pub(crate) fn lane_scratch(&self) -> u32 {
+        let dynamic = self.properties >> 11 & 1 == 1;
+        if dynamic { self.scratch.max(DYNAMIC_STACK) } else { self.scratch }
+    }
+
     /// Lays out arguments as the kernel wants them, each with the bytes that its metadata says.
     ///
     /// # Errors

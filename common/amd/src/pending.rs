@@ -95,6 +95,11 @@ impl Queue {
 }
 
 impl Pending {
+    /// Whether nothing of LDS or of scalar memory is under way.
+    pub fn is_scalar_empty(&self) -> bool {
+        self.scalar.entries.is_empty()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.vector.entries.is_empty() && self.scalar.entries.is_empty()
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::decode::Decoder;
+use crate::decode::{Decoder, poll};
 use crate::disassembly::{Disassembler, Line};
 use crate::error::LoadError;
 use crate::instruction::Instruction;
@@ -148,8 +148,9 @@ pub(crate) fn decode_lines(lines: Vec<Line>, target: &'static Target, lanes: u32
 
 impl Code {
     fn decode(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Self {
-        let (lines, instructions): (Vec<Line>, Vec<Instruction>) =
+        let (lines, mut instructions): (Vec<Line>, Vec<Instruction>) =
             decode_lines(lines, target, lanes).into_iter().unzip();
+        poll::mark(&mut instructions);
         let first = lines.iter().map(|line| line.address).min().unwrap_or_default();
         let last = lines.iter().map(|line| line.address).max().unwrap_or_default();
         let mut at = vec![NONE; ((last - first) / 4 + 1) as usize];

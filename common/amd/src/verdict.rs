@@ -124,6 +124,8 @@ impl fmt::Display for Place {
 /// Who else touched a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Other {
+    /// Another lane of the wave, by the same instruction, with another value.
+    Lane(u32),
     /// A wave of the same block, with no barrier between.
     Wave(u32),
     /// More than one wave of the same block.
@@ -137,6 +139,7 @@ pub enum Other {
 impl fmt::Display for Other {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Lane(lane) => write!(f, "lane {lane} of the wave"),
             Self::Wave(wave) => write!(f, "wave {wave} of the block"),
             Self::Waves => f.write_str("several waves of the block"),
             Self::Block([x, y, z]) => write!(f, "block ({x}, {y}, {z})"),
@@ -202,8 +205,6 @@ pub enum Fault {
 /// Who does not reach a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// A wave that has ended.
-    Wave(u32),
     /// A wave that waits at another one.
     Elsewhere { wave: u32, at: Site },
     /// Lanes of the wave itself, which EXEC leaves out.
@@ -225,15 +226,15 @@ impl fmt::Display for Fault {
                     None => Ok(()),
                 }
             }
+            Self::Race { access, place, other: other @ Other::Lane(_), .. } => {
+                write!(f, "race: {access} of {place}, to which {other} writes another value in the same instruction")
+            }
             Self::Race { access, place, other, wrote } => {
                 let verb = if *wrote { "wrote" } else { "read" };
                 write!(f, "race: {access} of {place}, which {other} {verb} with no barrier between")
             }
             Self::Unwaited { register, counter, issued } => {
                 write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")
-            }
-            Self::Barrier { missing: Missing::Wave(wave) } => {
-                write!(f, "divergent barrier: wave {wave} ended without reaching it")
             }
             Self::Barrier { missing: Missing::Elsewhere { wave, at } } => {
                 write!(f, "divergent barrier: wave {wave} waits at {at} instead")
@@ -257,15 +258,21 @@ impl fmt::Display for Fault {
 pub(crate) struct Raised {
     pub fault: Fault,
     pub lane: Option<u32>,
+    /// The instruction, where it is not the one that was executed last.
+    pub at: Option<usize>,
 }
 
 impl Raised {
     pub fn at(lane: usize, fault: Fault) -> Box<Self> {
-        Box::new(Self { fault, lane: Some(lane as u32) })
+        Box::new(Self { fault, lane: Some(lane as u32), at: None })
+    }
+
+    pub fn by(at: usize, lane: usize, fault: Fault) -> Box<Self> {
+        Box::new(Self { fault, lane: Some(lane as u32), at: Some(at) })
     }
 
     pub fn wave(fault: Fault) -> Box<Self> {
-        Box::new(Self { fault, lane: None })
+        Box::new(Self { fault, lane: None, at: None })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A wave.
 
 use crate::number::Mode;
+use crate::order::Order;
 use crate::pending::Pending;
 use crate::registers::{LANES, Registers, Vgpr};
 use crate::target::Target;
@@ -28,6 +29,7 @@ pub(crate) struct Wave {
     pub scratch: u64,
     /// What the first value was that was loaded though nobody had written it.
     pub origin: Option<String>,
+    pub order: Order,
 }
 
 /// Room for the values of one instruction.
@@ -64,6 +66,7 @@ impl Wave {
             lanes: 0,
             scratch: 0,
             origin: None,
+            order: Order::default(),
         }
     }
 

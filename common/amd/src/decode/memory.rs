@@ -1,10 +1,11 @@
 //! Vector memory, LDS, and exchanges between lanes.
 
 use super::operand::{sgpr, source, vgpr};
-use super::{Decoded, Decoder, Raw};
+use super::{Decoded, Decoder, Raw, encoding};
 use crate::instruction::{Action, Address, Exchange, Memory, Source};
 use crate::operations::memory::{Atomic, Kind, Space, find};
 use crate::operations::vector;
+use crate::target::Generation;
 use crate::text::integer;
 
 /// They choose caches, and do not change values.
@@ -19,6 +20,7 @@ impl Decoder<'_> {
             _ => [CACHES, &["offset"]].concat(),
         };
         raw.only(&allowed)?;
+        encoding::memory(raw, self.target)?;
         let returns = ["glc", "sc0"].iter().any(|name| raw.text.modifier(name).is_some());
         let mut operands = raw.text.operands.iter().copied();
         let missing = || format!("`{}` with other operands", raw.line.text);
@@ -33,6 +35,7 @@ impl Decoder<'_> {
             data: 0,
             data2: 0,
             compare: 0,
+            sync: space != Space::Lds && self.is_atomic(raw),
         };
         if let (Kind::Atomic { returns: flag, .. }, true) = (&mut kind, space != Space::Lds) {
             *flag = returns;
@@ -69,7 +72,7 @@ impl Decoder<'_> {
                 (memory.to, memory.data) = (data, data);
                 let address = next()?;
                 let descriptor = sgpr(next()?)?;
-                let (scalar, _) = source(next()?, vector::Kind::U32, false)?;
+                let (scalar, _) = source(next()?, vector::Kind::U32)?;
                 let [index, offset] = ["idxen", "offen"].map(|name| raw.text.modifier(name).is_some());
                 let first = if index || offset { vgpr(address)? } else { 0 };
                 memory.address = Address::Descriptor {
@@ -93,7 +96,7 @@ impl Decoder<'_> {
                         let register = if address == "off" { None } else { Some(vgpr(address)?) };
                         let scalar = match base {
                             "off" => None,
-                            base => Some(source(base, vector::Kind::U32, false)?.0),
+                            base => Some(source(base, vector::Kind::U32)?.0),
                         };
                         Address::Offset(register, scalar)
                     }
@@ -108,10 +111,21 @@ impl Decoder<'_> {
         Ok(Action::Memory(Box::new(memory)))
     }
 
+    /// Loads and stores that reach past the caches of their unit are atomic ones, or volatile ("Memory Model", the tables of code
+    /// sequences); with the modifiers of streams they are plain.
+    fn is_atomic(&self, raw: &Raw<'_>) -> bool {
+        let has = |name: &str| raw.text.modifier(name).is_some();
+        match self.target.generation {
+            Generation::Cdna3 => (has("sc0") || has("sc1")) && !has("nt"),
+            Generation::Cdna2 | Generation::Rdna3 => has("glc") && !has("slc"),
+        }
+    }
+
     pub(super) fn exchange(&self, raw: &Raw<'_>) -> Decoded {
         let offset = || raw.number("offset").map(|offset| offset as u32);
         let three = || Ok::<_, String>((vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?, vgpr(raw.operand(2)?)?));
         raw.only(&["offset"])?;
+        encoding::memory(raw, self.target)?;
         Ok(Action::Exchange(match raw.text.mnemonic {
             "ds_permute_b32" => {
                 let (to, address, data) = three()?;
@@ -137,6 +151,6 @@ impl Decoder<'_> {
 pub(super) fn dword(text: &str) -> Decoded<Source> {
     match text {
         text if integer(text).is_none() && text.contains('.') => Err(format!("operand {text}")),
-        text => Ok(source(text, vector::Kind::U32, false)?.0),
+        text => Ok(source(text, vector::Kind::U32)?.0),
     }
 }

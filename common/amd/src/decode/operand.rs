@@ -110,31 +110,52 @@ fn half_constant(value: f64) -> Option<u64> {
     Some(if value < 0.0 { magnitude | 0x8000 } else { magnitude })
 }
 
-/// A constant as bits of a kind; `packed` is of two halves.
-pub(crate) fn constant(text: &str, kind: Kind, packed: bool) -> Option<u64> {
+/// How wide a constant's operand is, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub kind: Kind,
+    /// 64 bits with a sign, which literals are extended by.
+    pub signed: bool,
+    /// Halves that are BF16.
+    pub brain: bool,
+}
+
+impl From<Kind> for Wanted {
+    fn from(kind: Kind) -> Self {
+        Self { kind, signed: false, brain: false }
+    }
+}
+
+/// A constant as bits of an operand.
+///
+/// An operand of halves, one or two, has 32 bits, of which each half is taken: an integer has its sign in the upper one; a float of an
+/// operand of FP16 is in the lower one, the upper one being 0; a float of an operand of integers is the one of single precision.
+pub(crate) fn constant(text: &str, wanted: Wanted) -> Option<u64> {
     if let Some(value) = integer(text) {
-        let hexadecimal = text.contains('x');
-        return Some(match kind {
-            Kind::U16 | Kind::F16 if !packed => value as u64 & 0xffff,
+        // A literal has 32 bits, and is written so.
+        let literal = text.contains('x') && value as u64 >> 32 == 0;
+        return Some(match wanted.kind {
             Kind::U16 | Kind::F16 | Kind::U32 | Kind::F32 => value as u64 & 0xffff_ffff,
             // A literal is the upper half of FP64.
-            Kind::F64 if hexadecimal && value as u64 >> 32 == 0 => (value as u64) << 32,
+            Kind::F64 if literal => (value as u64) << 32,
+            Kind::U64 if literal && wanted.signed => value as u32 as i32 as u64,
             Kind::U64 | Kind::F64 | Kind::Mask => value as u64,
         });
     }
     if !text.contains('.') {
         return None;
     }
-    let value: f64 = text.parse().ok()?;
-    Some(match kind {
-        Kind::U16 | Kind::F16 => half_constant(value)?,
-        Kind::U32 | Kind::F32 => u64::from(text.parse::<f32>().ok()?.to_bits()),
-        Kind::U64 | Kind::F64 | Kind::Mask => value.to_bits(),
-    })
+    let single = || text.parse::<f32>().ok().map(|value| u64::from(value.to_bits()));
+    match wanted.kind {
+        Kind::F16 if wanted.brain => single().map(|bits| bits >> 16),
+        Kind::F16 => half_constant(text.parse().ok()?),
+        Kind::U16 | Kind::U32 | Kind::F32 => single(),
+        Kind::U64 | Kind::F64 | Kind::Mask => text.parse::<f64>().ok().map(f64::to_bits),
+    }
 }
 
 /// A source and what is done to it.
-pub(crate) fn source(text: &str, kind: Kind, packed: bool) -> Decoded<(Source, Change)> {
+pub(crate) fn source(text: &str, wanted: impl Into<Wanted>) -> Decoded<(Source, Change)> {
     let (plain, change) = bare(text);
     let at = match plain {
         "scc" | "src_scc" => Source::Scc,
@@ -147,7 +168,7 @@ pub(crate) fn source(text: &str, kind: Kind, packed: bool) -> Decoded<(Source, C
                 Source::Vgpr(at)
             } else if let Some((at, _)) = sgprs(plain) {
                 Source::Sgpr(at)
-            } else if let Some(value) = constant(plain, kind, packed) {
+            } else if let Some(value) = constant(plain, wanted.into()) {
                 Source::Constant(value)
             } else {
                 return Err(format!("operand {text}"));
@@ -186,26 +207,38 @@ mod tests {
 
     #[test]
     fn sources_are_changed() {
-        let (at, change) = source("-|v1|", Kind::F32, false).unwrap();
+        let (at, change) = source("-|v1|", Kind::F32).unwrap();
         assert_eq!((at, change.negate, change.absolute), (Source::Vgpr(1), true, true));
-        let (at, change) = source("v5.h", Kind::F16, false).unwrap();
+        let (at, change) = source("v5.h", Kind::F16).unwrap();
         assert_eq!((at, change.high), (Source::Vgpr(5), true));
-        assert!(source("sext(v5)", Kind::U32, false).unwrap().1.extend);
-        assert!(source("lds_direct", Kind::U32, false).is_err());
+        assert!(source("sext(v5)", Kind::U32).unwrap().1.extend);
+        assert!(source("lds_direct", Kind::U32).is_err());
     }
 
     #[test]
     fn constants_are_of_their_kind() {
-        assert_eq!(constant("-1", Kind::U32, false), Some(0xffff_ffff));
-        assert_eq!(constant("-1", Kind::U64, false), Some(u64::MAX));
-        assert_eq!(constant("-1", Kind::U16, false), Some(0xffff));
-        assert_eq!(constant("-1", Kind::U16, true), Some(0xffff_ffff));
-        assert_eq!(constant("1.0", Kind::F16, false), Some(0x3c00));
-        assert_eq!(constant("-4.0", Kind::F32, false), Some(0xc080_0000));
-        assert_eq!(constant("0.5", Kind::F64, false), Some(0x3fe0_0000_0000_0000));
-        assert_eq!(constant("0x40280000", Kind::F64, false), Some(0x4028_0000_0000_0000));
-        assert_eq!(constant("0.15915494", Kind::F32, false), Some(0x3e22_f983));
-        assert_eq!(constant("0.15915494309189532", Kind::F64, false), Some(0x3fc4_5f30_6dc9_c882));
-        assert_eq!(constant("0.15915494", Kind::F16, false), Some(0x3118));
+        let constant = |text, kind: Kind| constant(text, kind.into());
+        assert_eq!(constant("-1", Kind::U32), Some(0xffff_ffff));
+        assert_eq!(constant("-1", Kind::U64), Some(u64::MAX));
+        assert_eq!(constant("-1", Kind::U16), Some(0xffff_ffff));
+        assert_eq!(constant("1.0", Kind::F16), Some(0x3c00));
+        assert_eq!(constant("1.0", Kind::U16), Some(0x3f80_0000));
+        assert_eq!(constant("0.15915494", Kind::U16), Some(0x3e22_f983));
+        assert_eq!(constant("-4.0", Kind::F32), Some(0xc080_0000));
+        assert_eq!(constant("0.5", Kind::F64), Some(0x3fe0_0000_0000_0000));
+        assert_eq!(constant("0x40280000", Kind::F64), Some(0x4028_0000_0000_0000));
+        assert_eq!(constant("0.15915494", Kind::F32), Some(0x3e22_f983));
+        assert_eq!(constant("0.15915494309189532", Kind::F64), Some(0x3fc4_5f30_6dc9_c882));
+        assert_eq!(constant("0.15915494", Kind::F16), Some(0x3118));
+    }
+
+    #[test]
+    fn literals_are_extended_by_a_sign_where_there_is_one() {
+        let wanted = |signed| Wanted { signed, ..Kind::U64.into() };
+        assert_eq!(constant("0x80000000", wanted(false)), Some(0x8000_0000));
+        assert_eq!(constant("0x80000000", wanted(true)), Some(0xffff_ffff_8000_0000));
+        assert_eq!(constant("0x7fffffff", wanted(true)), Some(0x7fff_ffff));
+        let brain = Wanted { brain: true, ..Kind::F16.into() };
+        assert_eq!(constant("-2.0", brain), Some(0xc000));
     }
 }

@@ -1,7 +1,7 @@
 //! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
 
-use super::operand::{sgpr, sgprs, source};
-use super::{Decoded, Decoder, Raw};
+use super::operand::{Wanted, sgpr, sgprs, source};
+use super::{Decoded, Decoder, Raw, encoding};
 use crate::instruction::{Action, Condition, Hardware, SaveExec, Scalar, ScalarLoad, Source, Wait};
 use crate::operations::scalar;
 use crate::operations::vector::Kind;
@@ -16,12 +16,30 @@ fn kind(dwords: u8) -> Kind {
 }
 
 fn plain_source(text: &str, dwords: u8) -> Decoded<Source> {
-    let (at, change) = source(text, kind(dwords), false)?;
+    wanted_source(text, kind(dwords).into())
+}
+
+fn wanted_source(text: &str, wanted: Wanted) -> Decoded<Source> {
+    let (at, change) = source(text, wanted)?;
     match at {
         Source::Vgpr(_) => Err(format!("operand {text}, expected a scalar")),
         at if change == crate::instruction::Change::default() => Ok(at),
         _ => Err(format!("operand {text}")),
     }
+}
+
+/// The first operand, which is a register that is written.
+fn result(raw: &Raw<'_>) -> Decoded<u8> {
+    let at = sgpr(raw.operand(0)?)?;
+    encoding::register(raw, at, encoding::scalar_fields(raw).0)?;
+    Ok(at)
+}
+
+/// An operand that is a register and the first source.
+fn first_source(raw: &Raw<'_>, operand: usize) -> Decoded<u8> {
+    let at = sgpr(raw.operand(operand)?)?;
+    encoding::register(raw, at, encoding::scalar_fields(raw).1[0])?;
+    Ok(at)
 }
 
 fn condition(name: &str) -> Option<Condition> {
@@ -96,20 +114,18 @@ impl Decoder<'_> {
             return Ok(Action::Branch { condition, target: self.branch_target(raw)? });
         }
         if let Some(how) = save_exec(name) {
-            let source = plain_source(raw.operand(1)?, self.mask_dwords())?;
-            return Ok(Action::SaveExec { how, to: sgpr(raw.operand(0)?)?, source });
+            let (to, source) = self.exec_operands(raw)?;
+            return Ok(Action::SaveExec { how, to, source });
         }
         Ok(match name {
-            "s_andn1_wrexec_b64" | "s_and_not0_wrexec_b64" | "s_and_not0_wrexec_b32" => Action::WriteExec {
-                negate_source: true,
-                to: sgpr(raw.operand(0)?)?,
-                source: plain_source(raw.operand(1)?, self.mask_dwords())?,
-            },
-            "s_andn2_wrexec_b64" | "s_and_not1_wrexec_b64" | "s_and_not1_wrexec_b32" => Action::WriteExec {
-                negate_source: false,
-                to: sgpr(raw.operand(0)?)?,
-                source: plain_source(raw.operand(1)?, self.mask_dwords())?,
-            },
+            "s_andn1_wrexec_b64" | "s_and_not0_wrexec_b64" | "s_and_not0_wrexec_b32" => {
+                let (to, source) = self.exec_operands(raw)?;
+                Action::WriteExec { negate_source: true, to, source }
+            }
+            "s_andn2_wrexec_b64" | "s_and_not1_wrexec_b64" | "s_and_not1_wrexec_b32" => {
+                let (to, source) = self.exec_operands(raw)?;
+                Action::WriteExec { negate_source: false, to, source }
+            }
             "s_endpgm" | "s_endpgm_saved" => Action::End,
             "s_barrier" => Action::Barrier,
             "s_waitcnt" => Action::Wait(self.wait(raw.simm16())),
@@ -129,10 +145,10 @@ impl Decoder<'_> {
             "s_trap" => Action::Trap(u32::from(raw.simm16())),
             // MSG_DEALLOC_VGPRS and MSG_INTERRUPT change nothing that a kernel sees.
             "s_sendmsg" if matches!(raw.simm16() & 0xff, 1 | 3) => Action::Nothing,
-            "s_getpc_b64" => Action::GetPc { to: sgpr(raw.operand(0)?)? },
-            "s_setpc_b64" => Action::SetPc { from: sgpr(raw.operand(0)?)? },
-            "s_swappc_b64" => Action::SwapPc { to: sgpr(raw.operand(0)?)?, from: sgpr(raw.operand(1)?)? },
-            "s_call_b64" => Action::Call { to: sgpr(raw.operand(0)?)?, target: self.branch_target(raw)? },
+            "s_getpc_b64" => Action::GetPc { to: result(raw)? },
+            "s_setpc_b64" => Action::SetPc { from: first_source(raw, 0)? },
+            "s_swappc_b64" => Action::SwapPc { to: result(raw)?, from: first_source(raw, 1)? },
+            "s_call_b64" => Action::Call { to: result(raw)?, target: self.branch_target(raw)? },
             "s_getreg_b32" => {
                 let (register, offset, width) = hardware(raw.operand(1)?)?;
                 Action::GetRegister { to: sgpr(raw.operand(0)?)?, register, offset, width }
@@ -150,6 +166,13 @@ impl Decoder<'_> {
             "s_code_end" => return Err("s_code_end, which is behind the code".into()),
             _ => return self.scalar_load(raw),
         })
+    }
+
+    /// Where the old EXEC goes, and what changes it.
+    fn exec_operands(&self, raw: &Raw<'_>) -> Decoded<(u8, Source)> {
+        let source = plain_source(raw.operand(1)?, self.mask_dwords())?;
+        encoding::source(raw, source, encoding::scalar_fields(raw).1[0])?;
+        Ok((result(raw)?, source))
     }
 
     pub(super) fn mask_dwords(&self) -> u8 {
@@ -192,6 +215,8 @@ impl Decoder<'_> {
         };
         let immediate = immediate + raw.number("offset")?;
         let base = sgpr(raw.operand(1)?)?;
+        encoding::memory(raw, self.target)?;
+        encoding::scalar_load(raw, to, base)?;
         Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, base, buffer, offset, immediate })))
     }
 }
@@ -203,8 +228,9 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
     let compares_constant = name.starts_with("s_cmpk_");
     let mut at = 0;
     let mut to = NULL;
+    let (first, fields) = encoding::scalar_fields(raw);
     if definition.result > 0 {
-        to = sgpr(raw.operand(0)?)?;
+        to = result(raw)?;
         at = 1;
     }
     let mut sources = [Source::Constant(0); 2];
@@ -218,7 +244,11 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
                 i64::from(constant as i16) as u64 & 0xffff_ffff
             })
         } else {
-            plain_source(raw.operand(at + index)?, *dwords)?
+            // "s_ashr_i64", "s_cls_i32_i64": the source has a sign.
+            let wanted = Wanted { signed: name.contains("_i64"), ..kind(*dwords).into() };
+            let source = wanted_source(raw.operand(at + index)?, wanted)?;
+            encoding::source(raw, source, if compares_constant { first } else { fields[index] })?;
+            source
         };
     }
     Ok(Action::Scalar(Box::new(Scalar { definition, to, sources })))

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::encoding::{self, Form};
+use super::halves::{chooses_byte, dotted, halves_of, no_halves, takes_half, three};
 use super::memory::dword;
-use super::operand::{sgpr, source, vgpr, vgprs};
+use super::operand::{Wanted, sgpr, source, vgpr, vgprs};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
     Action, Change, Cross, Destination, Dpp, Halves, MatrixMultiply, Output, Permutation, Select, Source, Unused,
@@ -76,15 +78,12 @@ fn find(name: &str) -> Option<Definition> {
     TABLE.get(name).copied().or_else(|| comparison(name))
 }
 
-/// A mnemonic without its encoding, and whether that was the short one.
-fn stem(mnemonic: &str) -> (&str, bool) {
+/// A mnemonic without its encoding.
+fn stem(mnemonic: &str) -> &str {
     let name = mnemonic.strip_prefix("v_").unwrap_or(mnemonic);
     let name = name.strip_suffix("_dpp").unwrap_or(name);
-    if let Some(name) = name.strip_suffix("_e32") {
-        return (name, true);
-    }
-    let name = name.strip_suffix("_e64").unwrap_or(name);
-    (name.strip_suffix("_sdwa").unwrap_or(name), false)
+    let name = name.strip_suffix("_e32").or_else(|| name.strip_suffix("_e64")).unwrap_or(name);
+    name.strip_suffix("_sdwa").unwrap_or(name)
 }
 
 fn select(text: &str) -> Decoded<Select> {
@@ -154,11 +153,6 @@ fn dpp(raw: &Raw<'_>) -> Decoded<Option<Dpp>> {
     }))
 }
 
-fn three(bits: Option<Vec<bool>>, or: bool) -> [bool; 3] {
-    let bits = bits.unwrap_or_default();
-    [0, 1, 2].map(|at| bits.get(at).copied().unwrap_or(or))
-}
-
 fn byte(bits: [bool; 3]) -> u8 {
     bits.iter().enumerate().fold(0, |byte, (at, bit)| byte | u8::from(*bit) << at)
 }
@@ -178,7 +172,7 @@ fn output(raw: &Raw<'_>) -> Decoded<Output> {
 #[cfg(test)]
 pub(super) fn knows(mnemonic: &str) -> bool {
     let cross = ["readlane", "readfirstlane", "writelane", "permlane16", "permlanex16", "swap"];
-    let (name, _) = stem(mnemonic);
+    let name = stem(mnemonic);
     let dual = mnemonic.strip_prefix("v_dual_").unwrap_or(name);
     Matrix::named(mnemonic).is_some()
         || find(name).is_some()
@@ -191,20 +185,26 @@ impl Decoder<'_> {
         if let Some(matrix) = Matrix::named(raw.text.mnemonic) {
             return self.matrix(raw, matrix);
         }
+        let form = Form::of(self.target, &raw.line.words);
         if let Some(cross) = cross(raw)? {
+            let known = if matches!(cross, Cross::PermuteRow { .. }) { 3 << 11 } else { 0 };
+            encoding::plain(raw, form, known)?;
+            if encoding::is_upper_result(raw, form) {
+                return Err(encoding::unread(raw, "a half of the result"));
+            }
             return Ok(Action::Cross(cross));
         }
-        let (name, short) = stem(raw.text.mnemonic);
-        Ok(Action::Vector(Box::new(self.vector(raw, name, short)?)))
+        encoding::reserved(raw, self.target, form)?;
+        Ok(Action::Vector(Box::new(self.vector(raw, stem(raw.text.mnemonic), form)?)))
     }
 
     /// A half of VOPD.
     pub(super) fn dual(&self, raw: &Raw<'_>) -> Decoded<Vector> {
         let name = raw.text.mnemonic.strip_prefix("v_dual_").ok_or_else(|| format!("`{}`", raw.line.text))?;
-        self.vector(raw, name, true)
+        self.vector(raw, name, Form::Other)
     }
 
-    fn vector(&self, raw: &Raw<'_>, name: &str, short: bool) -> Decoded<Vector> {
+    fn vector(&self, raw: &Raw<'_>, name: &str, form: Form) -> Decoded<Vector> {
         let refused = || raw.text.mnemonic.to_string();
         raw.only(KNOWN)?;
         let mut output = output(raw)?;
@@ -222,15 +222,26 @@ impl Decoder<'_> {
         let compares_into_exec = name.starts_with("cmpx_");
         let first = if compares_into_exec && !self.target.is_gfx9() { None } else { Some(next()?) };
         let mask_to = if definition.mask_out { Some(sgpr(next()?)?) } else { None };
-        let op_sel = raw.text.bits("op_sel").unwrap_or_default();
+        mask_to.map_or(Ok(()), |at| encoding::mask(raw, form, at, true))?;
+        let selects = form == Form::Long && !definition.mask_out;
+        let op_sel = if selects { encoding::selections(raw) } else { [false; 4] };
+        if op_sel.contains(&true) && self.target.is_gfx9() && raw.text.modifier("op_sel").is_none() {
+            return Err(encoding::unread(raw, "a half"));
+        }
+        let fields = encoding::vector_fields(raw, form);
+        let short = form == Form::Short && !self.target.is_gfx9();
         let mixed = matches!(definition.run, Run::Mix(_));
+        let dotted = dotted(name);
         let halves_of_mixed = raw.text.bits("op_sel_hi").unwrap_or_default();
         let unused = VectorSource { at: Source::Constant(0), kind: Kind::U32, change: Change::default() };
         let (mut sources, mut count, mut mask) = ([unused; 3], 0, None);
         let values = definition.sources.iter().filter(|kind| **kind != Kind::Mask).count();
         for (index, kind) in definition.sources.iter().enumerate() {
+            let field = fields.get(index).copied().flatten();
             if *kind == Kind::Mask {
-                mask = Some(next().ok().map_or(Ok(VCC), sgpr)?);
+                let at = next().ok().map_or(Ok(VCC), sgpr)?;
+                field.filter(|_| form == Form::Long).map_or(Ok(()), |of| encoding::register(raw, at, of))?;
+                mask = Some(at);
                 continue;
             }
             let slot = sources.get_mut(index).ok_or_else(refused)?;
@@ -238,13 +249,33 @@ impl Decoder<'_> {
             let text = if tied { first.ok_or_else(refused)? } else { next()? };
             // A constant is one of the width that is read.
             let as_half = mixed && halves_of_mixed.get(index).copied().unwrap_or(false);
-            let (mut at, mut change) = source(text, if as_half { Kind::F16 } else { *kind }, packed)?;
-            if kind.is_half() && !packed && !mixed {
-                change.high |= op_sel.get(index).copied().unwrap_or(false);
-                if let (Source::Vgpr(register @ 128..256), true) = (at, short && !self.target.is_gfx9()) {
-                    // The register's eighth bit chooses the half ("16-bit operations", RDNA 3).
-                    (at, change.high) = (Source::Vgpr(register - 128), true);
-                }
+            let wanted = match dotted {
+                Some(half) if index < 2 => half,
+                _ if as_half => Kind::F16.into(),
+                _ => Wanted { signed: name.contains("_i64"), ..(*kind).into() },
+            };
+            let (mut at, mut change) = source(text, wanted)?;
+            let half = kind.is_half() && !packed && !mixed;
+            if let (Kind::U16, Source::Constant(_), Some(bits)) = (kind, at, encoding::inline_float(raw, form, index)) {
+                at = Source::Constant(bits);
+            }
+            let mut high = op_sel[index] && !chooses_byte(name);
+            if let (Source::Vgpr(register @ 128..256), true) = (at, short && (half || takes_half(name, index))) {
+                // The register's eighth bit chooses the half ("16-bit operations", RDNA 3).
+                (at, high) = (Source::Vgpr(register - 128), true);
+            }
+            high |= std::mem::take(&mut change.high);
+            match half {
+                true => change.high = high,
+                false if high && takes_half(name, index) => change.select = Some(Select::Word(1)),
+                false if high => return Err(format!("operand {text}")),
+                false => {}
+            }
+            if let (Some(_), Form::Packed, 0..2) = (dotted, form, index) {
+                change.select = halves_of(raw, index);
+            }
+            if let Some(field) = field {
+                encoding::source(raw, at, field)?;
             }
             if has_masks {
                 let name = ["src0_sel", "src1_sel"].get(index).copied().unwrap_or_default();
@@ -258,6 +289,14 @@ impl Decoder<'_> {
         }
         if operands.next().is_some() {
             return Err(format!("{} with more operands", raw.text.mnemonic));
+        }
+        if op_sel.iter().enumerate().take(3).any(|(at, bit)| *bit && at >= count && !chooses_byte(name)) {
+            return Err(encoding::unread(raw, "a half of no source"));
+        }
+        encoding::signs(raw, form, &sources[..count], definition.mask_out)?;
+        let has_halves = packed || mixed || matches!(definition.run, Run::PackedPair(_) | Run::PackedMove);
+        if !has_halves {
+            no_halves(raw, form, dotted.is_some())?;
         }
         let halves = Halves {
             low: three(raw.text.bits("op_sel"), false),
@@ -273,7 +312,7 @@ impl Decoder<'_> {
                 }
             }
         }
-        let to = self.destination(raw, &definition, name, short, first, &op_sel, count)?;
+        let to = self.destination(raw, &definition, name, short, first, op_sel)?;
         let dpp = dpp(raw)?;
         let narrow = |kind: &Kind| matches!(kind, Kind::U32 | Kind::F32 | Kind::Mask);
         let simple = dpp.is_none()
@@ -299,7 +338,6 @@ impl Decoder<'_> {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that says where a result goes")]
     fn destination(
         &self,
         raw: &Raw<'_>,
@@ -307,12 +345,17 @@ impl Decoder<'_> {
         name: &str,
         short: bool,
         first: Option<&str>,
-        op_sel: &[bool],
-        count: usize,
+        op_sel: [bool; 4],
     ) -> Decoded<Destination> {
+        let is_half = definition.result.is_half() && !matches!(definition.run, Run::Packed(_) | Run::Mix(_));
+        let upper = encoding::is_upper_result(raw, Form::of(self.target, &raw.line.words));
+        if (op_sel[3] && !chooses_byte(name) || upper) && !is_half {
+            return Err(encoding::unread(raw, "a half of the result"));
+        }
         let Some(text) = first else { return Ok(Destination::Exec(None)) };
         if definition.result == Kind::Mask {
             let at = sgpr(text)?;
+            encoding::mask(raw, Form::of(self.target, &raw.line.words), at, false)?;
             return Ok(if name.starts_with("cmpx_") { Destination::Exec(Some(at)) } else { Destination::Mask(at) });
         }
         let at = vgpr(text)?;
@@ -325,9 +368,9 @@ impl Decoder<'_> {
             };
             return Ok(Destination::Part(at, select(part)?, unused));
         }
-        if name.starts_with("cvt_sr_") {
+        if chooses_byte(name) {
             // "V_CVT_SR_FP8_F32": the last two bits choose the byte.
-            let [low, high] = [2, 3].map(|at| u8::from(op_sel.get(at).copied().unwrap_or(false)));
+            let [low, high] = [2, 3].map(|at| u8::from(op_sel[at]));
             return Ok(Destination::Part(at, Select::Byte(low | high << 1), Unused::Preserve));
         }
         if !definition.result.is_half() || matches!(definition.run, Run::Packed(_)) {
@@ -336,7 +379,7 @@ impl Decoder<'_> {
         if let Run::Mix(_) = definition.run {
             return Ok(Destination::Half(at, name == "fma_mixhi_f16"));
         }
-        let high = op_sel.get(count).copied().unwrap_or(false) || text.ends_with(".h");
+        let high = op_sel[3] || upper || text.ends_with(".h");
         if !self.target.clears_upper_half {
             return Ok(match at {
                 128..256 if short => Destination::Half(at - 128, true),
@@ -378,7 +421,7 @@ impl Decoder<'_> {
         let text = raw.operand(3)?;
         let c = match vgprs(text) {
             Some(_) => Source::Vgpr(register(3, Operand::C)?),
-            None => match source(text, kind, false)?.0 {
+            None => match source(text, kind)?.0 {
                 constant @ Source::Constant(_) => constant,
                 _ => return Err(format!("operand {text} of {}", raw.text.mnemonic)),
             },

@@ -96,23 +96,14 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A wave comes to a barrier. What it has not waited for in LDS is not ordered by it.
+    /// A wave comes to a barrier.
     pub(super) fn arrive(&mut self, wave: &mut Wave) -> Step {
-        let missing = wave.lanes & !wave.registers.exec();
-        if missing != 0 {
-            return Err(Raised::wave(Fault::Barrier { missing: Missing::Lanes(missing) }));
+        let exec = wave.registers.exec();
+        // A wave of which no lane executes comes to it as a whole: the compiler left out the branch around it.
+        if exec != 0 && wave.lanes & !exec != 0 {
+            return Err(Raised::wave(Fault::Barrier { missing: Missing::Lanes(wave.lanes & !exec) }));
         }
-        let later = self.lds_toucher(wave.number).after_barrier();
-        let length = self.lds.bytes.len();
-        for touch in wave.pending.lds_touches() {
-            for lane in (0..64).filter(|lane| touch.exec >> lane & 1 == 1) {
-                let offset = touch.offsets[lane] as usize;
-                if offset + touch.bytes as usize <= length {
-                    // A conflict is another wave's, which has seen it or will.
-                    let _other = self.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, later);
-                }
-            }
-        }
+        self.explained(wave)?;
         wave.state = State::AtBarrier;
         Ok(())
     }

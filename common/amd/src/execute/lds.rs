@@ -1,8 +1,9 @@
 //! The LDS of a block.
 
 use super::Lane;
+use super::address::To;
 use crate::memory::{Loaded, gather};
-use crate::shadow::{Shadow, Toucher};
+use crate::shadow::{Met, Shadow, Toucher};
 use crate::verdict::{Access, Fault, Place, Use};
 
 /// The LDS of a block.
@@ -17,7 +18,8 @@ impl Lds {
     fn reach(&self, offset: u64, bytes: usize, access: Access) -> Lane<usize> {
         let size = self.bytes.len() as u64;
         if offset > size || size - offset < bytes as u64 {
-            let place = Place::Lds { offset, size };
+            // Of an access that begins within it, what is behind its end.
+            let place = Place::Lds { offset: offset.max(size), size };
             return Err(Fault::OutOfBounds { access, bytes: bytes as u32, place });
         }
         Ok(offset as usize)
@@ -28,15 +30,18 @@ impl Lds {
         &mut self,
         offset: u64,
         bytes: usize,
-        by: Toucher,
+        by: Toucher<'_>,
         block_of: &dyn Fn(u32) -> [u32; 3],
+        suspected: &mut Option<(u64, Fault)>,
     ) -> Lane<Loaded> {
         let at = self.reach(offset, bytes, Access::Read)?;
         let length = self.bytes.len();
-        if let Some((found, conflict)) = self.shadow.touch(length, at, bytes, false, by) {
-            let place = Place::Lds { offset: found as u64, size: length as u64 };
-            let (other, wrote) = (conflict.other(block_of), conflict.wrote());
-            return Err(Fault::Race { access: Access::Read, place, other, wrote });
+        if let Some(met) = self.shadow.touch(length, at, bytes, false, by) {
+            let fault = race(Access::Read, met, length, block_of);
+            if !met.atomic {
+                return Err(fault);
+            }
+            *suspected = To::Lds(offset).key().map(|(key, _)| (key, fault));
         }
         Ok(gather(&self.bytes[at..at + bytes], &self.written[at..at + bytes]))
     }
@@ -47,33 +52,47 @@ impl Lds {
         offset: u64,
         data: &[u8],
         poison: u16,
-        by: Toucher,
+        by: Toucher<'_>,
         block_of: &dyn Fn(u32) -> [u32; 3],
     ) -> Lane<()> {
         let at = self.reach(offset, data.len(), Access::Write)?;
         let length = self.bytes.len();
         let range = at..at + data.len();
-        if let Some((found, conflict)) = self.shadow.touch(length, at, data.len(), true, by) {
-            let (other, wrote) = (conflict.other(block_of), conflict.wrote());
+        if let Some(met) = self.shadow.touch(length, at, data.len(), true, by) {
             // Waves that hold the same write the same, as a compiler has them do that spreads few elements over many lanes.
             let again =
                 poison == 0 && self.bytes[range.clone()] == *data && self.written[range].iter().all(|w| *w == 1);
-            if wrote && again {
+            if met.conflict.wrote() && again && !met.atomic {
                 return Ok(());
             }
-            let place = Place::Lds { offset: found as u64, size: length as u64 };
-            return Err(Fault::Race { access: Access::Write, place, other, wrote });
+            return Err(race(Access::Write, met, length, block_of));
         }
         self.bytes[range.clone()].copy_from_slice(data);
         mark(&mut self.written[range], poison);
         Ok(())
     }
 
-    pub(super) fn atomic(&mut self, offset: u64, bytes: usize, next: impl FnOnce(u64) -> u64) -> Lane<u64> {
+    pub(super) fn atomic(
+        &mut self,
+        offset: u64,
+        bytes: usize,
+        by: Toucher<'_>,
+        block_of: &dyn Fn(u32) -> [u32; 3],
+        suspected: &mut Option<(u64, Fault)>,
+        next: impl FnOnce(u64) -> u64,
+    ) -> Lane<u64> {
         let at = self.reach(offset, bytes, Access::Atomic)?;
         let place = Place::Lds { offset, size: self.bytes.len() as u64 };
         if !offset.is_multiple_of(bytes as u64) {
             return Err(Fault::Misaligned { access: Access::Atomic, bytes: bytes as u32, place });
+        }
+        let length = self.bytes.len();
+        if let Some(met) = self.shadow.touch(length, at, bytes, true, by) {
+            let fault = race(Access::Atomic, met, length, block_of);
+            if !met.atomic {
+                return Err(fault);
+            }
+            *suspected = To::Lds(offset).key().map(|(key, _)| (key, fault));
         }
         let range = at..at + bytes;
         let found = gather(&self.bytes[range.clone()], &self.written[range.clone()]);
@@ -85,6 +104,11 @@ impl Lds {
         self.bytes[range].copy_from_slice(&next(old).to_le_bytes()[..bytes]);
         Ok(old)
     }
+}
+
+fn race(access: Access, met: Met, length: usize, block_of: &dyn Fn(u32) -> [u32; 3]) -> Fault {
+    let place = Place::Lds { offset: met.at as u64, size: length as u64 };
+    Fault::Race { access, place, other: met.conflict.other(block_of), wrote: met.conflict.wrote() }
 }
 
 /// Notes which bytes were written, those of `poison` as ones that nobody wrote.

@@ -1,17 +1,21 @@
 //! Loads, stores and atomics: global, flat, scratch, buffer, LDS and scalar.
 
+use std::rc::Rc;
+
 use super::address::{Addresses, To, place, unwritten};
 use super::{Block, Lane, scalar};
 use crate::instruction::{Memory, ScalarLoad};
 use crate::memory::{Loaded, Touching};
 use crate::operations::memory::{Atomic, Form, Kind, Space};
+use crate::order::Known;
 use crate::pending::LdsTouch;
 use crate::registers::{LANES, Registers};
-use crate::shadow::Toucher;
+use crate::shadow::{How, Toucher};
+use crate::target::Generation;
 use crate::verdict::{Access, Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
 
-fn lanes_of(mask: u64) -> impl Iterator<Item = usize> {
+pub(super) fn lanes_of(mask: u64) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
         if left == 0 {
@@ -55,6 +59,14 @@ impl Block<'_> {
                     self.atomic(wave, memory, &addresses, exec, kind, usize::from(bytes), returns)?;
                 }
             }
+            if let Kind::Store { .. } | Kind::StoreTwo { .. } = memory.kind {
+                self.stored = true;
+                wave.order.stored = true;
+                let shared = !matches!(memory.space, Space::Lds | Space::Scratch);
+                // Of gfx942, an atomic store is written through to where others see it.
+                wave.order.unseen |= shared && !(memory.sync && self.target.generation == Generation::Cdna3);
+                wave.order.writing_back &= !shared;
+            }
             self.note(wave, memory, &addresses, exec, at);
         } else {
             self.note(wave, memory, &Addresses { of: [0; LANES], descriptor: None }, exec, at);
@@ -91,13 +103,13 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: [Toucher; 2]) -> Lane<Loaded> {
+    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: [Toucher<'_>; 2]) -> Lane<Loaded> {
         match to {
             To::Memory(address) => {
-                let mut touching = Touching { by: by[0], hint: &mut self.hint, block_of: self.block_of };
-                self.memory.load(address, bytes, &mut touching)
+                let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
+                self.memory.load(address, bytes, &mut Touching { by: by[0], hint, block_of, suspected })
             }
-            To::Lds(offset) => self.lds.load(offset, bytes, by[1], self.block_of),
+            To::Lds(offset) => self.lds.load(offset, bytes, by[1], self.block_of, &mut self.suspected),
             To::Scratch(offset) => self.scratch.load(wave, lane, offset, bytes),
             To::Swizzled(byte) => self.scratch.load_at(byte, bytes),
             To::Nowhere => Ok(Loaded::default()),
@@ -105,15 +117,23 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_store(&mut self, wave: &Wave, to: To, data: &[u8], poison: u16, lane: usize, by: [Toucher; 2]) -> Lane<()> {
+    fn lane_store(
+        &mut self,
+        wave: &Wave,
+        to: To,
+        data: &[u8],
+        poison: u16,
+        lane: usize,
+        by: [Toucher<'_>; 2],
+    ) -> Lane<()> {
         match to {
             To::Memory(address) => {
                 if poison != 0 {
                     let used = Use::Store(self.memory.place(address));
                     return Err(Fault::Unwritten { used, origin: wave.origin.clone() });
                 }
-                let mut touching = Touching { by: by[0], hint: &mut self.hint, block_of: self.block_of };
-                self.memory.store(address, data, &mut touching)
+                let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
+                self.memory.store(address, data, &mut Touching { by: by[0], hint, block_of, suspected })
             }
             To::Lds(offset) => self.lds.store(offset, data, poison, by[1], self.block_of),
             To::Scratch(offset) => self.scratch.store(wave, lane, offset, data, poison),
@@ -134,7 +154,8 @@ impl Block<'_> {
         to: u16,
         offset: i64,
     ) -> Step {
-        let by = [self.toucher(wave.number), self.lds_toucher(wave.number)];
+        let clock = Rc::clone(&wave.order.clock);
+        let by = self.touchers(wave, &clock, memory, exec);
         let count = bytes / 4;
         let mut half_poison = [[0_u64; 2]; 4];
         for lane in lanes_of(exec) {
@@ -142,9 +163,13 @@ impl Block<'_> {
                 self.load_swizzled(wave, memory, addresses, descriptor.element, lane, bytes, by)
             } else {
                 let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
+                let by = if memory.sync { self.acquiring(wave, &to, by) } else { by };
                 self.lane_load(wave, to, bytes, lane, by)
             };
             let loaded = loaded.map_err(|fault| Raised::at(lane, fault))?;
+            if self.suspected.is_some() {
+                self.suspect(wave, lane);
+            }
             for (at, dword) in loaded.dwords.iter().enumerate().take(count) {
                 wave.registers.v[usize::from(to) + at][lane] = *dword;
             }
@@ -174,7 +199,7 @@ impl Block<'_> {
         element: u64,
         lane: usize,
         bytes: usize,
-        by: [Toucher; 2],
+        by: [Toucher<'_>; 2],
     ) -> Lane<Loaded> {
         let (mut all, step) = (Loaded::default(), bytes.min(element as usize).clamp(1, 4));
         for at in (0..bytes).step_by(step) {
@@ -216,11 +241,16 @@ impl Block<'_> {
         bytes: usize,
         form: Form,
     ) -> Step {
-        let by = [self.toucher(wave.number), self.lds_toucher(wave.number)];
+        let clock = Rc::clone(&wave.order.clock);
+        let by = self.touchers(wave, &clock, memory, exec);
         let at = usize::from(memory.to);
         for lane in lanes_of(exec) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
+            let by = if memory.sync { self.acquiring(wave, &to, by) } else { by };
             let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
+            if self.suspected.is_some() {
+                self.suspect(wave, lane);
+            }
             if loaded.unwritten != 0 {
                 self.remember(wave, memory, addresses, lane, bytes, memory.offset);
             }
@@ -252,7 +282,7 @@ impl Block<'_> {
     #[expect(clippy::too_many_arguments, reason = "an access has that many parts")]
     fn store(
         &mut self,
-        wave: &Wave,
+        wave: &mut Wave,
         memory: &Memory,
         addresses: &Addresses,
         exec: u64,
@@ -261,9 +291,12 @@ impl Block<'_> {
         data: u16,
         offset: i64,
     ) -> Step {
-        let by = [self.toucher(wave.number), self.lds_toucher(wave.number)];
+        let clock = Rc::clone(&wave.order.clock);
+        let (how, releases) = self.how(wave, memory, exec);
+        let by = [self.toucher(wave, &clock), self.lds_toucher(wave, &clock)].map(|by| by.touching(how));
         let at = usize::from(data);
         let count = bytes.div_ceil(4);
+        self.same_values(wave, memory, addresses, exec, (bytes, form, data, offset))?;
         let registers = &wave.registers;
         let any_poison = (at..at + count).any(|at| (registers.poison[at][0] | registers.poison[at][1]) & exec != 0);
         for lane in lanes_of(exec) {
@@ -283,6 +316,7 @@ impl Block<'_> {
                 poison >>= 2;
             }
             poison &= ((1_u32 << bytes) - 1) as u16;
+            let by = if releases { self.holding(wave, memory, addresses, lane, (bytes, offset), by) } else { by };
             let done = if let Some((descriptor, ..)) = addresses.descriptor.as_ref().filter(|(of, ..)| of.swizzle) {
                 let step = bytes.min(descriptor.element as usize).clamp(1, 4);
                 (0..bytes).step_by(step).try_for_each(|at| {
@@ -295,6 +329,15 @@ impl Block<'_> {
                 self.lane_store(wave, to, &raw[..bytes], poison, lane, by)
             };
             done.map_err(|fault| Raised::at(lane, fault))?;
+        }
+        if releases && let Some(clock) = self.released(wave, memory.space == Space::Lds) {
+            for lane in lanes_of(exec) {
+                let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
+                if let Some((key, lds)) = to.key() {
+                    self.release(wave, key, lds, &clock);
+                }
+            }
+            self.begin_round(wave);
         }
         Ok(())
     }
@@ -319,8 +362,16 @@ impl Block<'_> {
         if kind == Atomic::CompareSwap {
             operands.push(memory.compare);
         }
+        let mut released: Option<(Known, Option<Known>)> = None;
+        // LDS is in order; what goes elsewhere has to be waited for.
+        let (may_release, mut has_released) = (wave.pending.is_scalar_empty(), false);
         for lane in lanes_of(exec) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
+            if let (Some((key, lds)), true) = (to.key(), returns) {
+                self.acquire(wave, key, lds);
+            }
+            let clock = Rc::clone(&wave.order.clock);
+            let by = [self.toucher(wave, &clock), self.lds_toucher(wave, &clock)].map(|by| by.touching(How::Atomic));
             let registers = &wave.registers;
             let dwords = operands.iter().flat_map(|at| *at..*at + (bytes / 4) as u16);
             if dwords.into_iter().any(|at| registers.poisoned(at) >> lane & 1 == 1) {
@@ -335,12 +386,25 @@ impl Block<'_> {
             let mode = wave.mode;
             let next = |old: u64| kind.next(&mode, bytes, old, data, compare);
             let old = match to {
-                To::Memory(address) => self.memory.atomic(address, bytes, &mut self.hint, next),
-                To::Lds(offset) => self.lds.atomic(offset, bytes, next),
+                To::Memory(address) => {
+                    let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
+                    self.memory.atomic(address, bytes, &mut Touching { by: by[0], hint, block_of, suspected }, next)
+                }
+                To::Lds(offset) => self.lds.atomic(offset, bytes, by[1], self.block_of, &mut self.suspected, next),
                 To::Nowhere => Ok(0),
                 To::Scratch(_) | To::Swizzled(_) => Err(Fault::Unimplemented { what: "an atomic on scratch".into() }),
             };
             let old = old.map_err(|fault| Raised::at(lane, fault))?;
+            if let Some((key, lds)) = to.key() {
+                self.explain(wave, key, returns);
+                self.accuse(wave, lane)?;
+                let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
+                let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds))));
+                if let (Some(known), true) = (known, lds || may_release) {
+                    has_released = true;
+                    self.release(wave, key, lds, known);
+                }
+            }
             if returns {
                 for (dword, half) in [old as u32, (old >> 32) as u32].into_iter().enumerate().take(bytes / 4) {
                     let at = usize::from(memory.to) + dword;
@@ -348,6 +412,9 @@ impl Block<'_> {
                     wave.registers.poison[at].iter_mut().for_each(|poison| *poison &= !(1 << lane));
                 }
             }
+        }
+        if has_released {
+            self.begin_round(wave);
         }
         Ok(())
     }
@@ -376,14 +443,19 @@ impl Block<'_> {
             let (access, bytes, place) = (Access::Read, u32::from(load.dwords) * 4, self.memory.place(address));
             return Err(Raised::wave(Fault::Misaligned { access, bytes, place }));
         }
-        let by = self.toucher(wave.number);
+        let clock = Rc::clone(&wave.order.clock);
+        let by = self.toucher(wave, &clock);
         for dword in 0..load.dwords {
             let step = u64::from(dword) * 4;
             let mut loaded = Loaded::default();
             if offset.checked_add(step + 4).is_some_and(|end| end <= records) {
-                let mut touching = Touching { by, hint: &mut self.hint, block_of: self.block_of };
+                let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
+                let mut touching = Touching { by, hint, block_of, suspected };
                 let found = self.memory.load(address.wrapping_add(step), 4, &mut touching);
                 loaded = found.map_err(Raised::wave)?;
+                if self.suspected.is_some() {
+                    self.suspect(wave, 0);
+                }
             }
             let poison =
                 (0..4).filter(|byte| loaded.unwritten >> byte & 1 == 1).fold(0, |all, byte| all | 0xff << (8 * byte));

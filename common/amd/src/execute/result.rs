@@ -77,7 +77,7 @@ fn put_part(
     (to, part, unused): (u16, Select, Unused),
 ) {
     let (shift, width) = match part {
-        Select::Dword => return registers.write_halves(to, values, exec, poison),
+        Select::Dword | Select::Halves { .. } => return registers.write_halves(to, values, exec, poison),
         Select::Word(at) => (16 * u32::from(at), 16),
         Select::Byte(at) => (8 * u32::from(at), 8),
     };

@@ -143,6 +143,13 @@ fn change(kind: Kind, change: Change, room: &mut Vgpr, poison: &mut Poison) {
             }
             *poison = if change.extend { [poison[usize::from(at)]; 2] } else { [poison[usize::from(at)], 0] };
         }
+        Some(Select::Halves { low, high, negate }) => {
+            let [low, high] = [low, high].map(|upper| if upper { 16 } else { 0 });
+            let flip = [(negate[0], 1 << 15), (negate[1], 1 << 31)];
+            let flip = flip.iter().filter(|(negated, _)| *negated).fold(0, |bits, (_, bit)| bits | bit);
+            room.iter_mut().for_each(|value| *value = (*value >> low & 0xffff | *value >> high << 16) ^ flip);
+            *poison = [poison[low / 16], poison[high / 16]];
+        }
         Some(Select::Dword) | None => {}
     }
     if kind.is_half() {

@@ -1,5 +1,6 @@
 //! Each instruction against its documented pseudocode: assembled, disassembled, decoded and executed alone.
 
+mod encoding;
 mod known;
 
 use std::io::Write as _;

@@ -72,7 +72,7 @@ fn moves() -> Vec<Row> {
         ("accvgpr_mov_b32", mov),
         ("mov_b16", define!(U16 [U16] bitwise; lanes!(|_, a, _, _| a))),
         ("mov_b64", define!(U64 [U64]; Run::MovePair)),
-        ("pk_mov_b32", define!(U64 [U64 U64]; Run::PackedMove)),
+        ("pk_mov_b32", define!(U64 [U32 U32]; Run::PackedMove)),
         ("not_b32", define!(U32 [U32] bitwise; lanes!(|_, a, _, _| !a))),
         ("not_b16", define!(U16 [U16] bitwise; lanes!(|_, a, _, _| !a & 0xffff))),
         ("bfrev_b32", define!(U32 [U32] bitwise; lanes!(|_, a, _, _| a.reverse_bits()))),

@@ -175,14 +175,14 @@ fn arithmetic() -> Vec<(&'static str, Definition)> {
         (
             "s_max_i32",
             op!(1 [1 1] writes_scc; |a, b, _, scc| {
-                *scc = a as i32 > b as i32;
+                *scc = a as i32 >= b as i32;
                 low(if *scc { a } else { b })
             }),
         ),
         (
             "s_max_u32",
             op!(1 [1 1] writes_scc; |a, b, _, scc| {
-                *scc = low(a) > low(b);
+                *scc = low(a) >= low(b);
                 low(if *scc { a } else { b })
             }),
         ),

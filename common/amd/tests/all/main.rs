@@ -5,4 +5,5 @@ mod basics;
 mod faults;
 mod flow;
 mod memory;
+mod order;
 mod support;

@@ -1,6 +1,6 @@
 //! Memory instructions, in kernels written in assembly.
 
-use bluefin_amd::{Memory, Place, TARGETS, Target};
+use bluefin_amd::{Access, Fault, Memory, Place, TARGETS, Target};
 
 use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
 
@@ -370,10 +370,7 @@ fn scalar_loads_are_of_dwords() {
         let buffer = memory.allocate("in", 64, 4);
         let arguments = Arguments::default().pointer(buffer).pointer(buffer);
         let verdict = verdict(&program, &mut memory, &launch("k", 1, 32, &arguments));
-        assert!(
-            matches!(verdict.fault, bluefin_amd::Fault::Misaligned { place: Place::Buffer { .. }, .. }),
-            "{verdict}"
-        );
+        assert!(matches!(verdict.fault, Fault::Misaligned { place: Place::Buffer { .. }, .. }), "{verdict}");
     }
 }
 
@@ -413,5 +410,23 @@ fn branches_look_at_scc_vcc_and_exec() {
         let found = words(&tools, target, &format!("{body}{STORE}"));
         let expected = rows.iter().enumerate().filter(|(_, row)| !row.2).fold(0, |all, (at, _)| all | 1 << at);
         assert_eq!(found[..4], [expected, 6, 0, 0], "{}", target.name);
+    }
+}
+
+/// Of a wide access, the element that is not there is named, not the one where it begins.
+#[test]
+fn the_element_that_a_wide_access_touches_wrongly_is_named() {
+    let Some(tools) = Tools::find() else { return };
+    let source = "using float4 = float __attribute__((ext_vector_type(4)));\nextern \"C\" __attribute__((global)) void f(float4* out, const float4* in) { out[0] = in[__builtin_amdgcn_workitem_id_x()]; }";
+    for target in &TARGETS {
+        let program = tools.program(source, target);
+        let mut memory = Memory::new();
+        let (out, input) = (memory.allocate("out", 16, 4), memory.allocate("in", 40, 4));
+        memory.fill(input, 0, 40).expect("a buffer");
+        let arguments = Arguments::default().pointer(out).pointer(input);
+        let found = verdict(&program, &mut memory, &launch("f", 1, 3, &arguments));
+        let place = Place::Buffer { name: "in".into(), offset: 40, element: 10, elements: 10 };
+        assert_eq!(found.fault, Fault::OutOfBounds { access: Access::Read, bytes: 16, place }, "{}", target.name);
+        assert_eq!(found.lane, Some(2));
     }
 }

@@ -1,0 +1,283 @@
+//! What comes before what: barriers, and what atomics hand from one wave to another ("Memory Model" of LLVM's user guide for AMDGPU).
+//!
+//! A wave that has waited for its own accesses releases them with an atomic; whoever reads that atomic's place with another one acquires
+//! them: at once within a block, and after it has invalidated its caches between blocks.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::verdict::Fault;
+
+/// How many releases of a place are kept apart.
+const MOST_PARTS: usize = 64;
+/// What the counter of stores counts up to.
+const MOST_STORES: usize = 63;
+/// How many places a wave is remembered to have taken.
+const MOST_HELD: usize = 64;
+
+/// What of a block is known: all numbers before `end`, and each wave's numbers up to a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub start: u32,
+    pub end: u32,
+    pub waves: u32,
+    pub heads: Vec<(u32, u32)>,
+}
+
+impl Entry {
+    fn contains(&self, number: u32) -> bool {
+        let wave = (number - self.start) % self.waves.max(1);
+        number < self.end || self.heads.iter().any(|(of, head)| *of == wave && number <= *head)
+    }
+
+    fn joined(&self, other: &Self) -> Self {
+        let mut heads = self.heads.clone();
+        for (wave, head) in &other.heads {
+            match heads.iter_mut().find(|(of, _)| of == wave) {
+                Some((_, known)) => *known = (*known).max(*head),
+                None => heads.push((*wave, *head)),
+            }
+        }
+        Self { end: self.end.max(other.end), heads, ..*self }
+    }
+}
+
+/// The numbers that come before what a wave does, by block.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(Vec<Rc<Entry>>);
+
+pub(crate) type Known = Rc<Clock>;
+
+impl Clock {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, number: u32) -> bool {
+        let at = self.0.partition_point(|entry| entry.start <= number);
+        at.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|entry| entry.contains(number))
+    }
+
+    pub fn of(entry: Entry) -> Known {
+        Rc::new(Self(vec![Rc::new(entry)]))
+    }
+
+    /// What either knows.
+    pub fn merged(a: &Known, b: &Known) -> Known {
+        if Rc::ptr_eq(a, b) || b.is_empty() {
+            return Rc::clone(a);
+        }
+        if a.is_empty() {
+            return Rc::clone(b);
+        }
+        let (mut first, mut second) = (a.0.iter().peekable(), b.0.iter().peekable());
+        let mut all = Vec::with_capacity(a.0.len().max(b.0.len()) + 1);
+        loop {
+            let next = match (first.peek(), second.peek()) {
+                (Some(of), Some(other)) if of.start == other.start => {
+                    let one = if Rc::ptr_eq(of, other) { Rc::clone(of) } else { Rc::new(of.joined(other)) };
+                    first.next();
+                    second.next();
+                    one
+                }
+                (Some(of), Some(other)) => {
+                    let from = if of.start < other.start { &mut first } else { &mut second };
+                    let Some(entry) = from.next() else { break };
+                    Rc::clone(entry)
+                }
+                (Some(_), None) => match first.next() {
+                    Some(entry) => Rc::clone(entry),
+                    None => break,
+                },
+                (None, _) => match second.next() {
+                    Some(entry) => Rc::clone(entry),
+                    None => break,
+                },
+            };
+            all.push(next);
+        }
+        Rc::new(Self(all))
+    }
+}
+
+/// One release of a place.
+struct Part {
+    clock: Known,
+    block: u32,
+    /// Other blocks may acquire it.
+    device: bool,
+}
+
+/// What places hand on, by address.
+#[derive(Default)]
+pub(crate) struct Places(HashMap<u64, Vec<Part>>);
+
+impl Places {
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether anything was released there.
+    pub fn has(&self, key: u64) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    pub fn release(&mut self, key: u64, clock: &Known, block: u32, device: bool) {
+        let parts = self.0.entry(key).or_default();
+        if parts.last().is_some_and(|last| Rc::ptr_eq(&last.clock, clock)) {
+            return;
+        }
+        if parts.len() >= MOST_PARTS {
+            let (mut mine, mut others) = (Known::default(), Known::default());
+            for part in parts.drain(..) {
+                let into = if part.block == block && !part.device { &mut mine } else { &mut others };
+                if part.block == block || part.device {
+                    *into = Clock::merged(into, &part.clock);
+                }
+            }
+            parts.push(Part { clock: mine, block, device: false });
+            parts.push(Part { clock: others, block, device: true });
+        }
+        parts.push(Part { clock: Rc::clone(clock), block, device });
+    }
+
+    /// What a wave of `block` acquires there.
+    fn acquire(&self, key: u64, block: u32, mut known: impl FnMut(&Known, bool)) {
+        for part in self.0.get(&key).into_iter().flatten() {
+            if part.block == block || part.device {
+                known(&part.clock, part.block == block);
+            }
+        }
+    }
+}
+
+/// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
+pub(crate) struct Suspect {
+    pub key: u64,
+    pub at: usize,
+    pub lane: usize,
+    pub fault: Fault,
+}
+
+/// What a wave knows, and what it owes to others.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// What comes before it.
+    pub clock: Known,
+    /// What will, once caches are invalidated.
+    acquired: Vec<Known>,
+    /// There are stores that other blocks may not see.
+    pub unseen: bool,
+    /// A write-back of the caches was begun.
+    pub writing_back: bool,
+    /// Of the wave's number.
+    pub round: u32,
+    /// Whether it has stored anything since the last barrier.
+    pub stored: bool,
+    /// Stores that were not waited for: their places and how wide each is.
+    stores: Vec<(Vec<u64>, usize)>,
+    /// Places that it took with an atomic, the last ones.
+    held: Vec<u64>,
+    pub suspects: Vec<Suspect>,
+}
+
+impl Order {
+    pub fn acquire(&mut self, places: &Places, key: u64, block: u32) {
+        places.acquire(key, block, |clock, at_once| {
+            if at_once {
+                self.clock = Clock::merged(&self.clock, clock);
+            } else if !self.acquired.iter().any(|known| Rc::ptr_eq(known, clock)) {
+                self.acquired.push(Rc::clone(clock));
+            }
+        });
+        if self.acquired.len() > MOST_PARTS {
+            let all = self.acquired.drain(..).fold(Known::default(), |all, one| Clock::merged(&all, &one));
+            self.acquired.push(all);
+        }
+    }
+
+    /// A store is under way. More than the counter counts are not.
+    pub fn store(&mut self, places: Vec<u64>, bytes: usize) {
+        self.keep_stores(MOST_STORES - 1);
+        self.stores.push((places, bytes));
+    }
+
+    /// At most so many stores are under way, the last ones.
+    pub fn keep_stores(&mut self, most: usize) {
+        self.stores.drain(..self.stores.len().saturating_sub(most));
+    }
+
+    pub fn stores(&self) -> &[(Vec<u64>, usize)] {
+        &self.stores
+    }
+
+    /// The wave has changed a place with an atomic whose old value it was given.
+    pub fn hold(&mut self, key: u64) {
+        if !self.held.contains(&key) {
+            if self.held.len() == MOST_HELD {
+                self.held.remove(0);
+            }
+            self.held.push(key);
+        }
+    }
+
+    pub fn holds(&self, key: u64) -> bool {
+        self.held.contains(&key)
+    }
+
+    /// Caches hold nothing old any more.
+    pub fn invalidate(&mut self) {
+        for clock in self.acquired.drain(..) {
+            self.clock = Clock::merged(&self.clock, &clock);
+        }
+    }
+
+    /// All waves of a block know what any of them knows.
+    pub fn meet(waves: &mut [&mut Self]) {
+        let unseen = waves.iter().any(|order| order.unseen);
+        let clock = waves.iter().fold(Known::default(), |all, order| Clock::merged(&all, &order.clock));
+        let mut acquired: Vec<Known> = Vec::new();
+        for known in waves.iter_mut().flat_map(|order| order.acquired.drain(..)) {
+            if !acquired.iter().any(|of| Rc::ptr_eq(of, &known)) {
+                acquired.push(known);
+            }
+        }
+        for order in waves {
+            (order.unseen, order.clock, order.acquired) = (unseen, Rc::clone(&clock), acquired.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(start: u32, end: u32, heads: &[(u32, u32)]) -> Known {
+        Clock::of(Entry { start, end, waves: 4, heads: heads.to_vec() })
+    }
+
+    #[test]
+    fn clocks_know_spans_and_heads_of_waves() {
+        let both = Clock::merged(&clock(100, 108, &[(1, 113)]), &clock(200, 200, &[(0, 204)]));
+        let known = |number| both.contains(number);
+        assert!(known(107) && known(109) && known(113) && !known(117) && !known(108) && !known(99));
+        assert!(known(200) && known(204) && !known(201) && !known(208));
+        let more = Clock::merged(&both, &clock(100, 112, &[(1, 109), (2, 114)]));
+        assert!(more.contains(111) && more.contains(113) && more.contains(114) && more.contains(204));
+    }
+
+    #[test]
+    fn other_blocks_acquire_what_was_released_to_them_once_caches_are_invalidated() {
+        let mut places = Places::default();
+        places.release(8, &clock(100, 108, &[]), 100, true);
+        places.release(8, &clock(200, 208, &[]), 200, false);
+        let mut order = Order::default();
+        order.acquire(&places, 8, 300);
+        assert!(!order.clock.contains(101));
+        order.invalidate();
+        assert!(order.clock.contains(101) && !order.clock.contains(201));
+        let mut own = Order::default();
+        own.acquire(&places, 8, 200);
+        assert!(own.clock.contains(201) && !own.clock.contains(101));
+    }
+}

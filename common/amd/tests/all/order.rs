@@ -1,0 +1,319 @@
+//! What atomics order, and what they do not.
+
+use bluefin_amd::{Fault, Memory, Other, Place, TARGETS, Target, Verdict};
+
+use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+
+const PRELUDE: &str = r#"
+#define SHARED __attribute__((shared))
+#define GLOBAL extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(256, 256)))
+static __attribute__((device, always_inline)) inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+#define THREAD const unsigned t = __builtin_amdgcn_workitem_id_x(), b = __builtin_amdgcn_workgroup_id_x()
+#define AGENT __HIP_MEMORY_SCOPE_AGENT
+#define GROUP __HIP_MEMORY_SCOPE_WORKGROUP
+"#;
+
+const THREADS: u32 = 256;
+
+/// Runs `body` of a kernel of `out`, `in` (whose element is its index) and `words`, which are 0; what is in `out`.
+fn each(body: &str, blocks: u32, mut then: impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>)) {
+    let Some(tools) = Tools::find() else { return };
+    let source =
+        format!("{PRELUDE}GLOBAL void f(unsigned* out, const unsigned* in, unsigned* words) {{ THREAD; {body} }}");
+    for target in &TARGETS {
+        let program = tools.program(&source, target);
+        for seed in 0..4 {
+            let mut memory = Memory::new();
+            let out = memory.allocate("out", 1024 * 4, 4);
+            let input: Vec<u8> = (0..1024_u32).flat_map(u32::to_le_bytes).collect();
+            let [from, words] = ["in", "words"].map(|name| memory.allocate(name, 1024 * 4, 4));
+            memory.write(from, &input).expect("a buffer");
+            memory.fill(words, 0, 1024 * 4).expect("a buffer");
+            let arguments = Arguments::default().pointer(out).pointer(from).pointer(words);
+            let launch = launch("f", blocks, THREADS, &arguments);
+            let options = bluefin_amd::Options { seed, max_instructions: 10_000_000 };
+            let done = match program.run(&mut memory, &launch, &options) {
+                Ok(_) => Ok(dwords(&memory, out, 1024)),
+                Err(bluefin_amd::Failure::Verdict(verdict)) => Err(*verdict),
+                Err(other) => panic!("{}: {other}", target.name),
+            };
+            then(target, seed, done);
+        }
+    }
+}
+
+fn passes(body: &str, blocks: u32, expected: impl Fn(&[u32]) -> bool) {
+    each(body, blocks, |target, seed, done| match done {
+        Ok(found) => assert!(expected(&found), "{}, seed {seed}: {:?}", target.name, &found[..8]),
+        Err(verdict) => panic!("{}, seed {seed}: {verdict}", target.name),
+    });
+}
+
+fn races(body: &str, blocks: u32, is_it: impl Fn(&Fault) -> bool) {
+    each(body, blocks, |target, seed, done| match done {
+        Ok(_) => panic!("{}, seed {seed}: no fault", target.name),
+        Err(verdict) => assert!(is_it(&verdict.fault), "{}, seed {seed}: {verdict}", target.name),
+    });
+}
+
+fn in_lds(fault: &Fault) -> bool {
+    matches!(fault, Fault::Race { place: Place::Lds { .. }, .. })
+}
+
+fn in_memory(fault: &Fault) -> bool {
+    matches!(fault, Fault::Race { place: Place::Buffer { .. }, .. })
+}
+
+/// Each block stores its sum, and the last one adds them up.
+fn last_block(before: &str, order: &str, after: &str) -> String {
+    format!(
+        r#"SHARED unsigned last;
+        if (t == 0) words[16 + b] = b + 1;
+        {before}
+        if (t == 0) last = __hip_atomic_fetch_add(&words[0], 1u, {order}, AGENT) == 7;
+        barrier();
+        {after}
+        if (last) {{
+            if (t == 0) {{ unsigned sum = 0; for (int i = 0; i < 8; ++i) sum += words[16 + i]; out[0] = sum; words[0] = 0; }}
+            if (t == 64) out[1] = words[16 + 3];
+        }}"#
+    )
+}
+
+#[test]
+fn the_last_block_reads_what_others_released() {
+    let expected = |found: &[u32]| found[0] == 36 && found[1] == 4;
+    passes(&last_block("", "__ATOMIC_ACQ_REL", ""), 8, expected);
+    let fence = "__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, \"agent\");";
+    passes(&last_block(fence, "__ATOMIC_RELAXED", fence), 8, expected);
+}
+
+#[test]
+fn an_atomic_without_order_orders_nothing() {
+    races(&last_block("", "__ATOMIC_RELAXED", ""), 8, in_memory);
+    races(&last_block("", "__ATOMIC_RELEASE", ""), 8, in_memory);
+}
+
+#[test]
+fn waves_of_a_block_hand_over_with_a_counter_in_lds() {
+    let body = r#"SHARED unsigned data[256], count;
+        if (t == 0) count = 0;
+        barrier();
+        data[t] = in[t] * 3;
+        __hip_atomic_fetch_add(&count, 1u, __ATOMIC_RELEASE, GROUP);
+        while (__hip_atomic_load(&count, __ATOMIC_ACQUIRE, GROUP) < 256) __builtin_amdgcn_s_sleep(1);
+        out[t] = data[255 - t];"#;
+    passes(body, 2, |found| (0..256).all(|t| found[t as usize] == (255 - t) * 3));
+    let wait = "while (__hip_atomic_load(&count, __ATOMIC_ACQUIRE, GROUP) < 256) __builtin_amdgcn_s_sleep(1);";
+    races(&body.replace(wait, ""), 1, |fault| in_lds(fault) || matches!(fault, Fault::Unwritten { .. }));
+}
+
+#[test]
+fn a_producer_raises_a_flag_in_lds() {
+    let body = r#"SHARED unsigned data[64], flag;
+        if (t == 0) flag = 0;
+        barrier();
+        if (t < 32) {
+            data[t] = in[t] + 5;
+            __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+            if (t == 0) __hip_atomic_store(&flag, 1u, __ATOMIC_RELEASE, GROUP);
+        } else if (t >= 128 && t < 160) {
+            while (__hip_atomic_load(&flag, __ATOMIC_ACQUIRE, GROUP) == 0) __builtin_amdgcn_s_sleep(1);
+            out[t - 128] = data[159 - t];
+        }"#;
+    passes(body, 1, |found| (0..32).all(|t| found[t as usize] == 31 - t + 5));
+}
+
+#[test]
+fn a_lock_orders_those_who_hold_it() {
+    let body = r#"SHARED unsigned lock, sum;
+        if (t == 0) { lock = 0; sum = 0; }
+        barrier();
+        if (t % 64 == 0) {
+            unsigned none = 0;
+            while (!__hip_atomic_compare_exchange_strong(&lock, &none, 1u, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED, GROUP)) none = 0;
+            sum += in[t] + 1;
+            __hip_atomic_store(&lock, 0u, __ATOMIC_RELEASE, GROUP);
+        }
+        barrier();
+        if (t == 0) out[0] = sum;"#;
+    passes(body, 2, |found| found[0] == 64 + 128 + 192 + 4);
+    let body = r#"if (t % 64 == 0) {
+            unsigned none = 0;
+            while (!__hip_atomic_compare_exchange_strong(&words[0], &none, 1u, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED, AGENT)) none = 0;
+            words[1] += in[t] + 1;
+            __hip_atomic_store(&words[0], 0u, __ATOMIC_RELEASE, AGENT);
+        }"#;
+    passes(body, 3, |_| true);
+    races(
+        &body.replace("__ATOMIC_ACQUIRE", "__ATOMIC_RELAXED").replace("__ATOMIC_RELEASE", "__ATOMIC_RELAXED"),
+        3,
+        in_memory,
+    );
+}
+
+#[test]
+fn an_atomic_and_a_plain_touch_without_a_barrier_race() {
+    let body = |between: &str| {
+        format!(
+            r#"SHARED unsigned bins[16];
+            if (t < 16) bins[t] = 0;
+            barrier();
+            __hip_atomic_fetch_add(&bins[in[t] % 16], 1u, __ATOMIC_RELAXED, GROUP);
+            {between}
+            if (t < 16) out[t] = bins[t];"#
+        )
+    };
+    passes(&body("barrier();"), 2, |found| found[..16].iter().all(|bin| *bin == 16));
+    races(&body(""), 1, in_lds);
+    let reset = body("barrier();").replace("barrier();\n            __hip", "__hip");
+    each(&reset, 1, |target, seed, done| {
+        let fault = done.expect_err("a fault").fault;
+        assert!(in_lds(&fault) || matches!(fault, Fault::Unwritten { .. }), "{}, seed {seed}: {fault}", target.name);
+    });
+}
+
+#[test]
+fn an_atomic_and_a_plain_touch_of_other_blocks_race() {
+    races(
+        "__hip_atomic_fetch_add(&words[0], 1u, __ATOMIC_RELAXED, AGENT); if (t == 0) out[b] = words[0];",
+        4,
+        in_memory,
+    );
+}
+
+#[test]
+fn a_plain_store_and_atomics_of_other_blocks_race() {
+    races(
+        "if (t == 0) { if (b == 0) words[0] = 5; __hip_atomic_fetch_add(&words[0], 1u, __ATOMIC_RELAXED, AGENT); }",
+        4,
+        in_memory,
+    );
+}
+
+/// The value that a loop of comparing atomics begins with is read plainly, by compilers too.
+#[test]
+fn a_loop_of_comparing_atomics_may_begin_with_a_plain_read() {
+    let body = r#"unsigned old = words[0], seen;
+        do { seen = old; old = seen; } while (!__hip_atomic_compare_exchange_strong(&words[0], &old, seen + 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED, AGENT));
+        "#;
+    passes(body, 4, |_| true);
+}
+
+#[test]
+fn lanes_that_write_different_values_to_one_place_race() {
+    let other_lane = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::Race { other: Other::Lane(_) | Other::Wave(_) | Other::Waves | Other::Block(_) | Other::Blocks, .. }
+        )
+    };
+    races("out[0] += in[t];", 1, |fault| other_lane(fault) || matches!(fault, Fault::Unwritten { .. }));
+    races("words[0] += in[t];", 1, in_memory);
+    races("out[t / 2] = in[t];", 1, |fault| matches!(fault, Fault::Race { other: Other::Lane(_), .. }));
+    races("SHARED unsigned s[64]; s[t % 32] = in[t]; barrier(); out[t] = s[t % 32];", 1, in_lds);
+    passes("out[t / 2] = in[t / 2];", 1, |found| (0..128).all(|t| found[t as usize] == t));
+}
+
+#[test]
+fn a_flag_that_all_set_is_no_race() {
+    passes("words[0] = 1; if (in[t] < 1000) out[0] = 1;", 4, |found| found[0] == 1);
+    races("if (t == 0) out[0] = b;", 4, in_memory);
+}
+
+/// Of gfx11, a block's waves may be on two units.
+#[test]
+fn a_barrier_does_not_order_stores_that_were_not_waited_for() {
+    let body = |wait: &str| {
+        format!(
+            "words[t] = in[t]; {wait} asm volatile(\"s_barrier\" ::: \"memory\"); out[t] = __builtin_nontemporal_load(&words[255 - t]);"
+        )
+    };
+    let wait = "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");";
+    passes(&body(wait), 1, |found| (0..256).all(|t| found[t as usize] == 255 - t));
+    each(&body(""), 1, |target, seed, done| match done {
+        Err(verdict) if target.name == "gfx1100" => assert!(in_memory(&verdict.fault), "{verdict}"),
+        Ok(_) if target.name != "gfx1100" => {}
+        other => panic!("{}, seed {seed}: {other:?}", target.name),
+    });
+}
+
+#[test]
+fn waves_that_return_are_not_waited_for() {
+    let body = r#"SHARED unsigned s[128];
+        if (t >= 128) return;
+        s[t] = in[t];
+        barrier();
+        out[t] = s[127 - t];"#;
+    passes(body, 2, |found| (0..128).all(|t| found[t as usize] == 127 - t));
+}
+
+#[test]
+fn a_wave_without_lanes_comes_to_a_barrier() {
+    let Some(tools) = Tools::find() else { return };
+    let source = format!(
+        "{PRELUDE}GLOBAL void f(unsigned* out) {{ THREAD; asm volatile(\"s_mov_b64 s[20:21], exec\\ns_mov_b64 exec, 0\\ns_barrier\\ns_mov_b64 exec, s[20:21]\" ::: \"s20\", \"s21\"); out[t] = t; }}"
+    );
+    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+        let program = tools.program(&source, target);
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", 256 * 4, 4);
+        let arguments = Arguments::default().pointer(out);
+        run(&program, &mut memory, &launch("f", 1, THREADS, &arguments), 0);
+        assert_eq!(dwords(&memory, out, 256), (0..256).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn a_bool_may_be_the_last_argument() {
+    let Some(tools) = Tools::find() else { return };
+    let source = format!(
+        "{PRELUDE}GLOBAL void f(unsigned* out, bool up) {{ THREAD; if (up) out[t] = t; else out[t] = 255 - t; if (up && t == 3) out[0] = 7; }}"
+    );
+    for target in &TARGETS {
+        let program = tools.program(&source, target);
+        for up in [0, 1] {
+            let mut memory = Memory::new();
+            let out = memory.allocate("out", 256 * 4, 4);
+            let bytes = [out.to_le_bytes().as_slice(), &[up]].concat();
+            let arguments = Arguments::default();
+            let launch = bluefin_amd::Launch { arguments: &bytes, ..launch("f", 1, THREADS, &arguments) };
+            run(&program, &mut memory, &launch, 0);
+            assert_eq!(dwords(&memory, out, 256)[9], if up == 1 { 9 } else { 246 }, "{}", target.name);
+        }
+    }
+}
+
+#[test]
+fn functions_call_themselves() {
+    let Some(tools) = Tools::find() else { return };
+    let source = format!(
+        "__attribute__((device, noinline)) unsigned sum(volatile unsigned n) {{ if (n == 0) return 0; unsigned rest = sum(n - 1); return n + rest; }}\n{PRELUDE}GLOBAL void f(unsigned* out) {{ THREAD; out[t] = sum(t % 8 + 3); }}"
+    );
+    for target in &TARGETS {
+        let program = tools.program(&source, target);
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", 256 * 4, 4);
+        let arguments = Arguments::default().pointer(out);
+        run(&program, &mut memory, &launch("f", 1, THREADS, &arguments), 0);
+        let expected: Vec<u32> = (0..256).map(|t| (t % 8 + 3) * (t % 8 + 4) / 2).collect();
+        assert_eq!(dwords(&memory, out, 256), expected, "{}", target.name);
+    }
+}
+
+#[test]
+fn a_lane_is_named_that_writes_something_else() {
+    let Some(tools) = Tools::find() else { return };
+    let source = format!("{PRELUDE}GLOBAL void f(unsigned* out) {{ THREAD; out[t / 2] = t; }}");
+    let Some(target) = TARGETS.first() else { return };
+    let program = tools.program(&source, target);
+    let mut memory = Memory::new();
+    let out = memory.allocate("out", 256 * 4, 4);
+    let arguments = Arguments::default().pointer(out);
+    let words = verdict(&program, &mut memory, &launch("f", 1, THREADS, &arguments)).to_string();
+    assert!(words.contains("to which lane 0 of the wave writes another value in the same instruction"), "{words}");
+}
