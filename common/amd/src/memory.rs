@@ -307,7 +307,7 @@ impl Memory {
     }
 
     /// A store that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
-    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, by: Toucher<'_>) {
+    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, by: &Toucher<'_>) {
         if let Some((at, offset)) = self.find(address, bytes) {
             let buffer = &mut self.buffers[at];
             let _other = buffer.shadow.touch(buffer.bytes.len(), offset, bytes, true, by);
@@ -350,7 +350,7 @@ impl Memory {
 
 /// Who touches memory, and what is remembered from lane to lane.
 pub(crate) struct Touching<'a> {
-    pub by: Toucher<'a>,
+    pub by: &'a Toucher<'a>,
     /// The buffer that was found last.
     pub hint: &'a mut usize,
     pub block_of: &'a dyn Fn(u32) -> [u32; 3],

@@ -175,7 +175,7 @@ impl<'a> Toucher<'a> {
     /// Whether a mark can not conflict and needs no thought: of whoever is quiet, of the wave itself, or, for reads, of several waves
     /// in this span.
     #[inline]
-    fn is_quick(self, mark: Mark, write: bool) -> bool {
+    fn is_quick(&self, mark: Mark, write: bool) -> bool {
         let own = |number: u32| number < self.quiet || number == self.number;
         let several = mark[READER] & BLOCKS == 0 && mark[READER] >= WAVES | self.quiet;
         own(mark[WRITER]) && (own(mark[READER]) || !write && several)
@@ -305,7 +305,7 @@ impl Shadow {
 
     /// Notes a touch of `size` bytes at `offset` of `length`; the first byte that conflicts.
     #[inline]
-    pub fn touch(&mut self, length: usize, offset: usize, size: usize, write: bool, by: Toucher<'_>) -> Option<Met> {
+    pub fn touch(&mut self, length: usize, offset: usize, size: usize, write: bool, by: &Toucher<'_>) -> Option<Met> {
         if by.how != How::Atomic && offset.is_multiple_of(4) && size.is_multiple_of(4) {
             let first = offset / 4;
             if let Some(marks) = self.words.get_mut(first..first + size / 4)
@@ -324,7 +324,14 @@ impl Shadow {
     }
 
     #[inline(never)]
-    fn touch_slowly(&mut self, length: usize, offset: usize, size: usize, write: bool, by: Toucher<'_>) -> Option<Met> {
+    fn touch_slowly(
+        &mut self,
+        length: usize,
+        offset: usize,
+        size: usize,
+        write: bool,
+        by: &Toucher<'_>,
+    ) -> Option<Met> {
         if self.words.len() < length.div_ceil(4) {
             self.words = vec![[0; 2]; length.div_ceil(4)];
         }
@@ -368,7 +375,7 @@ impl Shadow {
     }
 }
 
-fn touch_bytes(marks: &mut [Mark], offset: usize, write: bool, by: Toucher<'_>, lists: &mut Lists) -> Option<Met> {
+fn touch_bytes(marks: &mut [Mark], offset: usize, write: bool, by: &Toucher<'_>, lists: &mut Lists) -> Option<Met> {
     marks.iter_mut().enumerate().find_map(|(at, mark)| by.touch(mark, write, lists, offset + at))
 }
 
@@ -390,7 +397,7 @@ mod tests {
     fn run(touches: &[(Toucher<'_>, usize, usize, bool)]) -> Option<(usize, Conflict)> {
         let mut shadow = Shadow::default();
         let mut touch = |(by, offset, size, write): &(Toucher<'_>, usize, usize, bool)| {
-            shadow.touch(64, *offset, *size, *write, *by)
+            shadow.touch(64, *offset, *size, *write, by)
         };
         touches.iter().find_map(&mut touch).map(|met| (met.at, met.conflict))
     }

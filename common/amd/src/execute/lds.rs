@@ -30,7 +30,7 @@ impl Lds {
         &mut self,
         offset: u64,
         bytes: usize,
-        by: Toucher<'_>,
+        by: &Toucher<'_>,
         block_of: &dyn Fn(u32) -> [u32; 3],
         suspected: &mut Option<(u64, Fault)>,
     ) -> Lane<Loaded> {
@@ -52,7 +52,7 @@ impl Lds {
         offset: u64,
         data: &[u8],
         poison: u16,
-        by: Toucher<'_>,
+        by: &Toucher<'_>,
         block_of: &dyn Fn(u32) -> [u32; 3],
     ) -> Lane<()> {
         let at = self.reach(offset, data.len(), Access::Write)?;
@@ -76,7 +76,7 @@ impl Lds {
         &mut self,
         offset: u64,
         bytes: usize,
-        by: Toucher<'_>,
+        by: &Toucher<'_>,
         block_of: &dyn Fn(u32) -> [u32; 3],
         suspected: &mut Option<(u64, Fault)>,
         next: impl FnOnce(u64) -> u64,

@@ -103,13 +103,13 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: [Toucher<'_>; 2]) -> Lane<Loaded> {
+    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: &[Toucher<'_>; 2]) -> Lane<Loaded> {
         match to {
             To::Memory(address) => {
                 let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
-                self.memory.load(address, bytes, &mut Touching { by: by[0], hint, block_of, suspected })
+                self.memory.load(address, bytes, &mut Touching { by: &by[0], hint, block_of, suspected })
             }
-            To::Lds(offset) => self.lds.load(offset, bytes, by[1], self.block_of, &mut self.suspected),
+            To::Lds(offset) => self.lds.load(offset, bytes, &by[1], self.block_of, &mut self.suspected),
             To::Scratch(offset) => self.scratch.load(wave, lane, offset, bytes),
             To::Swizzled(byte) => self.scratch.load_at(byte, bytes),
             To::Nowhere => Ok(Loaded::default()),
@@ -124,7 +124,7 @@ impl Block<'_> {
         data: &[u8],
         poison: u16,
         lane: usize,
-        by: [Toucher<'_>; 2],
+        by: &[Toucher<'_>; 2],
     ) -> Lane<()> {
         match to {
             To::Memory(address) => {
@@ -133,9 +133,9 @@ impl Block<'_> {
                     return Err(Fault::Unwritten { used, origin: wave.origin.clone() });
                 }
                 let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
-                self.memory.store(address, data, &mut Touching { by: by[0], hint, block_of, suspected })
+                self.memory.store(address, data, &mut Touching { by: &by[0], hint, block_of, suspected })
             }
-            To::Lds(offset) => self.lds.store(offset, data, poison, by[1], self.block_of),
+            To::Lds(offset) => self.lds.store(offset, data, poison, &by[1], self.block_of),
             To::Scratch(offset) => self.scratch.store(wave, lane, offset, data, poison),
             To::Swizzled(byte) => self.scratch.store_at(byte, data, poison),
             To::Nowhere => Ok(()),
@@ -160,11 +160,11 @@ impl Block<'_> {
         let mut half_poison = [[0_u64; 2]; 4];
         for lane in lanes_of(exec) {
             let loaded = if let Some((descriptor, ..)) = addresses.descriptor.as_ref().filter(|(of, ..)| of.swizzle) {
-                self.load_swizzled(wave, memory, addresses, descriptor.element, lane, bytes, by)
+                self.load_swizzled(wave, memory, addresses, descriptor.element, lane, bytes, &by)
             } else {
                 let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
-                let by = if memory.sync { self.acquiring(wave, &to, by) } else { by };
-                self.lane_load(wave, to, bytes, lane, by)
+                let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+                self.lane_load(wave, to, bytes, lane, acquiring.as_ref().unwrap_or(&by))
             };
             let loaded = loaded.map_err(|fault| Raised::at(lane, fault))?;
             if self.suspected.is_some() {
@@ -199,7 +199,7 @@ impl Block<'_> {
         element: u64,
         lane: usize,
         bytes: usize,
-        by: [Toucher<'_>; 2],
+        by: &[Toucher<'_>; 2],
     ) -> Lane<Loaded> {
         let (mut all, step) = (Loaded::default(), bytes.min(element as usize).clamp(1, 4));
         for at in (0..bytes).step_by(step) {
@@ -246,7 +246,8 @@ impl Block<'_> {
         let at = usize::from(memory.to);
         for lane in lanes_of(exec) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
-            let by = if memory.sync { self.acquiring(wave, &to, by) } else { by };
+            let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+            let by = acquiring.as_ref().unwrap_or(&by);
             let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
             if self.suspected.is_some() {
                 self.suspect(wave, lane);
@@ -316,7 +317,8 @@ impl Block<'_> {
                 poison >>= 2;
             }
             poison &= ((1_u32 << bytes) - 1) as u16;
-            let by = if releases { self.holding(wave, memory, addresses, lane, (bytes, offset), by) } else { by };
+            let holding = releases.then(|| self.holding(wave, memory, addresses, lane, (bytes, offset), by));
+            let by = holding.as_ref().unwrap_or(&by);
             let done = if let Some((descriptor, ..)) = addresses.descriptor.as_ref().filter(|(of, ..)| of.swizzle) {
                 let step = bytes.min(descriptor.element as usize).clamp(1, 4);
                 (0..bytes).step_by(step).try_for_each(|at| {
@@ -388,9 +390,9 @@ impl Block<'_> {
             let old = match to {
                 To::Memory(address) => {
                     let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
-                    self.memory.atomic(address, bytes, &mut Touching { by: by[0], hint, block_of, suspected }, next)
+                    self.memory.atomic(address, bytes, &mut Touching { by: &by[0], hint, block_of, suspected }, next)
                 }
-                To::Lds(offset) => self.lds.atomic(offset, bytes, by[1], self.block_of, &mut self.suspected, next),
+                To::Lds(offset) => self.lds.atomic(offset, bytes, &by[1], self.block_of, &mut self.suspected, next),
                 To::Nowhere => Ok(0),
                 To::Scratch(_) | To::Swizzled(_) => Err(Fault::Unimplemented { what: "an atomic on scratch".into() }),
             };
@@ -450,7 +452,7 @@ impl Block<'_> {
             let mut loaded = Loaded::default();
             if offset.checked_add(step + 4).is_some_and(|end| end <= records) {
                 let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
-                let mut touching = Touching { by, hint, block_of, suspected };
+                let mut touching = Touching { by: &by, hint, block_of, suspected };
                 let found = self.memory.load(address.wrapping_add(step), 4, &mut touching);
                 loaded = found.map_err(Raised::wave)?;
                 if self.suspected.is_some() {

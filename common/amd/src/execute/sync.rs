@@ -175,7 +175,7 @@ impl Block<'_> {
         let clock = Rc::clone(&wave.order.clock);
         let by = self.toucher(wave, &clock);
         for (places, bytes) in wave.order.stores() {
-            places.iter().for_each(|address| self.memory.carry_over(*address, *bytes, by));
+            places.iter().for_each(|address| self.memory.carry_over(*address, *bytes, &by));
         }
         let by = self.lds_toucher(wave, &clock);
         let length = self.lds.bytes.len();
@@ -184,7 +184,7 @@ impl Block<'_> {
                 let offset = touch.offsets[lane] as usize;
                 if offset + touch.bytes as usize <= length {
                     // A conflict is another wave's, which has seen it or will.
-                    let _other = self.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, by);
+                    let _other = self.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, &by);
                 }
             }
         }
