@@ -69,6 +69,9 @@ pub async fn recall(store: &SqliteStore, session: &SessionName) -> anyhow::Resul
 /// Plans and publishes what is to be tried again: those jobs are kept with their messages.
 pub async fn try_again(store: &SqliteStore, broker: &dyn Broker, session: &SessionName) -> anyhow::Result<()> {
     let kept = parked::jobs(store, session).await?;
+    if kept.is_empty() {
+        return Ok(());
+    }
     store.plan(session, &kept.iter().map(Planned::of).collect::<Vec<_>>()).await?;
     parked::publish(store, broker, session).await?;
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Stage;
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use serde::Serialize;
 
 /// Stretches of a campaign's time.
@@ -69,7 +69,8 @@ impl fmt::Display for Stretch {
             0..60_000 => write!(f, "after {:.1}s", ended.as_secs_f64())?,
             _ => write!(f, "after {}", human(ended))?,
         }
-        write!(f, ": {candidates} candidates, {problems} problems in {sum_ms:.3} ms")
+        let (candidates, problems) = (counted(*candidates, "candidate"), counted(*problems, "problem"));
+        write!(f, ": {candidates}, {problems} in {sum_ms:.3} ms")
     }
 }
 
@@ -134,6 +135,6 @@ mod tests {
         let found = stretches(&outcomes, &weights, 1_000, 200);
         assert_eq!((found.len(), found.last()), (11, Some(&at(450, 5, 2, 32.0))));
         assert_eq!(stretches(&[], &weights, 1_000, 1_000), [at(0, 0, 0, 0.0)]);
-        assert_eq!(at(125_000, 1, 1, 0.25).to_string(), "after 2m 05s: 1 candidates, 1 problems in 0.250 ms");
+        assert_eq!(at(125_000, 1, 1, 0.25).to_string(), "after 2m 05s: 1 candidate, 1 problem in 0.250 ms");
     }
 }

@@ -54,7 +54,7 @@ pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionNa
         for chunk in records.chunks(WINDOW) {
             let mut placed = Vec::with_capacity(chunk.len());
             for (key, body) in chunk {
-                placed.push((spread.next(broker, &queue_of(body)?).await?, key.clone(), body.clone()));
+                placed.push((spread.next(broker, &read(body)?.1).await?, key.clone(), body.clone()));
             }
             let publish = |(lane, key, body): (String, String, Vec<u8>)| async move {
                 broker.declare(&lane).await?;
@@ -80,7 +80,7 @@ pub async fn jobs(store: &dyn Store, session: &SessionName) -> Result<Vec<Job>, 
     let mut jobs = Vec::new();
     for part in 0..PARKED_PARTS {
         for (_, body) in store.records(&parked(session, part)).await? {
-            jobs.push(job_of(&body)?);
+            jobs.push(read(&body)?.0);
         }
     }
     Ok(jobs)
@@ -99,20 +99,18 @@ pub async fn drop_all(store: &dyn Store, session: &SessionName) -> Result<(), St
     Ok(())
 }
 
-/// Where a message goes that is one of the two kinds of jobs.
-fn queue_of(body: &[u8]) -> Result<String, WireError> {
+/// The job of a message of one of the two kinds, and the queue that it goes to.
+fn read(body: &[u8]) -> Result<(Job, String), WireError> {
     match wire::decode::<CompileJob>(body) {
-        Ok(compile_job) => Ok(compile_job.job.compile_queue()),
-        Err(WireError::Kind { .. }) => Ok(wire::decode::<EvalJob>(body)?.job.eval_queue()),
-        Err(error) => Err(error),
-    }
-}
-
-/// The job of a message of either kind.
-fn job_of(body: &[u8]) -> Result<Job, WireError> {
-    match wire::decode::<CompileJob>(body) {
-        Ok(compile_job) => Ok(compile_job.job),
-        Err(WireError::Kind { .. }) => Ok(wire::decode::<EvalJob>(body)?.job),
+        Ok(CompileJob { job, .. }) => {
+            let queue = job.compile_queue();
+            Ok((job, queue))
+        }
+        Err(WireError::Kind { .. }) => {
+            let EvalJob { job, .. } = wire::decode(body)?;
+            let queue = job.eval_queue();
+            Ok((job, queue))
+        }
         Err(error) => Err(error),
     }
 }

@@ -56,7 +56,7 @@ fn searched(solvers: &[Searched]) -> Markup {
     html! {
         details {
             summary { "Search: " (count(solvers.iter().map(|one| one.tried).sum())) " candidates tried" }
-            table {
+            div.scroll tabindex="0" role="group" aria-label="searches of solvers" { table {
                 thead { tr { th scope="col" { "solver" } th.n scope="col" { "tried" } th.n scope="col" { "of" }
                     th.n scope="col" { "share" } th scope="col" { "ended by" } th.n scope="col" { "expected gain" } } }
                 tbody { @for one in solvers { tr {
@@ -64,7 +64,7 @@ fn searched(solvers: &[Searched]) -> Markup {
                     td.n { (format!("{:.1} %", one.share_percent())) } td { (one.ended) }
                     td.n { (one.expected_gain_percent.map_or_else(|| "–".to_string(), |gain| format!("{gain:.2} %"))) }
                 } } }
-            }
+            } }
             p { "Expected gain: of the best time of the solver, if as many candidates are tried again." }
         }
     }

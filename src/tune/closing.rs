@@ -12,10 +12,9 @@ use bluefin_exporter::summary::Summary;
 pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> String {
     let gains = Gains::of(summaries);
     let mut lines = Vec::new();
-    let problems = |count: usize| counted(count, "problem");
     for (gain, over) in [(&gains.default, "default params"), (&gains.reference, "the reference")] {
         if let Some(mean) = gain.mean() {
-            let count = problems(usize::try_from(gain.problems).unwrap_or(usize::MAX));
+            let count = counted(gain.problems, "problem");
             lines.push(format!(
                 "{mean:.2}x as fast as {over} (geometric mean of {count}); sum {:.3} ms, before {:.3} ms",
                 gain.after_ms, gain.before_ms
@@ -26,7 +25,7 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
     let without = winners.clone().filter(|winner| winner.speedup_over_default.is_some_and(|gain| gain < 1.005)).count();
     let noisy = winners.filter(|winner| winner.noise.is_some()).count();
     let failed = summaries.iter().filter(|summary| summary.winner.is_none()).count();
-    let mut told = vec![problems(summaries.len())];
+    let mut told = vec![counted(summaries.len(), "problem")];
     for (count, what) in [(without, "without a gain over default params"), (failed, "without a winner")] {
         if count > 0 {
             told.push(format!("{count} {what}"));
@@ -63,8 +62,8 @@ fn searched(summaries: &[Summary]) -> Option<String> {
     (of > 0).then(|| {
         let share = 100.0 * tried as f64 / of as f64;
         format!(
-            "searched: {tried} of {of} candidates ({share:.1} %); of {} tuning spaces {}",
-            searches.len(),
+            "searched: {tried} of {of} candidates ({share:.1} %); {}: {}",
+            counted(searches.len(), "tuning space"),
             told.join(", ")
         )
     })
