@@ -1,4 +1,6 @@
-//! `bluefin capture`: runs an application and writes down the problems that it asks MIOpen for.
+//! `bluefin capture`: runs an application and writes down the problems that it asks MIOpen for, or the kernels that Triton tunes in it.
+
+mod triton;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,24 +16,38 @@ use bluefin_common::files::FileSet;
 use bluefin_producer::capture::{Captured, run};
 use bluefin_producer::input::{ProblemList, Sourced};
 use bluefin_producer::library::{AddOptions, Library, TagName};
+use bluefin_triton::Contents;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 
-/// Run an application and write down the problems that it asks MIOpen for
+/// Run an application and write down the problems that it asks MIOpen for, or the Triton kernels that it tunes
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin capture -t resnet50 -- python3 train.py\n  \
-    bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n\n\
+    bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n  \
+    bluefin capture --triton -o kernels -- python3 bench.py\n\n\
     Problems go to the library under the tag, with how often each was asked for, or to a file.\n\
     The application's output, exit code and death by a signal are passed on as they are; what was captured until then is\n\
     written in any case. Its standard error is a pipe, which some programs take as a reason to print no colours. It ends\n\
     when everybody who holds its standard error has closed it.\n\n\
     Each problem stands in the file once, in the order in which it was first met, below a comment with the number of\n\
-    commands that asked for it.")]
+    commands that asked for it.\n\n\
+    With --triton the program does not tune: each function with @triton.autotune gets a config that Triton remembers, or the\n\
+    first that runs. What it was launched with becomes a kernel spec, a folder for each tuning key; `bluefin tune --triton`\n\
+    finds the fastest config of each. Of tensors of floats mean and spread are kept, of integers what is in them.")]
 pub struct CaptureArgs {
     /// What to call the problems
-    #[arg(short, long)]
-    tag: TagName,
-    /// Write a file instead of adding to the library
+    #[arg(short, long, required_unless_present = "triton")]
+    tag: Option<TagName>,
+    /// Capture the kernels that Triton's autotuner meets, into the folder of --output
+    #[arg(long, requires = "output", conflicts_with = "tag")]
+    triton: bool,
+    /// With --triton: keep the elements of no tensor
+    #[arg(long, requires = "triton")]
+    no_contents: bool,
+    /// With --triton: keep the elements of all tensors, floats as well
+    #[arg(long, requires = "triton", conflicts_with = "no_contents")]
+    all_contents: bool,
+    /// Write a file instead of adding to the library; with --triton the folder of the kernels
     #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -46,6 +62,7 @@ pub struct CaptureArgs {
 
 impl CaptureArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let Some(tag) = &self.tag else { return self.triton().await };
         // Where nothing can be kept is found out before the application runs for hours.
         match &self.output {
             Some(output) => drop(FileSet::new(&place(output)?.0).with_context(|| output.display().to_string())?),
@@ -55,23 +72,33 @@ impl CaptureArgs {
             self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
         let (status, captured) = run(program, arguments).await?;
         let kept = match &self.output {
-            Some(output) => write(output, &self.tag, &captured)?,
-            None => match self.add(&captured).await {
+            Some(output) => write(output, tag, &captured)?,
+            None => match self.add(tag, &captured).await {
                 Ok(kept) => kept,
                 // What took hours is not lost with a connection.
                 Err(error) => {
-                    let kept = write(Path::new(&format!("{}.txt", self.tag)), &self.tag, &captured)?;
+                    let kept = write(Path::new(&format!("{tag}.txt")), tag, &captured)?;
                     eprintln!("bluefin: not added to the library: {}", crate::message(&error));
                     kept
                 }
             },
         };
-        self.report(&kept, &captured)?;
+        self.report(tag, &kept, &captured)?;
         end_like(status)
     }
 
+    async fn triton(&self) -> anyhow::Result<ExitCode> {
+        let contents = match (self.no_contents, self.all_contents) {
+            (true, _) => Contents::Nothing,
+            (_, true) => Contents::All,
+            _ => Contents::default(),
+        };
+        let folder = self.output.as_deref().ok_or_else(|| crate::usage("--triton: name a folder with --output"))?;
+        end_like(triton::capture(folder, contents, &self.command, self.json).await?)
+    }
+
     /// Adds to the library. Returns where that is.
-    async fn add(&self, captured: &Captured) -> anyhow::Result<String> {
+    async fn add(&self, tag: &TagName, captured: &Captured) -> anyhow::Result<String> {
         let problems = captured.problems.iter().zip(1..).map(|(met, line)| Sourced {
             problem: met.problem.clone(),
             line,
@@ -80,17 +107,17 @@ impl CaptureArgs {
         let list = ProblemList { name: "capture".to_string(), problems: problems.collect(), ..ProblemList::default() };
         let opened = self.store.open().await?;
         let options = AddOptions { now_ms: now_ms(), ..AddOptions::default() };
-        Library::new(&*opened.store).add(&self.tag, &list, options).await?;
+        Library::new(&*opened.store).add(tag, &list, options).await?;
         opened.close().await;
-        Ok(format!("tag {}", self.tag))
+        Ok(format!("tag {tag}"))
     }
 
-    fn report(&self, kept: &str, captured: &Captured) -> anyhow::Result<()> {
+    fn report(&self, tag: &TagName, kept: &str, captured: &Captured) -> anyhow::Result<()> {
         let problems = captured.problems.len();
         let mut text = String::new();
         if self.json {
             let report = json!({
-                "tag": self.tag.as_str(), "kept": kept, "problems": problems, "commands": captured.commands,
+                "tag": tag.as_str(), "kept": kept, "problems": problems, "commands": captured.commands,
                 "unsupported": captured.unsupported, "unread": captured.unread, "unread_shown": captured.unread_shown,
             });
             writeln!(text, "{report}")?;
@@ -150,7 +177,7 @@ fn write(output: &Path, tag: &TagName, captured: &Captured) -> anyhow::Result<St
 }
 
 /// Ends as the application did: with its exit code, or by its signal.
-fn end_like(status: ExitStatus) -> anyhow::Result<ExitCode> {
+pub(crate) fn end_like(status: ExitStatus) -> anyhow::Result<ExitCode> {
     if let Some(code) = status.code() {
         return Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)));
     }

@@ -4,6 +4,7 @@
 
 mod aiter;
 mod applicability;
+mod apply;
 mod capture;
 mod check;
 mod consent;
@@ -16,6 +17,8 @@ mod doctor;
 mod enqueue;
 mod export;
 mod extensions;
+mod gain;
+mod given_back;
 mod input;
 mod install;
 mod jobs;
@@ -120,6 +123,8 @@ enum Verb {
     Report(report::ReportArgs),
     Dashboard(dashboard::DashboardArgs),
     Capture(capture::CaptureArgs),
+    Apply(apply::ApplyArgs),
+    Gain(gain::GainArgs),
     /// MITuna's name of `export`
     #[command(name = "export_db", hide = true)]
     ExportDb(export::ExportArgs),
@@ -251,6 +256,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,
+            Verb::Apply(args) => args.run().await,
+            Verb::Gain(args) => args.run().await,
             Verb::Release(verb) => verb.run().await,
             Verb::Install(args) => args.run().await,
             Verb::Doctor(args) => args.run().await,

@@ -14,7 +14,7 @@ use bluefin_common::problem::{Direction, Problem};
 use crate::input::{DRIVER, LOG_MARK, MAX_LINE, driver_command, implied_direction};
 use bluefin_common::problem::{command::DriverError, driver};
 
-pub use run::run;
+pub use run::{run, run_with};
 
 /// Torn commands that are kept until their rest comes.
 const MAX_TORN: usize = 16;

@@ -39,5 +39,6 @@ mod stability;
 mod steer;
 mod storm;
 mod triton;
+mod triton_capture;
 mod tune;
 mod upgrade;

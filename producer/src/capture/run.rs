@@ -43,6 +43,29 @@ pub async fn run(program: &OsStr, arguments: &[OsString]) -> io::Result<(ExitSta
     Ok((status, capture.finish()))
 }
 
+/// Runs the command to its end, with more in its environment, and leaves its output alone.
+///
+/// # Errors
+/// If it can not be started.
+pub async fn run_with(
+    program: &OsStr,
+    arguments: &[OsString],
+    environment: impl IntoIterator<Item = (&'static str, OsString)> + Send,
+) -> io::Result<ExitStatus> {
+    let mut signals = PassedOn::listen()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .envs(environment)
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))?;
+    loop {
+        tokio::select! {
+            exit = child.wait() => return exit,
+            signal = signals.next() => signals.send(signal, &child),
+        }
+    }
+}
+
 /// Passes on what there is to read. `false` at its end.
 async fn pass(stderr: &mut ChildStderr, capture: &mut Capture) -> io::Result<bool> {
     let mut bytes = [0; 16 << 10];

@@ -1,0 +1,255 @@
+//! What the hook wrote of a function and tuning key: `capture.json` in a folder of its own, beside sources and data.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::error::Error;
+
+/// Version of `capture.json`.
+const FORMAT: u32 = 1;
+const DOCUMENT: &str = "capture.json";
+
+/// A function with the arguments that a program launched it with, and what its autotuner may choose from.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Captured {
+    pub(crate) format: u32,
+    /// Of the `@triton.jit` function.
+    pub function: String,
+    /// Where it was defined.
+    pub file: String,
+    pub line: u32,
+    /// Version that the program ran with.
+    pub triton: String,
+    pub(crate) target: Json,
+    /// The tuning key: integers, bools, texts, types as text.
+    pub(crate) key: Vec<Json>,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) launch_options: BTreeMap<String, Typed>,
+    pub(crate) configs: Vec<Config>,
+    pub(crate) chosen: String,
+    pub(crate) widened: Option<Widened>,
+    /// Why there is no `widened`.
+    pub not_widened: Option<String>,
+    /// Digest of the function and of all that it uses, by Triton.
+    pub(crate) function_digest: String,
+    pub(crate) source: String,
+    pub(crate) files: Vec<String>,
+    pub(crate) cache: Cache,
+    /// The folder that it is in.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// A value with its kind in Python.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Typed {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Str(String),
+    None(bool),
+    Dtype(String),
+    Tuple(Vec<Typed>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) kind: ArgumentKind,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum ArgumentKind {
+    /// A view of a buffer, that begins at an element of it.
+    Tensor {
+        buffer: String,
+        offset: u64,
+        shape: Vec<i64>,
+    },
+    /// Beyond 64 bits with a sign: up to 64 without.
+    Int {
+        value: serde_json::Number,
+    },
+    Float {
+        value: f64,
+    },
+    Bool {
+        value: bool,
+    },
+    None,
+    Constexpr {
+        value: Typed,
+    },
+    /// Set by a config, or computed from it.
+    Param,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Buffer {
+    pub(crate) name: String,
+    /// As Triton calls it.
+    pub(crate) dtype: String,
+    pub(crate) elements: u64,
+    pub(crate) role: String,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+    /// Of what was written, after the launch.
+    pub(crate) rms: Option<f64>,
+    pub(crate) data: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Config {
+    pub(crate) kwargs: BTreeMap<String, Typed>,
+    pub(crate) options: BTreeMap<String, Typed>,
+    pub(crate) computed: BTreeMap<String, Typed>,
+    pub(crate) grid: [u64; 3],
+    /// Params that the grid was computed from.
+    pub(crate) read: Vec<String>,
+    pub(crate) text: String,
+}
+
+/// The neighbourhood of the configs: values of each param, and the grid for each case of those that it depends on.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Widened {
+    pub(crate) params: BTreeMap<String, Vec<Typed>>,
+    pub(crate) cases: Vec<Case>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) values: BTreeMap<String, Typed>,
+    pub(crate) grid: [u64; 3],
+}
+
+/// Where Triton looks for its choice, or why it does not.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Cache {
+    pub(crate) folder: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) why: Option<String>,
+}
+
+/// What one process of the program did.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Process {
+    /// By name of the capture.
+    pub kernels: BTreeMap<String, Counts>,
+    /// What could not be captured.
+    pub left: Vec<Left>,
+}
+
+/// How often a kernel was launched, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+pub struct Counts {
+    pub calls: u64,
+    /// Milliseconds of a launch, where a device said so.
+    pub ms: Option<f64>,
+}
+
+/// A function that could not be captured.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Left {
+    pub function: String,
+    /// File and line.
+    pub at: String,
+    pub reason: String,
+}
+
+impl Captured {
+    /// Reads what is in a folder that the hook put in place.
+    ///
+    /// # Errors
+    /// A document that is not there, or none of its kind.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(DOCUMENT);
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+        let captured = serde_json::from_str::<Self>(&text);
+        let mut captured = captured.map_err(|error| Error::Document {
+            path: path.clone(),
+            reason: error.to_string(),
+            expected: "what `bluefin capture --triton` wrote",
+        })?;
+        if captured.format != FORMAT {
+            return Err(Error::Format { path, found: captured.format, expected: FORMAT });
+        }
+        captured.folder = folder.to_path_buf();
+        Ok(captured)
+    }
+
+    /// All that are in the folders of `folder`, by name.
+    ///
+    /// # Errors
+    /// As for one of them; none is there.
+    pub fn read_all(folder: &Path) -> Result<Vec<Self>, Error> {
+        let entries = std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))?;
+        let mut folders = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|source| Error::file(folder, source))?.path();
+            if path.join(DOCUMENT).is_file() {
+                folders.push(path);
+            }
+        }
+        if folders.is_empty() {
+            return Err(Error::Nothing { path: folder.to_path_buf() });
+        }
+        folders.sort();
+        folders.iter().map(|folder| Self::read(folder)).collect()
+    }
+
+    /// Its name: that of its folder, and of its kernel spec.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Configs that the program's autotuner may choose from.
+    #[must_use]
+    pub fn configs(&self) -> usize {
+        self.configs.len()
+    }
+}
+
+impl Process {
+    /// What the processes of a program left in `folder`, added up, and takes it away.
+    ///
+    /// # Errors
+    /// A folder that can not be read. What one process did not finish is left out.
+    pub fn take(folder: &Path) -> Result<Self, Error> {
+        let mut all = Self::default();
+        for entry in std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))? {
+            let path = entry.map_err(|source| Error::file(folder, source))?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with(".part-") {
+                // Of a process that was killed while it wrote.
+                let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            } else if name.starts_with(".process-") {
+                let one = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Self>(&text).ok());
+                all.add(one.unwrap_or_default());
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        all.left.sort();
+        all.left.dedup();
+        Ok(all)
+    }
+
+    fn add(&mut self, other: Self) {
+        for (name, counts) in other.kernels {
+            let known = self.kernels.entry(name).or_default();
+            known.calls += counts.calls;
+            known.ms = match (known.ms, counts.ms) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        self.left.extend(other.left);
+    }
+}

@@ -1,0 +1,155 @@
+"""Gives each autotuner the config that was found for its key, and says how long its launches take, if that is asked.
+
+A key that was not tuned gets the config of the nearest one of the same function and types; what has none is left to Triton.
+"""
+
+import json
+import math
+import os
+import time
+
+from bluefin_capture import has_events, plain_key, refusals, write
+from bluefin_triton import State, jit_function, tuning_key, warn
+
+FORMAT = 1
+# Launches of each key whose time is taken.
+TIMED = 50
+
+
+class Apply:
+    def __init__(self, autotuner, asked):
+        self.autotuner = autotuner
+        self.folder = asked.get("folder")
+        self.times = asked.get("times", False)
+        self.state = State()
+        self.rows, self.names = {}, set()
+        self.given, self.left, self.timed = {}, {}, []
+        self.target = None
+        if asked.get("tuned"):
+            with open(asked["tuned"]) as tuned:
+                document = json.load(tuned)
+            self.target = document["target"]
+            for row in document["kernels"]:
+                self.rows.setdefault(row["source"], []).append(row)
+                self.names.add(row["function"])
+
+    def run(self, original, tuner, args, kwargs):
+        if len(tuner.configs) < 2:
+            return original(tuner, *args, **kwargs)
+        key = tuning_key(tuner, args, kwargs)
+        known = self.state.of(tuner).get(key)
+        if known is not None:
+            return self.again(known, original, tuner, args, kwargs)
+        with self.state.lock:
+            known = self.state.of(tuner)[key] = {"function": tuner.base_fn.__name__, "calls": 1, "events": [], "key": str(key)}
+            self.timed.append(known)
+            begin = time.monotonic()
+            launched = self.first(original, tuner, key, args, kwargs)
+            known["first_s"] = time.monotonic() - begin
+            known["config"] = str(getattr(tuner, "best_config", None))
+        return launched
+
+    def first(self, original, tuner, key, args, kwargs):
+        row, exact = self.row(tuner, key) if self.rows and key not in tuner.cache else (None, False)
+        if row is None:
+            return original(tuner, *args, **kwargs)
+        tuner.cache[key] = self.config(row)
+        try:
+            launched = original(tuner, *args, **kwargs)
+        except refusals(self.autotuner) as error:
+            # What fits one size need not fit another.
+            del tuner.cache[key]
+            self.leave(tuner, key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
+            return original(tuner, *args, **kwargs)
+        self.given[f"{tuner.base_fn.__name__} {key}"] = {"from": row["name"], "exact": exact}
+        return launched
+
+    def again(self, known, original, tuner, args, kwargs):
+        known["calls"] += 1
+        if not self.times or len(known["events"]) >= TIMED or not has_events():
+            return original(tuner, *args, **kwargs)
+        import torch
+
+        around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        around[0].record()
+        launched = original(tuner, *args, **kwargs)
+        around[1].record()
+        known["events"].append(around)
+        return launched
+
+    def row(self, tuner, key):
+        """What was found for the key or the nearest, and whether it is the key's own."""
+        function, _ = jit_function(tuner)
+        rows = self.rows.get(function.cache_key)
+        if rows is None:
+            if function.__name__ in self.names:
+                self.leave(tuner, key, "its source changed since it was captured")
+            else:
+                self.leave(tuner, key, "it was not tuned")
+            return None, False
+        if not self.is_for_this_gpu():
+            self.leave(tuner, key, f"what was found is for {self.target['arch']}")
+            return None, False
+        own = [plain_key(one) for one in key]
+        near = [(distance(own, row["key"]), row) for row in rows]
+        near = [(far, row) for far, row in near if far is not None]
+        if not near:
+            self.leave(tuner, key, "no key of the same types was tuned")
+            return None, False
+        far, row = min(near, key=lambda one: one[0])
+        return row, far == 0
+
+    def is_for_this_gpu(self):
+        import triton
+
+        target = triton.runtime.driver.active.get_current_target()
+        return (target.backend, target.arch) == (self.target["backend"], self.target["arch"])
+
+    def config(self, row):
+        import triton.language as tl
+
+        def value(typed):
+            (kind, inner), = typed.items()
+            if kind == "none":
+                return None
+            if kind == "dtype":
+                return tl.dtype(inner)
+            return tuple(value(one) for one in inner) if kind == "tuple" else inner
+
+        options = {name: value(one) for name, one in row["options"].items()}
+        return self.autotuner.Config({name: value(one) for name, one in row["kwargs"].items()}, **options)
+
+    def leave(self, tuner, key, reason):
+        self.left[f"{tuner.base_fn.__name__} {key}"] = reason
+
+    def end(self):
+        if self.folder is None:
+            return
+        timed = []
+        for known in self.timed:
+            try:
+                taken = sorted(start.elapsed_time(end) for start, end in known.pop("events") if end.query())
+            except Exception:
+                taken = []
+            timed.append({**known, "ms": taken})
+        try:
+            write(os.path.join(self.folder, f"process-{os.getpid()}.json"), {"given": self.given, "left": self.left, "timed": timed})
+        except OSError as error:
+            warn(f"what was given to Triton is not written down: {error}")
+
+
+def distance(own, other):
+    """How far two keys are apart, in doublings; nothing where they differ in more than numbers."""
+    if len(own) != len(other):
+        return None
+    far = 0.0
+    for one, two in zip(own, other):
+        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (one, two))
+        if not numbers:
+            if one != two:
+                return None
+        elif one != two:
+            if one < 0 or two < 0:
+                return None
+            far += abs(math.log2((one + 1) / (two + 1)))
+    return far

@@ -1,0 +1,589 @@
+"""Writes down each function and tuning key that a program's autotuners meet: one folder each, put in place whole.
+
+The program does not tune meanwhile: it takes the config that Triton's own cache on disk has for the key, or the first that runs.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+import bluefin_roles
+import bluefin_sources
+from bluefin_triton import Left, State, jit_function, tuning_key
+
+FORMAT = 1
+# Integers of more bytes than this are summed up as floats are.
+CONTENTS = 64 << 20
+# Elements that a summary looks at.
+SAMPLE = 1 << 20
+# Points of a neighbourhood for which a grid is asked.
+NEIGHBOURS = 4096
+# Launches of each key whose time is taken.
+TIMED = 10
+
+
+class NotOnDisk(Exception):
+    """Triton's cache has no choice for this key."""
+
+
+class Capture:
+    def __init__(self, autotuner, asked):
+        self.autotuner = autotuner
+        self.folder = asked["folder"]
+        self.contents = asked["contents"]
+        self.state = State()
+        # What is there of each key, by its name: how often it was launched, and events around launches.
+        self.seen = {}
+        self.left = {}
+
+    def run(self, original, tuner, args, kwargs):
+        # One config is no choice.
+        if len(tuner.configs) < 2:
+            return original(tuner, *args, **kwargs)
+        key = tuning_key(tuner, args, kwargs)
+        known = self.state.of(tuner).get(key)
+        if known is None:
+            with self.state.lock:
+                return self.first(original, tuner, key, args, kwargs)
+        known["calls"] += 1
+        if len(known["events"]) < TIMED and known["timing"]:
+            return self.timed(known, original, tuner, args, kwargs)
+        return original(tuner, *args, **kwargs)
+
+    def first(self, original, tuner, key, args, kwargs):
+        """The first call with a key: writes it down, and launches it with a config that nobody had to search for."""
+        known = self.state.of(tuner).setdefault(key, {"calls": 1, "events": [], "timing": False, "name": None})
+        taken = None
+        try:
+            tuner.nargs = dict(zip(tuner.arg_names, args))
+            configs = list(tuner.prune_configs(kwargs))
+            try:
+                taken = Taken(self, tuner, key, args, kwargs, configs)
+            except Left as reason:
+                self.leave(tuner, reason)
+            except Exception as error:
+                self.leave(tuner, f"{type(error).__name__}: {error}")
+        except Exception:
+            # The program's own rule fails: let it fail where it would.
+            return original(tuner, *args, **kwargs)
+        finally:
+            tuner.nargs = None
+        launched = self.launch(original, tuner, key, args, kwargs, configs)
+        if taken is not None:
+            try:
+                known["name"] = taken.write(launched, tuner.cache[key])
+                known["timing"] = has_events()
+                self.seen[known["name"]] = known
+            except Left as reason:
+                self.leave(tuner, reason)
+            except Exception as error:
+                self.leave(tuner, f"{type(error).__name__}: {error}")
+        return launched
+
+    def launch(self, original, tuner, key, args, kwargs, configs):
+        """Launches with the config that is known already, or the first that compiles and fits."""
+        if key not in tuner.cache:
+            tuner.nargs = dict(zip(tuner.arg_names, args))
+            try:
+                self.from_disk(tuner, key, configs)
+            finally:
+                tuner.nargs = None
+        if key in tuner.cache:
+            return original(tuner, *args, **kwargs)
+        failed = None
+        for config in configs:
+            tuner.cache[key] = config
+            try:
+                return original(tuner, *args, **kwargs)
+            except refusals(self.autotuner) as error:
+                failed = error
+        del tuner.cache[key]
+        raise failed
+
+    @staticmethod
+    def from_disk(tuner, key, configs):
+        if not getattr(tuner, "cache_results", False):
+            return
+
+        def nobody():
+            raise NotOnDisk
+
+        try:
+            tuner.check_disk_cache(key, configs, nobody)
+        except NotOnDisk:
+            pass
+
+    @staticmethod
+    def timed(known, original, tuner, args, kwargs):
+        import torch
+
+        around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        around[0].record()
+        launched = original(tuner, *args, **kwargs)
+        around[1].record()
+        known["events"].append(around)
+        return launched
+
+    def leave(self, tuner, reason):
+        name = tuner.base_fn.__name__
+        self.left.setdefault((name, str(reason)), f"{tuner.base_fn.__code__.co_filename}:{tuner.base_fn.__code__.co_firstlineno}")
+
+    def end(self):
+        """What this process did: how often, for how long, and what was left."""
+        counted = {}
+        for name, known in self.seen.items():
+            counted[name] = {"calls": known["calls"], "ms": shortest(known["events"])}
+        left = [{"function": name, "reason": reason, "at": at} for (name, reason), at in self.left.items()]
+        if counted or left:
+            write(os.path.join(self.folder, f".process-{os.getpid()}.json"), {"kernels": counted, "left": left})
+
+
+def has_events():
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing()
+
+
+def shortest(events):
+    """Milliseconds of the shortest launch among those that have ended, which waited for no compiler; none is waited for."""
+    try:
+        return min((start.elapsed_time(end) for start, end in events if end.query()), default=None)
+    except Exception:
+        return None
+
+
+def refusals(autotuner):
+    """What a config is passed over for, as Triton's own tuner does."""
+    from triton.compiler.errors import CompilationError
+
+    names = ["OutOfResources", "PTXASError"]
+    return (CompilationError, *[getattr(autotuner, name) for name in names if hasattr(autotuner, name)])
+
+
+def write(path, document):
+    handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".part-")
+    with os.fdopen(handle, "w") as out:
+        json.dump(document, out, indent=1)
+    os.replace(beside, path)
+
+
+class Tracked(dict):
+    """Arguments that remember which of them were read."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.read = set()
+
+    def __getitem__(self, name):
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name, otherwise=None):
+        self.read.add(name)
+        return super().get(name, otherwise)
+
+    def everything(self):
+        self.read.update(dict.keys(self))
+
+    def keys(self):
+        self.everything()
+        return super().keys()
+
+    def items(self):
+        self.everything()
+        return super().items()
+
+    def values(self):
+        self.everything()
+        return super().values()
+
+    def __iter__(self):
+        self.everything()
+        return super().__iter__()
+
+
+def typed(value):
+    """A value of a constexpr, with its kind."""
+    import triton.language as tl
+
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if value is None:
+        return {"none": True}
+    if isinstance(value, bool):
+        return {"bool": value}
+    if isinstance(value, int):
+        return {"int": int(value)}
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Left(f"found {value} as a constexpr, expected a finite number")
+        return {"float": value}
+    if isinstance(value, str):
+        return {"str": value}
+    if isinstance(value, tl.dtype):
+        return {"dtype": value.name}
+    if isinstance(value, (tuple, list)):
+        return {"tuple": [typed(one) for one in value]}
+    raise Left(f"found a constexpr that is a {type(value).__name__}, expected a number, a text, a type, None, or a tuple of such")
+
+
+class Taken:
+    """A call with all that its kernel depends on, before it is launched."""
+
+    def __init__(self, capture, tuner, key, args, kwargs, configs):
+        import triton
+
+        self.capture, self.tuner, self.key = capture, tuner, key
+        self.function, self.heuristics = jit_function(tuner)
+        if getattr(tuner, "user_defined_pre_hook", False):
+            raise Left("its autotuner has a pre_hook, which may change arguments")
+        for config in configs:
+            if config.pre_hook is not None:
+                raise Left("its configs have a pre_hook, which may change arguments")
+            if getattr(config, "ir_override", None):
+                raise Left("its configs override Triton's code")
+        if len(configs) < 2:
+            raise Left("pruning leaves one config")
+        given = {**dict(zip(tuner.arg_names, args)), **kwargs}
+        self.grid = given.pop("grid", None)
+        self.launch_options = {
+            name: value for name, value in given.items()
+            if name not in tuner.arg_names and name not in ("warmup", "stream", "device")
+        }
+        self.given = {name: value for name, value in given.items() if name in tuner.arg_names}
+        self.configs = configs
+        self.points = [self.point(config) for config in configs]
+        target = triton.runtime.driver.active.get_current_target()
+        self.target = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
+        self.buffers = Buffers(capture.contents)
+        self.arguments = [self.argument(param) for param in self.function.params]
+        self.buffers.look(self.arguments)
+        self.sources = bluefin_sources.Sources(self.function)
+        self.version = triton.__version__
+
+    def meta(self, values):
+        """All arguments by name where the params have these values, computed constexprs among them."""
+        meta = {**self.given, **values}
+        for heuristics in reversed(self.heuristics):
+            for name, rule in heuristics.values.items():
+                meta[name] = rule(dict(meta))
+        return meta
+
+    def grid_of(self, meta):
+        """The grid, and the names that it depends on."""
+        tracked = Tracked(meta)
+        grid = self.grid(tracked) if callable(self.grid) else self.grid
+        grid = [int(size) for size in (grid if isinstance(grid, (tuple, list)) else [grid])]
+        return grid + [1] * (3 - len(grid)), tracked.read
+
+    def point(self, config):
+        values = {**self.launch_options, **config.all_kwargs()}
+        meta = self.meta(values)
+        grid, read = self.grid_of(meta)
+        computed = {name: meta[name] for heuristics in self.heuristics for name in heuristics.values}
+        return {
+            "kwargs": {name: typed(value) for name, value in config.kwargs.items()},
+            "options": {name: typed(value) for name, value in config.all_kwargs().items() if name not in config.kwargs},
+            "computed": {name: typed(value) for name, value in computed.items()},
+            "grid": grid,
+            "read": sorted(name for name in read if name in config.kwargs or name in computed),
+            "text": str(config),
+        }
+
+    def argument(self, param):
+        name = param.name
+        if param.is_constexpr:
+            if any(name in point["kwargs"] or name in point["computed"] for point in self.points):
+                return {"name": name, "kind": "param"}
+            value = self.given.get(name, param.default if param.has_default else None)
+            return {"name": name, "kind": "constexpr", "value": typed(value)}
+        value = self.given.get(name, param.default if param.has_default else None)
+        if value is None:
+            return {"name": name, "kind": "none"}
+        if isinstance(value, bool):
+            return {"name": name, "kind": "bool", "value": value}
+        if isinstance(value, int):
+            return {"name": name, "kind": "int", "value": value}
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise Left(f"argument {name}: found {value}, expected a finite number")
+            return {"name": name, "kind": "float", "value": value}
+        if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+            return {"name": name, "kind": "tensor", **self.buffers.view(name, value)}
+        raise Left(f"argument {name}: found a {type(value).__name__}, expected a tensor, a number or None")
+
+    def neighbours(self):
+        """Grids of what lies beside the configs, by the params that the grid reads; nothing where there is no telling."""
+        if any(point["computed"] != self.points[0]["computed"] for point in self.points):
+            return None, "constexprs are computed from the config"
+        names = sorted({name for point in self.points for name in point["read"]})
+        if len({tuple(point["kwargs"]) for point in self.points}) != 1:
+            return None, "configs set different names"
+        first = self.configs[0]
+        values = {name: widened([config.kwargs[name] for config in self.configs]) for name in first.kwargs}
+        count = math.prod(len(values[name]) for name in names)
+        if count > NEIGHBOURS:
+            return None, f"the grid has {count} cases"
+        cases, chosen = [], [{}]
+        for name in names:
+            chosen = [{**one, name: value} for one in chosen for value in values[name]]
+        for one in chosen:
+            grid, _ = self.grid_of(self.meta({**self.launch_options, **first.all_kwargs(), **one}))
+            cases.append({"values": {name: typed(value) for name, value in one.items()}, "grid": grid})
+        return {"params": {name: [typed(value) for value in values[name]] for name in values}, "cases": cases}, None
+
+    def write(self, launched, chosen):
+        """Puts the folder in place, and returns its name."""
+        if bluefin_roles.takes_addresses(launched):
+            raise Left("it reads addresses out of memory, where no argument says what lies there")
+        roles = bluefin_roles.of(launched, self.arguments)
+        self.buffers.settle(self.arguments, roles, self.tuner)
+        parts = self.cache_parts()
+        identity = json.dumps([self.sources.digest(), self.arguments, [point["text"] for point in self.points], str(self.key)])
+        name = f"{plain(self.function.__name__)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+        place = os.path.join(self.capture.folder, name)
+        if os.path.exists(place):
+            return name
+        beyond, narrow = self.neighbours()
+        code = self.tuner.base_fn.__code__
+        document = {
+            "format": FORMAT,
+            "function": self.function.__name__,
+            "module": self.function.module,
+            "file": code.co_filename,
+            "line": code.co_firstlineno,
+            "triton": self.version,
+            "python": "%d.%d" % sys.version_info[:2],
+            "target": self.target,
+            "device": device_name(),
+            "key": [plain_key(one) for one in self.key],
+            "key_names": [name for name in self.tuner.keys if name in self.given],
+            "arguments": self.arguments,
+            "buffers": self.buffers.told(),
+            "launch_options": {name: typed(value) for name, value in self.launch_options.items()},
+            "configs": self.points,
+            "chosen": str(chosen),
+            "widened": beyond,
+            "not_widened": narrow,
+            "function_digest": self.function.cache_key,
+            "source": self.sources.entry,
+            "files": sorted(self.sources.texts()),
+            "cache": parts,
+        }
+        beside = tempfile.mkdtemp(dir=self.capture.folder, prefix=".part-")
+        try:
+            for file, text in self.sources.texts().items():
+                with open(os.path.join(beside, file), "w") as out:
+                    out.write(text)
+            self.buffers.write(beside)
+            with open(os.path.join(beside, "capture.json"), "w") as out:
+                json.dump(document, out, indent=1)
+            os.chmod(beside, 0o755)
+            os.rename(beside, place)
+        except OSError:
+            shutil.rmtree(beside, ignore_errors=True)
+            # Another process of the program was first.
+            if not os.path.exists(place):
+                raise
+        return name
+
+    def cache_parts(self):
+        """What Triton's cache on disk calls the choice for this key, and what that name is made of."""
+        if not self.key:
+            return {"why": "Triton keeps no choice on disk where the key is empty"}
+        from triton.runtime import cache as caches
+
+        found = {}
+
+        def manager(key, *others):
+            made = caches.get_cache_manager(key, *others)
+            found.update(digest=key, folder=os.path.basename(os.path.normpath(made.cache_dir)))
+
+            class Reader:
+                def get_file(self, name):
+                    found["file"] = name
+                    raise NotOnDisk
+
+            return Reader()
+
+        own = getattr(self.capture.autotuner, "get_cache_manager", None)
+        if own is None or not hasattr(self.tuner, "check_disk_cache"):
+            return {"why": f"Triton {self.version} keeps no choices on disk"}
+        self.capture.autotuner.get_cache_manager = manager
+        try:
+            self.tuner.check_disk_cache(self.key, self.configs, lambda: None)
+        except NotOnDisk:
+            pass
+        finally:
+            self.capture.autotuner.get_cache_manager = own
+        if "file" not in found:
+            return {"why": f"Triton {self.version} looks for choices elsewhere"}
+        from triton._C.libtriton import get_cache_invalidating_env_vars
+
+        return {
+            **found,
+            "environment": str(sorted(get_cache_invalidating_env_vars().items())),
+            "key": str(self.key),
+        }
+
+
+def widened(values):
+    """The values of a param and those beside them: powers of two go one further each way."""
+    numbers = sorted({value for value in values if isinstance(value, int) and not isinstance(value, bool)})
+    others = sorted({value for value in values if value not in numbers or isinstance(value, bool)}, key=str)
+    if others or len(numbers) == 0 or any(value < 1 or value & (value - 1) for value in numbers):
+        return [*numbers, *others]
+    least, most = numbers[0], numbers[-1]
+    # Below 16 there are no matrix instructions, and a param of 1 or 2 is no block.
+    least = least // 2 if least >= 32 else least
+    return [1 << bits for bits in range(least.bit_length() - 1, (most * 2).bit_length())]
+
+
+def plain(name):
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48] or "kernel"
+
+
+def plain_key(value):
+    """A part of a tuning key, which text alone tells apart from another."""
+    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
+
+
+def device_name():
+    torch = sys.modules.get("torch")
+    try:
+        return torch.cuda.get_device_name()
+    except Exception:
+        return None
+
+
+class Buffers:
+    """The memory that tensors of a call lie in: views of one storage are one buffer."""
+
+    def __init__(self, contents):
+        self.contents = contents
+        self.found = {}
+
+    def view(self, name, tensor):
+        """Which buffer a tensor is, and where it begins there, in bytes."""
+        from triton.runtime.jit import type_canonicalisation_dict
+
+        dtype = str(tensor.dtype).split(".")[-1]
+        if dtype not in type_canonicalisation_dict:
+            raise Left(f"argument {name}: found elements of {dtype}")
+        size = tensor.element_size()
+        extent = 1 + sum((length - 1) * abs(stride) for length, stride in zip(tensor.shape, tensor.stride()))
+        if 0 in tuple(tensor.shape):
+            extent = 0
+        place = tensor.untyped_storage().data_ptr() or f"none of {name}"
+        begin = 0 if isinstance(place, str) else tensor.data_ptr() - place
+        known = self.found.get(place)
+        if known is None:
+            element = {"dtype": type_canonicalisation_dict[dtype], "torch": dtype, "size": size, "floats": tensor.dtype.is_floating_point}
+            known = self.found[place] = {"name": name, **element, "tensor": tensor, "begin": begin, "end": begin}
+        if known["torch"] != dtype:
+            raise Left(f"argument {name}: lies in the memory of {known['name']}, whose elements are of another type")
+        known["begin"] = min(known["begin"], begin)
+        known["end"] = max(known["end"], begin + extent * size)
+        return {"buffer": known["name"], "offset": begin, "shape": list(tensor.shape), "strides": list(tensor.stride())}
+
+    def look(self, arguments):
+        """Takes what is in them, before the launch, and says where views begin, in elements."""
+        for buffer in self.found.values():
+            storage = buffer["tensor"].untyped_storage().nbytes()
+            # A kernel may look at more of a tensor's own memory than a view of it says, but not at a pool of it.
+            if storage - buffer["begin"] <= 4 * (buffer["end"] - buffer["begin"]) + 4096:
+                buffer["end"] = storage
+            buffer["begin"] -= buffer["begin"] % 16
+            buffer["elements"] = max(1, (buffer["end"] - buffer["begin"]) // buffer["size"])
+            for one in arguments:
+                if one.get("buffer") == buffer["name"]:
+                    one["offset"] = (one["offset"] - buffer["begin"]) // buffer["size"]
+            region = self.region(buffer)
+            if region is None:
+                continue
+            if self.keeps(buffer) and region.numel() * buffer["size"] <= CONTENTS:
+                buffer["data"] = raw(region)
+            buffer["summary"] = summary(region)
+
+    def keeps(self, buffer):
+        return self.contents == "all" or (self.contents == "integers" and not buffer["floats"])
+
+    @staticmethod
+    def region(buffer):
+        """All of a buffer as one row; nothing without torch, or if it is empty."""
+        torch = sys.modules.get("torch")
+        tensor = buffer["tensor"]
+        if torch is None or buffer["end"] <= buffer["begin"]:
+            return None
+        row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return row.set_(tensor.untyped_storage(), buffer["begin"] // buffer["size"], (buffer["elements"],), (1,))
+
+    def settle(self, arguments, roles, tuner):
+        """Which of them are read and written, and how large the numbers are that were written, after the launch."""
+        zeroed, kept = {*tuner.reset_to_zero}, {*tuner.restore_value}
+        for buffer in self.found.values():
+            views = {one["name"] for one in arguments if one.get("buffer") == buffer["name"]}
+            parts = set().union(*(roles.get(name, {"load", "store"}) for name in views))
+            if "store" not in parts:
+                buffer["role"] = "input"
+            elif "load" in parts or views & (zeroed | kept):
+                buffer["role"] = "inout"
+            else:
+                buffer["role"] = "output"
+            if views & zeroed:
+                buffer["summary"] = {"low": 0, "high": 0}
+                buffer.pop("data", None)
+            region = self.region(buffer)
+            if buffer["role"] != "input" and buffer["floats"] and region is not None:
+                buffer["rms"] = numbers(region)[3]
+
+    def told(self):
+        return [
+            {
+                "name": buffer["name"],
+                "dtype": buffer["dtype"],
+                "elements": buffer["elements"],
+                "role": buffer["role"],
+                **buffer.get("summary", {}),
+                "rms": buffer.get("rms"),
+                "data": f"{buffer['name']}.bin" if buffer.get("data") is not None and buffer["role"] != "output" else None,
+            }
+            for buffer in self.found.values()
+        ]
+
+    def write(self, folder):
+        for buffer in self.found.values():
+            if buffer.get("data") is not None and buffer["role"] != "output":
+                with open(os.path.join(folder, buffer["name"] + ".bin"), "wb") as out:
+                    out.write(buffer["data"])
+
+
+def raw(row):
+    """The bytes of a row of elements."""
+    import torch
+
+    return row.cpu().contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def numbers(row):
+    """Least, mean, largest and root mean square of a sample of what is finite, and its standard deviation."""
+    import torch
+
+    sample = row[:: max(1, row.numel() // SAMPLE)]
+    sample = sample.to(torch.float64)
+    sample = sample[torch.isfinite(sample)]
+    if sample.numel() == 0:
+        return [0.0, 0.0, 0.0, 0.0, 0.0]
+    deviation = sample.std(unbiased=False)
+    return [float(one) for one in (sample.min(), sample.mean(), sample.max(), sample.square().mean().sqrt(), deviation)]
+
+
+def summary(row):
+    """The range of uniform numbers that have the mean and the spread of these."""
+    least, mean, most, _, deviation = numbers(row)
+    reach = 1.7320508 * deviation
+    return {"low": max(least, mean - reach), "high": min(most, mean + reach)}

@@ -1,0 +1,204 @@
+"""The source of a JIT function with all that it uses, as files that import nothing but Triton and each other.
+
+Each module that has some of it becomes a file, with the names that are used there alone. What a file needs of another is imported at its
+end: Triton looks names up when it compiles.
+"""
+
+import ast
+import hashlib
+import inspect
+import math
+import re
+import textwrap
+import types
+
+from bluefin_triton import Left
+
+
+class File:
+    """What of a module is needed: names with the objects that they stand for, and the text of each."""
+
+    def __init__(self, name):
+        self.name = name
+        self.heads, self.bodies, self.ends = {}, [], []
+        self.objects = {}
+
+
+class Sources:
+    def __init__(self, function):
+        self.files, self.places = {}, {}
+        self.entry = self.add(function)[0].name + ".py"
+
+    def texts(self):
+        return {f"{name}.py": text(file) for name, file in self.files.items()}
+
+    def digest(self):
+        return hashlib.sha256(repr(sorted(self.texts().items())).encode()).hexdigest()
+
+    def add(self, function):
+        """The file that has a JIT or constexpr function, and its name there."""
+        known = self.places.get(id(function))
+        if known is not None:
+            return known[:2]
+        name = function.__name__
+        scope = captured(function.fn)
+        used = {one: scope[one] for one in names(source(function)) if one in scope and one != name}
+        if scope.get(name) is function:
+            used[name] = function
+        file = self.file(function.fn.__module__, {**used, name: function})
+        # The object is kept, so that its id stays its own.
+        self.places[id(function)] = (file, name, function)
+        file.objects[name] = function
+        file.bodies.append(source(function))
+        for one, value in used.items():
+            if value is not function:
+                self.bind(file, one, value)
+        return file, name
+
+    def file(self, module, needed):
+        """A file of the module in which these names stand for nothing else yet."""
+        stem = "k_" + re.sub(r"\W", "_", module or "kernels")
+        count = 1
+        while True:
+            name = stem if count == 1 else f"{stem}_{count}"
+            file = self.files.setdefault(name, File(name))
+            if all(one not in file.objects or same(file.objects[one], value) for one, value in needed.items()):
+                return file
+            count += 1
+
+    def bind(self, file, name, value):
+        """Has `name` stand for `value` in the file."""
+        if name in file.objects:
+            return
+        file.objects[name] = value
+        place, own = self.place(value)
+        if place is not None:
+            if place is not file or own != name:
+                line = f"{name} = {own}" if place is file else f"from {place.name} import {own} as {name}"
+                file.ends.append(line)
+            return
+        if isinstance(value, types.ModuleType):
+            self.bind_module(file, name, value)
+            return
+        file.heads[name] = head(name, value)
+
+    def place(self, value):
+        """Where a function of Triton's kind is, whatever decorates it; of anything else nothing."""
+        from triton.runtime.jit import JITFunction
+
+        one = value
+        while not isinstance(one, JITFunction) and type(one).__name__ in ("Autotuner", "Heuristics"):
+            one = one.fn
+        if isinstance(one, JITFunction) or type(one).__name__ == "ConstexprFunction":
+            # Triton's own come with it.
+            if (one.fn.__module__ or "").startswith("triton."):
+                return None, None
+            return self.add(one)
+        return None, None
+
+    def bind_module(self, file, name, module):
+        root = module.__name__.split(".")[0]
+        if root in ("triton", "math", "numpy"):
+            file.heads[name] = f"import {module.__name__} as {name}"
+            return
+        # One of the program's: what is used of it, under the same names.
+        used = {two for text in file.bodies for one, two in attributes(text) if one == name}
+        lines = [f"class {name}:"]
+        for attribute in sorted(used):
+            if not hasattr(module, attribute):
+                continue
+            value = getattr(module, attribute)
+            place, own = self.place(value)
+            if place is not None:
+                lines.append("    pass")
+                file.ends.append(f"from {place.name} import {own} as _{name}_{attribute}\n{name}.{attribute} = _{name}_{attribute}")
+            elif isinstance(value, types.ModuleType):
+                self.bind(file, f"_{name}_{attribute}", value)
+                file.ends.append(f"{name}.{attribute} = _{name}_{attribute}")
+            else:
+                lines.append(textwrap.indent(head(attribute, value), "    "))
+        file.heads[name] = "\n".join([*lines, "    pass"])
+
+
+def text(file):
+    heads = "\n".join(dict.fromkeys(["import triton", "import triton.language as tl", *file.heads.values()]))
+    ends = "\n".join(dict.fromkeys(file.ends))
+    parts = [heads, *file.bodies, ends]
+    return "\n\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def same(one, other):
+    if one is other:
+        return True
+    simple = (bool, int, float, str, tuple, type(None))
+    if isinstance(one, simple) and isinstance(other, simple):
+        return type(one) is type(other) and one == other
+    return type(one) is type(other) and type(one).__name__ in ("constexpr", "dtype") and repr(one) == repr(other)
+
+
+def captured(function):
+    """What a function's names stand for: its module's, and what it closes over."""
+    return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+
+
+def source(function):
+    """The text of a function, with the decorator that it needs alone."""
+    if type(function).__name__ == "ConstexprFunction":
+        plain = textwrap.dedent(inspect.getsource(function.fn))
+        return "@triton.constexpr_function\n" + plain[plain.index("def "):]
+    options = []
+    for name in ("do_not_specialize", "do_not_specialize_on_alignment"):
+        value = getattr(function, name, None)
+        if value:
+            options.append(f"{name}={list(value)!r}")
+    if getattr(function, "noinline", False):
+        options.append("noinline=True")
+    own = getattr(function, "_unsafe_src", None) or function.src
+    return f"@triton.jit({', '.join(options)})\n" + own.rstrip()
+
+
+def names(text):
+    """All names that a function's text has from outside, those of its annotations and defaults among them."""
+    own = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    read = [node for part in own.body for node in ast.walk(part) if isinstance(node, ast.Name)]
+    local = {node.id for node in read if not isinstance(node.ctx, ast.Load)} | {one.arg for one in ast.walk(own.args) if isinstance(one, ast.arg)}
+    head = {node.id for part in (own.args, own.returns) if part is not None for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return sorted({node.id for node in read} - local | head)
+
+
+def attributes(text):
+    tree = ast.parse(text)
+    return {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+
+
+def head(name, value):
+    """A line that gives a name its value."""
+    import triton.language as tl
+
+    module = getattr(value, "__module__", None) or ""
+    if callable(value) and module.startswith("triton.") and not isinstance(value, (tl.dtype, tl.constexpr)):
+        return f"from {module} import {value.__name__} as {name}"
+    return f"{name} = {literal(name, value)}"
+
+
+def literal(name, value):
+    import triton.language as tl
+
+    if isinstance(value, tl.constexpr):
+        return f"tl.constexpr({literal(name, value.value)})"
+    if isinstance(value, tl.dtype):
+        return f"tl.dtype({value.name!r})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        inside = ", ".join(literal(name, one) for one in value)
+        return f"({inside},)" if isinstance(value, tuple) and value else f"[{inside}]" if isinstance(value, list) else "()"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(name, key)}: {literal(name, one)}" for key, one in value.items()) + "}"
+    raise Left(f"uses {name}, a {type(value).__module__}.{type(value).__qualname__}, expected a JIT function, a number, a text or a type")

@@ -1,0 +1,76 @@
+"""Wraps `Autotuner.run` of Triton: captures what is tuned, or gives it what was found.
+
+`BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none"}, or {"mode": "apply",
+"tuned": path, "folder": path, "times": bool}. Nothing here may end the program: what can not be done is written down.
+"""
+
+import atexit
+import functools
+import json
+import os
+import sys
+import threading
+
+
+def install(autotuner):
+    """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
+    asked = json.loads(os.environ["BLUEFIN_TRITON"])
+    original = autotuner.Autotuner.run
+    if asked["mode"] == "capture":
+        import bluefin_capture
+
+        around = bluefin_capture.Capture(autotuner, asked)
+    else:
+        import bluefin_apply
+
+        around = bluefin_apply.Apply(autotuner, asked)
+    atexit.register(around.end)
+
+    @functools.wraps(original)
+    def run(self, *args, **kwargs):
+        return around.run(original, self, args, kwargs)
+
+    autotuner.Autotuner.run = run
+
+
+class Left(Exception):
+    """A call that can not be captured, and why."""
+
+
+class State:
+    """What is known of each autotuner: kept beside it, so that it goes with it."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+
+    @staticmethod
+    def of(tuner):
+        known = tuner.__dict__.get("_bluefin")
+        if known is None:
+            known = tuner.__dict__["_bluefin"] = {}
+        return known
+
+
+def tuning_key(tuner, args, kwargs):
+    """The key by which Triton remembers its choice for these arguments."""
+    given = {**dict(zip(tuner.arg_names, args)), **kwargs}
+    named = {name: value for name, value in given.items() if name in tuner.arg_names}
+    key = [named[name] for name in tuner.keys if name in named]
+    key += [str(value.dtype) for value in named.values() if hasattr(value, "dtype")]
+    return tuple(key)
+
+
+def jit_function(tuner):
+    """The function behind all decorators, and the heuristics between it and the tuner, outermost first."""
+    from triton.runtime.jit import JITFunction
+
+    function, heuristics = tuner.fn, []
+    while not isinstance(function, JITFunction):
+        if type(function).__name__ == "Heuristics":
+            heuristics.append(function)
+        function = function.fn
+    return function, heuristics
+
+
+def warn(text):
+    print(f"bluefin: {text}", file=sys.stderr)

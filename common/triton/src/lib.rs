@@ -1,0 +1,17 @@
+//! Triton's autotuners. [`Hook`] goes into a program by its environment alone, and writes down each function and tuning key that it
+//! tunes; [`Captured`] reads that, and makes a kernel spec of it; [`Tuned`] is what was found, in the form in which a hook gives it
+//! back to the program, or Triton reads it from its cache on disk.
+#![forbid(unsafe_code)]
+
+mod captured;
+mod error;
+mod grid;
+mod hook;
+mod spec;
+mod text;
+mod tuned;
+
+pub use captured::{Captured, Counts, Left, Process};
+pub use error::Error;
+pub use hook::{Contents, Hook, Mode};
+pub use tuned::{Applied, Given, Tuned, TunedKernel, Winner};

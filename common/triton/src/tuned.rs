@@ -1,0 +1,223 @@
+//! What was found, in the form in which a hook gives it back to the program, and Triton reads it from its cache on disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::captured::{Captured, Typed};
+use crate::error::Error;
+
+/// Version of the document; changes when a field changes its meaning.
+const FORMAT: u32 = 1;
+
+/// The winner of a capture, by names of params.
+#[derive(Clone, Debug)]
+pub struct Winner {
+    pub params: BTreeMap<String, Json>,
+    pub median_ms: f64,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuned {
+    format: u32,
+    /// The GPU, as Triton names it.
+    target: Json,
+    kernels: Vec<TunedKernel>,
+    #[serde(skip)]
+    cached: Vec<Cached>,
+    #[serde(skip)]
+    uncached: Vec<(String, String)>,
+}
+
+/// What was found for a function and tuning key.
+#[derive(Clone, Debug, Serialize)]
+pub struct TunedKernel {
+    /// Of the capture.
+    pub name: String,
+    /// Of the `@triton.jit` function.
+    pub function: String,
+    /// Digest of its source and of all that it uses, by Triton.
+    source: String,
+    key: Vec<Json>,
+    kwargs: BTreeMap<String, Typed>,
+    options: BTreeMap<String, Typed>,
+    /// Milliseconds.
+    pub median_ms: f64,
+}
+
+/// A file of Triton's cache.
+#[derive(Clone, Debug)]
+struct Cached {
+    folder: String,
+    file: String,
+    content: Json,
+}
+
+#[derive(Deserialize)]
+struct Exported {
+    kernels: BTreeMap<String, BTreeMap<String, ExportedConfig>>,
+}
+
+#[derive(Deserialize)]
+struct ExportedConfig {
+    median_ms: f64,
+    kwargs: BTreeMap<String, Json>,
+    #[serde(flatten)]
+    options: BTreeMap<String, Json>,
+}
+
+/// What came of giving it to a program.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Applied {
+    /// By function and key.
+    pub given: BTreeMap<String, Given>,
+    /// By function and key, with the reason.
+    pub left: BTreeMap<String, String>,
+    pub timed: Vec<Json>,
+}
+
+/// What an autotuner was given.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Given {
+    /// Name of the capture.
+    pub from: String,
+    /// Whether the key is the capture's own.
+    pub exact: bool,
+}
+
+impl Tuned {
+    /// Joins captures with the winners of their specs, by name. Captures without one are left out.
+    #[must_use]
+    pub fn of(captures: &[Captured], winners: &BTreeMap<String, Winner>) -> Self {
+        let mut tuned =
+            Self { format: FORMAT, target: Json::Null, kernels: Vec::new(), cached: Vec::new(), uncached: Vec::new() };
+        for capture in captures {
+            let Some(winner) = winners.get(&capture.name()) else { continue };
+            let source = &capture.function_digest;
+            let Some(first) = capture.configs.first() else { continue };
+            tuned.target = capture.target.clone();
+            let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
+            if let (Some(folder), Some(file)) = (&capture.cache.folder, &capture.cache.file) {
+                let ms = winner.median_ms;
+                // Triton keeps the median and two quantiles, and looks at the least.
+                let row = json!([config(&kwargs, &options), [ms, ms, ms]]);
+                let content = json!({ "key": capture.key, "configs_timings": [row] });
+                tuned.cached.push(Cached { folder: folder.clone(), file: file.clone(), content });
+            } else {
+                tuned.uncached.push((capture.name(), capture.cache.why.clone().unwrap_or_default()));
+            }
+            tuned.kernels.push(TunedKernel {
+                name: capture.name(),
+                function: capture.function.clone(),
+                source: source.clone(),
+                key: capture.key.clone(),
+                kwargs,
+                options,
+                median_ms: winner.median_ms,
+            });
+        }
+        tuned
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn kernels(&self) -> &[TunedKernel] {
+        &self.kernels
+    }
+
+    /// The document that [`Mode::Apply`](crate::Mode::Apply) reads.
+    #[must_use]
+    pub fn document(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Captures for which Triton looks for nothing on disk, and why: a hook can give them theirs.
+    #[must_use]
+    pub fn uncached(&self) -> &[(String, String)] {
+        &self.uncached
+    }
+
+    /// Files of Triton's cache on disk, by their place in it.
+    pub fn cache(&self) -> impl Iterator<Item = (&str, &str, String)> {
+        self.cached.iter().map(|one| (one.folder.as_str(), one.file.as_str(), one.content.to_string()))
+    }
+}
+
+impl Winner {
+    /// The winners of a `triton.json`, as the exporter writes it, by kernel spec. A capture is a spec without sizes.
+    ///
+    /// # Errors
+    /// A file that is not there, or no such document.
+    pub fn read(path: &Path) -> Result<BTreeMap<String, Self>, Error> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+        let document = serde_json::from_str::<Exported>(&text);
+        let document = document.map_err(|error| Error::Document {
+            path: path.to_path_buf(),
+            reason: error.to_string(),
+            expected: "what `bluefin export --format triton` writes",
+        })?;
+        let of = |(name, mut sizes): (String, BTreeMap<String, ExportedConfig>)| {
+            let found = sizes.remove("")?;
+            let params = found.kwargs.into_iter().chain(found.options).collect();
+            Some((name, Self { params, median_ms: found.median_ms }))
+        };
+        Ok(document.kernels.into_iter().filter_map(of).collect())
+    }
+
+    /// What it says of these names; of others what is there.
+    fn part(&self, names: &BTreeMap<String, Typed>) -> BTreeMap<String, Typed> {
+        let of = |(name, before): (&String, &Typed)| {
+            let value = match (self.params.get(name), before) {
+                (None, before) => before.clone(),
+                (Some(Json::String(text)), _) if text == "None" => Typed::None(true),
+                (Some(Json::Bool(value)), _) => Typed::Bool(*value),
+                (Some(Json::Number(value)), Typed::Bool(_)) => Typed::Bool(value.as_i64() != Some(0)),
+                (Some(Json::Number(value)), _) => Typed::Int(value.as_i64().unwrap_or_default()),
+                (Some(Json::String(text)), _) => Typed::Str(text.clone()),
+                (Some(_), before) => before.clone(),
+            };
+            (name.clone(), value)
+        };
+        names.iter().map(of).collect()
+    }
+}
+
+/// A `triton.Config` as its cache has it.
+fn config(kwargs: &BTreeMap<String, Typed>, options: &BTreeMap<String, Typed>) -> Json {
+    let plain = |value: &Typed| match value {
+        Typed::Int(value) => json!(value),
+        Typed::Float(value) => json!(value),
+        Typed::Bool(value) => json!(value),
+        Typed::Str(value) => json!(value),
+        Typed::None(_) | Typed::Dtype(_) | Typed::Tuple(_) => Json::Null,
+    };
+    let option = |name: &str| options.get(name).map_or(Json::Null, plain);
+    let kwargs: serde_json::Map<String, Json> =
+        kwargs.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+    json!({
+        "kwargs": kwargs, "num_warps": option("num_warps"), "num_ctas": option("num_ctas"), "num_stages": option("num_stages"),
+        "maxnreg": option("maxnreg"), "pre_hook": null, "ir_override": null,
+    })
+}
+
+impl Applied {
+    /// What the processes of a program wrote into `folder`.
+    ///
+    /// # Errors
+    /// A folder that can not be read. What one process did not finish is left out.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let mut all = Self::default();
+        for entry in std::fs::read_dir(folder).map_err(|source| Error::file(folder, source))? {
+            let path = entry.map_err(|source| Error::file(folder, source))?.path();
+            let one = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Self>(&text).ok());
+            let one = one.unwrap_or_default();
+            all.given.extend(one.given);
+            all.left.extend(one.left);
+            all.timed.extend(one.timed);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,168 @@
+//! Kernels of a program that nobody edits: captured by a hook, tuned, and given back. The program, its torch and its GPU are in
+//! `tests/stand-ins/triton`, Triton is real.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bluefin_test_support::hip::HipMachine;
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text};
+
+/// A folder with the program's captures, and the Python that made them; nothing on a machine without Triton.
+struct Program {
+    python: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn new() -> Option<Self> {
+        let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+            println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+            return None;
+        };
+        Some(Self { python: python.into(), folder: tempfile::tempdir().unwrap() })
+    }
+
+    fn bluefin(&self) -> Command {
+        let mut command = bluefin();
+        command.env("BLUEFIN_PYTHON", &self.python).current_dir(self.folder.path());
+        command
+    }
+
+    /// A verb that runs the program.
+    fn run(&self, arguments: &[&str], program: &str, environment: &[(&str, &str)]) -> Command {
+        let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton");
+        let mut command = self.bluefin();
+        command.args(arguments).arg("--").arg(&self.python).args(["-W", "ignore"]).arg(stand_ins.join(program));
+        command.envs(environment.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("TRITON_CACHE_DIR", self.folder.path().join("triton"));
+        command
+    }
+
+    fn captured(&self) -> Value {
+        let output = expect(&mut self.run(&["capture", "--triton", "-o", "kernels", "--json"], "program.py", &[]), 0);
+        let printed = text(&output.stdout);
+        assert!(printed.ends_with("benchmarked 0\n"), "it tuned: {printed}");
+        serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap()
+    }
+
+    fn spec(&self, report: &Value, function: &str, at: usize) -> String {
+        let names = report["kernels"].as_array().unwrap().iter().filter(|one| one["function"] == function);
+        let name = names.map(|one| one["name"].as_str().unwrap()).nth(at).unwrap();
+        std::fs::read_to_string(self.folder.path().join("kernels").join(name).join("spec.toml")).unwrap()
+    }
+}
+
+#[test]
+fn a_program_is_captured_without_tuning() {
+    let Some(program) = Program::new() else { return };
+    let report = program.captured();
+    assert_eq!(report["left"], Value::Array(Vec::new()));
+    let kernels = report["kernels"].as_array().unwrap();
+    let told: Vec<_> =
+        kernels.iter().map(|one| (one["function"].as_str().unwrap(), &one["configs"], &one["calls"])).collect();
+    let (three, four, one, two) = (3.into(), 4.into(), 1.into(), 2.into());
+    assert_eq!(told, [("gather", &three, &one), ("product", &four, &two), ("product", &four, &two)], "{report}");
+    // Roles by what the code does, contents of integers, a view that begins amid its memory, and what is zeroed.
+    let gather = program.spec(&report, "gather", 0);
+    for part in [
+        "name = \"places\"\ntype = \"INT32\"\nlength = 500\nrole = \"input\"\ndata = \"places.bin\"",
+        "name = \"sums\"\ntype = \"FP32\"\nlength = 16\nrole = \"inout\"\nfill = 0.0",
+        "grid = [\"ceil_div(500, BLOCK)\"]",
+    ] {
+        assert!(gather.contains(part), "{part}\nin\n{gather}");
+    }
+    let product = [program.spec(&report, "product", 0), program.spec(&report, "product", 1)];
+    assert!(product.iter().any(|spec| spec.contains("\"c\", \"none\", { i32 = 48 }")), "{product:?}");
+    assert!(product.iter().any(|spec| spec.contains("\"c\", \"bias\", { i32 = 48 }")), "{product:?}");
+    for part in
+        ["role = \"output\"", "EVEN = false", "ACTIVATION = \"leaky\"", "OUT = { dtype = \"fp32\" }", "{ i1 = true }"]
+    {
+        assert!(product[0].contains(part), "{part}\nin\n{}", product[0]);
+    }
+    // A second time is the same, and counts on.
+    program.captured();
+    let calls = std::fs::read_to_string(program.folder.path().join("kernels/calls.json")).unwrap();
+    let calls: Value = serde_json::from_str(&calls).unwrap();
+    assert_eq!(calls.as_object().unwrap().values().map(|one| one["calls"].as_u64().unwrap()).sum::<u64>(), 10);
+}
+
+#[test]
+fn what_was_captured_is_right_on_every_amd_target() {
+    let Some(program) = Program::new() else { return };
+    program.captured();
+    for target in ["gfx90a", "gfx942", "gfx1100"] {
+        let report =
+            json(&expect(program.bluefin().args(["check", "--triton", "kernels", "--json", "--target", target]), 0));
+        let candidates = report["candidates"].as_array().unwrap();
+        let wrong: Vec<&Value> = candidates.iter().filter(|one| one["result"] != "right").collect();
+        assert!(wrong.is_empty() && candidates.len() == 11, "{target}: {} candidates, {wrong:#?}", candidates.len());
+    }
+}
+
+/// What is found comes back by the hook and by Triton's own cache: the program takes it and benchmarks nothing.
+#[test]
+fn what_was_found_comes_back_into_the_program() {
+    let Some(program) = Program::new() else { return };
+    program.captured();
+    let machine = HipMachine::new("gfx942-304");
+    let mut tune = program.bluefin();
+    tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
+    let said = text(&expect(&mut tune, 0).stderr);
+    assert!(said.contains("bluefin apply --triton out"), "{said}");
+    // The one that it does not begin with, so that it must have been told.
+    let path = program.folder.path().join("out/triton-tuned.json");
+    let mut tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(tuned["kernels"].as_array().unwrap().len(), 3);
+    for kernel in tuned["kernels"].as_array_mut().unwrap().iter_mut().filter(|one| one["function"] == "gather") {
+        kernel["kwargs"]["BLOCK"] = serde_json::json!({ "int": 512 });
+    }
+    std::fs::write(&path, tuned.to_string()).unwrap();
+    let applied = expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &[]), 0);
+    let printed = text(&applied.stdout);
+    assert!(printed.contains("gather BLOCK: 512") && printed.ends_with("benchmarked 0\n"), "{printed}");
+    assert!(text(&applied.stderr).contains("3 tuning keys had the config that was found"), "{}", text(&applied.stderr));
+    // Other sizes, by the nearest key; another GPU, none.
+    let other =
+        expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &[("STAND_IN_SIZES", "40 40 80")]), 0);
+    assert!(
+        text(&other.stderr).contains("1 tuning key had the config that was found, 2 that of the nearest key"),
+        "{}",
+        text(&other.stderr)
+    );
+    let elsewhere = [("STAND_IN_TARGET", "hip gfx90a 64")];
+    let other = expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &elsewhere), 0);
+    assert!(text(&other.stderr).contains("what was found is for gfx942"), "{}", text(&other.stderr));
+    // And without bluefin.
+    let cache = program.folder.path().join("out/triton-cache");
+    let mut alone = Command::new(&program.python);
+    alone.args(["-W", "ignore"]).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton/program.py"));
+    alone.env("TRITON_CACHE_AUTOTUNING", "1").env("TRITON_CACHE_DIR", cache).env("PYTHONDONTWRITEBYTECODE", "1");
+    let printed = text(&expect(&mut alone, 0).stdout);
+    assert!(printed.ends_with("benchmarked 0\n"), "{printed}");
+}
+
+#[test]
+fn what_a_program_may_do_is_said() {
+    let Some(program) = Program::new() else { return };
+    let capture = &["capture", "--triton", "-o", "kernels"];
+    let odd = expect(&mut program.run(capture, "odd.py", &[]), 3);
+    let said = text(&odd.stderr);
+    for part in [
+        "hooked",
+        "its configs have a pre_hook",
+        "addressed",
+        "it reads addresses out of memory",
+        "worded",
+        "found a constexpr that is a Word",
+    ] {
+        assert!(said.contains(part), "{part}\nin\n{said}");
+    }
+    let none = expect(program.bluefin().args(capture).args(["--", "true"]), 0);
+    assert!(text(&none.stderr).contains("no kernel was captured"), "{}", text(&none.stderr));
+    let none = expect(program.bluefin().args(["tune", "--triton", "kernels"]), 2);
+    assert!(text(&none.stderr).contains("kernels"), "{}", text(&none.stderr));
+    let none = expect(program.bluefin().args(["apply", "--triton", "out", "--", "true"]), 1);
+    assert!(text(&none.stderr).contains("triton-tuned.json"), "{}", text(&none.stderr));
+}

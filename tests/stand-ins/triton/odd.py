@@ -1,0 +1,41 @@
+"""Kernels that can not be captured, each in its way, and then an exit code of its own."""
+
+import sys
+
+import torch
+import triton
+import triton.language as tl
+
+PAIR = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
+
+
+class Word:
+    pass
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64}, pre_hook=lambda given: None), triton.Config({"BLOCK": 128})], key=["count"])
+@triton.jit
+def hooked(out, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, at, mask=at < count)
+
+
+@triton.autotune(configs=PAIR, key=["count"])
+@triton.jit
+def addressed(places, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(tl.load(places).to(tl.int64).to(tl.pointer_type(tl.int32)) + at, at, mask=at < count)
+
+
+@triton.autotune(configs=PAIR, key=["count"])
+@triton.jit
+def worded(out, count, word: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, at, mask=at < count)
+
+
+out = torch.empty(256, dtype=torch.int32)
+hooked[(4,)](out, 256)
+addressed[(1,)](out, 64)
+worded[(4,)](out, 256, Word())
+sys.exit(3)
