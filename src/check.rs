@@ -8,6 +8,7 @@ use std::str::FromStr;
 use bluefin_campaign::listing::{Listing, arch_or_target};
 use bluefin_campaign::machine::check::{self, Checked, Checking, RIGHT};
 use bluefin_campaign::machine::itself;
+use bluefin_common::outcome::not_deterministic;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
@@ -144,6 +145,16 @@ impl CheckArgs {
             }
         }
         out::line(table)?;
+        let differing: BTreeMap<&str, &[String]> = checked
+            .iter()
+            .filter(|one| !one.not_deterministic.is_empty())
+            .map(|one| (one.problem.as_str(), one.not_deterministic.as_slice()))
+            .collect();
+        for (problem, said) in
+            differing.iter().filter_map(|(problem, outputs)| Some((problem, not_deterministic(outputs)?)))
+        {
+            out::line(format!("{problem}: {said}; compared within a tolerance that is as much wider"))?;
+        }
         for one in checked.iter().filter(|one| one.result != RIGHT) {
             let params: Vec<String> = one.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let detail = one.detail.as_deref().unwrap_or_default();

@@ -94,7 +94,7 @@ pub fn parse_stage(text: &str) -> Result<Stage, String> {
 
 impl EnqueueArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        if self.input.files.is_empty() && self.input.kernel.is_empty() && !self.of_library() {
+        if self.input.files.is_empty() && !self.input.has_own() && !self.of_library() {
             return Err(nothing());
         }
         if self.input.files.is_empty() {
@@ -153,10 +153,14 @@ impl EnqueueArgs {
         let planner = planners.get(session.method)?;
         let Input { problems, specs, rejects, .. } = if planner.takes_specs() {
             self.input.with_specs(&session.target, problems, rejects)?
-        } else if self.input.kernel.is_empty() {
+        } else if !self.input.has_own() {
             Input { problems, specs: Specs::default(), rejects, counts: Default::default() }
         } else {
-            return Err(crate::usage(format!("--kernel: session {} tunes {}", session.name, planner.tunes())));
+            return Err(crate::usage(format!(
+                "--kernel and --triton: session {} tunes {}",
+                session.name,
+                planner.tunes()
+            )));
         };
         let asked = Asked {
             target: self.target.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use bluefin_campaign::kernels;
+use bluefin_campaign::{captured, kernels};
 use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
@@ -21,6 +21,13 @@ pub struct InputArgs {
     /// A kernel of your own: a spec as docs/kernel-specs.md describes. May be given several times
     #[arg(long, value_name = "SPEC.toml")]
     pub kernel: Vec<PathBuf>,
+    /// Kernels of your own in a folder, as bluefin capture --triton writes them: each DIR/*/spec.toml, as if --kernel named it. May be
+    /// given several times
+    #[arg(long, value_name = "DIR")]
+    pub triton: Vec<PathBuf>,
+    /// Of these the larger spaces: DIR/*/widened.toml where there is one
+    #[arg(long, requires = "triton")]
+    pub widen: bool,
     /// Sizes of your own kernel, as NAME=VALUE,...; each --size is one problem [default: the spec's own]
     #[arg(long, value_name = "NAME=VALUE,...", requires = "kernel")]
     pub size: Vec<String>,
@@ -33,7 +40,8 @@ pub struct InputArgs {
     /// Tune in this type instead of the files' own: FP32, FP16, BF16, INT8
     #[arg(long = "type", value_name = "TYPE")]
     pub data_type: Option<DataType>,
-    /// Candidates for each tunable solver and problem: quick (8), normal (16), thorough (64), all, or a number
+    /// Candidates for each tunable solver and problem: quick (8), normal (16, and all of a space that is a list of at most 64
+    /// points), thorough (64), all, or a number
     #[arg(long, default_value_t = CandidateBudget::NORMAL)]
     pub budget: CandidateBudget,
 }
@@ -61,7 +69,7 @@ pub struct Listed {
 impl InputArgs {
     /// Reads everything that was named. Rejected lines are returned, not an error; no problem at all is one.
     pub fn read(&self, target: &Target) -> anyhow::Result<Input> {
-        if self.files.is_empty() && self.kernel.is_empty() {
+        if self.files.is_empty() && !self.has_own() {
             return Err(nothing());
         }
         if self.files.is_empty() {
@@ -69,6 +77,20 @@ impl InputArgs {
         }
         let Listed { problems, rejects, counts } = self.listed()?;
         Ok(Input { counts, ..self.with_specs(target, problems, rejects)? })
+    }
+
+    /// Whether kernels of the user's own are named.
+    pub fn has_own(&self) -> bool {
+        !self.kernel.is_empty() || !self.triton.is_empty()
+    }
+
+    /// The specs of the user's own kernels.
+    fn own(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut own = self.kernel.clone();
+        for folder in &self.triton {
+            own.extend(captured::specs(folder, self.widen)?);
+        }
+        Ok(own)
     }
 
     /// Flags that change what files say mean nothing to a user's own kernel.
@@ -116,7 +138,7 @@ impl InputArgs {
         mut problems: Vec<Problem>,
         rejects: Vec<String>,
     ) -> anyhow::Result<Input> {
-        let (specs, own) = kernels::with_own(&self.kernel, &self.sizes()?, !self.files.is_empty(), target)?;
+        let (specs, own) = kernels::with_own(&self.own()?, &self.sizes()?, !self.files.is_empty(), target)?;
         problems.extend(own);
         Ok(Input { problems, specs, rejects, counts: HashMap::new() })
     }
@@ -132,7 +154,7 @@ impl InputArgs {
 
 /// There is nothing to be tuned.
 pub fn nothing() -> anyhow::Error {
-    crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, or --kernel")
+    crate::usage("nothing to tune: name a FILE of driver commands, - for standard input, --kernel or --triton")
 }
 
 fn parse_sizes(text: &str) -> anyhow::Result<BTreeMap<String, Value>> {

@@ -168,6 +168,7 @@ impl Bench {
             stage,
             task: &subject.task,
             reference: &subject.reference,
+            data: &[],
             candidates,
             seed: SEED,
             incumbent_ms: None,

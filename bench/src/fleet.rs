@@ -232,7 +232,8 @@ impl FleetBenchArgs {
 /// Enqueues `count` jobs, each with an artifact of its own.
 async fn enqueue(store: &dyn Store, broker: &dyn Broker, session: &Session, count: u64) -> anyhow::Result<()> {
     let files = BTreeMap::from([("noop.c".to_string(), "void noop(void) {}\n".to_string())]);
-    let spec = LoadedSpec::load(Bundle { toml: include_str!("fleet/fleet.toml").to_string(), files })?;
+    let spec =
+        LoadedSpec::load(Bundle { toml: include_str!("fleet/fleet.toml").to_string(), files, ..Bundle::default() })?;
     store.put_blob(&spec.bundle.encode()?).await?;
     let mut enqueuer = Enqueuer::open(store, broker, session, Publish::Missing).await?;
     let mut planned = 0;

@@ -18,7 +18,7 @@ pub const CHUNK: u64 = 5000;
 /// A spec whose compilation and evaluation do nothing.
 pub fn noop_spec() -> anyhow::Result<LoadedSpec> {
     let files = BTreeMap::from([("noop.c".to_string(), "void noop(void) {}\n".to_string())]);
-    Ok(LoadedSpec::load(Bundle { toml: include_str!("noop.toml").to_string(), files })?)
+    Ok(LoadedSpec::load(Bundle { toml: include_str!("noop.toml").to_string(), files, ..Bundle::default() })?)
 }
 
 /// A session of its own for every run, so that each starts from nothing.

@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod aiter;
+pub mod captured;
 pub mod carry;
 pub mod fleet;
 pub mod gemm;

@@ -35,6 +35,12 @@ pub struct Built {
 }
 
 impl Built {
+    /// Whether a launch passes a part of a buffer, which the first versions of messages can not say.
+    pub(crate) fn passes_parts(&self) -> bool {
+        let mut arguments = self.launches.iter().flat_map(|launch| &launch.arguments);
+        arguments.any(|argument| matches!(argument, Argument::BufferAt { .. }))
+    }
+
     /// The artifact, where there is exactly one.
     #[must_use]
     pub fn artifact(&self) -> Option<ArtifactRef> {
@@ -105,6 +111,13 @@ pub enum Argument {
     F32(f32),
     /// A 64-bit float, by value.
     F64(f64),
+    /// A buffer from a byte of it on.
+    BufferAt {
+        /// Index into [`Task::buffers`](crate::task::Task::buffers).
+        buffer: u16,
+        /// Bytes of it before what is pointed to.
+        bytes: u64,
+    },
 }
 
 /// What the compile cache knows of one set of compiler inputs.

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::session::{SessionName, Stage};
 use crate::target::Target;
 use crate::task::TaskRef;
-use crate::wire::Message;
+use crate::wire::{Body, Message, WireError};
 
 /// Identity of a job: the digest of what the job is. Two producers that plan the same work plan the same job.
 pub type JobId = Digest;
@@ -226,6 +226,19 @@ impl Order for EvalJob {
 
 impl Message for EvalJob {
     const KIND: u8 = 2;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "eval job";
+
+    /// What a job of version 1 has is written as it always was.
+    fn version(&self) -> u8 {
+        let is_plain = match &self.task {
+            TaskRef::Inline(task) => task.is_plain(),
+            TaskRef::None | TaskRef::Blob(_) => true,
+        };
+        if is_plain && !self.built.iter().flatten().any(Built::passes_parts) { 1 } else { Self::VERSION }
+    }
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 1).then(|| body.read::<Self, Self>())
+    }
 }

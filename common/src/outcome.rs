@@ -1,5 +1,7 @@
 //! What came of a job: for each candidate a timing or a failure.
 
+mod previous;
+
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::Built;
@@ -9,7 +11,7 @@ use crate::description::Description;
 use crate::digest::Digest;
 use crate::failure::{Attempt, Failure, FailureKind};
 use crate::job::{EvalJob, GroupId, Job, JobId};
-use crate::wire::Message;
+use crate::wire::{Body, Message, WireError};
 
 /// Times of one candidate. All in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,6 +186,10 @@ pub struct Outcome {
     pub finished_ms: u64,
     /// Who worked on it, and when.
     pub course: Course,
+    /// Outputs in which two runs of the reference with the same inputs differed: candidates were compared within a tolerance that is
+    /// as much wider. Not written where there are none, as in version 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nondeterministic: Vec<String>,
 }
 
 impl Outcome {
@@ -213,7 +219,14 @@ impl Outcome {
             busy_ms: 0,
             finished_ms,
             course: Course::default(),
+            nondeterministic: Vec::new(),
         }
+    }
+
+    /// What is said of a reference whose results differ, where they do.
+    #[must_use]
+    pub fn not_deterministic(&self) -> Option<String> {
+        not_deterministic(&self.nondeterministic)
     }
 
     /// The outcome of a job that was given up: every candidate failed with [`FailureKind::Dead`] and `reason`.
@@ -231,6 +244,13 @@ impl Outcome {
     }
 }
 
+/// What is said of a reference whose results differ in `outputs`, where there are any.
+#[must_use]
+pub fn not_deterministic(outputs: &[String]) -> Option<String> {
+    let said = || format!("not deterministic: two runs of the reference differ in {}", outputs.join(", "));
+    (!outputs.is_empty()).then(said)
+}
+
 impl CandidateOutcome {
     /// The same failure for every candidate of `job`.
     #[must_use]
@@ -243,7 +263,21 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "outcome";
     const IS_PACKED: bool = true;
+
+    /// What an outcome of version 1 has is written as it always was. Version 2 has launches that pass parts of buffers, version 3 the
+    /// last field.
+    fn version(&self) -> u8 {
+        let mut built = self.candidates.iter().filter_map(|candidate| candidate.built.as_ref());
+        match &self.nondeterministic {
+            none if none.is_empty() => 1 + u8::from(built.any(Built::passes_parts)),
+            _ => Self::VERSION,
+        }
+    }
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        matches!(version, 1 | 2).then(|| body.read::<Self, previous::Outcome>().map(Self::from))
+    }
 }

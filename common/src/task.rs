@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::Built;
+use crate::artifact::{ArtifactRef, Built};
 use crate::digest::Digest;
 use crate::problem::DataType;
-use crate::wire::{Message, WireError};
+use crate::wire::{Body, Message, WireError};
 
 /// Buffers, reference and tolerance of a problem. A blob of the Store, which its jobs name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,8 +20,17 @@ pub struct Task {
 
 impl Message for Task {
     const KIND: u8 = 11;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "task";
+
+    /// What a task of version 1 has is written as it always was.
+    fn version(&self) -> u8 {
+        if self.is_plain() { 1 } else { Self::VERSION }
+    }
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 1).then(|| body.read::<Self, Self>())
+    }
 }
 
 /// Where the task of a job is.
@@ -47,6 +56,24 @@ impl TaskRef {
 }
 
 impl Task {
+    /// Whether the first version of messages can say all of it.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_plain = |buffer: &Buffer| {
+            buffer.role != Role::InOut
+                && buffer.content == Content::Random
+                && !DataType::OF_BUFFERS.contains(&buffer.data_type)
+        };
+        self.buffers.iter().all(is_plain) && !self.reference.passes_parts()
+    }
+
+    /// The data that its buffers hold before a launch, in the order of the buffers that have some.
+    pub fn data(&self) -> impl Iterator<Item = (&Buffer, ArtifactRef)> {
+        self.buffers.iter().filter_map(|buffer| match buffer.content {
+            Content::Data(data) => Some((buffer, data)),
+            Content::Random | Content::Uniform { .. } | Content::Fill(_) => None,
+        })
+    }
+
     /// Bytes as they are stored, and their digest.
     ///
     /// # Errors
@@ -59,6 +86,7 @@ impl Task {
 
 /// One tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Buffer {
     /// As the kernel spec has it, for messages.
     pub name: String,
@@ -68,6 +96,8 @@ pub struct Buffer {
     pub length: u64,
     /// Whether a kernel reads or writes it.
     pub role: Role,
+    /// What it holds before a launch, where it is read.
+    pub content: Content,
 }
 
 impl Buffer {
@@ -82,10 +112,81 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Filled with random values, only read.
+    /// Only read.
     Input,
     /// Poisoned before the check, written by the kernel, compared with the reference.
     Output,
+    /// Read and written: filled anew before each launch, compared with the reference.
+    InOut,
+}
+
+impl Role {
+    /// Whether a kernel may write it, so that it is compared with what the reference wrote.
+    #[must_use]
+    pub fn is_written(self) -> bool {
+        self != Self::Input
+    }
+}
+
+/// What a buffer that is read holds before a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Content {
+    /// Random values: floats in \[-1, 1\], integers between -4 and 4, none of them zero.
+    #[default]
+    Random,
+    /// Random values between these two, both included.
+    Uniform {
+        /// The least.
+        low: f64,
+        /// The greatest.
+        high: f64,
+    },
+    /// One value for all.
+    Fill(f64),
+    /// The elements, little endian: a blob of the Store.
+    Data(ArtifactRef),
+}
+
+/// A buffer as it is written: what the first version could say has its bytes.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    name: String,
+    data_type: DataType,
+    length: u64,
+    role: WrittenRole,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WrittenRole {
+    Input,
+    Output,
+    InOut(Content),
+    Filled(Content),
+}
+
+impl From<Buffer> for Written {
+    fn from(buffer: Buffer) -> Self {
+        let Buffer { name, data_type, length, role, content } = buffer;
+        let role = match (role, content) {
+            (Role::Output, _) => WrittenRole::Output,
+            (Role::Input, Content::Random) => WrittenRole::Input,
+            (Role::Input, content) => WrittenRole::Filled(content),
+            (Role::InOut, content) => WrittenRole::InOut(content),
+        };
+        Self { name, data_type, length, role }
+    }
+}
+
+impl From<Written> for Buffer {
+    fn from(Written { name, data_type, length, role }: Written) -> Self {
+        let (role, content) = match role {
+            WrittenRole::Input => (Role::Input, Content::Random),
+            WrittenRole::Output => (Role::Output, Content::Random),
+            WrittenRole::InOut(content) => (Role::InOut, content),
+            WrittenRole::Filled(content) => (Role::Input, content),
+        };
+        Self { name, data_type, length, role, content }
+    }
 }
 
 /// How far an output may be from the reference.

@@ -31,6 +31,12 @@ pub trait Message: Serialize + DeserializeOwned {
     const VERSION: u8;
     /// For error messages.
     const NAME: &'static str;
+    /// The version that this value is written in. A value that an older version can say in full may be written in that one, so that
+    /// its bytes stay what they were, and peers of that version read it.
+    fn version(&self) -> u8 {
+        Self::VERSION
+    }
+
     /// Whether its body is packed: of what is kept by the million, in memory.
     const IS_PACKED: bool = false;
 
@@ -170,7 +176,7 @@ fn config() -> impl bincode::config::Config {
 pub fn encode<T: Message>(value: &T) -> Result<Vec<u8>, WireError> {
     let expected = T::NAME;
     let failed = |reason: String| WireError::Body { expected, position: 0, reason };
-    let mut bytes = vec![MAGIC[0], MAGIC[1], T::KIND, T::VERSION, CODEC_BINCODE];
+    let mut bytes = vec![MAGIC[0], MAGIC[1], T::KIND, value.version(), CODEC_BINCODE];
     bincode::serde::encode_into_std_write(value, &mut bytes, config()).map_err(|error| failed(error.to_string()))?;
     if bytes.len() > HEADER + MAX_BODY {
         return Err(WireError::Size { expected, found: bytes.len() });

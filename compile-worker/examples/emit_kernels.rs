@@ -168,6 +168,7 @@ impl Emitter {
 fn launch(launch: &bluefin_common::artifact::Launch) -> Json {
     let argument = |argument: &Argument| match *argument {
         Argument::Buffer(index) => json!({ "buffer": index }),
+        Argument::BufferAt { buffer, bytes } => json!({ "buffer": buffer, "bytes": bytes }),
         Argument::Workspace => json!({ "workspace": 0 }),
         Argument::I32(value) => json!({ "i32": value }),
         Argument::I64(value) => json!({ "i64": value }),

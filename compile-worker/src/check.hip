@@ -151,7 +151,8 @@ BLUEFIN_INLINE float bluefin_from_eight(bluefin_u32 code, bluefin_eight of) {
     return bluefin_float_of(sign | (exponent + (bluefin_u32)(127 - of.bias)) << 23 | mantissa << (23 - of.mantissa));
 }
 
-// An element's number. Types: 0 FP64, 1 FP32, 2 FP16, 3 BF16, 4 INT8, 5 INT32, 6 INT64, 7 FP8, 8 BF8, 9 FP8FNUZ, 10 BF8FNUZ.
+// An element's number. Types: 0 FP64, 1 FP32, 2 FP16, 3 BF16, 4 INT8, 5 INT32, 6 INT64, 7 FP8, 8 BF8, 9 FP8FNUZ, 10 BF8FNUZ,
+// 11 INT16, 12 UINT8, 13 UINT16, 14 UINT32, 15 UINT64, 16 BOOL.
 BLUEFIN_INLINE double bluefin_number(const unsigned char* data, bluefin_i64 i, int type) {
     switch (type) {
     case 0: return ((const double*)data)[i];
@@ -161,6 +162,12 @@ BLUEFIN_INLINE double bluefin_number(const unsigned char* data, bluefin_i64 i, i
     case 4: return ((const signed char*)data)[i];
     case 5: return ((const int*)data)[i];
     case 6: return (double)((const bluefin_i64*)data)[i];
+    case 11: return ((const short*)data)[i];
+    case 12:
+    case 16: return data[i];
+    case 13: return ((const bluefin_u16*)data)[i];
+    case 14: return ((const bluefin_u32*)data)[i];
+    case 15: return (double)((const bluefin_u64*)data)[i];
     default: return bluefin_from_eight(data[i], bluefin_eight_of(type));
     }
 }
@@ -188,7 +195,7 @@ BLUEFIN_ENTRY bluefin_close(const unsigned char* got, const unsigned char* want,
 }
 
 // Element `i` of what splitmix64 makes of `seed`: floats uniform in [-1, 1] whose magnitudes their type holds exactly,
-// integers from -4 to 4, none of them zero. The same numbers as the eval worker makes on the host.
+// integers from -4 to 4, none of them zero (unsigned ones from 1 to 4), truth values. The same numbers as the eval worker makes on the host.
 BLUEFIN_INLINE bluefin_u64 bluefin_splitmix(bluefin_u64 seed, bluefin_i64 i) {
     const bluefin_u64 state = seed + (bluefin_u64)(i + 1) * 0x9E3779B97F4A7C15ull;
     const bluefin_u64 once = (state ^ state >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -218,6 +225,12 @@ BLUEFIN_ENTRY bluefin_random(unsigned char* data, bluefin_i64 elements, int type
         case 4: ((signed char*)data)[i] = (signed char)integer; break;
         case 5: ((int*)data)[i] = integer; break;
         case 6: ((bluefin_i64*)data)[i] = integer; break;
+        case 11: ((short*)data)[i] = (short)integer; break;
+        case 12: data[i] = (unsigned char)(bits % 4 + 1); break;
+        case 13: ((bluefin_u16*)data)[i] = (bluefin_u16)(bits % 4 + 1); break;
+        case 14: ((bluefin_u32*)data)[i] = (bluefin_u32)(bits % 4 + 1); break;
+        case 15: ((bluefin_u64*)data)[i] = bits % 4 + 1; break;
+        case 16: data[i] = (unsigned char)(bits >> 63); break;
         default: {
             // Neither rounding nor subnormals here either.
             const bluefin_eight of = bluefin_eight_of(type);

@@ -32,7 +32,7 @@ pub fn unit(source: &str, launches: &[Launch]) -> String {
 
 fn c_type(argument: &Argument) -> &'static str {
     match argument {
-        Argument::Buffer(_) | Argument::Workspace => "void *",
+        Argument::Buffer(_) | Argument::BufferAt { .. } | Argument::Workspace => "void *",
         Argument::I32(_) => "int",
         Argument::I64(_) => "long long",
         Argument::F32(_) => "float",

@@ -72,7 +72,7 @@ impl Unit {
     pub fn new(compiler: &dyn Shapes, arch: &str, bundle: Arc<Bundle>, spec: &KernelSpec, build: Build) -> Self {
         let options = build.options();
         let shim = compiler.generate(arch, &spec.source, &build);
-        let Build { defines, launches, workspace, typed: _ } = build;
+        let Build { defines, constants: _, launches, workspace, typed: _ } = build;
         let (source, flags) = (spec.source.clone(), spec.flags.clone());
         Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
     }
@@ -172,12 +172,12 @@ defines = { AB = 2, A = 1 }
 
     pub(crate) fn unit(compiler: &dyn Shapes) -> Unit {
         let files = BTreeMap::from([("copy.hip".to_string(), "// nothing\n".to_string())]);
-        let bundle = Bundle { toml: SPEC.to_string(), files };
+        let bundle = Bundle { toml: SPEC.to_string(), files, ..Bundle::default() };
         let spec = KernelSpec::load(&bundle).unwrap();
         let arguments = vec![Argument::Buffer(0)];
         let launch = Launch { entry: "copy".to_string(), grid: [1; 3], block: [64, 1, 1], shared: 0, arguments };
         let defines = [("A", "1"), ("AB", "2")].map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
-        let build = Build { defines, launches: vec![launch], typed: Vec::new(), workspace: 3 };
+        let build = Build { defines, launches: vec![launch], workspace: 3, ..Build::default() };
         Unit::new(compiler, "gfx90a", Arc::new(bundle), &spec, build)
     }
 

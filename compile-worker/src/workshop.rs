@@ -173,7 +173,7 @@ impl Workshop {
         let files = unit.bundle.files.iter().map(|(name, text)| (name.as_str(), text)).chain(shim);
         let folder = self.folder()?;
         for (name, text) in files {
-            std::fs::write(folder.path().join(name), text).map_err(|source| machine("temporary folder", source))?;
+            write_file(folder.path(), name, text).map_err(|source| machine("temporary folder", source))?;
         }
         let wrote = self.run_in(&folder, &self.limits, &command(&unit.input(OUTPUT))).await?;
         Ok(wrote.map(Made::object))
@@ -227,6 +227,15 @@ impl Workshop {
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
     }
+}
+
+/// Writes a file of a bundle, whose name may have folders.
+pub(crate) fn write_file(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, text)
 }
 
 /// What a compiler wrote into `folder`, which said `output`. What else it left there is its own fault.

@@ -70,6 +70,47 @@ impl Difference {
     }
 }
 
+/// How far an output of one run of the reference is from that of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Runs {
+    differ: bool,
+    largest: f64,
+}
+
+impl Runs {
+    /// Times the difference of two runs that a candidate may be further from one of them: it is a run like both, and the largest of
+    /// all differences is not among the first two.
+    const WIDER: f64 = 4.0;
+
+    /// Compares the next elements of both. Bits count: what is written alike is alike.
+    pub fn compare(&mut self, data_type: DataType, one: &[u8], other: &[u8]) {
+        if one == other {
+            return;
+        }
+        let size = data_type.size();
+        for (one, other) in one.chunks_exact(size).zip(other.chunks_exact(size)).filter(|(one, other)| one != other) {
+            let (one, other) = (to_f64(data_type, one), to_f64(data_type, other));
+            if one == other || one.is_nan() && other.is_nan() {
+                continue;
+            }
+            self.differ = true;
+            self.largest = self.largest.max(finite_error(one, other));
+        }
+    }
+
+    #[must_use]
+    pub fn differ(&self) -> bool {
+        self.differ
+    }
+
+    /// How far a candidate may be from the first run that may be as far from it as `tolerance` says of a run that is always the same.
+    #[must_use]
+    pub fn widen(&self, tolerance: &Tolerance) -> Tolerance {
+        let largest = if self.largest.is_finite() { self.largest } else { 0.0 };
+        Tolerance { absolute: tolerance.absolute + Self::WIDER * largest, ..*tolerance }
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { elements, wrong, unwritten, not_numbers, first, max_error } = self;
@@ -173,6 +214,22 @@ mod tests {
         let mut difference = Difference::default();
         difference.compare(DataType::Fp32, &quiet, &bytes(&[f32::NAN]), &TOLERANCE);
         assert_eq!(difference.failure("y"), None);
+    }
+
+    #[test]
+    fn two_runs_widen_the_tolerance_by_what_they_differ() {
+        let mut runs = Runs::default();
+        runs.compare(DataType::Fp32, &bytes(&[1.0, -0.0, f32::NAN]), &bytes(&[1.0, 0.0, f32::NAN]));
+        assert!(!runs.differ());
+        assert_eq!(runs.widen(&TOLERANCE), TOLERANCE);
+        runs.compare(DataType::Fp32, &bytes(&[1.0, 2.5, 7.0]), &bytes(&[1.25, 2.0, 7.0]));
+        assert!(runs.differ());
+        assert_eq!(runs.widen(&TOLERANCE), Tolerance { absolute: 1e-3 + 2.0, relative: 1e-2 });
+        // What is no number in one run is no distance.
+        let mut lost = Runs::default();
+        lost.compare(DataType::Fp32, &bytes(&[f32::NAN, f32::INFINITY]), &bytes(&[1.0, 1.0]));
+        assert!(lost.differ());
+        assert_eq!(lost.widen(&TOLERANCE), TOLERANCE);
     }
 
     #[test]

@@ -70,21 +70,59 @@ pub trait Device {
 
     /// Takes samples one right after the other, at most [`MAX_RUNS`]: a sample for each of `runs`, in their order. The device
     /// has all of them before it is waited for, where it can be told ahead.
-    fn time(&self, runs: &[Run<'_, Self::Bound>]) -> Result<Vec<Sample>, DeviceError>;
+    fn time(&self, runs: &[Run<'_, Self::Bound, Self::Memory>]) -> Result<Vec<Sample>, DeviceError>;
 }
 
 /// Samples that a device takes before it is waited for.
 pub const MAX_RUNS: usize = 16;
 
 /// What one sample is of.
-pub struct Run<'a, B> {
+pub struct Run<'a, B, M> {
     pub bound: &'a B,
     /// The copy of the buffers that the first launch uses; each further one uses the next.
     pub first: usize,
     /// How often all launches are made.
     pub count: u32,
-    /// Whether all copies of the buffers are evicted from the caches before; that is not timed.
+    /// Buffers that each launch has to find as they were: those of the copies that are used are filled before, and then there are not more
+    /// launches than copies. That is not timed.
+    pub refill: Option<Refill<'a, M>>,
+    /// Whether all copies of the buffers are evicted from the caches before, behind what is filled; that is not timed.
     pub evict: bool,
+}
+
+/// What buffers that are read and written are filled from, in the memory of a task.
+#[derive(Debug)]
+pub struct Refill<'a, M> {
+    pub memory: &'a M,
+    pub saved: &'a [Saved],
+    /// Bytes from one copy of the buffers to the next.
+    pub stride: u64,
+}
+
+/// A buffer that is filled before each launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Offset of what it held.
+    pub from: u64,
+    /// Offset of it in the first copy.
+    pub to: u64,
+    pub bytes: u64,
+}
+
+impl<M> Clone for Refill<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Refill<'_, M> {}
+
+impl<M> Refill<'_, M> {
+    /// What is copied for one copy of the buffers: from, to and bytes.
+    pub fn of(self, copy: usize) -> impl Iterator<Item = (u64, u64, u64)> {
+        let behind = self.stride * copy as u64;
+        self.saved.iter().map(move |saved| (saved.from, saved.to + behind, saved.bytes))
+    }
 }
 
 /// Bytes that [`check_memory`] writes and reads.

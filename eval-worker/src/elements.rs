@@ -1,10 +1,12 @@
 //! Elements of tensors as bytes: random inputs, poison for outputs, and numbers to compare.
 
 mod eight;
+mod rounded;
 
 use bluefin_common::problem::DataType;
 
 use eight::Eight;
+pub use rounded::{encode, fill_uniform};
 
 /// What every byte of an integer output holds before the kernel runs.
 const POISON: u8 = 0xA5;
@@ -48,6 +50,12 @@ pub fn fill_random(data_type: DataType, random: &mut Random, bytes: &mut [u8]) {
             DataType::Int8 => element.copy_from_slice(&(integer as i8).to_ne_bytes()),
             DataType::Int32 => element.copy_from_slice(&(integer as i32).to_ne_bytes()),
             DataType::Int64 => element.copy_from_slice(&integer.to_ne_bytes()),
+            DataType::Int16 => element.copy_from_slice(&(integer as i16).to_ne_bytes()),
+            DataType::Uint8 => element.fill(integer.unsigned_abs() as u8),
+            DataType::Uint16 => element.copy_from_slice(&(integer.unsigned_abs() as u16).to_ne_bytes()),
+            DataType::Uint32 => element.copy_from_slice(&(integer.unsigned_abs() as u32).to_ne_bytes()),
+            DataType::Uint64 => element.copy_from_slice(&integer.unsigned_abs().to_ne_bytes()),
+            DataType::Bool => element.fill(u8::from(negative)),
             DataType::Fp8 | DataType::Bf8 | DataType::Fp8Fnuz | DataType::Bf8Fnuz => {
                 let code = Eight::of(data_type).map(|eight| eight.encode(float(eight.digits())));
                 element.fill(code.unwrap_or_default());
@@ -63,7 +71,15 @@ fn poison(data_type: DataType, element: &mut [u8]) {
         DataType::Fp64 => element.copy_from_slice(&0x7FF8_A5A5_A5A5_A5A5_u64.to_ne_bytes()),
         DataType::Fp16 => element.copy_from_slice(&0x7EA5_u16.to_ne_bytes()),
         DataType::Bf16 => element.copy_from_slice(&0x7FE5_u16.to_ne_bytes()),
-        DataType::Int8 | DataType::Int32 | DataType::Int64 => element.fill(POISON),
+        DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::Uint8
+        | DataType::Uint16
+        | DataType::Uint32
+        | DataType::Uint64
+        | DataType::Bool => element.fill(POISON),
         DataType::Fp8 | DataType::Bf8 | DataType::Fp8Fnuz | DataType::Bf8Fnuz => {
             element.fill(Eight::of(data_type).map_or(POISON, Eight::poison));
         }
@@ -101,6 +117,11 @@ pub fn to_f64(data_type: DataType, element: &[u8]) -> f64 {
         DataType::Int8 => exact(element).map(|bytes| f64::from(i8::from_ne_bytes(bytes))),
         DataType::Int32 => exact(element).map(|bytes| f64::from(i32::from_ne_bytes(bytes))),
         DataType::Int64 => exact(element).map(|bytes| i64::from_ne_bytes(bytes) as f64),
+        DataType::Int16 => exact(element).map(|bytes| f64::from(i16::from_ne_bytes(bytes))),
+        DataType::Uint8 | DataType::Bool => exact(element).map(|[byte]| f64::from(byte)),
+        DataType::Uint16 => exact(element).map(|bytes| f64::from(u16::from_ne_bytes(bytes))),
+        DataType::Uint32 => exact(element).map(|bytes| f64::from(u32::from_ne_bytes(bytes))),
+        DataType::Uint64 => exact(element).map(|bytes| u64::from_ne_bytes(bytes) as f64),
         DataType::Fp8 | DataType::Bf8 | DataType::Fp8Fnuz | DataType::Bf8Fnuz => {
             exact(element).and_then(|[code]| Some(Eight::of(data_type)?.decode(code)))
         }

@@ -104,6 +104,8 @@ pub struct Evaluated {
     /// Whether any candidate got as far as the device.
     pub ran: bool,
     pub device_state: DeviceState,
+    /// Outputs in which two runs of the reference differed.
+    pub nondeterministic: Vec<String>,
     /// Version of the timing protocol; 0 where somebody else's tool measures.
     pub protocol: u16,
     /// The worker's time that it took.

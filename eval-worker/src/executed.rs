@@ -5,10 +5,11 @@ use bluefin_amd::{self as amd, Disassembler, Fault, Launch, LoadError, Memory, O
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::task::{Buffer, Role, Task};
+use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
-use crate::check::Difference;
-use crate::elements::{Random, fill_poison, fill_random, is_poison};
+use crate::check::{Difference, Runs};
+use crate::contents::Contents;
+use crate::elements::{Random, is_poison};
 use crate::layout::seed_of;
 
 /// Bytes of the buffers and the workspace of a task, of which several are executed at a time, each with a note for every byte.
@@ -57,6 +58,17 @@ pub struct Posed {
     before: Vec<Vec<u8>>,
     /// What it is to hold after one.
     after: Vec<Vec<u8>>,
+    /// How far each buffer may be from that: wider where two runs of the reference differ.
+    tolerances: Vec<Tolerance>,
+    nondeterministic: Vec<String>,
+}
+
+impl Posed {
+    /// Outputs in which two runs of the reference, in another order of blocks and waves, differed.
+    #[must_use]
+    pub fn nondeterministic(&self) -> &[String] {
+        &self.nondeterministic
+    }
 }
 
 /// What executing a candidate took.
@@ -102,13 +114,15 @@ impl Executor {
         unpacked.into_iter().map(one).collect()
     }
 
-    /// Executes the reference of `task`, which is in `loaded`, on random inputs.
+    /// Executes the reference of `task`, which is in `loaded`, twice on the same inputs; `data` is what the task's buffers hold of their
+    /// own, in their order.
     ///
     /// # Errors
     /// If that can not be done, or does not end well.
-    pub fn pose(&self, task: Task, loaded: &Loaded) -> Attempt<Posed> {
-        let before = contents(&task.buffers, self.options.seed)?;
-        let mut posed = Posed { task, before, after: Vec::new() };
+    pub fn pose(&self, task: Task, data: &[impl AsRef<[u8]>], loaded: &Loaded) -> Attempt<Posed> {
+        let before = contents(&task.buffers, data, self.options.seed)?;
+        let tolerances = vec![task.tolerance; task.buffers.len()];
+        let mut posed = Posed { task, before, after: Vec::new(), tolerances, nondeterministic: Vec::new() };
         let (after, _) = self.execute(&posed, &posed.task.reference, loaded)?;
         for (buffer, after) in posed.task.buffers.iter().zip(&after) {
             let mut elements = after.chunks_exact(buffer.data_type.size());
@@ -116,6 +130,18 @@ impl Executor {
             if buffer.role == Role::Output && is_untouched && !after.is_empty() {
                 let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
                 return Err(Failure::new(FailureKind::OutputNotWritten, detail));
+            }
+        }
+        let options = Options { seed: self.options.seed.wrapping_add(1), ..self.options };
+        let other = Self { options, ..self.clone() };
+        let (again, _) = other.execute(&posed, &posed.task.reference, loaded)?;
+        let both = posed.task.buffers.iter().zip(again.iter().zip(&after)).zip(&mut posed.tolerances);
+        for ((buffer, (again, after)), tolerance) in both.filter(|((buffer, _), _)| buffer.role.is_written()) {
+            let mut runs = Runs::default();
+            runs.compare(buffer.data_type, again, after);
+            if runs.differ() {
+                posed.nondeterministic.push(buffer.name.clone());
+                *tolerance = runs.widen(tolerance);
             }
         }
         posed.after = after;
@@ -128,9 +154,10 @@ impl Executor {
     /// How it is wrong.
     pub fn check(&self, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<Executed> {
         let (found, executed) = self.execute(posed, built, loaded)?;
-        for ((buffer, found), expected) in posed.task.buffers.iter().zip(&found).zip(&posed.after) {
+        let all = posed.task.buffers.iter().zip(found.iter().zip(&posed.after)).zip(&posed.tolerances);
+        for ((buffer, (found, expected)), tolerance) in all {
             let mut difference = Difference::default();
-            difference.compare(buffer.data_type, found, expected, &posed.task.tolerance);
+            difference.compare(buffer.data_type, found, expected, tolerance);
             if let Some(failure) = difference.failure(&buffer.name) {
                 return Err(failure);
             }
@@ -167,6 +194,7 @@ impl Executor {
             let program = loaded.with(&launch.entry).ok_or_else(missing)?;
             let kernel = program.kernel(&launch.entry).ok_or_else(missing)?;
             let values = values(&launch.arguments, &addresses, workspace)?;
+            let values = narrowed(values, &kernel.arguments);
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let arguments = kernel.pack(&values).map_err(|error| failed(&error.into()))?;
             let launch = Launch {
@@ -205,30 +233,30 @@ fn fits(bytes: u64) -> Attempt<()> {
 }
 
 /// What buffers hold before a launch.
-fn contents(buffers: &[Buffer], seed: u64) -> Attempt<Vec<Vec<u8>>> {
+fn contents<B: AsRef<[u8]>>(buffers: &[Buffer], data: &[B], seed: u64) -> Attempt<Vec<Vec<u8>>> {
     fits(buffers.iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
-    let content = |(index, buffer): (u64, &Buffer)| {
+    let contents = Contents::of(buffers, data)?;
+    let content = |(index, buffer): (usize, &Buffer)| {
         let mut bytes = vec![0; usize::try_from(buffer.bytes()).unwrap_or(usize::MAX)];
-        match buffer.role {
-            Role::Input => fill_random(buffer.data_type, &mut Random::new(seed_of(seed, index)), &mut bytes),
-            Role::Output => fill_poison(buffer.data_type, &mut bytes),
-        }
+        contents.make((index, buffer), &mut Random::new(seed_of(seed, index as u64)), 0, &mut bytes);
         bytes
     };
-    Ok((0..).zip(buffers).map(content).collect())
+    Ok(buffers.iter().enumerate().map(content).collect())
 }
 
 /// The bytes of each argument of a launch.
 fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Vec<Vec<u8>>> {
+    let buffer = |index: u16, bytes: u64| match buffers.get(usize::from(index)) {
+        Some(address) => Ok(address.wrapping_add(bytes).to_le_bytes().to_vec()),
+        None => {
+            let detail = format!("argument: found buffer {index}, expected less than {}", buffers.len());
+            Err(Failure::new(FailureKind::InvalidLaunch, detail))
+        }
+    };
     let value = |argument: &Argument| {
         Ok(match *argument {
-            Argument::Buffer(index) => match buffers.get(usize::from(index)) {
-                Some(address) => address.to_le_bytes().to_vec(),
-                None => {
-                    let detail = format!("argument: found buffer {index}, expected less than {}", buffers.len());
-                    return Err(Failure::new(FailureKind::InvalidLaunch, detail));
-                }
-            },
+            Argument::Buffer(index) => buffer(index, 0)?,
+            Argument::BufferAt { buffer: index, bytes } => buffer(index, bytes)?,
             Argument::Workspace => workspace.to_le_bytes().to_vec(),
             Argument::I32(value) => value.to_le_bytes().to_vec(),
             Argument::F32(value) => value.to_le_bytes().to_vec(),
@@ -237,6 +265,15 @@ fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Ve
         })
     };
     arguments.iter().map(value).collect()
+}
+
+/// The values as a kernel takes them: of a truth value the first byte.
+fn narrowed(mut values: Vec<Vec<u8>>, arguments: &[amd::Argument]) -> Vec<Vec<u8>> {
+    let visible = arguments.iter().filter(|argument| !argument.is_hidden());
+    for (value, _) in values.iter_mut().zip(visible).filter(|(_, argument)| argument.size == 1) {
+        value.truncate(1);
+    }
+    values
 }
 
 fn load_failure(error: &LoadError) -> Failure {
@@ -264,6 +301,7 @@ fn outside(error: amd::Outside) -> Failure {
 #[cfg(test)]
 mod tests {
     use bluefin_common::problem::DataType;
+    use bluefin_common::task::Content;
 
     use super::*;
 
@@ -277,9 +315,14 @@ mod tests {
 
     #[test]
     fn what_no_machine_has_memory_for_is_refused() {
-        let buffer =
-            Buffer { name: "x".to_string(), data_type: DataType::Fp32, length: u64::MAX / 8, role: Role::Input };
-        let failure = contents(&[buffer.clone(), buffer], 1).unwrap_err();
+        let buffer = Buffer {
+            name: "x".to_string(),
+            data_type: DataType::Fp32,
+            length: u64::MAX / 8,
+            role: Role::Input,
+            content: Content::Random,
+        };
+        let failure = contents::<&[u8]>(&[buffer.clone(), buffer], &[], 1).unwrap_err();
         assert_eq!(failure.kind, FailureKind::OutOfMemory);
         assert!(failure.detail.contains("expected at most 268435456"), "{}", failure.detail);
     }

@@ -1,9 +1,10 @@
 //! Where the buffers of a problem lie in one piece of memory, with guards between them that show an over-run.
 
 use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::task::{Buffer, Role};
+use bluefin_common::task::Buffer;
 
-use crate::elements::{Random, fill_poison, fill_random};
+use crate::contents::Contents;
+use crate::elements::Random;
 
 /// Every buffer starts at a multiple of this, as allocators of GPUs have it.
 const ALIGNMENT: u64 = 256;
@@ -57,28 +58,25 @@ impl Layout {
         starts.zip(self.offsets.iter().copied().chain([self.bytes]))
     }
 
-    /// What the buffers hold before a launch, random inputs made from `seed` and poisoned outputs, piece by piece:
-    /// `write(offset, bytes)`.
+    /// What the buffer at `index` holds before a launch, piece by piece, `write(offset, bytes)`: what `contents` say, random values made
+    /// from `seed`, and poison in an output.
     ///
     /// # Errors
     /// Those of `write`.
-    pub fn fill<E>(
+    pub fn fill_one<E>(
         &self,
-        buffers: &[Buffer],
+        (index, buffer): (usize, &Buffer),
+        contents: &Contents<'_>,
         seed: u64,
         mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let Some((start, end)) = self.ranges().nth(index) else { return Ok(()) };
         let mut piece = Vec::new();
-        for (index, (buffer, (start, end))) in (0..).zip(buffers.iter().zip(self.ranges())) {
-            let mut random = Random::new(seed_of(seed, index));
-            for at in (start..end).step_by(PIECE) {
-                piece.resize(PIECE.min((end - at) as usize), 0);
-                match buffer.role {
-                    Role::Input => fill_random(buffer.data_type, &mut random, &mut piece),
-                    Role::Output => fill_poison(buffer.data_type, &mut piece),
-                }
-                write(at, &piece)?;
-            }
+        let mut random = Random::new(seed_of(seed, index as u64));
+        for at in (start..end).step_by(PIECE) {
+            piece.resize(PIECE.min((end - at) as usize), 0);
+            contents.make((index, buffer), &mut random, at - start, &mut piece);
+            write(at, &piece)?;
         }
         Ok(())
     }
@@ -89,11 +87,12 @@ impl Layout {
     /// A whole set before a launch.
     pub fn filled(&self, buffers: &[Buffer], seed: u64) -> Vec<u8> {
         let mut set = vec![CANARY; self.bytes as usize];
-        let write = |at: u64, bytes: &[u8]| {
+        let mut write = |at: u64, bytes: &[u8]| {
             set[at as usize..][..bytes.len()].copy_from_slice(bytes);
             Ok::<(), Failure>(())
         };
-        self.fill(buffers, seed, write).unwrap();
+        let contents = Contents::of::<&[u8]>(buffers, &[]).unwrap();
+        buffers.iter().enumerate().for_each(|one| self.fill_one(one, &contents, seed, &mut write).unwrap());
         set
     }
 }
@@ -113,11 +112,13 @@ pub fn broken_guard(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use bluefin_common::problem::DataType;
+    use bluefin_common::task::{Content, Role};
 
     use super::*;
+    use crate::elements::fill_random;
 
     fn buffer(role: Role, data_type: DataType, length: u64) -> Buffer {
-        Buffer { name: "b".to_string(), data_type, length, role }
+        Buffer { name: "b".to_string(), data_type, length, role, content: Content::Random }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod check;
 pub mod child;
 mod config;
+mod contents;
 mod device;
 mod elements;
 mod evaluator;

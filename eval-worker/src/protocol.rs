@@ -26,7 +26,7 @@ pub enum Request {
     Start { cpus: Cpus },
     /// Compiles code into what the device loads at once. One frame follows: the code.
     Translate,
-    /// Makes `task` the current one. One frame follows: the reference's artifact.
+    /// Makes `task` the current one. Frames follow: the reference's artifact, then the data of its buffers, as [`Task::data`] names it.
     Prepare { task: Task, seed: u64, limits: Limits },
     /// Checks and times candidates of the current task one after the other. Their artifacts follow, a frame each.
     Evaluate { candidates: Vec<Built>, incumbent_ms: Option<f64>, limits: Limits },
@@ -53,8 +53,8 @@ pub enum Reply {
         /// What a spin took, in milliseconds, where the device was warmed up: the same work each time.
         spin_ms: Option<f64>,
     },
-    /// To [`Request::Prepare`]: how long the reference's first run took. `tainted` as in [`Reply::Done`].
-    Prepared { result: Attempt<Duration>, tainted: bool, spent: Spent },
+    /// To [`Request::Prepare`]: how the reference ran. `tainted` as in [`Reply::Done`].
+    Prepared { result: Attempt<Ready>, tainted: bool, spent: Spent },
     /// The end of [`Request::Evaluate`] and [`Request::PlayOff`]. Candidates without a result were not reached, or were timed
     /// together when that failed.
     Done {
@@ -65,6 +65,15 @@ pub enum Reply {
         state: DeviceState,
         spent: Spent,
     },
+}
+
+/// How a reference ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// What its first run took.
+    pub first_run: Duration,
+    /// Outputs in which a second run with the same inputs differed.
+    pub nondeterministic: Vec<String>,
 }
 
 /// Which CPUs a child runs on.
@@ -151,13 +160,13 @@ impl fmt::Display for Phase {
 
 impl Message for Request {
     const KIND: u8 = 32;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     const NAME: &'static str = "request to a device's child process";
 }
 
 impl Message for Reply {
     const KIND: u8 = 33;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     const NAME: &'static str = "reply of a device's child process";
 }
 

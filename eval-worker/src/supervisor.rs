@@ -54,6 +54,8 @@ pub struct Work<'a> {
     pub task: &'a Task,
     /// What is loaded of the reference.
     pub reference: &'a Bytes,
+    /// The data of the task's buffers, as [`Task::data`] names it.
+    pub data: &'a [Bytes],
     pub candidates: &'a [Runnable],
     /// Of inputs and of the order in a play-off.
     pub seed: u64,
@@ -71,6 +73,8 @@ pub struct DeviceWorker {
     identity: Option<Identity>,
     state: DeviceState,
     spent: Spent,
+    /// Outputs in which two runs of the current task's reference differed.
+    nondeterministic: Vec<String>,
     /// What a spin took when the device was first warmed up, in milliseconds.
     first_spin_ms: Option<f64>,
 }
@@ -88,6 +92,7 @@ impl DeviceWorker {
             identity: None,
             state: DeviceState::default(),
             spent: Spent::default(),
+            nondeterministic: Vec::new(),
             first_spin_ms: None,
         };
         let child = worker.start_child().await?;
@@ -112,6 +117,12 @@ impl DeviceWorker {
     #[must_use]
     pub fn state(&self) -> &DeviceState {
         &self.state
+    }
+
+    /// Outputs in which two runs of the last task's reference differed.
+    #[must_use]
+    pub fn nondeterministic(&self) -> &[String] {
+        &self.nondeterministic
     }
 
     /// Where the time of its children went so far.
@@ -259,7 +270,7 @@ impl DeviceWorker {
             Stage::Find => Request::PlayOff { candidates, seed: work.seed, careful, limits },
         };
         let together = if work.stage == Stage::Find { open.len() } else { 1 };
-        let reference = child.task.map(|(_, first_run)| first_run);
+        let reference = child.task.as_ref().map(|(_, ready)| ready.first_run);
         let wait = self.config.deadlines.of_candidates(together, incumbent_ms, reference, &limits);
         match child.ask(&request, &codes, wait).await? {
             Reply::Done { tainted, state, spent } => {
@@ -284,18 +295,23 @@ impl DeviceWorker {
                 Some(child) => child,
                 None => self.start_child().await?,
             };
-            if child.task.is_some_and(|(task, _)| task == key) {
+            if let Some((task, ready)) = &child.task
+                && *task == key
+            {
+                self.nondeterministic.clone_from(&ready.nondeterministic);
                 return Ok(Ok(child));
             }
             child.task = None;
             let wait = self.config.deadlines.of_reference();
-            let reply = child.ask(&request, &[work.reference.as_ref()], wait).await;
+            let frames: Vec<&[u8]> = [work.reference].into_iter().chain(work.data).map(AsRef::as_ref).collect();
+            let reply = child.ask(&request, &frames, wait).await;
             if let Ok(Reply::Prepared { spent, .. }) = &reply {
                 self.account(*spent);
             }
             match reply {
-                Ok(Reply::Prepared { result: Ok(first_run), .. }) => {
-                    child.task = Some((key, first_run));
+                Ok(Reply::Prepared { result: Ok(ready), .. }) => {
+                    self.nondeterministic.clone_from(&ready.nondeterministic);
+                    child.task = Some((key, ready));
                     return Ok(Ok(child));
                 }
                 Ok(Reply::Prepared { result: Err(fault), tainted: true, .. }) => {

@@ -39,6 +39,7 @@ impl TuneArgs {
         let input = &self.input;
         let ours = [
             (!input.kernel.is_empty(), "--kernel"),
+            (!input.triton.is_empty(), "--triton"),
             (!input.direction.is_empty(), "--direction"),
             (input.data_type.is_some(), "--type"),
             (self.stage.is_some(), "--stage"),

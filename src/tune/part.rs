@@ -20,7 +20,7 @@ use crate::input::Input;
 
 impl TuneArgs {
     pub(super) async fn run_part(&self, part: Part) -> anyhow::Result<ExitCode> {
-        let named = !self.input.files.is_empty() || !self.input.kernel.is_empty();
+        let named = !self.input.files.is_empty() || self.input.has_own();
         if named && part != Part::Compile {
             return Err(crate::usage(
                 "tune --stage eval and --stage export take their problems from --state, not from files",

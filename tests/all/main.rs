@@ -6,6 +6,7 @@ mod common;
 mod aiter;
 mod aiter_tune;
 mod aiter_workflow;
+mod buffers;
 mod campaign;
 mod capture;
 mod chaos;

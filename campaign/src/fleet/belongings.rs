@@ -9,11 +9,12 @@ use bluefin_common::job::{EvalJob, GroupId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, FRESH, Standing};
-use bluefin_common::store::{SessionSize, Store, Touched};
+use bluefin_common::store::{SessionSize, Store, StoreError, Touched};
 use bluefin_common::{shelf, wire};
 use bluefin_exporter::release::Catalog;
 use bluefin_producer::PlanError;
 use bluefin_producer::request::requests;
+use bluefin_spec::Bundle;
 use serde::Serialize;
 
 /// Groups whose outcomes are read in one go.
@@ -133,24 +134,42 @@ async fn named_by_releases(store: &dyn Store) -> anyhow::Result<Vec<Digest>> {
 
 /// Calls `seen` with every blob that `session` names, some at a time.
 async fn visit(store: &dyn Store, session: &SessionName, mut seen: impl FnMut(HashSet<Digest>)) -> anyhow::Result<()> {
+    let mut specs = HashSet::new();
     let asked = store.records(&shelf::requests(session)).await?;
     seen(asked.iter().filter_map(|(digest, _)| digest.parse().ok()).collect());
     match requests(store, session).await {
-        Ok(requests) => requests.into_iter().for_each(|request| seen(request.specs.into_iter().collect())),
+        Ok(requests) => specs.extend(requests.into_iter().flat_map(|request| request.specs)),
         // One that is gone names nothing.
         Err(PlanError::Unready(_)) => {}
         Err(error) => return Err(error.into()),
     }
     for (_, bytes) in store.records(&shelf::compiled(session)).await? {
         if let Ok(kept) = wire::decode::<EvalJob>(&bytes) {
-            seen(kept.task.digest().into_iter().chain([kept.job.spec]).collect());
+            seen(kept.task.digest().into_iter().collect());
+            specs.insert(kept.job.spec);
         }
     }
     for chunk in store.groups(session).await?.chunks(GROUPS) {
         let outcomes = store.outcomes(session, chunk).await?;
         seen(outcomes.iter().flat_map(named_by).collect());
+        specs.extend(outcomes.iter().map(|outcome| outcome.job.spec));
     }
+    for spec in &specs {
+        seen(data_of(store, *spec).await?);
+    }
+    seen(specs);
     Ok(())
+}
+
+/// The data that the buffers of a kernel spec hold: blobs of their own.
+async fn data_of(store: &dyn Store, spec: Digest) -> anyhow::Result<HashSet<Digest>> {
+    // MIOpen's solvers have none, and one that is damaged names nothing.
+    let bundle = match store.blob(spec).await {
+        Ok(Some(bytes)) => wire::decode::<Bundle>(&bytes).unwrap_or_default(),
+        Ok(None) | Err(StoreError::Tampered { .. }) => return Ok(HashSet::new()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(bundle.data.values().map(|data| data.digest).collect())
 }
 
 fn named_by(outcome: &Outcome) -> impl Iterator<Item = Digest> + '_ {

@@ -51,6 +51,9 @@ pub struct Checked {
     /// Instructions of waves that it executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
+    /// Outputs in which two runs of the reference differed: it was compared within a tolerance that is as much wider.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_deterministic: Vec<String>,
 }
 
 /// Candidates that are to be checked.
@@ -140,11 +143,11 @@ impl Bench {
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
         let Compiled { task, description, built } =
             toolchain.compile(Work { job: &job, session: &self.session, workshop: &self.workshop }).await?;
-        let results = match task {
+        let (results, not_deterministic) = match task {
             TaskRef::Inline(task) => self.execute(*task, &built).await?,
             // No jobs follow here, so that none is a blob.
             TaskRef::None | TaskRef::Blob(_) => {
-                built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect()
+                (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Vec::new())
             }
         };
         done(results.len() as u64);
@@ -154,22 +157,28 @@ impl Bench {
         let checked = |(candidate, result): (&Candidate, Attempt<Executed>)| {
             let names = names(candidate).into_iter().chain((0..).map(|index: usize| index.to_string()));
             let params = names.zip(candidate.params.iter().map(ToString::to_string)).collect();
+            let (result, detail, instructions) = match result {
+                Ok(executed) => (RIGHT, None, Some(executed.instructions)),
+                Err(Failure { kind, detail }) => (kind.name(), Some(detail), None),
+            };
             let (problem, solver) = (job.problem.label(), candidate.solver.clone());
-            match result {
-                Ok(executed) => {
-                    let instructions = Some(executed.instructions);
-                    Checked { problem, solver, params, result: RIGHT, detail: None, instructions }
-                }
-                Err(Failure { kind, detail }) => {
-                    Checked { problem, solver, params, result: kind.name(), detail: Some(detail), instructions: None }
-                }
-            }
+            let not_deterministic = not_deterministic.clone();
+            Checked { problem, solver, params, result, detail, instructions, not_deterministic }
         };
         Ok(job.candidates.iter().zip(results).map(checked).collect())
     }
 
-    /// Executes the reference, then all candidates, each on a CPU.
-    async fn execute(self: &Arc<Self>, task: Task, built: &[Attempt<Built>]) -> anyhow::Result<Vec<Attempt<Executed>>> {
+    /// Executes the reference, then all candidates, each on a CPU; also outputs in which two runs of the reference differ.
+    async fn execute(
+        self: &Arc<Self>,
+        task: Task,
+        built: &[Attempt<Built>],
+    ) -> anyhow::Result<(Vec<Attempt<Executed>>, Vec<String>)> {
+        let mut data = Vec::new();
+        for (buffer, content) in task.data() {
+            let found = self.store.blob(content.digest).await?;
+            data.push(found.with_context(|| format!("buffer {}: its data is not in the store", buffer.name))?);
+        }
         let mut code = vec![self.code(&task.reference).await?];
         for built in built.iter().flatten() {
             code.push(self.code(built).await?);
@@ -178,12 +187,12 @@ impl Bench {
         let mut programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
         let reference = programs.next().context("a reference")?;
         let executor = self.executor.clone();
-        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &program))).await?;
+        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &data, &program))).await?;
         let posed: Arc<Posed> = match posed {
             Ok(posed) => Arc::new(posed),
             Err(Failure { kind, detail }) => {
                 let failure = Failure::new(kind, format!("the reference: {detail}"));
-                return Ok(built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect());
+                return Ok((built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect(), Vec::new()));
             }
         };
         let mut results: Vec<Attempt<Executed>> =
@@ -204,7 +213,7 @@ impl Bench {
                 *place = result?;
             }
         }
-        Ok(results)
+        Ok((results, posed.nondeterministic().to_vec()))
     }
 
     async fn on_cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {

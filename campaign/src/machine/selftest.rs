@@ -11,7 +11,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Timing;
 use bluefin_common::problem::DataType;
 use bluefin_common::session::Stage;
-use bluefin_common::task::{Buffer, Role, Task, Tolerance};
+use bluefin_common::task::{Buffer, Content, Role, Task, Tolerance};
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{DeviceChild, DeviceWorker, Metrics, Runnable, Work};
@@ -200,7 +200,13 @@ fn runnable(code: Bytes) -> Runnable {
 /// A problem of one output, which `reference` is to solve.
 fn task(reference: &Runnable) -> Task {
     Task {
-        buffers: vec![Buffer { name: "y".to_string(), data_type: DataType::Fp32, length: 1024, role: Role::Output }],
+        buffers: vec![Buffer {
+            name: "y".to_string(),
+            data_type: DataType::Fp32,
+            length: 1024,
+            role: Role::Output,
+            content: Content::Random,
+        }],
         reference: reference.built.clone(),
         tolerance: Tolerance { absolute: 0.0, relative: 0.0 },
     }
@@ -216,7 +222,7 @@ async fn evaluate(
     candidates: &[Runnable],
 ) -> Result<Results, String> {
     let limits = Limits::default();
-    let work = Work { stage, task, reference, candidates, seed: 1, incumbent_ms: None, limits };
+    let work = Work { stage, task, reference, data: &[], candidates, seed: 1, incumbent_ms: None, limits };
     worker.evaluate(&work).await.map_err(|error| error.to_string())
 }
 

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::constant::Constant;
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::rules::{TRITON, is_identifier};
 use crate::scope::MAX_BYTES;
-use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver, Specialize};
+use crate::{ArgumentSpec, Geometry, KernelSpec, LaunchSpec, Scope, Solver, Specialize, Whole};
 use bluefin_common::arch::Vendor;
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
+use bluefin_common::task::Buffer;
 use bluefin_common::value::Value;
 
 /// Most threads of a block on any GPU, and along z.
@@ -23,10 +25,12 @@ const MAX_SHARED: u64 = 1 << 20;
 const MAX_GRID_YZ: u64 = 65_535;
 
 /// How to compile and launch a candidate for one problem.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Build {
     /// `-D<name>=<value>`, sorted by name.
     pub defines: Vec<(String, String)>,
+    /// What has a kind in the kernel's language, sorted by name; no name is one of `defines`.
+    pub constants: Vec<(String, Constant)>,
     /// In order.
     pub launches: Vec<Launch>,
     /// What is known of the arguments of each launch before it is compiled; empty where nothing is specialised.
@@ -54,8 +58,13 @@ pub enum Kind {
     Pointer(DataType),
     /// A pointer to scratch memory.
     Workspace,
+    /// None at all: the kernel does without.
+    None,
+    I1,
     I32,
     I64,
+    U32,
+    U64,
     F32,
     F64,
 }
@@ -119,18 +128,30 @@ impl KernelSpec {
                 return Err(fail(format!("the constraint `{}` is false", constraint.text())));
             }
         }
-        let params = solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch);
-        let mut defines: BTreeMap<String, String> =
-            params.map(|(param, value)| (param.name.clone(), value.to_string())).collect();
+        let is_python = self.toolchain == TRITON;
+        let (mut defines, mut constants) = (BTreeMap::new(), solver.constants.clone());
+        for (param, value) in solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch) {
+            let name = param.name.clone();
+            match (Constant::of_param(value), value) {
+                (Some(constant), _) if is_python => _ = constants.insert(name, constant),
+                (_, Value::Bool(bool)) => _ = defines.insert(name, i32::from(*bool).to_string()),
+                _ => _ = defines.insert(name, value.to_string()),
+            }
+        }
         for (name, expression) in &solver.defines {
             defines.insert(name.clone(), define(expression, &mut values)?);
         }
         let workspace = solver.workspace.bounded(&mut values, 0, MAX_BYTES)?;
-        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target);
+        let parts = solver.launches.iter().flat_map(|launch| &launch.arguments);
+        let buffers = match parts.clone().any(|argument| matches!(argument, ArgumentSpec::Part(..))) {
+            true => self.task_parts(scope)?.0,
+            false => Vec::new(),
+        };
+        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target, &buffers);
         let launches = solver.launches.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let typed =
-            if self.toolchain == TRITON { self.typed(solver, &launches, workspace, scope)? } else { Vec::new() };
-        Ok(Build { defines: defines.into_iter().collect(), launches, typed, workspace })
+        let typed = if is_python { self.typed(solver, &launches, workspace, scope)? } else { Vec::new() };
+        let (defines, constants) = (defines.into_iter().collect(), constants.into_iter().collect());
+        Ok(Build { defines, constants, launches, typed, workspace })
     }
 
     /// What a compiler may know of the arguments of `launches`.
@@ -145,7 +166,7 @@ impl KernelSpec {
         let asked = |what| self.specialize.contains(&what);
         let (unit, divisible, range) =
             (asked(Specialize::Unit), asked(Specialize::Divisible), asked(Specialize::PointerRange));
-        let typed = |(argument, varying): (&Argument, &bool)| {
+        let typed = |((argument, spec), varying): ((&Argument, &ArgumentSpec), &bool)| {
             // Buffers lie at multiples of 256.
             let pointer = |kind, bytes: u64| Typed { kind, unit: false, divisible, near: range && bytes < 1 << 31 };
             let plain = |kind| Typed { kind, unit: false, divisible: false, near: false };
@@ -154,7 +175,21 @@ impl KernelSpec {
                 divisible: divisible && !varying && value % 16 == 0,
                 ..plain(kind)
             };
+            let whole = |kind, value: u64| int(kind, value.cast_signed());
             match *argument {
+                _ if matches!(spec, ArgumentSpec::None) => plain(Kind::None),
+                Argument::I32(_) if matches!(spec, ArgumentSpec::I1(_)) => plain(Kind::I1),
+                Argument::I32(value) if matches!(spec, ArgumentSpec::U32(_)) => {
+                    whole(Kind::U32, value.cast_unsigned().into())
+                }
+                Argument::I64(value) if matches!(spec, ArgumentSpec::U64(_)) => int(Kind::U64, value),
+                Argument::BufferAt { buffer, bytes } => match buffers.get(usize::from(buffer)) {
+                    Some(buffer) => Typed {
+                        divisible: divisible && !varying && bytes % 16 == 0,
+                        ..pointer(Kind::Pointer(buffer.data_type), buffer.bytes())
+                    },
+                    None => plain(Kind::Workspace),
+                },
                 // Loading has bounded the index.
                 Argument::Buffer(index) => match buffers.get(usize::from(index)) {
                     Some(buffer) => pointer(Kind::Pointer(buffer.data_type), buffer.bytes()),
@@ -168,7 +203,10 @@ impl KernelSpec {
             }
         };
         let launches = launches.iter().zip(&solver.launches);
-        Ok(launches.map(|(launch, spec)| launch.arguments.iter().zip(&spec.varying).map(typed).collect()).collect())
+        let of_launch = |(launch, spec): (&Launch, &LaunchSpec)| {
+            launch.arguments.iter().zip(&spec.arguments).zip(&spec.varying).map(typed).collect()
+        };
+        Ok(launches.map(of_launch).collect())
     }
 }
 
@@ -182,6 +220,9 @@ impl Solver {
                 let values: Vec<String> = param.values.iter().map(Value::to_string).collect();
                 return Err(format!("{}: found {value}, expected one of {}", param.name, values.join(" ")));
             }
+        }
+        if self.points.as_ref().is_some_and(|points| !points.has(params)) {
+            return Err("it is none of the listed points".to_string());
         }
         Ok(())
     }
@@ -200,8 +241,9 @@ fn define(expression: &Expression, values: &mut Values) -> Result<String, SpecEr
 }
 
 impl LaunchSpec {
-    fn evaluate(&self, values: &mut Values, target: &Target) -> Result<Launch, SpecError> {
-        let arguments = self.arguments.iter().map(|argument| argument.evaluate(values)).collect::<Result<_, _>>()?;
+    fn evaluate(&self, values: &mut Values, target: &Target, buffers: &[Buffer]) -> Result<Launch, SpecError> {
+        let arguments = self.arguments.iter().map(|argument| argument.evaluate(values, buffers));
+        let arguments = arguments.collect::<Result<_, _>>()?;
         let (grid, block, shared) = match &self.geometry {
             Some(geometry) => geometry.evaluate(values, target)?,
             None => ([1; 3], [1; 3], 0),
@@ -253,24 +295,49 @@ impl ArgumentSpec {
     /// Whether all that it depends on is among `names`.
     pub(super) fn knows(&self, names: &BTreeSet<String>) -> bool {
         match self {
-            Self::Buffer(_) | Self::Workspace => true,
-            Self::I32(expression) | Self::I64(expression) | Self::F32(expression) | Self::F64(expression) => {
-                expression.knows(names)
-            }
+            Self::Buffer(_) | Self::Workspace | Self::None => true,
+            Self::I64(Whole::Fixed(_)) | Self::U64(Whole::Fixed(_)) => true,
+            Self::Part(_, expression)
+            | Self::I1(expression)
+            | Self::I32(expression)
+            | Self::U32(expression)
+            | Self::F32(expression)
+            | Self::F64(expression)
+            | Self::I64(Whole::Of(expression))
+            | Self::U64(Whole::Of(expression)) => expression.knows(names),
         }
     }
 
-    fn evaluate(&self, values: &mut Values) -> Result<Argument, SpecError> {
+    fn evaluate(&self, values: &mut Values, buffers: &[Buffer]) -> Result<Argument, SpecError> {
         Ok(match self {
             Self::Buffer(index) => Argument::Buffer(*index),
+            Self::Part(index, offset) => {
+                let of = buffers.get(usize::from(*index));
+                let (length, size) = of.map_or((0, 1), |buffer| (buffer.length, buffer.data_type.size()));
+                let bytes = offset.bounded(values, 0, length)?.saturating_mul(size as u64);
+                Argument::BufferAt { buffer: *index, bytes }
+            }
             Self::Workspace => Argument::Workspace,
+            // It takes a place until the compiler says which arguments its kernel has.
+            Self::None => Argument::I32(0),
+            Self::I1(expression) => Argument::I32(i32::from(match expression.value(values)? {
+                Value::Bool(bool) => bool,
+                Value::Int(int @ (0 | 1)) => int == 1,
+                other => return Err(expression.error(format!("found {other}, expected true or false"))),
+            })),
+            Self::U32(expression) => {
+                let found = expression.bounded(values, 0, u32::MAX.into())?;
+                Argument::I32(narrow(found).cast_signed())
+            }
+            Self::I64(Whole::Fixed(bits)) | Self::U64(Whole::Fixed(bits)) => Argument::I64(*bits),
+            Self::U64(Whole::Of(expression)) => Argument::I64(expression.bounded(values, 0, u64::MAX)?.cast_signed()),
             Self::I32(expression) => {
                 let found = expression.int(values)?;
                 let fits =
                     i32::try_from(found).map_err(|_| expression.error(format!("found {found}, expected 32 bits")));
                 Argument::I32(fits?)
             }
-            Self::I64(expression) => Argument::I64(expression.int(values)?),
+            Self::I64(Whole::Of(expression)) => Argument::I64(expression.int(values)?),
             Self::F32(expression) => {
                 let found = expression.float(values)? as f32;
                 if !found.is_finite() {

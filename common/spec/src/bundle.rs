@@ -5,19 +5,25 @@ use std::fs::File;
 use std::io::{self, ErrorKind::InvalidData, Read as _};
 use std::path::Path;
 
+use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::child_file::{self, ChildFileError};
+use bluefin_common::store::{Store, StoreError};
 
 use crate::Bundle;
+use crate::data::{self, MAX_ALL_DATA, MAX_DATA};
 use crate::error::SpecError;
 use crate::format::RawSpec;
 
 /// Largest spec, in bytes.
-const MAX_TOML: u64 = 256 << 10;
+const MAX_TOML: u64 = 2 << 20;
 /// Largest source or include, in bytes.
 const MAX_FILE: u64 = 2 << 20;
 /// Most files of a bundle beside the spec.
-pub(super) const MAX_FILES: usize = 32;
+pub(super) const MAX_FILES: usize = 256;
+/// Of a name with its folders.
 const MAX_NAME: usize = 128;
+/// Most folders above a file.
+const MAX_FOLDERS: usize = 8;
 
 macro_rules! kernel_file {
     ($name:literal) => {
@@ -37,8 +43,9 @@ impl Bundle {
         let fail = |path: &Path, source| SpecError::Read { path: path.to_path_buf(), source };
         // Whoever names a spec may do so through links; what the spec names is beside it.
         let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
+        let spec = RawSpec::parse(&toml)?;
         let mut files = BTreeMap::new();
-        for name in file_names(&RawSpec::parse(&toml)?)? {
+        for name in file_names(&spec)? {
             let beside = folder.join(&name);
             let shared = SHARED.iter().find(|(shared, _)| *shared == name);
             let bytes = match (child_file::read(&real, &name, MAX_FILE), shared) {
@@ -49,8 +56,14 @@ impl Bundle {
             let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
             files.insert(name, text);
         }
-        let bundle = Self { toml, files };
+        let mut bundle = Self { toml, files, ..Self::default() };
         bundle.check_size()?;
+        for name in data_names(&spec)? {
+            let bytes = data::read(&real, name)?;
+            bundle.data.insert(name.to_string(), ArtifactRef::of(&bytes));
+            bundle.contents.insert(name.to_string(), bytes);
+            bundle.check_size()?;
+        }
         Ok(bundle)
     }
 
@@ -60,14 +73,29 @@ impl Bundle {
         let text = |files: &[(&str, &str)]| {
             files.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect::<BTreeMap<_, _>>()
         };
-        SHIPPED.iter().map(|(toml, files)| Self { toml: (*toml).to_string(), files: text(files) }).collect()
+        let bundle =
+            |(toml, files): &Embedded| Self { toml: (*toml).to_string(), files: text(files), ..Self::default() };
+        SHIPPED.iter().map(bundle).collect()
     }
 
     /// The matrix product in Triton, whose problems are those of `bluefin tune-gemm`.
     #[must_use]
     pub fn gemm_in_triton() -> Self {
         let files = [("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string())];
-        Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into() }
+        Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into(), ..Self::default() }
+    }
+
+    /// Puts it into `store`: the data of its buffers, then itself, since whoever finds it looks for those.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub async fn put(&self, store: &dyn Store) -> Result<(), StoreError> {
+        for bytes in self.contents.values() {
+            store.put_blob(bytes).await?;
+        }
+        let encoded = self.encode().map_err(|source| StoreError::Corrupt { key: "kernel spec".to_string(), source })?;
+        store.put_blob(&encoded).await?;
+        Ok(())
     }
 
     /// Bounds a bundle, wherever it came from.
@@ -80,9 +108,32 @@ impl Bundle {
         for (name, text) in &self.files {
             check_name(name)?;
             within(name, text.len(), MAX_FILE)?;
+            // Files are written where compilers run.
+            if self.files.keys().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))) {
+                return Err(SpecError::FileName { found: format!("{name}, which is a folder of other files") });
+            }
         }
-        within("kernel spec with its files", self.files.values().map(String::len).sum(), 4 * MAX_FILE)
+        within("kernel spec with its files", self.files.values().map(String::len).sum(), 4 * MAX_FILE)?;
+        let mut left = MAX_ALL_DATA;
+        for (name, data) in &self.data {
+            check_name(name)?;
+            if data.size > MAX_DATA {
+                return Err(SpecError::Size { what: name.clone(), found: data.size, limit: MAX_DATA });
+            }
+            left = left.checked_sub(data.size).ok_or_else(|| {
+                let found = self.data.values().map(|data| data.size).fold(0, u64::saturating_add);
+                SpecError::Size { what: "data files of the kernel spec".to_string(), found, limit: MAX_ALL_DATA }
+            })?;
+        }
+        Ok(())
     }
+}
+
+/// The files with the elements of buffers, in the order in which they are named.
+pub(super) fn data_names(spec: &RawSpec) -> Result<Vec<&str>, SpecError> {
+    let names: Vec<&str> = spec.buffer.iter().filter_map(|buffer| buffer.data.as_deref()).collect();
+    names.iter().try_for_each(|name| check_name(name))?;
+    Ok(names)
 }
 
 /// Source, includes and the file of spaces, in the order in which they are named.
@@ -94,8 +145,12 @@ pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    if name.is_empty() || name.len() > MAX_NAME || name.starts_with(['.', '-']) || !plain {
+    let plain = |part: &str| {
+        let plain = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+        plain && !part.is_empty() && !part.starts_with(['.', '-'])
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    if name.len() > MAX_NAME || parts.len() > MAX_FOLDERS + 1 || !parts.into_iter().all(plain) {
         return Err(SpecError::FileName { found: name.chars().take(MAX_NAME).collect() });
     }
     Ok(())

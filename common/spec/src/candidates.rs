@@ -92,8 +92,10 @@ impl<'a> Walk<'a> {
     fn go(&mut self, limit: usize, at: impl Fn(u64) -> Vec<Value>) -> Result<(), SpecError> {
         let known: HashSet<Vec<Value>> = self.points.iter().map(|point| point.params.clone()).collect();
         let end = self.solver.space().min(MAX_WALK);
+        // A list is counted whole.
+        let counted = if self.solver.points.is_some() { end } else { COUNTED };
         (self.walked, self.valid) = (0, 0);
-        while self.walked < end && (self.points.len() < limit || self.walked < COUNTED) {
+        while self.walked < end && (self.points.len() < limit || self.walked < counted) {
             let params = at(self.walked);
             self.walked += 1;
             self.values.rewind(self.outer);
@@ -118,6 +120,9 @@ impl Solver {
 
     /// The point of that index: params as digits, the last one running fastest.
     fn point(&self, mut index: u64) -> Vec<Value> {
+        if let Some(points) = &self.points {
+            return points.get(index).cloned().unwrap_or_default();
+        }
         let mut params: Vec<Value> = self.params.iter().rev().filter_map(|param| digit(param, &mut index)).collect();
         params.reverse();
         params

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::place::Place;
-use bluefin_common::problem::ProblemError;
+use bluefin_common::problem::{DataType, ProblemError};
 
 /// Why a spec cannot be used. None of these is transient: the same spec fails in the same way.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum SpecError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error(
-        "file name: found {found:?}, expected 1 to 128 of A-Z a-z 0-9 . _ - without a leading dot, beside the spec"
+        "file name: found {found:?}, expected 1 to 128 of A-Z a-z 0-9 . _ - without a leading dot, beside the spec or in folders there (pkg/file.py)"
     )]
     FileName { found: String },
     #[error("{what}: found {found} bytes, expected at most {limit}")]
@@ -24,6 +24,8 @@ pub enum SpecError {
     Expression { place: Place, expression: String, reason: String },
     #[error("candidate {candidate} of kernel spec {spec}: {reason}")]
     Candidate { spec: String, candidate: String, reason: String },
+    #[error("{place}: {file}: found {found} bytes, expected {expected}, which is {elements} elements of {data_type}")]
+    Data { place: Place, file: String, found: u64, expected: u64, elements: u64, data_type: DataType },
     #[error("kernel spec {spec}: size {name}: found {found}, expected {expected}")]
     Sizes { spec: String, name: String, found: String, expected: String },
     #[error("kernel spec {spec}: {source}")]

@@ -56,6 +56,10 @@ impl Expression {
         &self.text
     }
 
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Whether all names in it are among `names`.
     pub(super) fn knows(&self, names: &BTreeSet<String>) -> bool {
         gate(&self.text, names).is_ok()

@@ -52,6 +52,11 @@ pub(super) struct RawBuffer {
     pub(super) r#type: String,
     pub(super) length: Scalar,
     pub(super) role: Role,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+    pub(super) fill: Option<f64>,
+    /// A file beside the spec.
+    pub(super) data: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +102,11 @@ pub(super) struct RawSolver {
     pub(super) constraints: Vec<String>,
     #[serde(default)]
     pub(super) param: Vec<RawParam>,
+    /// A space that is a list, in place of params.
+    pub(super) points: Option<Vec<BTreeMap<String, RawSize>>>,
+    /// What the toolchain passes as constants of the kernel's language.
+    #[serde(default)]
+    pub(super) constants: BTreeMap<String, RawConstant>,
     pub(super) launch: Vec<RawLaunch>,
 }
 
@@ -143,7 +153,29 @@ pub(super) enum RawValue {
     Text(String),
 }
 
-/// What a problem's size is when nothing else is said.
+/// A constant with its kind in Python.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number, a bool, a string, a list of these, { dtype = \"fp16\" } or { none = true }"
+)]
+pub(super) enum RawConstant {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Tuple(Vec<RawConstant>),
+    Named(RawNamed),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub(super) enum RawNamed {
+    Dtype(String),
+    None(bool),
+}
+
+/// What a problem's size is when nothing else is said; a value of a point.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected an integer, a bool or a string")]
 pub(super) enum RawSize {
@@ -196,16 +228,28 @@ impl Scalar {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a buffer's name, \"workspace\", or one of { i32 = … } { i64 = … } { f32 = … } { f64 = … }"
+    expecting = "expected a buffer's name, \"workspace\", \"none\", { buffer = …, offset = … }, or one of { i1 = … } { i32 = … } { i64 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }"
 )]
 pub(super) enum RawArgument {
     Name(String),
+    Part(RawPart),
     Number(RawNumber),
+}
+
+/// A buffer from an element of it on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPart {
+    pub(super) buffer: String,
+    pub(super) offset: Scalar,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub(super) enum RawNumber {
+    I1(Scalar),
+    U32(Scalar),
+    U64(Scalar),
     I32(Scalar),
     I64(Scalar),
     F32(Scalar),

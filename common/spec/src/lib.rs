@@ -9,15 +9,20 @@ mod build;
 mod bundle;
 mod candidates;
 mod condition;
+mod constant;
+mod data;
 mod error;
 mod expression;
 mod format;
+#[cfg(test)]
+mod list_tests;
 mod load;
 mod misfit;
 #[cfg(test)]
 mod mistake_tests;
 mod permutation;
 mod place;
+mod points;
 mod rules;
 mod scope;
 pub mod search;
@@ -35,31 +40,41 @@ use serde::{Deserialize, Serialize};
 pub use build::{Build, Kind as ArgumentKind, Typed};
 pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
+pub use constant::Constant;
 pub use error::SpecError;
 pub use misfit::Misfit;
 pub use place::Place;
 pub use scope::Scope;
 
 use bluefin_common::algorithm::Algorithm;
+use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::Digest;
 use bluefin_common::job::Job;
 use bluefin_common::method::Method;
 use bluefin_common::problem::{DataType, Operator, Problem};
-use bluefin_common::task::Role;
+use bluefin_common::task::{Content, Role};
 use bluefin_common::value::Value;
-use bluefin_common::wire::{self, Message};
+use bluefin_common::wire::{self, Body, Message, WireError};
+use bytes::Bytes;
 use condition::Condition;
 use expression::Expression;
+use points::Points;
 
 /// A spec with everything that it needs, as it is held in the Store: workers fetch it by digest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
     /// The text of the spec.
     pub toml: String,
     /// Source and includes by file name.
     pub files: BTreeMap<String, String>,
+    /// What buffers hold before a launch, by file name, each a blob of its own. Not written where there are none, as in version 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, ArtifactRef>,
+    /// The bytes of [`Self::data`], with whoever read the files.
+    #[serde(skip)]
+    pub contents: BTreeMap<String, Bytes>,
 }
 
 impl Bundle {
@@ -67,7 +82,7 @@ impl Bundle {
     ///
     /// # Errors
     /// If the bundle is too large for the envelope.
-    pub fn encode(&self) -> Result<Vec<u8>, wire::WireError> {
+    pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         wire::encode(self)
     }
 
@@ -75,15 +90,25 @@ impl Bundle {
     ///
     /// # Errors
     /// If the bundle is too large for the envelope.
-    pub fn digest(&self) -> Result<Digest, wire::WireError> {
+    pub fn digest(&self) -> Result<Digest, WireError> {
         Ok(Digest::of(&self.encode()?))
     }
 }
 
 impl Message for Bundle {
     const KIND: u8 = 5;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "kernel spec";
+
+    /// One without data is written as it always was.
+    fn version(&self) -> u8 {
+        if self.data.is_empty() { 1 } else { Self::VERSION }
+    }
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        let read = |(toml, files)| Self { toml, files, ..Self::default() };
+        (version == 1).then(|| body.read::<Self, (String, BTreeMap<String, String>)>().map(read))
+    }
 }
 
 /// A spec that was checked: every name in it is known, every expression parses.
@@ -120,6 +145,7 @@ pub struct KernelSpec {
     bytes: Option<Expression>,
     buffers: Vec<BufferSpec>,
     tolerance: BTreeMap<DataType, ToleranceSpec>,
+    data: BTreeMap<String, ArtifactRef>,
 }
 
 /// What of an argument a compiler may rely on, so that a kernel is compiled for arguments of that kind alone.
@@ -141,6 +167,10 @@ pub struct Solver {
     pub algorithm: Algorithm,
     /// The tuning space, in the order of the perf db; empty for a solver that is not tunable.
     pub params: Vec<Param>,
+    /// The points of the space, where it is a list; else all combinations of the params' values are points.
+    points: Option<Points>,
+    /// Values for the kernel's language, with their kind; no name is a param's or a define's.
+    constants: BTreeMap<String, Constant>,
     /// Whether it is tried. A reference need not be.
     pub is_candidate: bool,
     applicable: Condition,
@@ -156,7 +186,7 @@ pub struct Solver {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
     pub name: String,
-    /// At least one, all of one type, none twice.
+    /// At least one, none twice, all of one type but where the space is a list.
     pub values: Vec<Value>,
     /// One of `values`.
     pub default: Value,
@@ -170,6 +200,15 @@ struct BufferSpec {
     data_type: TypeOf,
     length: Expression,
     role: Role,
+    content: ContentSpec,
+}
+
+/// What a buffer holds before a launch.
+#[derive(Clone, Debug)]
+enum ContentSpec {
+    Plain(Content),
+    /// The file of that name.
+    Data(String),
 }
 
 /// How far an output may be from the reference.
@@ -212,11 +251,26 @@ struct Geometry {
 #[derive(Clone, Debug)]
 enum ArgumentSpec {
     Buffer(u16),
+    /// From this element on.
+    Part(u16, Expression),
     Workspace,
+    /// Python's: the kernel is compiled without the argument.
+    None,
+    I1(Expression),
     I32(Expression),
-    I64(Expression),
+    I64(Whole),
+    U32(Expression),
+    U64(Whole),
     F32(Expression),
     F64(Expression),
+}
+
+/// A whole number of 64 bits: expressions have none with more than 18 digits.
+#[derive(Clone, Debug)]
+enum Whole {
+    /// Its bits.
+    Fixed(i64),
+    Of(Expression),
 }
 
 impl KernelSpec {
@@ -286,9 +340,18 @@ impl Solver {
         !self.params.is_empty()
     }
 
+    /// How many points the space has, where it is a list.
+    #[must_use]
+    pub fn listed(&self) -> Option<usize> {
+        self.points.as_ref().map(Points::len)
+    }
+
     /// Points of the tuning space, valid or not; 1 for a solver that is not tunable.
     #[must_use]
     pub fn space(&self) -> u64 {
+        if let Some(points) = &self.points {
+            return points.len() as u64;
+        }
         // Loading has bounded the product.
         self.params.iter().map(|param| param.values.len() as u64).product()
     }
@@ -312,6 +375,7 @@ impl Solver {
             return None;
         }
         let find = |(param, word): (&Param, &str)| param.values.iter().find(|value| value.to_string() == word).cloned();
-        self.params.iter().zip(words).map(find).collect()
+        let params: Vec<Value> = self.params.iter().zip(words).map(find).collect::<Option<_>>()?;
+        self.points.as_ref().is_none_or(|points| points.has(&params)).then_some(params)
     }
 }

@@ -1,22 +1,23 @@
 //! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
 
+mod lists;
 mod solvers;
 mod spaces;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bundle::{MAX_FILES, file_names};
+use crate::bundle::{MAX_FILES, data_names, file_names};
 use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
 use crate::format::{RawBuffer, RawSpec, Scalar};
 use crate::place::Places;
 use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target};
-use crate::{BufferSpec, Bundle, Distance, KernelSpec, Specialize, ToleranceSpec, TypeOf};
+use crate::{BufferSpec, Bundle, ContentSpec, Distance, KernelSpec, Specialize, ToleranceSpec, TypeOf};
 use bluefin_common::arch::FEATURES;
 use bluefin_common::method::{EvaluatedBy, Method};
 use bluefin_common::problem::{DataType, Operator, read_size};
-use bluefin_common::task::Role;
+use bluefin_common::task::{Content, Role};
 use bluefin_common::value::Value;
 
 /// Most elements of any list of a spec.
@@ -108,6 +109,7 @@ impl Loader<'_> {
             bytes,
             buffers,
             tolerance,
+            data: bundle.data.clone(),
         })
     }
 
@@ -162,6 +164,18 @@ impl Loader<'_> {
                 return Err(self.invalid(field, *name, "a file that comes with the spec"));
             }
         }
+        let data: BTreeSet<&str> = data_names(raw)?.into_iter().collect();
+        let missing = raw
+            .buffer
+            .iter()
+            .position(|buffer| buffer.data.as_ref().is_some_and(|name| !bundle.data.contains_key(name)));
+        if let Some(index) = missing {
+            let name = raw.buffer.get(index).and_then(|buffer| buffer.data.as_deref()).unwrap_or_default();
+            return Err(self.invalid(&format!("buffer[{index}].data"), name, "a file that comes with the spec"));
+        }
+        if let Some(extra) = bundle.data.keys().find(|name| !data.contains(name.as_str())) {
+            return Err(self.invalid("buffer", extra, "only files that the spec names"));
+        }
         // A file that no field names would make another spec of the same kernel.
         match bundle.files.keys().find(|name| !names.contains(name.as_str())) {
             Some(extra) => Err(self.invalid("includes", extra, "only files that the spec names")),
@@ -173,7 +187,7 @@ impl Loader<'_> {
         if operator.is_some() && !raw.sizes.is_empty() {
             return Err(self.invalid("sizes", "a table", "none, as the problem has its own sizes"));
         }
-        self.list("sizes", raw.sizes.len(), usize::from(operator.is_none()), 64)?;
+        self.list("sizes", raw.sizes.len(), 0, 64)?;
         let known = TARGET.iter().chain(operator.map_or(&[][..], |known| known.variables)).chain(&FEATURES);
         let mut names: Names = known.map(ToString::to_string).collect();
         for name in raw.sizes.keys() {
@@ -215,8 +229,9 @@ impl Loader<'_> {
     fn buffers(&self, raw: &RawSpec, names: &Names) -> Result<Vec<BufferSpec>, SpecError> {
         self.list("buffer", raw.buffer.len(), 1, MAX_LIST)?;
         self.unique("buffer", raw.buffer.iter().map(|buffer| buffer.name.as_str()))?;
-        if !raw.buffer.iter().any(|buffer| buffer.role == Role::Output) {
-            return Err(self.invalid("buffer", "no output", "at least one buffer with role = \"output\""));
+        if !raw.buffer.iter().any(|buffer| buffer.role.is_written()) {
+            let expected = "at least one buffer with role = \"output\" or \"inout\"";
+            return Err(self.invalid("buffer", "no output", expected));
         }
         let buffers = raw.buffer.iter().enumerate();
         buffers.map(|(index, buffer)| self.buffer(buffer, &format!("buffer[{index}]"), names)).collect()
@@ -225,12 +240,65 @@ impl Loader<'_> {
     fn buffer(&self, raw: &RawBuffer, field: &str, names: &Names) -> Result<BufferSpec, SpecError> {
         let named = is_identifier(&raw.name) && raw.name != "workspace";
         self.require(named, &format!("{field}.name"), &raw.name, "an identifier other than workspace")?;
-        let data_type = match raw.r#type.parse::<DataType>() {
-            Ok(data_type) if data_type.name() == raw.r#type => TypeOf::Fixed(data_type),
-            _ => TypeOf::Named(Expression::parse(&raw.r#type, self.places.at(&format!("{field}.type")), names)?),
+        let data_type = match DataType::of_buffer(&raw.r#type) {
+            Some(data_type) => TypeOf::Fixed(data_type),
+            None => TypeOf::Named(Expression::parse(&raw.r#type, self.places.at(&format!("{field}.type")), names)?),
         };
         let length = self.expression(&raw.length, &format!("{field}.length"), names)?;
-        Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role })
+        let content = self.content(raw, field, &data_type)?;
+        Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role, content })
+    }
+
+    /// What a buffer holds before a launch: one of `fill`, `data`, and `low` with `high`, or none of them.
+    fn content(&self, raw: &RawBuffer, field: &str, data_type: &TypeOf) -> Result<ContentSpec, SpecError> {
+        let said = [
+            ("fill", raw.fill.is_some()),
+            ("data", raw.data.is_some()),
+            ("low", raw.low.is_some() || raw.high.is_some()),
+        ];
+        let mut said = said.into_iter().filter(|(_, said)| *said).map(|(name, _)| name);
+        let (first, second) = (said.next(), said.next());
+        if let Some(name) = first.filter(|_| raw.role == Role::Output) {
+            return Err(self.invalid(
+                &format!("{field}.{name}"),
+                name,
+                "none: what is in an output before is not read",
+            ));
+        }
+        if let Some(name) = second {
+            return Err(self.invalid(&format!("{field}.{name}"), name, "one of fill, data, and low with high"));
+        }
+        // Of a type that an expression names no more is known here than of a float.
+        let integers = match data_type {
+            TypeOf::Fixed(data_type) => data_type.integers(),
+            TypeOf::Named(_) => None,
+        };
+        let number = |name: &str, number: f64| {
+            let fits = number.is_finite()
+                && integers.is_none_or(|(least, most)| {
+                    number.fract() == 0.0 && (least as f64) <= number && number <= most as f64
+                });
+            let expected = match integers {
+                Some((least, most)) => format!("a whole number from {least} to {most}"),
+                None => "a finite number".to_string(),
+            };
+            self.require(fits, &format!("{field}.{name}"), &number.to_string(), &expected).map(|()| number)
+        };
+        Ok(match (raw.fill, &raw.data, raw.low, raw.high) {
+            (Some(fill), ..) => ContentSpec::Plain(Content::Fill(number("fill", fill)?)),
+            (_, Some(data), ..) => ContentSpec::Data(data.clone()),
+            (_, _, None, None) => ContentSpec::Plain(Content::Random),
+            (_, _, Some(low), Some(high)) => {
+                let (low, high) = (number("low", low)?, number("high", high)?);
+                let expected = format!("at least low, {low}");
+                self.require(low <= high, &format!("{field}.high"), &high.to_string(), &expected)?;
+                ContentSpec::Plain(Content::Uniform { low, high })
+            }
+            (_, _, low, _) => {
+                let missing = if low.is_some() { "high" } else { "low" };
+                return Err(self.invalid(&format!("{field}.{missing}"), "nothing", "low and high, both or none"));
+            }
+        })
     }
 
     fn tolerance(&self, raw: &RawSpec, names: &Names) -> Result<BTreeMap<DataType, ToleranceSpec>, SpecError> {
@@ -238,7 +306,12 @@ impl Loader<'_> {
         let mut all = BTreeMap::new();
         for (name, tolerance) in &raw.tolerance {
             let field = format!("tolerance.{name}");
-            let data_type: DataType = name.parse().map_err(|error| self.invalid(&field, name, format!("{error}")))?;
+            let known = || DataType::ALL.into_iter().chain(DataType::OF_BUFFERS);
+            let named = || known().find(|data_type| data_type.name().eq_ignore_ascii_case(name));
+            let data_type = named().ok_or_else(|| {
+                let names: Vec<&str> = known().map(DataType::name).collect();
+                self.invalid(&field, name, format!("one of {}", names.join(" ")))
+            })?;
             let distance = |which: &str, scalar: &Scalar| {
                 let field = format!("{field}.{which}");
                 let fixed = match scalar {

@@ -47,7 +47,7 @@ fn mistakes_are_found_when_a_spec_is_loaded() {
         ("name = \"x\"", "name = \"y\"", "buffer[1]: found \"y\""),
         ("type = \"FP32\"", "type = \"fp31\"", "unknown variable fp31"),
         ("role = \"output\"", "role = \"input\"", "at least one buffer with role"),
-        ("role = \"output\"", "role = \"inout\"", "line 27: unknown variant"),
+        ("role = \"output\"", "role = \"both\"", "line 27: unknown variant"),
         ("tolerance.FP64", "tolerance.FP65", "tolerance.FP65"),
         ("absolute = 0\n", "absolute = -1\n", "tolerance.FP64.absolute"),
         ("relative = 1e-9", "relative = inf", "tolerance.FP64.relative"),

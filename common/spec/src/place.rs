@@ -50,6 +50,35 @@ impl<'a> Places<'a> {
         Place { spec: self.spec.clone(), field: field.to_string(), line }
     }
 
+    /// The keys of the table at `field`, in the order in which they are written.
+    pub(super) fn keys(&self, field: &str) -> Vec<String> {
+        let Some(DeValue::Table(table)) = self.value(field) else { return Vec::new() };
+        let mut keys: Vec<_> = table.iter().map(|(key, _)| (key.span().start, key.get_ref().to_string())).collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// What stands at a path, all of which is there.
+    fn value(&self, field: &str) -> Option<&DeValue<'a>> {
+        let mut table = self.table.as_ref()?.get_ref();
+        let mut segments = field.split('.').peekable();
+        while let Some(segment) = segments.next() {
+            let (key, indices) = segment.split_once('[').unwrap_or((segment, ""));
+            let (_, value) = table.iter().find(|(name, _)| *name.get_ref() == key)?;
+            let mut value = value.get_ref();
+            for index in indices.split('[').filter(|index| !index.is_empty()) {
+                let index: usize = index.trim_end_matches(']').parse().ok()?;
+                value = value.as_array()?.get(index)?.get_ref();
+            }
+            if segments.peek().is_none() {
+                return Some(value);
+            }
+            let DeValue::Table(inner) = value else { return None };
+            table = inner;
+        }
+        None
+    }
+
     /// The innermost part of the path that exists, so that a missing field is reported at what should hold it.
     fn span(&self, field: &str) -> Option<Range<usize>> {
         let mut table = Some(self.table.as_ref()?.get_ref());

@@ -26,6 +26,12 @@ pub(super) fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && plain && !name.starts_with(|first: char| first.is_ascii_digit())
 }
 
+/// A text of a point in Python: no number, and nothing that separates params.
+pub(super) fn is_word(text: &str) -> bool {
+    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.+-".contains(&b));
+    plain && text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}
+
 /// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.
 pub(super) fn is_target(word: &str) -> bool {
     word == "host" || arch::is_name(word) || arch::is_group(word)

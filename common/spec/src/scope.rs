@@ -6,12 +6,13 @@ use std::mem::discriminant;
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::rules::TOLERANCES;
-use crate::{Distance, KernelSpec, Solver, TypeOf};
+use crate::{BufferSpec, ContentSpec, Distance, KernelSpec, Solver, TypeOf};
 use bluefin_common::arch;
+use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::description::Work;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
-use bluefin_common::task::{Buffer, Role, Tolerance};
+use bluefin_common::task::{Buffer, Content, Tolerance};
 use bluefin_common::value::Value;
 
 /// Most bytes of all buffers together, and of a workspace.
@@ -199,14 +200,18 @@ impl KernelSpec {
             let data_type = spec.data_type.evaluate(&mut values)?;
             let length = spec.length.bounded(&mut values, 1, MAX_BYTES)?;
             let own = data_type.on(scope.target.arch());
-            let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role };
+            let content = match &spec.content {
+                ContentSpec::Plain(content) => *content,
+                ContentSpec::Data(file) => Content::Data(self.data_of(spec, file, own, length)?),
+            };
+            let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role, content };
             total = total.saturating_add(buffer.bytes());
             if total > MAX_BYTES {
                 return Err(spec
                     .length
                     .error(format!("found {total} bytes in all buffers, expected at most {MAX_BYTES}")));
             }
-            if spec.role == Role::Output {
+            if spec.role.is_written() {
                 let known = || self.tolerance.keys().map(ToString::to_string).collect::<Vec<_>>().join(" ");
                 let own = self.tolerance.get(&data_type).ok_or_else(|| {
                     spec.length
@@ -218,6 +223,30 @@ impl KernelSpec {
             buffers.push(buffer);
         }
         Ok((buffers, tolerance))
+    }
+}
+
+impl KernelSpec {
+    /// The data of a buffer, of as many elements.
+    fn data_of(
+        &self,
+        buffer: &BufferSpec,
+        file: &str,
+        data_type: DataType,
+        elements: u64,
+    ) -> Result<ArtifactRef, SpecError> {
+        let expected = elements.saturating_mul(data_type.size() as u64);
+        match self.data.get(file) {
+            Some(data) if data.size == expected => Ok(*data),
+            data => Err(SpecError::Data {
+                place: buffer.length.place().clone(),
+                file: file.to_string(),
+                found: data.map_or(0, |data| data.size),
+                expected,
+                elements,
+                data_type,
+            }),
+        }
     }
 }
 
@@ -238,7 +267,10 @@ impl TypeOf {
         match self {
             Self::Fixed(data_type) => Ok(*data_type),
             Self::Named(expression) => match expression.value(values)? {
-                Value::Text(name) => name.parse().map_err(|error| expression.error(format!("{error}"))),
+                Value::Text(name) => match DataType::of_buffer(&name) {
+                    Some(data_type) => Ok(data_type),
+                    None => name.parse().map_err(|error| expression.error(format!("{error}"))),
+                },
                 other => Err(expression.error(format!("found {other}, expected the name of a data type"))),
             },
         }

@@ -94,7 +94,7 @@ block = [256]
 
 pub(super) fn bundle(toml: &str) -> Bundle {
     let files = ["axpy.hip", "prelude.h"].map(|name| (name.to_string(), "// nothing\n".to_string()));
-    Bundle { toml: toml.to_string(), files: files.into() }
+    Bundle { toml: toml.to_string(), files: files.into(), ..Bundle::default() }
 }
 
 fn spec() -> KernelSpec {
@@ -438,6 +438,6 @@ fn files_that_are_no_bundle_are_refused() {
 fn options_are_the_macros_in_byte_order() {
     let define = |name: &str, value: &str| (name.to_string(), value.to_string());
     let defines = vec![define("A", "1"), define("A1", "2"), define("B", "x")];
-    let build = crate::Build { defines, launches: Vec::new(), typed: Vec::new(), workspace: 0 };
+    let build = crate::Build { defines, ..crate::Build::default() };
     assert_eq!(build.options(), " -DA1=2 -DA=1 -DB=x");
 }

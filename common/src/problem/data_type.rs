@@ -32,6 +32,18 @@ pub enum DataType {
     Fp8Fnuz,
     /// BF8 as gfx940 to gfx942 have it: a bias of 16, no infinities, no -0.
     Bf8Fnuz,
+    /// Signed, 16 bits. This type and those behind it are of buffers alone: MIOpen has none of them.
+    Int16,
+    /// Unsigned, 8 bits.
+    Uint8,
+    /// Unsigned, 16 bits.
+    Uint16,
+    /// Unsigned, 32 bits.
+    Uint32,
+    /// Unsigned, 64 bits.
+    Uint64,
+    /// A byte that is 0 or 1.
+    Bool,
 }
 
 /// A text that names no element type.
@@ -45,6 +57,39 @@ impl DataType {
     /// Every type that has a name of MIOpen's.
     pub const ALL: [Self; 9] =
         [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Int32, Self::Fp64, Self::Fp8, Self::Bf8, Self::Int64];
+
+    /// Those that a kernel spec's buffers may have beside [`Self::ALL`].
+    pub const OF_BUFFERS: [Self; 6] = [Self::Int16, Self::Uint8, Self::Uint16, Self::Uint32, Self::Uint64, Self::Bool];
+
+    /// The type of a buffer of that name, as kernel specs spell it.
+    #[must_use]
+    pub fn of_buffer(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().chain(Self::OF_BUFFERS).find(|data_type| data_type.name() == name)
+    }
+
+    /// The integers that elements may be; `None` of floats.
+    #[must_use]
+    pub const fn integers(self) -> Option<(i128, i128)> {
+        match self {
+            Self::Int8 => Some((i8::MIN as i128, i8::MAX as i128)),
+            Self::Int16 => Some((i16::MIN as i128, i16::MAX as i128)),
+            Self::Int32 => Some((i32::MIN as i128, i32::MAX as i128)),
+            Self::Int64 => Some((i64::MIN as i128, i64::MAX as i128)),
+            Self::Uint8 => Some((0, u8::MAX as i128)),
+            Self::Uint16 => Some((0, u16::MAX as i128)),
+            Self::Uint32 => Some((0, u32::MAX as i128)),
+            Self::Uint64 => Some((0, u64::MAX as i128)),
+            Self::Bool => Some((0, 1)),
+            Self::Fp32
+            | Self::Fp16
+            | Self::Bf16
+            | Self::Fp64
+            | Self::Fp8
+            | Self::Bf8
+            | Self::Fp8Fnuz
+            | Self::Bf8Fnuz => None,
+        }
+    }
 
     /// MIOpen's name, as keys spell it; bluefin's for those that have none.
     #[must_use]
@@ -61,6 +106,12 @@ impl DataType {
             Self::Int64 => "INT64",
             Self::Fp8Fnuz => "FP8FNUZ",
             Self::Bf8Fnuz => "BF8FNUZ",
+            Self::Int16 => "INT16",
+            Self::Uint8 => "UINT8",
+            Self::Uint16 => "UINT16",
+            Self::Uint32 => "UINT32",
+            Self::Uint64 => "UINT64",
+            Self::Bool => "BOOL",
         }
     }
 
@@ -79,6 +130,12 @@ impl DataType {
             Self::Bf8 => 8,
             Self::Fp8Fnuz => 9,
             Self::Bf8Fnuz => 10,
+            Self::Int16 => 11,
+            Self::Uint8 => 12,
+            Self::Uint16 => 13,
+            Self::Uint32 => 14,
+            Self::Uint64 => 15,
+            Self::Bool => 16,
         }
     }
 
@@ -98,6 +155,12 @@ impl DataType {
             Self::Int64 => "int64",
             Self::Fp8Fnuz => "fp8fnuz",
             Self::Bf8Fnuz => "bfp8fnuz",
+            Self::Int16 => "int16",
+            Self::Uint8 => "uint8",
+            Self::Uint16 => "uint16",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+            Self::Bool => "bool",
         }
     }
 
@@ -111,10 +174,10 @@ impl DataType {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::Fp8 | Self::Bf8 | Self::Fp8Fnuz | Self::Bf8Fnuz | Self::Int8 => 1,
-            Self::Fp16 | Self::Bf16 => 2,
-            Self::Fp32 | Self::Int32 => 4,
-            Self::Fp64 | Self::Int64 => 8,
+            Self::Fp8 | Self::Bf8 | Self::Fp8Fnuz | Self::Bf8Fnuz | Self::Int8 | Self::Uint8 | Self::Bool => 1,
+            Self::Fp16 | Self::Bf16 | Self::Int16 | Self::Uint16 => 2,
+            Self::Fp32 | Self::Int32 | Self::Uint32 => 4,
+            Self::Fp64 | Self::Int64 | Self::Uint64 => 8,
         }
     }
 
@@ -203,6 +266,19 @@ mod tests {
             assert_eq!(on(arch), [DataType::Fp8, DataType::Bf8, DataType::Fp16]);
         }
         assert!("FP8FNUZ".parse::<DataType>().is_err());
+    }
+
+    #[test]
+    fn buffers_have_types_that_no_problem_has() {
+        for data_type in DataType::ALL.into_iter().chain(DataType::OF_BUFFERS) {
+            assert_eq!(DataType::of_buffer(data_type.name()), Some(data_type));
+            let bytes = data_type.size() as u32;
+            if let Some((least, most)) = data_type.integers().filter(|_| data_type != DataType::Bool) {
+                assert_eq!(most - least, (1_i128 << (8 * bytes)) - 1, "{data_type}");
+            }
+        }
+        assert!("UINT8".parse::<DataType>().is_err() && DataType::of_buffer("uint8").is_none());
+        assert_eq!(DataType::of_buffer("FP8FNUZ"), None);
     }
 
     #[test]

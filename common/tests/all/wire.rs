@@ -19,7 +19,7 @@ use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcom
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
-use bluefin_common::task::{Buffer, Role, Task, TaskRef, Tolerance};
+use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
 use bluefin_spec::Bundle;
@@ -77,7 +77,13 @@ fn compile_job() -> CompileJob {
 }
 
 fn task(reference: Built) -> Task {
-    let buffer = Buffer { name: "x".to_string(), data_type: DataType::Fp16, length: 1 << 20, role: Role::Input };
+    let buffer = Buffer {
+        name: "x".to_string(),
+        data_type: DataType::Fp16,
+        length: 1 << 20,
+        role: Role::Input,
+        content: Content::Random,
+    };
     Task { buffers: vec![buffer], reference, tolerance: Tolerance { absolute: 1e-3, relative: 1e-2 } }
 }
 
@@ -149,6 +155,7 @@ fn outcome() -> Outcome {
         busy_ms: 1234,
         finished_ms: 1_790_000_000_001,
         course: eval_job().course(Some(worked("gpu-7", 20))),
+        nondeterministic: Vec::new(),
     }
 }
 
@@ -173,7 +180,11 @@ fn session() -> Session {
 }
 
 fn bundle() -> Bundle {
-    Bundle { toml: "name = \"x\"".to_string(), files: BTreeMap::from([("x.c".to_string(), "int x;\n".to_string())]) }
+    Bundle {
+        toml: "name = \"x\"".to_string(),
+        files: BTreeMap::from([("x.c".to_string(), "int x;\n".to_string())]),
+        ..Bundle::default()
+    }
 }
 
 fn record(file: &str, options: &str) -> CompileRecord {
@@ -206,12 +217,12 @@ fn content<T: Message>(bytes: &[u8]) -> Vec<u8> {
 fn check<T: Message + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = encode(value).unwrap();
     assert_eq!(decode::<T>(&bytes).unwrap(), *value);
-    let path = golden(T::NAME, T::VERSION);
+    let path = golden(T::NAME, value.version());
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if std::env::var_os("BLUEFIN_BLESS").is_some() {
         std::fs::write(&path, format!("{hex}\n")).unwrap();
     }
-    let golden = bytes_of(T::NAME, T::VERSION);
+    let golden = bytes_of(T::NAME, value.version());
     let (now, then) = (content::<T>(&bytes), content::<T>(&golden));
     assert!(now == then, "{}: the bytes of a {} changed", path.display(), T::NAME);
     assert_eq!(decode::<T>(&golden).unwrap(), *value);
@@ -261,6 +272,41 @@ fn golden_bytes() {
         why: Why::Patience,
     };
     check(&SearchEnd(vec![end.clone(), SolverEnd { left: None, why: Why::Behind, ..end }]));
+}
+
+/// What version 1 can not say is of a later one, and all else of version 1 still.
+#[test]
+fn golden_bytes_of_what_came_later() {
+    let parts = Argument::BufferAt { buffer: 1, bytes: 256 };
+    let mut with_parts = described();
+    with_parts.launches[0].arguments.push(parts);
+    let buffer = |name: &str, role, content| Buffer {
+        name: name.to_string(),
+        data_type: DataType::Uint8,
+        length: 4,
+        role,
+        content,
+    };
+    let data = ArtifactRef::of(b"data");
+    let task = Task {
+        buffers: vec![
+            buffer("u", Role::Input, Content::Uniform { low: -1.5, high: 2.0 }),
+            buffer("d", Role::Input, Content::Data(data)),
+            buffer("f", Role::InOut, Content::Fill(0.25)),
+            buffer("r", Role::InOut, Content::Random),
+            buffer("o", Role::Output, Content::Random),
+        ],
+        ..task(with_parts.clone())
+    };
+    check(&task);
+    assert_eq!(task.data().map(|(buffer, data)| (buffer.name.as_str(), data)).collect::<Vec<_>>(), [("d", data)]);
+    check(&EvalJob { built: vec![Ok(with_parts.clone())], ..eval_job() });
+    assert_eq!(EvalJob { task: TaskRef::Inline(Box::new(task)), ..eval_job() }.version(), 2);
+    let mut outcome = outcome();
+    outcome.candidates[0].built = Some(with_parts);
+    check(&outcome);
+    check(&Outcome { nondeterministic: vec!["y".to_string()], ..outcome });
+    check(&Bundle { data: BTreeMap::from([("index.bin".to_string(), data)]), ..bundle() });
 }
 
 /// Of version 2, which has a `label`.

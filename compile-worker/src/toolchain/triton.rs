@@ -15,7 +15,7 @@ use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch}
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::problem::DataType;
-use bluefin_spec::{ArgumentKind, Build, Bundle, Typed};
+use bluefin_spec::{ArgumentKind, Build, Bundle, Constant, Typed};
 use serde::{Deserialize, Serialize};
 
 use self::children::{Came, Children, Compiled};
@@ -25,7 +25,7 @@ use crate::diagnose::exhausted;
 use crate::error::{Error, Suspect};
 use crate::process::environment;
 use crate::unit::{Shapes, Unit};
-use crate::workshop::{Made, Workshop};
+use crate::workshop::{Made, Workshop, write_file};
 
 const NAME: &str = "triton";
 const VARIABLE: &str = "BLUEFIN_PYTHON";
@@ -33,6 +33,7 @@ const INSTALL: &str = "Triton (pip install triton; tried with 3.6 and 3.9)";
 
 /// The program that compiles, and what goes beside the source of a reference.
 const SERVER: &str = include_str!("triton/server.py");
+const STUBS: &str = include_str!("triton/stubs.py");
 const CHECKS: &str = include_str!("triton/check.py");
 
 /// What always compiles.
@@ -65,6 +66,9 @@ struct Request {
     target: (String, String, u32),
     source: String,
     defines: BTreeMap<String, String>,
+    /// Values with their kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    constants: BTreeMap<String, Constant>,
     shared: u32,
     launches: Vec<RequestedLaunch>,
     /// The entries that check on a device are wanted for elements of these types, by [`DataType::code`].
@@ -177,7 +181,8 @@ impl Triton {
             Some(Ok(Err(reason))) => return Err(broken(reason)),
             Some(Err(_)) | None => return Err(said()),
         }
-        let own = Digest::of_parts(digest::COMPILE, [SERVER.as_bytes(), CHECKS.as_bytes()]).to_string();
+        let own =
+            Digest::of_parts(digest::COMPILE, [SERVER.as_bytes(), STUBS.as_bytes(), CHECKS.as_bytes()]).to_string();
         let own: String = own.chars().take(8).collect();
         let identity = format!("Triton {}, Python {}, {own}", greeting.triton, greeting.python);
         Ok(Self {
@@ -239,13 +244,14 @@ fn made(compiled: &Compiled, files: &BTreeMap<String, Vec<u8>>) -> Made {
 /// Writes what the program needs into its folder.
 fn write_files(folder: &Path, bundle: &Bundle) -> std::io::Result<()> {
     std::fs::write(folder.join("server.py"), SERVER)?;
+    std::fs::write(folder.join("stubs.py"), STUBS)?;
     std::fs::create_dir(folder.join("src"))?;
     std::fs::write(folder.join("src/bluefin_check.py"), CHECKS)?;
-    bundle.files.iter().try_for_each(|(name, text)| std::fs::write(folder.join("src").join(name), text))
+    bundle.files.iter().try_for_each(|(name, text)| write_file(&folder.join("src"), name, text))
 }
 
 fn trial_bundle() -> Bundle {
-    Bundle { toml: String::new(), files: BTreeMap::from([("trial.py".to_string(), TRIAL.to_string())]) }
+    Bundle { files: BTreeMap::from([("trial.py".to_string(), TRIAL.to_string())]), ..Bundle::default() }
 }
 
 fn trial_request() -> Request {
@@ -256,6 +262,7 @@ fn trial_request() -> Request {
         target: target("gfx90a"),
         source: "trial.py".to_string(),
         defines: BTreeMap::new(),
+        constants: BTreeMap::new(),
         shared: 0,
         launches: vec![launch],
         checks: BTreeSet::new(),
@@ -297,6 +304,12 @@ fn element(data_type: DataType, arch: &str) -> &'static str {
         DataType::Fp8Fnuz => "fp8e4b8",
         DataType::Bf8 => "fp8e5",
         DataType::Bf8Fnuz => "fp8e5b16",
+        DataType::Int16 => "i16",
+        DataType::Uint8 => "u8",
+        DataType::Uint16 => "u16",
+        DataType::Uint32 => "u32",
+        DataType::Uint64 => "u64",
+        DataType::Bool => "i1",
     }
 }
 
@@ -304,8 +317,13 @@ fn argument(typed: &Typed, arch: &str) -> RequestedArgument {
     let r#type = match typed.kind {
         ArgumentKind::Pointer(data_type) => format!("*{}", element(data_type, arch)),
         ArgumentKind::Workspace => "*i8".to_string(),
+        ArgumentKind::None => "none".to_string(),
+        // As Triton's JIT calls a Python bool.
+        ArgumentKind::I1 => "u1".to_string(),
         ArgumentKind::I32 => "i32".to_string(),
         ArgumentKind::I64 => "i64".to_string(),
+        ArgumentKind::U32 => "u32".to_string(),
+        ArgumentKind::U64 => "u64".to_string(),
         ArgumentKind::F32 => "fp32".to_string(),
         ArgumentKind::F64 => "fp64".to_string(),
     };
@@ -330,6 +348,7 @@ impl Shapes for Triton {
             target: target(arch),
             source: source.to_string(),
             defines: build.defines.iter().cloned().collect(),
+            constants: build.constants.iter().cloned().collect(),
             shared: arch::of(arch).map_or(0, |known| known.shared_memory),
             launches: build.launches.iter().zip(&build.typed).map(launch).collect(),
             checks: BTreeSet::new(),

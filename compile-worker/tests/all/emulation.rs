@@ -95,7 +95,7 @@ impl Bench {
         let mut main = String::new();
         for (index, buffer) in buffers.iter().enumerate() {
             let (fill, seed) = match buffer.role {
-                Role::Input => ("emulated_input", format!(", {index}")),
+                Role::Input | Role::InOut => ("emulated_input", format!(", {index}")),
                 Role::Output => ("emulated_output", String::new()),
             };
             writeln!(main, "auto buffer{index} = {fill}({}{seed});", buffer.length).unwrap();
@@ -148,6 +148,7 @@ fn output(program: &tempfile::TempDir, late: bool) -> Vec<f64> {
 fn argument(argument: &Argument) -> String {
     match argument {
         Argument::Buffer(index) => format!("buffer{index}.data()"),
+        Argument::BufferAt { .. } => panic!("bluefin's own kernels take whole buffers"),
         Argument::Workspace => "AnyPointer{workspace.data()}".to_string(),
         Argument::I32(value) => value.to_string(),
         Argument::I64(value) => format!("{value}ll"),

@@ -104,7 +104,11 @@ impl Bench {
     }
 
     fn unit_of(&self, spec: &str, source: &str, target: &str, params: [i64; 3], stride: i64) -> Unit {
-        let bundle = Bundle { toml: spec.into(), files: BTreeMap::from([("scale.py".into(), source.into())]) };
+        let bundle = Bundle {
+            toml: spec.into(),
+            files: BTreeMap::from([("scale.py".into(), source.into())]),
+            ..Bundle::default()
+        };
         let spec = KernelSpec::load(&bundle).unwrap();
         let target: Target = target.parse().unwrap();
         let sizes = BTreeMap::from([("stride".to_string(), stride.into())]);
@@ -244,7 +248,7 @@ fn what_only_triton_has_is_checked_when_a_spec_is_loaded() {
     let load = |from: &str, to: &str| {
         assert!(SPEC.contains(from));
         let files = BTreeMap::from([("scale.py".to_string(), SOURCE.to_string())]);
-        KernelSpec::load(&Bundle { toml: SPEC.replace(from, to), files }).unwrap_err().to_string()
+        KernelSpec::load(&Bundle { toml: SPEC.replace(from, to), files, ..Bundle::default() }).unwrap_err().to_string()
     };
     for (from, to, expected) in [
         ("grid = [", "block = [64]\n  grid = [", "none of them, as Triton says how large they are"),

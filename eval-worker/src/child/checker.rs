@@ -7,10 +7,10 @@ mod emulated;
 
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::problem::DataType;
-use bluefin_common::task::{Buffer, Role, Task};
+use bluefin_common::task::{Buffer, Content, Role, Task, Tolerance};
 
-use crate::device::{Buffers, Device, DeviceError};
-use crate::elements::fill_poison;
+use crate::device::{Buffers, Device, DeviceError, Saved};
+use crate::elements::{encode, fill_poison};
 use crate::layout::{self, Layout};
 
 /// Threads of a block, as the entries have it.
@@ -30,6 +30,7 @@ const REPORT: usize = 16;
 pub(super) struct Checker<D: Device> {
     pose: D::Bound,
     intact: Comparison<D>,
+    same: Comparison<D>,
     turn: Comparison<D>,
 }
 
@@ -44,6 +45,10 @@ struct Comparison<D: Device> {
 pub(super) struct Pose<'a> {
     pub(super) task: &'a Task,
     pub(super) layout: &'a Layout,
+    /// How far each buffer may be from the reference's.
+    pub(super) tolerances: &'a [Tolerance],
+    /// What buffers that are read and written are filled from, in the order of the buffers.
+    pub(super) saved: &'a [Saved],
     /// Of the inputs.
     pub(super) seed: u64,
 }
@@ -70,7 +75,7 @@ impl<D: Device> Checker<D> {
     pub(super) fn new(
         device: &D,
         module: &D::Module,
-        Pose { task, layout, seed }: Pose<'_>,
+        Pose { task, layout, tolerances, saved, seed }: Pose<'_>,
         memory: &D::Memory,
         places: &Places,
     ) -> Result<Self, DeviceError> {
@@ -83,31 +88,47 @@ impl<D: Device> Checker<D> {
         };
         let mut pose = Plan::default();
         for (index, (buffer, (start, end))) in (0..).zip(task.buffers.iter().zip(layout.ranges())) {
-            match buffer.role {
-                Role::Input => pose.random(places.set + start, buffer, layout::seed_of(seed, index)),
-                Role::Output => pose.poison(places.set + start, end - start, buffer.data_type),
+            match (buffer.role, buffer.content) {
+                (Role::Output, _) => pose.poison(places.set + start, end - start, buffer.data_type),
+                (_, Content::Random) => pose.random(places.set + start, buffer, layout::seed_of(seed, index)),
+                (_, Content::Fill(value)) => {
+                    pose.fill(places.set + start, (end - start).div_ceil(4), pattern(buffer.data_type, value));
+                }
+                // The host has them.
+                (_, Content::Uniform { .. } | Content::Data(_)) => {}
             }
         }
         let mut intact = Plan::default();
         let report = intact.report(places.report);
         intact.same_as_original(task, layout, places, report);
+        let mut same = Plan::default();
+        let report = same.report(places.report);
+        for (buffer, (start, _)) in outputs(task, layout) {
+            same.close(places, start, buffer, Tolerance { absolute: 0.0, relative: 0.0 }, report);
+        }
         let mut turn = Plan::default();
         let report = turn.report(places.report);
         turn.same_as_original(task, layout, places, report);
-        for (buffer, (start, _)) in outputs(task, layout) {
-            turn.close(places, start, buffer, task, report);
+        for ((buffer, (start, _)), tolerance) in task.buffers.iter().zip(layout.ranges()).zip(tolerances) {
+            if buffer.role.is_written() {
+                turn.close(places, start, buffer, *tolerance, report);
+            }
         }
         // Whole words of poison may reach into the guard behind, so guards are restored after it.
-        for (buffer, (start, end)) in outputs(task, layout) {
+        for (buffer, (start, end)) in outputs(task, layout).filter(|(buffer, _)| buffer.role == Role::Output) {
             turn.poison(places.set + start, end - start, buffer.data_type);
+        }
+        for saved in saved {
+            turn.copy(saved.to, saved.from, saved.bytes);
         }
         for (start, end) in kept(task, layout) {
             turn.copy(places.set + start, places.original + start, end - start);
         }
-        Ok(Self { pose: bind(&pose)?, intact: compare(&intact)?, turn: compare(&turn)? })
+        let (pose, intact) = (bind(&pose)?, compare(&intact)?);
+        Ok(Self { pose, intact, same: compare(&same)?, turn: compare(&turn)? })
     }
 
-    /// Makes the inputs and poisons the outputs; the guards are to be made after it.
+    /// Makes the inputs but those that the host has, and poisons the outputs; the guards are to be made after it.
     pub(super) fn pose(&self, device: &D) -> Result<(), DeviceError> {
         device.run(&self.pose, 0)
     }
@@ -115,6 +136,11 @@ impl<D: Device> Checker<D> {
     /// Whether nothing but outputs was written since the set was as the original.
     pub(super) fn is_intact(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
         self.intact.run(device, memory)
+    }
+
+    /// Whether the outputs are those of the original, element by element.
+    pub(super) fn is_same(&self, device: &D, memory: &D::Memory) -> Result<bool, DeviceError> {
+        self.same.run(device, memory)
     }
 
     /// Whether the set was as it should be after a launch. Its inputs and guards are restored then, its outputs poisoned.
@@ -191,11 +217,11 @@ impl Plan {
         }
     }
 
-    fn close(&mut self, places: &Places, start: u64, buffer: &Buffer, task: &Task, report: Argument) {
+    fn close(&mut self, places: &Places, start: u64, buffer: &Buffer, tolerance: Tolerance, report: Argument) {
         let (got, want) = (self.at(places.set + start), self.at(places.original + start));
         self.expected += buffer.length;
         let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), type_of(buffer)];
-        let tolerance = [Argument::F64(task.tolerance.absolute), Argument::F64(task.tolerance.relative), report];
+        let tolerance = [Argument::F64(tolerance.absolute), Argument::F64(tolerance.relative), report];
         self.launch("bluefin_close", arguments.into_iter().chain(tolerance));
     }
 
@@ -212,7 +238,7 @@ impl Plan {
 }
 
 pub(super) fn outputs<'a>(task: &'a Task, layout: &'a Layout) -> impl Iterator<Item = (&'a Buffer, (u64, u64))> {
-    task.buffers.iter().zip(layout.ranges()).filter(|(buffer, _)| buffer.role == Role::Output)
+    task.buffers.iter().zip(layout.ranges()).filter(|(buffer, _)| buffer.role.is_written())
 }
 
 /// What no candidate may change: all of a set but its outputs, in ranges that are aligned or short.
@@ -226,6 +252,14 @@ pub(super) fn kept(task: &Task, layout: &Layout) -> Vec<(u64, u64)> {
     }
     ranges.retain(|(start, end)| start < end);
     ranges
+}
+
+/// An element as two words, over and over.
+fn pattern(data_type: DataType, value: f64) -> [u32; 2] {
+    let mut bytes = [0; 8];
+    bytes.chunks_exact_mut(data_type.size()).for_each(|element| encode(data_type, value, element));
+    let [a, b, c, d, e, f, g, h] = bytes;
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
 /// The poison of a type as two words.
@@ -244,14 +278,19 @@ fn type_of(buffer: &Buffer) -> Argument {
 #[cfg(test)]
 mod tests {
     use bluefin_common::artifact::Built;
-    use bluefin_common::task::Tolerance;
 
     use super::*;
     use crate::elements::is_poison;
 
     #[test]
     fn ranges_cover_all_but_the_outputs_and_are_aligned_or_short() {
-        let buffer = |role, data_type, length| Buffer { name: "b".to_string(), data_type, length, role };
+        let buffer = |role, data_type, length| Buffer {
+            name: "b".to_string(),
+            data_type,
+            length,
+            role,
+            content: Content::Random,
+        };
         let buffers = vec![
             buffer(Role::Input, DataType::Fp16, 1001),
             buffer(Role::Output, DataType::Fp16, 999),

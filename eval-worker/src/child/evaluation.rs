@@ -35,12 +35,13 @@ pub(super) struct Loaded<'a, D: Device> {
 pub(super) fn pose<D: Device>(
     device: &D,
     (key, task, seed): (Digest, Task, u64),
+    data: &[Vec<u8>],
     loaded: &Loaded<'_, D>,
     limits: &Limits,
     reporter: &Reporter,
 ) -> Result<Posed<D>, Failure> {
     let module = device.load(loaded.code)?;
-    Posed::new(device, &module, (key, task, seed), limits, |posed| {
+    Posed::new(device, &module, (key, task, seed), data, limits, |posed| {
         let launches = launches_of(&posed.task.reference)?;
         let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
         reporter.working(Activity { phase: Phase::Check, candidate: Some(0) })?;
@@ -106,10 +107,11 @@ impl<D: Device> Stand<'_, D> {
         // Of several it is not known which one is on the device.
         let candidate = index.filter(|index| chosen.iter().all(|one| one.index == *index));
         self.reporter.working(Activity { phase: Phase::Time, candidate })?;
+        let refill = self.posed.refill();
         let mut runs = Vec::new();
         for (one, part) in chosen.into_iter().zip(parts) {
             let (first, evict) = cooling.turn(&self.posed.next, part.batch as usize);
-            runs.push(Run { bound: &one.bound, first, count: part.batch, evict });
+            runs.push(Run { bound: &one.bound, first, count: part.batch, refill, evict });
         }
         let samples = self.reporter.on_device(|| self.device.time(&runs))?;
         self.reporter.sampled(samples.iter().map(|sample| sample.ms).sum());
@@ -117,12 +119,12 @@ impl<D: Device> Stand<'_, D> {
     }
 }
 
-/// A trial in parts that are run without a pause: where copies are evicted, each has as many launches as there are copies.
-fn parts(trial: Trial, cooling: Cooling) -> Vec<Trial> {
+/// A trial in parts that are run without a pause: where copies are evicted, or filled, each has as many launches as there are copies.
+fn parts(trial: Trial, cooling: Cooling, refilled: bool) -> Vec<Trial> {
     let batch = trial.batch.max(1);
     let most = match cooling {
-        Cooling::Rotate(_) => batch,
-        Cooling::Evict(copies) => u32::try_from(copies).unwrap_or(batch).clamp(1, batch),
+        Cooling::Rotate(_) if !refilled => batch,
+        Cooling::Rotate(copies) | Cooling::Evict(copies) => u32::try_from(copies).unwrap_or(batch).clamp(1, batch),
     };
     let starts = (0..batch).step_by(most as usize).take(MAX_EVICTIONS);
     starts.map(|start| Trial { batch: most.min(batch - start), ..trial }).collect()
@@ -134,7 +136,8 @@ impl<D: Device> Sampler for Stand<'_, D> {
     fn sample(&mut self, trials: &[Trial]) -> Result<Taken, Failure> {
         let start = Instant::now();
         let cooling = self.posed.cooling();
-        let parts: Vec<Vec<Trial>> = trials.iter().map(|trial| parts(*trial, cooling)).collect();
+        let refilled = self.posed.refill().is_some();
+        let parts: Vec<Vec<Trial>> = trials.iter().map(|trial| parts(*trial, cooling, refilled)).collect();
         let all: Vec<Trial> = parts.iter().flatten().copied().collect();
         let mut readings = Vec::new();
         for parts in all.chunks(MAX_RUNS) {
@@ -175,11 +178,13 @@ mod tests {
 
     #[test]
     fn a_trial_is_made_in_parts_of_as_many_launches_as_there_are_copies() {
-        let parts = |batch, cooling| {
-            let parts = parts(Trial { candidate: 3, batch }, cooling);
+        let parts_of = |batch, cooling, refilled| {
+            let parts = parts(Trial { candidate: 3, batch }, cooling, refilled);
             assert!(parts.iter().all(|part| part.candidate == 3));
             parts.into_iter().map(|part| part.batch).collect::<Vec<_>>()
         };
+        let parts = |batch, cooling| parts_of(batch, cooling, false);
+        assert_eq!(parts_of(5, Cooling::Rotate(1), true), [1; 5]);
         assert_eq!(parts(1000, Cooling::Rotate(7)), [1000]);
         assert_eq!(parts(1000, Cooling::Evict(4096)), [1000]);
         assert_eq!(parts(1000, Cooling::Evict(400)), [400, 400, 200]);

@@ -19,7 +19,7 @@ use super::isolation::{Pipes, settle};
 use super::posed::Posed;
 use super::reporter::{Part, Reporter};
 use crate::device::{Description, Device, DeviceError};
-use crate::protocol::{Activity, FrameError, Identity, Phase, Reply, Request, Spent, read_frame};
+use crate::protocol::{Activity, FrameError, Identity, Phase, Ready, Reply, Request, Spent, read_frame};
 use crate::timing::{self, ClockWatch, Limits, Results, Rounds, better};
 
 /// Tasks whose answers are kept, with the current one.
@@ -98,8 +98,9 @@ impl<D: Device> Server<D> {
             }
             Request::Prepare { task, seed, limits } => {
                 let code = read_artifact(requests)?;
+                let data = task.data().map(|_| read_artifact(requests)).collect::<Result<Vec<_>, _>>()?;
                 self.reporter.enter(Some(Part::Prepare));
-                let result = self.prepare(key, task, seed, &code, &limits);
+                let result = self.prepare((key, task, seed), &data, &code, &limits);
                 // What the device did was for a reference.
                 let spent = Spent { device: Duration::ZERO, ..self.reporter.take_spent() };
                 Ok(Reply::Prepared { result, tainted: self.device.is_broken(), spent })
@@ -151,17 +152,16 @@ impl<D: Device> Server<D> {
         Ok(self.done(false))
     }
 
-    /// Makes `task` the current one, and says how long the first run of its reference took. `key` tells it from others.
+    /// Makes `task` the current one, and says how its reference ran. `key` tells it from others.
     fn prepare(
         &mut self,
-        key: Digest,
-        task: Task,
-        seed: u64,
+        (key, task, seed): (Digest, Task, u64),
+        data: &[Vec<u8>],
         code: &[u8],
         limits: &Limits,
-    ) -> Result<Duration, Failure> {
+    ) -> Result<Ready, Failure> {
         if let Some(current) = self.tasks.front().filter(|current| current.key == key && current.is_ready()) {
-            return Ok(current.first_run);
+            return Ok(current.ready.clone());
         }
         if let Some(mut current) = self.tasks.pop_front()
             && current.pack(&self.device).is_ok()
@@ -173,17 +173,17 @@ impl<D: Device> Server<D> {
         while self.tasks.len() >= TASKS || self.bytes() > TASK_BYTES {
             self.tasks.pop_back();
         }
-        let posed = match self.pose((key, task.clone(), seed), known, code, limits) {
+        let posed = match self.pose((key, task.clone(), seed), known, data, code, limits) {
             // What is kept of other problems is in the way.
             Err(failure) if failure.kind == FailureKind::OutOfMemory && !self.tasks.is_empty() => {
                 self.tasks.clear();
-                self.pose((key, task, seed), None, code, limits)?
+                self.pose((key, task, seed), None, data, code, limits)?
             }
             posed => posed?,
         };
-        let first_run = posed.first_run;
+        let ready = posed.ready.clone();
         self.tasks.push_front(posed);
-        Ok(first_run)
+        Ok(ready)
     }
 
     /// Makes a task ready, anew or from what is `known` of it.
@@ -191,6 +191,7 @@ impl<D: Device> Server<D> {
         &mut self,
         (key, task, seed): (Digest, Task, u64),
         known: Option<Posed<D>>,
+        data: &[Vec<u8>],
         code: &[u8],
         limits: &Limits,
     ) -> Result<Posed<D>, Failure> {
@@ -201,7 +202,7 @@ impl<D: Device> Server<D> {
         let wanted = task.reference.workspace;
         self.grow_workspace(wanted)?;
         let loaded = Loaded { code, workspace: self.workspace(wanted) };
-        pose(&self.device, (key, task, seed), &loaded, limits, &self.reporter)
+        pose(&self.device, (key, task, seed), data, &loaded, limits, &self.reporter)
     }
 
     fn bytes(&self) -> u64 {

@@ -82,16 +82,18 @@ fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize) -> Result<u
         slot[..4].copy_from_slice(&bytes);
         u64::from_ne_bytes(slot)
     };
+    let buffer = |index: u16| {
+        let offset = addresses.offsets.get(usize::from(index)).ok_or_else(|| {
+            DeviceError::Launch(format!(
+                "argument: found buffer {index}, expected less than {}",
+                addresses.offsets.len()
+            ))
+        })?;
+        Ok::<_, DeviceError>(addresses.buffers + offset + addresses.stride * copy as u64)
+    };
     Ok(match argument {
-        Argument::Buffer(index) => {
-            let offset = addresses.offsets.get(usize::from(index)).ok_or_else(|| {
-                DeviceError::Launch(format!(
-                    "argument: found buffer {index}, expected less than {}",
-                    addresses.offsets.len()
-                ))
-            })?;
-            addresses.buffers + offset + addresses.stride * copy as u64
-        }
+        Argument::Buffer(index) => buffer(index)?,
+        Argument::BufferAt { buffer: index, bytes } => buffer(index)?.wrapping_add(bytes),
         Argument::Workspace => addresses.workspace,
         Argument::I32(value) => slot(value.to_ne_bytes()),
         Argument::F32(value) => slot(value.to_ne_bytes()),

@@ -204,6 +204,18 @@ impl Gpu {
         Ok(())
     }
 
+    /// Fills what the launches of `run` have to find.
+    fn refill(&self, run: &Run<'_, Bound, Memory>) -> Result<(), DeviceError> {
+        let Some(refill) = run.refill else { return Ok(()) };
+        let copies = run.bound.bindings.copies();
+        for launch in 0..(run.count as usize).min(copies) {
+            for (from, to, bytes) in refill.of((run.first + launch) % copies) {
+                Memory::copy((refill.memory, from), (refill.memory, to), bytes, self.stream)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes over more than the caches hold.
     fn evict(&self) -> Result<(), DeviceError> {
         let bytes = self.description.caches.bytes.saturating_mul(2);
@@ -375,7 +387,7 @@ impl Device for Gpu {
         self.note(enqueued.and(waited))
     }
 
-    fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {
+    fn time(&self, runs: &[Run<'_, Bound, Memory>]) -> Result<Vec<Sample>, DeviceError> {
         self.note(self.sample(
             runs.len(),
             |index| {
@@ -383,7 +395,11 @@ impl Device for Gpu {
                 let copies = run.bound.bindings.copies();
                 (0..run.count as usize).try_for_each(|launch| self.enqueue(run.bound, (run.first + launch) % copies))
             },
-            |index| if runs.get(index).is_some_and(|run| run.evict) { self.evict() } else { Ok(()) },
+            |index| {
+                let Some(run) = runs.get(index) else { return Ok(()) };
+                self.refill(run)?;
+                if run.evict { self.evict() } else { Ok(()) }
+            },
         ))
     }
 }

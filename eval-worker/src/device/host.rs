@@ -24,7 +24,7 @@ pub use self::memory::Memory;
 use self::meter::Meter;
 use self::stopwatch::Stopwatch;
 use super::bindings::{Addresses, Bindings};
-use super::{Buffers, Description, Device, DeviceError, Run, check_memory, image};
+use super::{Buffers, Description, Device, DeviceError, Refill, Run, check_memory, image};
 use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
@@ -73,6 +73,10 @@ impl HostDevice {
         filler.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
         black_box(&mut *filler);
         Ok(())
+    }
+
+    fn refill(&self, refill: Refill<'_, Memory>, copy: usize) -> Result<(), DeviceError> {
+        refill.of(copy).try_for_each(|(from, to, bytes)| self.copy((refill.memory, from), (refill.memory, to), bytes))
     }
 
     /// Memory of the machine.
@@ -186,9 +190,12 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn time(&self, runs: &[Run<'_, Bound>]) -> Result<Vec<Sample>, DeviceError> {
-        let sample = |run: &Run<'_, Bound>| {
+    fn time(&self, runs: &[Run<'_, Bound, Memory>]) -> Result<Vec<Sample>, DeviceError> {
+        let sample = |run: &Run<'_, Bound, Memory>| {
             let copies = run.bound.bindings.copies();
+            for copy in (0..(run.count as usize).min(copies)).map(|launch| (run.first + launch) % copies) {
+                run.refill.map_or(Ok(()), |refill| self.refill(refill, copy))?;
+            }
             if run.evict && eviction::BY_LINE {
                 let (memory, first, stride) = &run.bound.buffers;
                 memory.evict(*first, stride.saturating_mul(copies as u64));

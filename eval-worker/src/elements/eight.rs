@@ -68,6 +68,30 @@ impl Eight {
         sign * (1.0 + fraction) * 2_f64.powi(exponent - self.bias)
     }
 
+    /// The code of the finite number that is nearest to `value`; of two the one whose last bit is 0.
+    pub(super) fn nearest(self, value: f64) -> u8 {
+        let magnitude = value.abs();
+        // Magnitudes grow with their codes.
+        let (mut low, mut high) = (0_u8, self.largest());
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.decode(middle) <= magnitude { low = middle } else { high = middle - 1 }
+        }
+        let above = (low + 1).min(self.largest());
+        let (down, up) = (magnitude - self.decode(low), self.decode(above) - magnitude);
+        let code = if up < down || up == down && low % 2 == 1 { above } else { low };
+        if value.is_sign_negative() && code > 0 { code | 0x80 } else { code }
+    }
+
+    /// The code of the largest finite number.
+    fn largest(self) -> u8 {
+        match self.kind {
+            Kind::Finite => 0x7E,
+            Kind::Ieee => 0x7F - (1 << self.mantissa),
+            Kind::Fnuz => 0x7F,
+        }
+    }
+
     /// For normal numbers that the encoding holds exactly.
     pub(super) fn encode(self, value: f64) -> u8 {
         let bits = (value as f32).to_bits();

@@ -10,6 +10,7 @@ use bluefin_common::session::Session;
 use bluefin_common::store::{Store, StoreError};
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
+use bytes::Bytes;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +77,28 @@ impl Assignment<'_> {
             }
             Err(error) => Err(Stop::Bury(error.to_string())),
         }
+    }
+
+    /// The data that the buffers of `task` hold before a launch, in their order.
+    ///
+    /// # Errors
+    /// Ends the way of a job whose data nobody has any more.
+    pub async fn data(&self, task: &Task) -> Result<Vec<Bytes>, Stop> {
+        let mut all = Vec::new();
+        for (buffer, data) in task.data() {
+            if let Some(known) = self.tasks.data(data.digest) {
+                all.push(known);
+                continue;
+            }
+            let found = self.patience.with("fetch data", || self.store.blob(data.digest)).await?;
+            // Whoever enqueues the spec again puts it there.
+            let found = found.filter(|found| found.len() as u64 == data.size).ok_or_else(|| {
+                let digest = data.digest.short();
+                Stop::Bury(format!("buffer {}: its data {digest} is not in the store", buffer.name))
+            })?;
+            all.push(self.tasks.put_data(data.digest, found.into()));
+        }
+        Ok(all)
     }
 
     /// An artifact, from memory if it was needed before. `translators`: those that make of it what is loaded in its place, if

@@ -116,13 +116,14 @@ impl Running for Device {
         let kernels = Kernels::fetch(assignment, self.translators.as_ref()).await?;
         let began = Instant::now();
         let waited = Instant::now();
-        let (results, device_state, took) = match &kernels {
+        let ran = match &kernels {
             Some(kernels) => self.run(assignment, kernels).await?,
-            None => (Vec::new(), DeviceState::default(), Duration::ZERO),
+            None => Ran::default(),
         };
+        let Ran { results, state: device_state, nondeterministic, took } = ran;
         let waited = waited.elapsed().saturating_sub(took);
         let evaluated = kernels::conclude(assignment, kernels.as_ref(), results).await?;
-        Ok(Evaluated { device_state, busy: began.elapsed().saturating_sub(waited), ..evaluated })
+        Ok(Evaluated { device_state, nondeterministic, busy: began.elapsed().saturating_sub(waited), ..evaluated })
     }
 }
 
@@ -135,12 +136,17 @@ async fn spent(assignment: &Assignment<'_>) -> Result<Option<Failure>, Stop> {
     budget::spent(assignment, &assignment.session.budget).await
 }
 
+/// What came of the candidates of a job on the device.
+#[derive(Default)]
+struct Ran {
+    results: Vec<Attempt<Timing>>,
+    state: DeviceState,
+    nondeterministic: Vec<String>,
+    took: Duration,
+}
+
 impl Device {
-    async fn run(
-        &self,
-        assignment: &Assignment<'_>,
-        kernels: &Kernels,
-    ) -> Result<(Vec<Attempt<Timing>>, DeviceState, Duration), Stop> {
+    async fn run(&self, assignment: &Assignment<'_>, kernels: &Kernels) -> Result<Ran, Stop> {
         let job = assignment.job();
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
@@ -151,19 +157,20 @@ impl Device {
                 stage: job.stage,
                 task: &kernels.task,
                 reference: &kernels.reference,
+                data: &kernels.data,
                 candidates: &kernels.candidates,
                 seed: job.problem.digest().0.iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte)),
                 incumbent_ms: self.best.of(job, stored_ms),
                 limits: *assignment.limits,
             };
             let results = worker.evaluate(&work).await?;
-            Ok::<_, DeviceError>((results, worker.state().clone()))
+            Ok::<_, DeviceError>((results, worker.state().clone(), worker.nondeterministic().to_vec()))
         };
         let (worked, took) = assignment.alone_on(&self.lock, work).await?;
-        let (results, state) = worked?;
+        let (results, state, nondeterministic) = worked?;
         let timed = results.iter().flatten().filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
         self.best.of(job, timed.min_by(f64::total_cmp));
-        Ok((results, state, took))
+        Ok(Ran { results, state, nondeterministic, took })
     }
 }
 

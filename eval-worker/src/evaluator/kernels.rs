@@ -22,6 +22,8 @@ pub(super) struct Kernels {
     pub(super) task: Arc<Task>,
     /// What is loaded of the reference.
     pub(super) reference: Bytes,
+    /// The data of the task's buffers.
+    pub(super) data: Vec<Bytes>,
     /// Those of its candidates that compiled, in order.
     pub(super) candidates: Vec<Runnable>,
 }
@@ -44,12 +46,14 @@ impl Kernels {
             return Ok(None);
         }
         let task = assignment.task().await?;
+        let data = assignment.data(&task).await?;
         wanted.push(artifact_of(&task.reference, "the reference")?);
         let get = |artifact| assignment.artifact(artifact, translators);
         let mut found = try_join_all(wanted.into_iter().map(get)).await?;
         let reference = found.pop().map(|reference| reference.image.unwrap_or(reference.code)).unwrap_or_default();
         let runnable = |(built, Artifact { code, image }): (&Built, _)| Runnable { built: built.clone(), code, image };
-        Ok(Some(Self { task, reference, candidates: built.into_iter().zip(found).map(runnable).collect() }))
+        let candidates = built.into_iter().zip(found).map(runnable).collect();
+        Ok(Some(Self { task, reference, data, candidates }))
     }
 }
 

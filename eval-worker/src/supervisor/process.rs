@@ -23,7 +23,7 @@ use super::config::{ChildConfig, OF_LOADING, Wait};
 use super::environment;
 use super::error::DeviceError;
 use super::own_time::OwnTime;
-use crate::protocol::{Activity, Cpus, FrameError, Identity, Phase, Reply, Request, Spent, receive, send};
+use crate::protocol::{Activity, Cpus, FrameError, Identity, Phase, Ready, Reply, Request, Spent, receive, send};
 
 /// Bytes kept of what a child prints; the end says why it died.
 const TAIL: usize = 2048;
@@ -55,8 +55,8 @@ pub(super) struct ChildProcess {
     /// What a spin took in it, in milliseconds.
     pub(super) spin_ms: Option<f64>,
     pub(super) device: Identity,
-    /// The task that it has prepared, and how long the first run of its reference took.
-    pub(super) task: Option<(Digest, Duration)>,
+    /// The task that it has prepared, and how its reference ran.
+    pub(super) task: Option<(Digest, Ready)>,
 }
 
 /// Why a child is of no use any more.

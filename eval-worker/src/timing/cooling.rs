@@ -32,10 +32,15 @@ pub enum Cooling {
 
 impl Cooling {
     /// For a set of buffers of `set_bytes` and `limit_bytes` of memory. Where lines can be evicted, they are. Elsewhere copies
-    /// whose sum exceeds twice the cache, or as many as fit if that is one and a half times the cache; else one copy.
+    /// whose sum exceeds twice the cache, or as many as fit if that is one and a half times the cache; else one copy. Where a buffer is
+    /// `refilled` before each launch, all copies are evicted after that, since it leaves them in the cache.
     #[must_use]
-    pub fn choose(cache: Cache, set_bytes: u64, caches: Caches, limit_bytes: u64) -> Self {
+    pub fn choose(cache: Cache, set_bytes: u64, caches: Caches, limit_bytes: u64, refilled: bool) -> Self {
         let (set_bytes, twice) = (set_bytes.max(1), caches.bytes.saturating_mul(2));
+        if refilled && cache != Cache::Warm {
+            let copies = (EVICTED_BYTES.min(limit_bytes) / set_bytes).min(MAX_COPIES);
+            return Self::Evict(usize::try_from(copies).unwrap_or(1).max(1));
+        }
         if cache == Cache::Warm || set_bytes > twice {
             return Self::Rotate(1);
         }
@@ -78,7 +83,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn choose(set_bytes: u64, cache_bytes: u64, limit_bytes: u64) -> Cooling {
-        Cooling::choose(Cache::Cold, set_bytes, Caches { bytes: cache_bytes, by_line: false }, limit_bytes)
+        Cooling::choose(Cache::Cold, set_bytes, Caches { bytes: cache_bytes, by_line: false }, limit_bytes, false)
     }
 
     #[test]
@@ -111,7 +116,7 @@ mod tests {
     fn a_warm_cache_needs_one_copy() {
         for by_line in [false, true] {
             let caches = Caches { bytes: 32 * MIB, by_line };
-            assert_eq!(Cooling::choose(Cache::Warm, MIB, caches, 512 * MIB), Cooling::Rotate(1));
+            assert_eq!(Cooling::choose(Cache::Warm, MIB, caches, 512 * MIB, false), Cooling::Rotate(1));
         }
     }
 
@@ -125,7 +130,7 @@ mod tests {
     fn where_lines_can_be_evicted_the_size_of_the_cache_is_nobodys_cost() {
         for cache_bytes in [32, 105, 260, 504, 1024].map(|mib| mib * MIB) {
             let caches = Caches { bytes: cache_bytes, by_line: true };
-            let choose = |set_bytes| Cooling::choose(Cache::Cold, set_bytes, caches, 512 * MIB);
+            let choose = |set_bytes| Cooling::choose(Cache::Cold, set_bytes, caches, 512 * MIB, false);
             assert_eq!([choose(MIB), choose(3 * MIB), choose(40 * MIB)], [16, 5, 1].map(Cooling::Evict));
             assert_eq!(choose(1), Cooling::Evict(65_536));
         }
@@ -146,6 +151,16 @@ mod tests {
     #[test]
     fn a_rotation_can_be_wanted_all_the_same() {
         let caches = Caches { bytes: 32 * MIB, by_line: true };
-        assert_eq!(Cooling::choose(Cache::Rotated, MIB, caches, 512 * MIB), Cooling::Rotate(65));
+        assert_eq!(Cooling::choose(Cache::Rotated, MIB, caches, 512 * MIB, false), Cooling::Rotate(65));
+    }
+
+    #[test]
+    fn what_is_refilled_is_evicted_behind_that() {
+        let caches = Caches { bytes: 32 * MIB, by_line: false };
+        let choose = |cache, set_bytes| Cooling::choose(cache, set_bytes, caches, 512 * MIB, true);
+        assert_eq!(choose(Cache::Cold, MIB), Cooling::Evict(16));
+        assert_eq!(choose(Cache::Cold, 128 * MIB), Cooling::Evict(1));
+        assert_eq!(choose(Cache::Rotated, 4 * MIB), Cooling::Evict(4));
+        assert_eq!(choose(Cache::Warm, MIB), Cooling::Rotate(1));
     }
 }

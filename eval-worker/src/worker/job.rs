@@ -164,7 +164,7 @@ impl Worker {
     }
 
     fn outcome(&self, eval_job: &EvalJob, evaluated: Evaluated) -> Outcome {
-        let Evaluated { candidates, solvers, ran, device_state, protocol, busy } = evaluated;
+        let Evaluated { candidates, solvers, ran, device_state, nondeterministic, protocol, busy } = evaluated;
         let (busy_ms, finished_ms) = (u64::try_from(busy.as_millis()).unwrap_or(u64::MAX), now_ms());
         // It may have waited for its device before.
         let begun_ms = finished_ms.saturating_sub(busy_ms);
@@ -180,6 +180,7 @@ impl Worker {
             busy_ms,
             finished_ms,
             course: eval_job.course(Some(worked)),
+            nondeterministic,
         }
     }
 }

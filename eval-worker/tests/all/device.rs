@@ -255,6 +255,7 @@ fn no_finalist_finds_the_buffers_of_another_in_the_cache() {
             stage: Stage::Find,
             task: &task,
             reference,
+            data: &[],
             candidates: &candidates,
             seed: 1,
             incumbent_ms: None,

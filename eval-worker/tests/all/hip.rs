@@ -170,6 +170,7 @@ fn a_lost_device_burns_no_candidate() {
             stage: Stage::Perf,
             task: &task,
             reference: &reference.code,
+            data: &[],
             candidates: &candidates,
             seed: 1,
             incumbent_ms: None,

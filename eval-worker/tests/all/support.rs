@@ -15,7 +15,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Timing;
 use bluefin_common::problem::DataType;
 use bluefin_common::session::Stage;
-use bluefin_common::task::{Buffer, Role, Task, Tolerance};
+use bluefin_common::task::{Buffer, Content, Role, Task, Tolerance};
 use bluefin_eval_worker::timing::{Cache, Limits};
 use bluefin_eval_worker::{ChildConfig, Deadlines, DeviceWorker, Metrics, Runnable, Work};
 use bytes::Bytes;
@@ -104,7 +104,13 @@ pub fn compile(source: &str) -> Bytes {
 
 /// The test problem, answered by `reference`.
 pub fn task(reference: &Runnable) -> Task {
-    let buffer = |name: &str, role| Buffer { name: name.to_string(), data_type: DataType::Fp32, length: LENGTH, role };
+    let buffer = |name: &str, role| Buffer {
+        name: name.to_string(),
+        data_type: DataType::Fp32,
+        length: LENGTH,
+        role,
+        content: Content::Random,
+    };
     Task {
         buffers: vec![buffer("x", Role::Input), buffer("y", Role::Output)],
         reference: reference.built.clone(),
@@ -138,6 +144,7 @@ pub async fn evaluate_within(
     reference: &Runnable,
     candidates: &[Runnable],
 ) -> Results {
-    let work = Work { stage, task, reference: &reference.code, candidates, seed: 1, incumbent_ms: None, limits };
+    let work =
+        Work { stage, task, reference: &reference.code, data: &[], candidates, seed: 1, incumbent_ms: None, limits };
     worker.evaluate(&work).await.unwrap()
 }

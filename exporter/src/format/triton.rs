@@ -54,6 +54,8 @@ impl Fold for TritonRecords {
         for (name, value) in &winner.params {
             let value = match value {
                 Value::Int(value) => json!(value),
+                // As Triton's kernels see it.
+                Value::Text(value) if value == "None" => Json::Null,
                 Value::Text(value) => json!(value),
                 Value::Bool(value) => json!(value),
             };

@@ -60,7 +60,7 @@ pub struct Row {
     pub tied: bool,
     pub winner: bool,
     pub failure: Option<FailureKind>,
-    /// The compiler's or the tool's words.
+    /// The compiler's or the tool's words; of a candidate that is right whether its reference is deterministic, if it is not.
     pub detail: Option<String>,
     /// Digests of what it was built into.
     pub artifacts: Vec<String>,
@@ -280,7 +280,7 @@ impl Known {
             tied: decision.is_some_and(|decision| decision.tied.iter().any(is)),
             winner: decision.and_then(|decision| decision.winner()).is_some_and(is),
             failure: failure.map(|failure| failure.kind),
-            detail: failure.map(|failure| failure.detail.clone()),
+            detail: failure.map(|failure| failure.detail.clone()).or_else(|| outcome.not_deterministic()),
             artifacts: of
                 .built
                 .iter()

@@ -93,7 +93,7 @@ impl Spec {
     pub fn new(toml: &str) -> Self {
         let files = ["tiny.hip", "scale.hip"].into_iter().filter(|file| toml.contains(file));
         let files = files.map(|file| (file.to_string(), "// nothing".to_string())).collect();
-        let bundle = Bundle { toml: toml.to_string(), files };
+        let bundle = Bundle { toml: toml.to_string(), files, ..Bundle::default() };
         let (bytes, digest) = (bundle.encode().unwrap(), bundle.digest().unwrap());
         Self { spec: KernelSpec::load(&bundle).unwrap(), bytes, digest }
     }

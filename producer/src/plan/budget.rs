@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bluefin_spec::KernelSpec;
 use serde::{Deserialize, Serialize};
+
+/// A list of so many points is tried whole by the usual budget.
+const WHOLE_LIST: usize = 64;
 
 /// How many candidates of each tunable solver are tried for each problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +35,21 @@ impl CandidateBudget {
         match self {
             Self::Candidates(candidates) => candidates as u64,
             Self::All => u64::MAX,
+        }
+    }
+
+    /// The same for `spec`: of a space that is a short list the usual budget leaves nothing out.
+    #[must_use]
+    pub fn of(self, spec: &KernelSpec) -> Self {
+        let lists = spec.solvers.iter().filter(|solver| solver.is_candidate).map(|solver| match solver.listed() {
+            Some(points) => (points <= WHOLE_LIST).then_some(points),
+            None => (!solver.is_tunable()).then_some(0),
+        });
+        match lists.collect::<Option<Vec<usize>>>() {
+            Some(lists) if self == Self::NORMAL => {
+                Self::Candidates(lists.into_iter().fold(Self::NORMAL.limit(), usize::max))
+            }
+            _ => self,
         }
     }
 

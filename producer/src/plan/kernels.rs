@@ -121,7 +121,7 @@ impl Planner for Kernels {
             None => None,
         };
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
-            store.put_blob(&loaded.bundle.encode()?).await?;
+            loaded.bundle.put(store).await?;
         }
         Ok(Box::new(OfSpecs {
             store,
@@ -210,7 +210,8 @@ impl OfSpecs<'_> {
             let candidates = if self.asked.only_look {
                 limit(self.store, session, plan, group).await?
             } else {
-                raise(self.store, session, plan, group, self.asked.budget.candidates()).await?
+                let budget = self.asked.budget.of(&loaded.spec);
+                raise(self.store, session, plan, group, budget.candidates()).await?
             };
             let plan = &SearchPlan { candidates, ..plan.clone() };
             let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
@@ -329,6 +330,7 @@ fn plan_group(
     let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
     // Said here, where a problem is refused with a reason, and not where it is told of.
     loaded.spec.work(&scope)?;
+    let budget = budget.of(&loaded.spec);
     let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in loaded.spec.solvers_for(&scope)? {
         let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;

@@ -115,6 +115,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         protocol: 1,
         busy_ms: 900,
         finished_ms: begun_ms + 1700,
+        nondeterministic: Vec::new(),
         course,
         ..Outcome::undone(&job, description, Vec::new(), 0)
     }

@@ -18,7 +18,7 @@ fuzz_target!(|toml: &str| {
     let names = ["kernel.c", "stencil.c", "conv_fwd_host.c", "gemm_host.c", "gemm_gpu.hip"];
     let files = names.map(|name| (name.to_string(), String::new())).into();
     for files in [files, beside(toml)] {
-        if let Ok(spec) = KernelSpec::load(&Bundle { toml: toml.to_string(), files }) {
+        if let Ok(spec) = KernelSpec::load(&Bundle { toml: toml.to_string(), files, ..Bundle::default() }) {
             let _ = plan(&spec);
         }
     }

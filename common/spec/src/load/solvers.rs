@@ -9,18 +9,18 @@ use crate::error::SpecError;
 use crate::expression::Expression;
 use crate::format::{Bind, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawValue, Scalar};
 use crate::rules::{TRITON, is_identifier};
-use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver};
+use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver, Whole};
 use bluefin_common::value::Value;
 
 /// Most params of a solver.
-const MAX_PARAMS: usize = 64;
+pub(super) const MAX_PARAMS: usize = 64;
 /// Most values of a param.
 const MAX_VALUES: usize = 4096;
 /// Most points of a tuning space: far beyond what can be tried, far below an overflow.
 const MAX_SPACE: u64 = 1 << 48;
 
 /// What solvers refer to.
-struct Context<'a> {
+pub(super) struct Context<'a> {
     buffers: Vec<&'a str>,
     on_gpu: bool,
     /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
@@ -28,6 +28,8 @@ struct Context<'a> {
     spaces: Spaces<'a>,
     /// Macros of all solvers.
     defines: &'a BTreeMap<String, Scalar>,
+    /// Whether kernels are Python's, whose constants have kinds.
+    pub(super) is_python: bool,
 }
 
 impl Loader<'_> {
@@ -42,7 +44,8 @@ impl Loader<'_> {
         self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
         let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
         let spaces = Spaces::read(self, raw, bundle)?;
-        let context = Context { buffers, on_gpu, sizes_blocks: raw.toolchain != TRITON, spaces, defines: &raw.defines };
+        let is_python = raw.toolchain == TRITON;
+        let context = Context { buffers, on_gpu, sizes_blocks: !is_python, spaces, defines: &raw.defines, is_python };
         let solvers = raw.solver.iter().enumerate();
         solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
     }
@@ -56,9 +59,16 @@ impl Loader<'_> {
         let mut names = names.clone();
         let space = raw.space.as_deref();
         let space = space.map(|name| context.spaces.get(self, &format!("{field}.space"), name)).transpose()?;
-        let params = self.params(raw, field, space.as_ref(), &mut names)?;
+        let (points, params) = match &raw.points {
+            Some(listed) => {
+                let points = self.points(raw, listed, field, &mut names, context.is_python)?;
+                (Some(points.0), points.1)
+            }
+            None => (None, self.params(raw, field, space.as_ref(), &mut names)?),
+        };
         let constraints = self.constraints(raw, field, space.as_ref(), &names)?;
         let defines = self.defines(raw, field, &params, context.defines, &names)?;
+        let constants = self.constants(raw, field, &params, &defines, context)?;
         let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
         let cost = raw.compile_cost.as_ref();
         let compile_cost =
@@ -81,6 +91,8 @@ impl Loader<'_> {
             name,
             algorithm,
             params,
+            points,
+            constants,
             is_candidate,
             applicable,
             constraints,
@@ -209,26 +221,51 @@ impl Loader<'_> {
     ) -> Result<ArgumentSpec, SpecError> {
         let number = match raw {
             RawArgument::Name(name) if name == "workspace" => return Ok(ArgumentSpec::Workspace),
-            RawArgument::Name(name) => {
-                let index = context.buffers.iter().position(|buffer| buffer == name);
-                // Lists are bounded far below 2^16.
-                return match index.and_then(|index| u16::try_from(index).ok()) {
-                    Some(index) => Ok(ArgumentSpec::Buffer(index)),
-                    None => Err(self.invalid(
-                        field,
-                        name,
-                        format!("workspace or one of the buffers {}", context.buffers.join(" ")),
-                    )),
-                };
+            RawArgument::Name(name) if name == "none" && !context.buffers.contains(&"none") => {
+                self.require(context.is_python, field, "none", "a buffer or a number: None is Triton's alone")?;
+                return Ok(ArgumentSpec::None);
+            }
+            RawArgument::Name(name) => return Ok(ArgumentSpec::Buffer(self.index_of(name, field, context)?)),
+            RawArgument::Part(part) => {
+                let index = self.index_of(&part.buffer, field, context)?;
+                return Ok(ArgumentSpec::Part(index, self.expression(&part.offset, field, names)?));
             }
             RawArgument::Number(number) => number,
         };
         Ok(match number {
+            RawNumber::I1(scalar) => ArgumentSpec::I1(self.expression(scalar, field, names)?),
+            RawNumber::U32(scalar) => ArgumentSpec::U32(self.expression(scalar, field, names)?),
+            RawNumber::U64(scalar) => ArgumentSpec::U64(self.whole(scalar, field, names, (0, u64::MAX.into()))?),
             RawNumber::I32(scalar) => ArgumentSpec::I32(self.expression(scalar, field, names)?),
-            RawNumber::I64(scalar) => ArgumentSpec::I64(self.expression(scalar, field, names)?),
+            RawNumber::I64(scalar) => {
+                ArgumentSpec::I64(self.whole(scalar, field, names, (i64::MIN.into(), i64::MAX.into()))?)
+            }
             RawNumber::F32(scalar) => ArgumentSpec::F32(self.expression(scalar, field, names)?),
             RawNumber::F64(scalar) => ArgumentSpec::F64(self.expression(scalar, field, names)?),
         })
+    }
+
+    fn index_of(&self, name: &str, field: &str, context: &Context<'_>) -> Result<u16, SpecError> {
+        let index = context.buffers.iter().position(|buffer| *buffer == name);
+        // Lists are bounded far below 2^16.
+        index.and_then(|index| u16::try_from(index).ok()).ok_or_else(|| {
+            let none = if context.is_python { ", none" } else { "" };
+            self.invalid(field, name, format!("workspace{none} or one of the buffers {}", context.buffers.join(" ")))
+        })
+    }
+
+    fn whole(
+        &self,
+        scalar: &Scalar,
+        field: &str,
+        names: &Names,
+        (least, most): (i128, i128),
+    ) -> Result<Whole, SpecError> {
+        let text = scalar.text();
+        let Ok(number) = text.parse::<i128>() else { return Ok(Whole::Of(self.expression(scalar, field, names)?)) };
+        self.require((least..=most).contains(&number), field, &text, &format!("{least} to {most}"))?;
+        // As unsigned numbers have them.
+        Ok(Whole::Fixed(number as i64))
     }
 
     fn geometry(

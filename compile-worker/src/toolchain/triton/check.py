@@ -163,6 +163,24 @@ def bluefin_close(got, want, elements, type, absolute, relative, report, threads
     if TYPES & 1024:
         if type == 10:
             count_wrong(got, want, tl.int8, 10, i, elements, absolute, relative, report, threads)
+    if TYPES & 2048:
+        if type == 11:
+            count_wrong(got, want, tl.int16, 11, i, elements, absolute, relative, report, threads)
+    if TYPES & 4096:
+        if type == 12:
+            count_wrong(got, want, tl.uint8, 12, i, elements, absolute, relative, report, threads)
+    if TYPES & 8192:
+        if type == 13:
+            count_wrong(got, want, tl.uint16, 13, i, elements, absolute, relative, report, threads)
+    if TYPES & 16384:
+        if type == 14:
+            count_wrong(got, want, tl.uint32, 14, i, elements, absolute, relative, report, threads)
+    if TYPES & 32768:
+        if type == 15:
+            count_wrong(got, want, tl.uint64, 15, i, elements, absolute, relative, report, threads)
+    if TYPES & 65536:
+        if type == 16:
+            count_wrong(got, want, tl.uint8, 16, i, elements, absolute, relative, report, threads)
 
 
 @triton.jit
@@ -203,6 +221,16 @@ def make(data, element: tl.constexpr, mantissa: tl.constexpr, i, elements, seed,
 
 
 @triton.jit
+def make_unsigned(data, element: tl.constexpr, TRUTH: tl.constexpr, i, elements, seed, threads):
+    to = data.to(tl.pointer_type(element))
+    for start in range(0, elements, threads):
+        at = start + i
+        bits = bits_of(seed, at)
+        value = bits >> 63 if TRUTH else bits % 4 + 1
+        tl.store(to + at, value.to(element), mask=at < elements)
+
+
+@triton.jit
 def make_eight(data, MANTISSA: tl.constexpr, BIAS: tl.constexpr, i, elements, seed, threads):
     for start in range(0, elements, threads):
         at = start + i
@@ -215,7 +243,8 @@ def make_eight(data, MANTISSA: tl.constexpr, BIAS: tl.constexpr, i, elements, se
 
 @triton.jit
 def bluefin_random(data, elements, type, seed, threads, TYPES: tl.constexpr):
-    """Floats uniform in [-1, 1] whose magnitudes their type holds exactly, integers from -4 to 4, none of them zero."""
+    """Floats uniform in [-1, 1] whose magnitudes their type holds exactly, integers from -4 to 4, none of them zero (unsigned ones from
+    1 to 4), truth values."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if TYPES & 1:
         if type == 0:
@@ -250,3 +279,21 @@ def bluefin_random(data, elements, type, seed, threads, TYPES: tl.constexpr):
     if TYPES & 1024:
         if type == 10:
             make_eight(data, 2, 16, i, elements, seed, threads)
+    if TYPES & 2048:
+        if type == 11:
+            make(data, tl.int16, 0, i, elements, seed, threads)
+    if TYPES & 4096:
+        if type == 12:
+            make_unsigned(data, tl.uint8, False, i, elements, seed, threads)
+    if TYPES & 8192:
+        if type == 13:
+            make_unsigned(data, tl.uint16, False, i, elements, seed, threads)
+    if TYPES & 16384:
+        if type == 14:
+            make_unsigned(data, tl.uint32, False, i, elements, seed, threads)
+    if TYPES & 32768:
+        if type == 15:
+            make_unsigned(data, tl.uint64, False, i, elements, seed, threads)
+    if TYPES & 65536:
+        if type == 16:
+            make_unsigned(data, tl.uint8, True, i, elements, seed, threads)

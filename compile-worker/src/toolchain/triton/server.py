@@ -4,6 +4,7 @@ A request is a line of JSON on standard input, its answer a line on what was sta
 kernel's file prints goes to standard error. Sources lie in the folder `src`, all from one bundle: another bundle gets another process.
 
 Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: text}, "shared": bytes,
+          "constants": {name: {"int": 1} or {"float": "0.5"}, {"bool": true}, {"text": ""}, {"tuple": [...]}, {"dtype": "fp16"}, "none"},
           "launches": [{"function": name, "arguments": [{"type": "*fp16", "unit": bool, "divisible": bool, "near": bool}]}],
           "checks": [number of a type of elements that are checked]}
 Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "arguments": [index], "hidden": n}]}
@@ -18,6 +19,8 @@ import shutil
 import sys
 import traceback
 
+import stubs
+
 # Launch options that a spec may set. The others are paths, or say what is compiled for.
 OPTIONS = {
     "num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack", "schedule_hint",
@@ -31,21 +34,29 @@ class Refused(Exception):
 
 def load(name):
     """The module of a file in `src`, run once."""
-    path = os.path.join("src", name)
-    spec = importlib.util.spec_from_file_location("bluefin_kernels", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bluefin_kernels"] = module
+    stubs.forget()
     try:
+        parts = name.removesuffix(".py").split("/")
+        if len(parts) > 1 and all(part.isidentifier() for part in parts):
+            return importlib.import_module(".".join(parts))
+        path = os.path.join("src", name)
+        spec = importlib.util.spec_from_file_location("bluefin_kernels", path, loader=stubs.Loader("bluefin_kernels", path))
+        module = importlib.util.module_from_spec(spec)
+        # What lies beside it can be imported relatively.
+        module.__package__ = stubs.PACKAGE
+        sys.modules["bluefin_kernels"] = module
         spec.loader.exec_module(module)
+        return module
     except (Exception, SystemExit) as error:
-        raise Refused(f"{name} does not import:\n{said(error)}") from None
-    return module
+        missing = "".join(f"\n{file} line {line} asks for {module}, which is not installed here and not among the includes"
+                          for module, (file, line) in sorted(stubs.wanted.items()))
+        raise Refused(f"{name} does not import:\n{said(error)}{missing}") from None
 
 
 def said(error):
     """The end of a traceback, without this program's own frames."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    own = [line for line in lines if "server.py" not in line and "importlib" not in line]
+    own = [line for line in lines if not any(name in line for name in ("server.py", "stubs.py", "importlib"))]
     return "".join(own)[-8000:].strip()
 
 
@@ -58,7 +69,7 @@ def function(module, source, name):
         found = getattr(found, "fn", None)
     if found is None:
         kernels = sorted(n for n, v in vars(module).items() if hasattr(v, "fn"))
-        raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}")
+        raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}{stubs.omissions()}")
     return found
 
 
@@ -67,6 +78,30 @@ def number(text):
         return int(text)
     except ValueError:
         return text
+
+
+def constant(given):
+    """A value with its kind."""
+    if given == "none":
+        return None
+    (kind, value), = given.items()
+    if kind == "float":
+        return float(value)
+    if kind == "tuple":
+        return tuple(constant(part) for part in value)
+    if kind == "dtype":
+        import triton.language as tl
+
+        # Triton has names for its types, and modules have others for the same.
+        for found in (found for found in vars(tl).values() if isinstance(found, tl.dtype)):
+            if value == found.name or value == getattr(found, "__name__", None):
+                return found
+        found = getattr(tl, value, None)
+        if isinstance(found, tl.dtype):
+            return found
+        names = sorted({found.name for found in vars(tl).values() if isinstance(found, tl.dtype)})
+        raise Refused(f"dtype {value}: not a type of this Triton, expected one of {', '.join(names)}")
+    return value
 
 
 def options_of(backend_class):
@@ -95,8 +130,11 @@ class Compiler:
     def answer(self, request):
         backend, arch, lanes = request["target"]
         target = self.target_of(backend, int(arch) if backend == "cuda" else arch, lanes)
+        if stubs.compile_for(target):
+            self.modules.clear()
         module = self.module(request["source"])
         defines = {name: number(text) for name, text in request["defines"].items()}
+        defines.update((name, constant(given)) for name, given in request.get("constants", {}).items())
         functions = [function(module, request["source"], launch["function"]) for launch in request["launches"]]
         options = self.chosen(backend, defines, functions)
         kernels, done = [], {}
@@ -125,7 +163,8 @@ class Compiler:
             if name not in OPTIONS or not any(name in known for known in self.options.values()):
                 names = ", ".join(fn.__name__ for fn in functions)
                 raise Refused(f"{name}: neither a tl.constexpr of {names} nor a launch option of Triton {self.version}")
-            if name in self.options[backend]:
+            # None is what an option has that is not given.
+            if name in self.options[backend] and value is not None:
                 options[name] = bool(value) if self.options[backend][name] is bool else value
         return options
 
@@ -148,6 +187,10 @@ class Compiler:
                 expected = sum(not p.is_constexpr for p in fn.params)
                 raise Refused(f"{fn.__name__}: found {len(arguments)} arguments, expected {expected}: {param.name} has none")
             free = not param.do_not_specialize
+            if argument["type"] == "none":
+                signature[param.name] = "constexpr"
+                constexprs[param.name] = None
+                continue
             if argument["unit"] and free:
                 signature[param.name] = "constexpr"
                 constexprs[param.name] = 1
@@ -163,14 +206,15 @@ class Compiler:
                 attrs[(index,)] = known
         if next(given, None) is not None:
             raise Refused(f"{fn.__name__}: found {len(arguments)} arguments, expected {sum(not p.is_constexpr for p in fn.params)}")
-        source = self.source_of(fn, signature, constexprs, attrs)
+        stubs.forget()
         try:
+            source = self.source_of(fn, signature, constexprs, attrs)
             compiled = self.compile(source, target=target, options=options)
         except (MemoryError, OSError):
             # Perhaps the machine's doing: this process ends over it, and says why.
             raise
         except Exception as error:
-            raise Refused(said(error)) from None
+            raise Refused(said(error) + stubs.blame(fn)) from None
         metadata = compiled.metadata
         for scratch in ("global_scratch_size", "profile_scratch_size"):
             if getattr(metadata, scratch, 0):
@@ -229,6 +273,7 @@ def main():
     send({"triton": compiler.version, "python": "%d.%d" % sys.version_info[:2],
           "folders": [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(triton.__file__))]})
     sys.path.insert(0, "src")
+    stubs.install()
     for line in sys.stdin:
         try:
             send(compiler.answer(json.loads(line)))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use bluefin_common::problem::DataType;
-use bluefin_common::task::{Buffer, Role};
+use bluefin_common::task::{Buffer, Content, Role};
 
 use crate::layout::Layout;
 
@@ -68,9 +68,11 @@ fn inputs_made_on_the_device_are_those_made_on_the_host() {
         DataType::Fp8Fnuz,
         DataType::Bf8Fnuz,
     ];
-    for (number, data_type) in types.into_iter().enumerate() {
+    for data_type in types.into_iter().chain(DataType::OF_BUFFERS) {
+        let number = data_type.code();
         for (seed, length) in [(0_u64, 1_u64), (7, 1001), (u64::MAX, 40_000)] {
-            let buffers = [Buffer { name: "x".to_string(), data_type, length, role: Role::Input }];
+            let buffers =
+                [Buffer { name: "x".to_string(), data_type, length, role: Role::Input, content: Content::Random }];
             let layout = Layout::of(&buffers).unwrap();
             let set = layout.filled(&buffers, seed);
             let (start, end) = layout.ranges().next().unwrap();
