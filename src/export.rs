@@ -18,6 +18,8 @@ use bluefin_terminal::out;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
+use crate::given_back;
+
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin export --session nightly --find-db --perf-db --kernel-db --out db\n  \
@@ -52,6 +54,9 @@ pub struct ExportArgs {
     /// Folder to write to; made if need be
     #[arg(short, long, visible_alias = "output", default_value = "out")]
     out: PathBuf,
+    /// Write what was found for captured Triton kernels, of these folders of `bluefin capture --triton`, as their program reads it
+    #[arg(long, value_name = "DIR")]
+    triton: Vec<PathBuf>,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
@@ -174,6 +179,9 @@ impl ExportArgs {
             out::json(&report)?;
         } else {
             print_report(&report)?;
+        }
+        if let Some(said) = given_back::write(&self.triton, &self.out)? {
+            eprintln!("{said}");
         }
         Ok(if report.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -41,6 +41,7 @@ use bluefin_terminal::winners;
 use clap::ValueEnum;
 
 use crate::export as export_verb;
+use crate::given_back;
 use crate::input::{Input, InputArgs};
 use crate::workers::ConditionsArgs;
 
@@ -309,6 +310,9 @@ impl TuneArgs {
             out::line(winners::table(&summaries))?;
             out::line(closing::lines(&summaries, &self.state, &session.name))?;
             export_verb::print_report(&exported)?;
+        }
+        if let Some(said) = given_back::write(&self.input.triton, &self.out)? {
+            eprintln!("{said}");
         }
         if summaries.iter().any(|summary| !summary.failed.is_empty()) {
             failed::say(store, session, groups, &self.store()).await?;

@@ -8,6 +8,9 @@ mod error;
 mod grid;
 mod hook;
 mod spec;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
 mod text;
 mod tuned;
 

@@ -129,6 +129,10 @@ impl Fold for KernelRecords {
     fn add(&mut self, group: &Group<'_>, warnings: &mut Warnings) {
         let Some(winner) = group.decision.as_ref().and_then(Decision::winner) else { return };
         let problem = group.problem;
+        // MIOpen has no such operator: nobody would look for its code.
+        if matches!(problem, Problem::Kernel(_)) {
+            return;
+        }
         let lost = |reason: &str| {
             let candidate = &winner.outcome.candidate;
             format!("{problem}: {candidate}: not in the kernel db: {reason}")

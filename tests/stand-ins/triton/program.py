@@ -59,8 +59,7 @@ def gather(values, places, sums, count, BLOCK: tl.constexpr):
     tl.atomic_add(sums + place, value, mask=at < count)
 
 
-def main():
-    M, N, K = (int(size) for size in os.environ.get("STAND_IN_SIZES", "48 40 72").split())
+def products(M, N, K):
     a, b, c = torch.wave(M, 96), torch.wave(K, N), torch.empty(M, N)
     for bias in (torch.wave(N, dtype=torch.float32), None):
         def grid(meta):
@@ -69,11 +68,20 @@ def main():
         for _ in range(2):
             product[grid](a, b, c, bias, M, N, K, a.stride(0), 0.5, True, ACTIVATION="leaky")
         print("product", product.best_config)
-    places = torch.tensor([at * 7 % 16 for at in range(500)])
-    sums = torch.empty(32)
+
+
+def sums(count):
+    places = torch.tensor([at * 7 % 16 for at in range(count)])
     # The second half, as a view.
-    gather[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](torch.wave(500, dtype=torch.float32), places, sums[16:], 500)
+    half = torch.empty(32)[16:]
+    gather[lambda meta: (triton.cdiv(count, meta["BLOCK"]),)](torch.wave(count, dtype=torch.float32), places, half, count)
     print("gather", gather.best_config)
+
+
+def main():
+    for asked in os.environ.get("STAND_IN_KERNELS", "products 48 40 72, sums 500").split(","):
+        name, *sizes = asked.split()
+        {"products": products, "sums": sums}[name](*map(int, sizes))
     print("benchmarked", torch.benchmarked)
 
 

@@ -102,22 +102,19 @@ class Sources:
             file.heads[name] = f"import {module.__name__} as {name}"
             return
         # One of the program's: what is used of it, under the same names.
+        file.heads[name] = f"import types\n{name} = types.ModuleType({name!r})"
         used = {two for text in file.bodies for one, two in attributes(text) if one == name}
-        lines = [f"class {name}:"]
-        for attribute in sorted(used):
-            if not hasattr(module, attribute):
-                continue
+        for attribute in sorted(one for one in used if hasattr(module, one)):
             value = getattr(module, attribute)
             place, own = self.place(value)
-            if place is not None:
-                lines.append("    pass")
-                file.ends.append(f"from {place.name} import {own} as _{name}_{attribute}\n{name}.{attribute} = _{name}_{attribute}")
-            elif isinstance(value, types.ModuleType):
-                self.bind(file, f"_{name}_{attribute}", value)
+            if place is not None or isinstance(value, types.ModuleType):
+                if place is not None:
+                    file.ends.append(f"from {place.name} import {own} as _{name}_{attribute}")
+                else:
+                    self.bind(file, f"_{name}_{attribute}", value)
                 file.ends.append(f"{name}.{attribute} = _{name}_{attribute}")
             else:
-                lines.append(textwrap.indent(head(attribute, value), "    "))
-        file.heads[name] = "\n".join([*lines, "    pass"])
+                file.ends.append(head(f"{name}.{attribute}", value))
 
 
 def text(file):
@@ -181,7 +178,9 @@ def head(name, value):
 
     module = getattr(value, "__module__", None) or ""
     if callable(value) and module.startswith("triton.") and not isinstance(value, (tl.dtype, tl.constexpr)):
-        return f"from {module} import {value.__name__} as {name}"
+        plain = name.replace(".", "_")
+        imported = f"from {module} import {value.__name__} as {plain}"
+        return imported if plain == name else f"{imported}\n{name} = {plain}"
     return f"{name} = {literal(name, value)}"
 
 

@@ -1,0 +1,161 @@
+//! A capture becomes specs that load, and winners come back in Triton's own form.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bluefin_spec::{Bundle, KernelSpec};
+use serde_json::{Value as Json, json};
+
+use crate::{Captured, Process, Tuned, Winner};
+
+const NAME: &str = "scale-0badcafe";
+
+fn config(block: u64, warps: u64, grid: u64) -> Json {
+    json!({
+        "kwargs": { "BLOCK": { "int": block } },
+        "options": { "num_warps": { "int": warps }, "num_ctas": { "int": 1 }, "num_stages": { "int": 3 } }, "computed": { "EVEN": { "bool": false } }, "grid": [grid, 2, 1], "read": ["BLOCK"], "text": format!("BLOCK: {block}"),
+    })
+}
+
+fn document() -> Json {
+    let tensor = |name: &str, buffer: &str, offset: u64| json!({ "name": name, "kind": "tensor", "buffer": buffer, "offset": offset, "shape": [10, 100], "strides": [100, 1] });
+    json!({
+        "format": 1, "function": "scale", "file": "/home/bench.py", "line": 7, "triton": "3.9.0",
+        "target": { "backend": "hip", "arch": "gfx942", "warp_size": 64 }, "key": [1000, "torch.bfloat16"],
+        "arguments": [
+            tensor("x", "x", 0), tensor("y", "x", 500), tensor("out", "out", 0), { "name": "none", "kind": "none" },
+            { "name": "n", "kind": "int", "value": 1000 }, { "name": "far", "kind": "int", "value": 5_000_000_000_u64 },
+            { "name": "huge", "kind": "int", "value": u64::MAX }, { "name": "by", "kind": "float", "value": 0.5 },
+            { "name": "yes", "kind": "bool", "value": true }, { "name": "BLOCK", "kind": "param" }, { "name": "EVEN", "kind": "param" },
+            { "name": "MODE", "kind": "constexpr", "value": { "str": "" } },
+            { "name": "SHAPE", "kind": "constexpr", "value": { "tuple": [{ "int": 2 }, { "none": true }] } },
+        ],
+        "buffers": [
+            { "name": "x", "dtype": "bf16", "elements": 1000, "role": "input", "low": -1.5, "high": 2.0, "rms": null, "data": null },
+            { "name": "out", "dtype": "fp32", "elements": 1000, "role": "inout", "low": 0.0, "high": 0.0, "rms": 3.0, "data": null },
+        ],
+        "launch_options": {}, "configs": [config(64, 2, 16), config(256, 4, 4)], "chosen": "BLOCK: 256",
+        "widened": {
+            "params": { "BLOCK": [{ "int": 64 }, { "int": 128 }, { "int": 256 }] },
+            "cases": [
+                { "values": { "BLOCK": { "int": 64 } }, "grid": [16, 2, 1] }, { "values": { "BLOCK": { "int": 128 } }, "grid": [8, 2, 1] },
+                { "values": { "BLOCK": { "int": 256 } }, "grid": [4, 2, 1] },
+            ],
+        },
+        "not_widened": null, "function_digest": "abc", "source": "k_bench.py", "files": ["k_bench.py", "k_ops.py"],
+        "cache": { "folder": "ABC", "file": "scale.autotune.json" },
+    })
+}
+
+fn put(folder: &Path, document: &Json) -> Captured {
+    let folder = folder.join(NAME);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("capture.json"), document.to_string()).unwrap();
+    for name in ["k_bench.py", "k_ops.py"] {
+        std::fs::write(folder.join(name), "# source\n").unwrap();
+    }
+    Captured::read(&folder).unwrap()
+}
+
+fn load(folder: &Path, name: &str) -> KernelSpec {
+    KernelSpec::load(&Bundle::read(&folder.join(NAME).join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_capture_becomes_two_specs_that_load() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &document()).write_specs().unwrap().unwrap();
+    let listed = load(folder.path(), "spec.toml");
+    assert_eq!(listed.name, NAME);
+    let listed = listed.solver("scale").unwrap();
+    assert_eq!(listed.listed(), Some(2));
+    // What ran is the default.
+    assert_eq!(listed.default_candidate().to_string(), "scale:256,false,3,4");
+    let widened = load(folder.path(), "widened.toml");
+    let widened = widened.solver("scale").unwrap();
+    assert_eq!((widened.space(), widened.default_candidate().to_string()), (3 * 3 * 4, "scale:256,3,4".to_string()));
+    let text = std::fs::read_to_string(folder.path().join(NAME).join("spec.toml")).unwrap();
+    for part in [
+        "arguments = [\"x\", { buffer = \"x\", offset = 500 }, \"out\", \"none\", { i32 = 1000 }, { i64 = 5000000000 }, \
+         { u64 = \"18446744073709551615\" }, { f32 = 0.5 }, { i1 = true }]",
+        "grid = [\"ceil_div(1000, BLOCK)\", \"2\"]",
+        "low = -1.5\nhigh = 2.0",
+        "role = \"inout\"\nfill = 0.0",
+        "SHAPE = [2, { none = true }]",
+        // Of bfloat16, and of numbers of this size.
+        "[tolerance.FP32]\nabsolute = 0.12\nrelative = 0.04",
+    ] {
+        assert!(text.contains(part), "{part}\nin\n{text}");
+    }
+}
+
+#[test]
+fn what_no_spec_can_say_is_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |change: &dyn Fn(&mut Json)| {
+        let mut document = document();
+        change(&mut document);
+        put(folder.path(), &document).write_specs().unwrap().unwrap_err()
+    };
+    let reason = refused(&|document| document["buffers"][0]["dtype"] = json!("fp8e4b15"));
+    assert_eq!(reason, "x: found elements of fp8e4b15, which bluefin has none of");
+    let reason = refused(&|document| document["buffers"][1]["role"] = json!("input"));
+    assert_eq!(reason, "it writes nothing that can be compared");
+    let reason = refused(&|document| document["configs"][1]["kwargs"]["BLOCK"] = json!({ "float": 0.5 }));
+    assert_eq!(reason, "a config sets BLOCK to 0.5");
+    let error = |text: &str| {
+        std::fs::write(folder.path().join(NAME).join("capture.json"), text).unwrap();
+        Captured::read_all(folder.path()).unwrap_err().to_string()
+    };
+    assert!(error("{").contains("capture.json: "), "{}", error("{"));
+    let mut newer = document();
+    newer["format"] = json!(9);
+    assert!(error(&newer.to_string()).ends_with("format: found 9, expected 1"));
+    assert!(
+        Captured::read_all(&folder.path().join(NAME))
+            .unwrap_err()
+            .to_string()
+            .contains("found no folder with a capture.json")
+    );
+}
+
+#[test]
+fn winners_come_back_as_triton_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = put(folder.path(), &document());
+    let exported = json!({ "kernels": { NAME: { "": {
+        "solver": "scale", "median_ms": 0.25, "kwargs": { "BLOCK": 128, "EVEN": false }, "num_warps": 8,
+    } }, "other": { "m=1": { "median_ms": 1.0, "kwargs": {} } } } });
+    let path = folder.path().join("triton.json");
+    std::fs::write(&path, exported.to_string()).unwrap();
+    let winners: BTreeMap<String, Winner> = Winner::read(&path).unwrap();
+    let tuned = Tuned::of(&[captured], &winners);
+    let cached: Vec<_> = tuned.cache().collect();
+    let (place, name, text) = &cached[0];
+    assert_eq!((*place, *name, cached.len()), ("ABC", "scale.autotune.json", 1));
+    let config = json!({
+        "kwargs": { "BLOCK": 128 }, "num_warps": 8, "num_ctas": 1, "num_stages": 3, "maxnreg": null, "pre_hook": null, "ir_override": null,
+    });
+    let expected = json!({ "key": [1000, "torch.bfloat16"], "configs_timings": [[config, [0.25, 0.25, 0.25]]] });
+    assert_eq!(serde_json::from_str::<Json>(text).unwrap(), expected);
+    let document: Json = serde_json::from_str(&tuned.document()).unwrap();
+    assert_eq!(
+        document["kernels"][0]["options"],
+        json!({ "num_warps": { "int": 8 }, "num_ctas": { "int": 1 }, "num_stages": { "int": 3 } })
+    );
+    assert_eq!(document["kernels"][0]["source"], "abc");
+}
+
+#[test]
+fn processes_are_added_up_and_what_they_left_is_taken_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = json!({ "kernels": { "a": { "calls": 2, "ms": 0.5 } }, "left": [{ "function": "f", "at": "x:1", "reason": "r" }] });
+    let two = json!({ "kernels": { "a": { "calls": 3, "ms": null } }, "left": [{ "function": "f", "at": "x:1", "reason": "r" }] });
+    std::fs::write(folder.path().join(".process-1.json"), one.to_string()).unwrap();
+    std::fs::write(folder.path().join(".process-2.json"), two.to_string()).unwrap();
+    std::fs::write(folder.path().join(".process-3.json"), "{").unwrap();
+    std::fs::create_dir(folder.path().join(".part-x")).unwrap();
+    let all = Process::take(folder.path()).unwrap();
+    assert_eq!((all.kernels["a"].calls, all.kernels["a"].ms, all.left.len()), (5, Some(0.5), 1));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
