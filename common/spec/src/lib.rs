@@ -149,6 +149,7 @@ pub struct Solver {
     defines: BTreeMap<String, Expression>,
     workspace: Expression,
     compile_cost: Option<Expression>,
+    cost: Option<Expression>,
     launches: Vec<LaunchSpec>,
 }
 
