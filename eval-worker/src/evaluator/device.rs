@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
-use bluefin_common::failure::{Attempt, Failure};
+use bluefin_common::failure::Failure;
 use bluefin_common::job::{GroupId, Job};
 use bluefin_common::method::Method;
-use bluefin_common::outcome::{CandidateOutcome, DeviceState, Timing};
+use bluefin_common::outcome::{CandidateOutcome, DeviceState};
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::target::Target;
 use lru::LruCache;
@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use super::assignment::Assignment;
 use super::budget;
 use super::gpu_lock::GpuLock;
-use super::kernels::{self, Kernels};
+use super::kernels::{self, Kernels, Ran};
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
@@ -140,7 +140,7 @@ impl Device {
         &self,
         assignment: &Assignment<'_>,
         kernels: &Kernels,
-    ) -> Result<(Vec<Attempt<Timing>>, DeviceState, Duration), Stop> {
+    ) -> Result<(Vec<Ran>, DeviceState, Duration), Stop> {
         let job = assignment.job();
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
@@ -157,11 +157,17 @@ impl Device {
                 limits: *assignment.limits,
             };
             let results = worker.evaluate(&work).await?;
-            Ok::<_, DeviceError>((results, worker.state().clone()))
+            let resources = worker.resources().to_vec();
+            let results = results.into_iter().zip(resources).map(|(result, resources)| Ran { result, resources });
+            Ok::<_, DeviceError>((results.collect::<Vec<_>>(), worker.state().clone()))
         };
         let (worked, took) = assignment.alone_on(&self.lock, work).await?;
         let (results, state) = worked?;
-        let timed = results.iter().flatten().filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
+        let timed = results
+            .iter()
+            .filter_map(|ran| ran.result.as_ref().ok())
+            .filter(|timing| !timing.pruned)
+            .map(|timing| timing.median_ms);
         self.best.of(job, timed.min_by(f64::total_cmp));
         Ok((results, state, took))
     }
