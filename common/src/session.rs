@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::digest::Digest;
 use crate::method::Method;
@@ -114,7 +114,16 @@ pub struct Session {
     /// as many as the producer is told.
     pub search: Option<SearchPlan>,
     /// The blob of winners of earlier work that first rounds begin with. `None`: they begin with defaults alone.
+    #[serde(serialize_with = "as_text")]
     pub priors: Option<Digest>,
+}
+
+/// A digest as people and scripts see it, where they do.
+fn as_text<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        return digest.map(|digest| digest.to_string()).serialize(serializer);
+    }
+    digest.serialize(serializer)
 }
 
 /// A search in rounds.

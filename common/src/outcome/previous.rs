@@ -1,4 +1,4 @@
-//! An outcome as release 0.1.0 wrote it: nobody said what a candidate takes of a device.
+//! An outcome of version 1: nobody said what a candidate takes of a device.
 
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::failure::Attempt;
 use crate::job::Job;
 
-/// Version 1.
+/// As it was.
 #[derive(Deserialize)]
 pub(super) struct Outcome {
     job: Job,

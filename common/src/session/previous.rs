@@ -1,4 +1,4 @@
-//! A session as release 0.1.0 wrote it: it began with defaults alone.
+//! A session of version 1: it began with defaults alone.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Budget, SearchPlan, SessionName, Stage};
 use crate::method::Method;
 use crate::target::Target;
 
-/// Version 1.
+/// As it was.
 #[derive(Deserialize)]
 pub(super) struct Session {
     name: SessionName,
