@@ -11,16 +11,18 @@ use bluefin_campaign::listing::Listing;
 use bluefin_campaign::miopen;
 use bluefin_campaign::order::Order;
 use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::priors::begin_with;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
 use bluefin_common::clock::now_ms;
 use bluefin_common::printable::parse_printable;
 use bluefin_common::priority::Priority;
-use bluefin_common::session::{Session, SessionName, Stage};
-use bluefin_common::store::Right;
+use bluefin_common::session::{Pins, Session, SessionName, Stage};
+use bluefin_common::store::{Right, Store};
 use bluefin_common::target::Target;
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::{Asked, Plan};
+use bluefin_producer::session::Wanted;
 use bluefin_producer::specs::Specs;
 use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
@@ -127,6 +129,7 @@ impl EnqueueArgs {
                 "--list connects to no store, where --tag and --all-tags have their problems: name files of them",
             ));
         }
+        self.search.lists_no_priors()?;
         let session = self.session(None)?;
         let Input { problems, specs, rejects, .. } = self.input.read(&session.target)?;
         let asked = Asked {
@@ -149,6 +152,7 @@ impl EnqueueArgs {
             problems.extend(miopen::problems(store, self.tag.as_ref()).await?);
         }
         let session = self.session(store.session(&self.session).await?)?;
+        let session = self.beginning(store, session).await?;
         let planners = known().planners();
         let planner = planners.get(session.method)?;
         let Input { problems, specs, rejects, .. } = if planner.takes_specs() {
@@ -210,6 +214,19 @@ impl EnqueueArgs {
             return Err(crate::usage(format!("--search, --patience: session {} keeps its own: {found}", stored.name)));
         }
         Ok(stored)
+    }
+
+    /// `session` with the winners that it begins with; one that is there keeps its own.
+    async fn beginning(&self, store: &dyn Store, session: Session) -> anyhow::Result<Session> {
+        let Some(from) = &self.search.from else { return Ok(session) };
+        let wanted = Wanted { session, named: true, pins: Pins::new() };
+        let Wanted { session, .. } = begin_with(store, wanted, from).await?;
+        let stored = store.session(&session.name).await?;
+        if let Some(stored) = stored.filter(|stored| stored.priors != session.priors) {
+            let (name, found) = (&stored.name, stored.priors_text());
+            return Err(crate::usage(format!("--from {from}: session {name} keeps its own beginning: {found}")));
+        }
+        Ok(session)
     }
 
     /// Those that were named, in order.

@@ -11,6 +11,7 @@ use bluefin_campaign::fleet::steer::NOTES;
 use bluefin_campaign::known::known;
 use bluefin_campaign::machine::devices;
 use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::priors::begin_with;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
@@ -21,7 +22,7 @@ use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_producer::session::{NewSession, Wanted, is_exhaustive, make, tuner_text};
+use bluefin_producer::session::{Made, NewSession, Wanted, is_exhaustive, make, tuner_text};
 use bluefin_terminal::out;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
@@ -190,7 +191,7 @@ impl NewArgs {
         }
         let wanted = args.wanted()?;
         let opened = self.store.open().await?;
-        let made = make(&*opened.store, &wanted).await;
+        let made = self.make(&*opened.store, wanted).await;
         opened.close().await;
         let made = made?;
         if self.json {
@@ -202,6 +203,14 @@ impl NewArgs {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Makes it, with the winners of earlier work that it begins with.
+    async fn make(&self, store: &dyn Store, mut wanted: Wanted) -> anyhow::Result<Made> {
+        if let Some(from) = &self.search.from {
+            wanted = begin_with(store, wanted, from).await?;
+        }
+        Ok(make(store, &wanted).await?)
     }
 
     /// The session that is asked for.
@@ -296,6 +305,9 @@ impl Shown {
         out::line(format_args!("  tuner    {}", tuner_text(session)))?;
         if session.search.is_some() {
             out::line(format_args!("  search   {}", session.search_text()))?;
+        }
+        if session.priors.is_some() {
+            out::line(format_args!("  begins   with {}", session.priors_text()))?;
         }
         let said = is_exhaustive(session).then_some(FIND_ENFORCE);
         for (name, value) in session.environment.iter().filter(|(name, _)| Some(name.as_str()) != said) {

@@ -51,6 +51,7 @@ use crate::workers::ConditionsArgs;
     bluefin tune model.log --batchsize 1,8 --direction F --budget thorough\n  \
     bluefin tune --kernel my_kernel.toml --size n=1000000 --size n=4000000\n  \
     bluefin tune model.log --tuner miopendriver                 (MIOpen's own solvers, for MIOpen's databases)\n  \
+    bluefin tune other.txt --from out/winners.json              (begin with what won before; it is measured like all others)\n  \
     bluefin tune examples/resnet50.txt --device gfx942 --list   (how many candidates there are, and nothing else)\n  \
     bluefin tune examples/resnet50.txt --remeasure              (what was timed while the machine was busy)\n  \
     bluefin tune examples/resnet50.txt --device sm_90-132 --state s.db --stage compile   (where clang is)\n  \
@@ -143,6 +144,13 @@ impl TuneArgs {
                  not with --tuner or --stage",
             ));
         }
+        if self.search.from.is_some()
+            && (self.tuner != Method::KERNELS || matches!(self.stage, Some(Part::Eval | Part::Export)))
+        {
+            return Err(crate::usage(
+                "--from begins searches of kernel specs where they are planned: not with --tuner, nor with --stage eval or export",
+            ));
+        }
         if self.tuner != Method::KERNELS {
             return self.with_miopen().await;
         }
@@ -178,40 +186,47 @@ impl TuneArgs {
         }
         let target = bluefin_campaign::listing::target(self.device.as_deref())?;
         let Input { problems, specs, rejects, .. } = self.input.read(&target)?;
-        let session = self.session(&target, "")?;
+        self.search.lists_no_priors()?;
+        let session = self.session(&target, "", None)?;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         listing::print(&Listing::of(&session, problems, &asked, rejects).await?, self.json)
     }
 
     /// The session for `target` that `versions` shape.
-    fn session(&self, target: &Target, versions: &str) -> anyhow::Result<Session> {
+    fn session(&self, target: &Target, versions: &str, priors: Option<Digest>) -> anyhow::Result<Session> {
         // What is compiled elsewhere is planned before anything is known.
         let search = if self.stage.is_none() { self.search.plan()? } else { None };
         let name = match &self.session {
             Some(name) => name.clone(),
-            // Results of another compiler, CPU or search are another session, so that nothing stale is taken for tuned.
+            // Results of another compiler, CPU, search or beginning are another session, so that nothing stale is taken for tuned.
             None => {
-                let search = search.as_ref().map(|plan| format!("{plan:?}"));
-                let shaped = [versions].into_iter().chain(search.as_deref()).map(str::as_bytes);
+                let (search, priors) =
+                    (search.as_ref().map(|plan| format!("{plan:?}")), priors.map(|blob| blob.to_string()));
+                let said = search.as_deref().into_iter().chain(priors.as_deref());
+                let shaped = [versions].into_iter().chain(said).map(str::as_bytes);
                 let shaped = Digest::of_parts(digest::VERSIONS, shaped);
                 format!("tune-{target}-{}", &shaped.short()[..8]).parse()?
             }
         };
-        Ok(Session { search, ..Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms()) })
+        let plain = Session::of_kernels(name, target.clone(), "bluefin tune", &Stage::ALL, now_ms());
+        Ok(Session { search, priors, ..plain })
     }
 
     /// A session that is there goes on as it began, unless something else is said.
     async fn as_stored(&self, site: &Site, session: Session) -> anyhow::Result<Session> {
         let stored = site.file()?.session(&session.name).await?;
-        let search = stored.filter(|_| !self.search.is_given()).map(|stored| stored.search);
-        Ok(Session { search: search.unwrap_or(session.search), ..session })
+        let Some(stored) = stored else { return Ok(session) };
+        let search = if self.search.is_given() { session.search } else { stored.search };
+        let priors = if self.search.from.is_some() { session.priors } else { stored.priors };
+        Ok(Session { search, priors, ..session })
     }
 
     async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
         let compilers =
             Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&device.target)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
-        let session = self.session(&device.target, &versions)?;
+        let priors = self.search.priors(&*site.ports.store, &device.target, None).await?;
+        let session = self.session(&device.target, &versions, priors)?;
         let session = self.as_stored(site, session).await?;
         if self.time.is_some() {
             timed::check(&session).map_err(crate::usage)?;

@@ -3,7 +3,7 @@
 pub mod flags;
 mod regression;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::site::Site;
 use bluefin_common::arch;
+use bluefin_common::digest::Digest;
 use bluefin_common::spelled::{counted, human};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
@@ -171,7 +172,8 @@ impl TuneGemmArgs {
     async fn list(&self, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let target = bluefin_campaign::listing::target(Some(&self.devices()))?;
         let entries = files.into_iter().next().unwrap_or_default();
-        listing::print(&self.products(entries, &kind, &target)?.list().await?, self.json)
+        self.search.lists_no_priors()?;
+        listing::print(&self.products(entries, &kind, &target, None)?.list().await?, self.json)
     }
 
     async fn at(&self, site: &Site, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
@@ -246,16 +248,22 @@ impl TuneGemmArgs {
     }
 
     /// What is done with all products.
-    fn what(&self) -> anyhow::Result<What> {
+    fn what(&self, priors: Option<Digest>) -> anyhow::Result<What> {
         if self.benchmark || self.compare_wo_tuning {
             return Ok(What::Timed);
         }
-        Ok(What::Tuned { budget: self.budget, search: self.search.plan()?, time: self.time })
+        Ok(What::Tuned { budget: self.budget, search: self.search.plan()?, time: self.time, priors })
     }
 
     /// The products of `entries`; says what is not as somebody may expect.
-    fn products(&self, entries: Vec<Entry>, kind: &Kind, target: &Target) -> anyhow::Result<Products> {
-        let products = Products::of(entries, kind, target, self.what()?)?;
+    fn products(
+        &self,
+        entries: Vec<Entry>,
+        kind: &Kind,
+        target: &Target,
+        priors: Option<Digest>,
+    ) -> anyhow::Result<Products> {
+        let products = Products::of(entries, kind, target, self.what(priors)?)?;
         if self.dtype_a == Dtype::Fp32 && !self.ieee {
             eprintln!(
                 "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
@@ -271,8 +279,9 @@ impl TuneGemmArgs {
     async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
+        let priors = self.priors(place, &kind).await?;
         for entries in files {
-            let products = self.products(entries, &kind, &place.target)?;
+            let products = self.products(entries, &kind, &place.target, priors)?;
             let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
             results.push(done);
         }
@@ -284,6 +293,25 @@ impl TuneGemmArgs {
         }
         self.write(done)?;
         Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The winners of earlier work that searches begin with: also those of a file of tuned sizes.
+    async fn priors(&self, place: &Place<'_>, kind: &Kind) -> anyhow::Result<Option<Digest>> {
+        let given = self.benchmark || self.compare_wo_tuning;
+        if let Some(from) = self.search.from.as_ref().filter(|_| given) {
+            return Err(crate::usage(format!("--from {from}: --benchmark and --compare_wo_tuning tune nothing")));
+        }
+        let tuned = |path: &Path| {
+            let mut entries = files::read(path, |note| eprintln!("{note}"))?;
+            let sizes = entries.len();
+            entries.retain(|entry| entry.config.is_some());
+            anyhow::ensure!(
+                !entries.is_empty(),
+                "found {sizes} sizes without a config, expected one or more that have one"
+            );
+            Products::of(entries, kind, &place.target, What::Timed)?.priors()
+        };
+        self.search.priors(&*place.site.ports.store, &place.target, Some(&tuned)).await
     }
 
     /// `None`: it was interrupted.

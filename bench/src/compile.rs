@@ -101,7 +101,7 @@ async fn jobs(store: &Arc<dyn Store>, session: &Session, candidates: usize) -> a
     let mut jobs = Vec::new();
     for problem in &problems {
         let each = CandidateBudget::Candidates(candidates.div_ceil(6).max(1));
-        jobs.extend(plan_problem(session, problem, &specs, each)?.into_iter().flat_map(|group| group.jobs));
+        jobs.extend(plan_problem(session, problem, &specs, each, None)?.into_iter().flat_map(|group| group.jobs));
     }
     Ok(jobs)
 }

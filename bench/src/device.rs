@@ -147,6 +147,7 @@ impl Bench {
             candidate: candidate.clone(),
             built: Some(runnable.built),
             result,
+            resources: None,
         });
         let candidates = candidates.collect();
         Ok(Outcome {

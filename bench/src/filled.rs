@@ -54,7 +54,7 @@ impl Tuned {
             store.put_blob(&code).await?;
             kernels.push(ArtifactRef::of(&code));
         }
-        let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), CandidateBudget::QUICK)?;
+        let planned = plan_problem(&session, &problem(0)?, std::slice::from_ref(&spec), CandidateBudget::QUICK, None)?;
         let template: Vec<Job> = planned.into_iter().flat_map(|group| group.jobs).collect();
         let groups = count / (template.len() as u64 + 1);
         let words = Words::of(&spec.spec, &template, &kernels)?;
@@ -177,6 +177,7 @@ impl Words {
                     samples_ms: vec![median_ms as f32; 12],
                     ..Timing::single(median_ms)
                 }),
+                resources: None,
             }
         };
         let candidates = job.candidates.iter().enumerate().map(timed).collect();

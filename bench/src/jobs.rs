@@ -38,7 +38,7 @@ pub fn noop_problem(spec: &LoadedSpec, n: u64) -> anyhow::Result<Problem> {
 pub fn noop_jobs(session: &Session, spec: &LoadedSpec, first: u64, count: u64) -> anyhow::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for n in first..first + count {
-        let groups = plan_problem(session, &noop_problem(spec, n)?, [spec], CandidateBudget::QUICK)?;
+        let groups = plan_problem(session, &noop_problem(spec, n)?, [spec], CandidateBudget::QUICK, None)?;
         jobs.extend(groups.into_iter().flat_map(|group| group.jobs));
     }
     Ok(jobs)

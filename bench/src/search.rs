@@ -1,6 +1,7 @@
 //! How good searches are: each is run on tuning spaces of which every point was measured before, so no device is needed and the
 //! optimum is known.
 
+mod peer;
 mod read;
 mod score;
 mod simulate;
@@ -19,6 +20,8 @@ use bluefin_campaign::known::known;
 use bluefin_campaign::machine::itself;
 use bluefin_campaign::search::{options, parse_option};
 use bluefin_common::spelled::parse_percent;
+use bluefin_common::target::Target;
+use bluefin_producer::specs::LoadedSpec;
 use bluefin_spec::search::Search;
 use bluefin_terminal::{out, width};
 use clap::value_parser;
@@ -64,10 +67,19 @@ pub struct SearchArgs {
     /// Search each space as if nothing else were known: without the other problems that a solver was recorded for
     #[arg(long)]
     alone: bool,
+    /// Begin each search with so many winners of each other problem that its solver was recorded for, as --from of tune does
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "alone")]
+    transfer: u32,
+    /// Begin with what the models of shipped kernel specs say of this target, such as sm_90-132, where the points are of their solvers
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Target>,
     /// Print as well what searches come to that stop by themselves where they expect to gain less than this, and how good what they
     /// expect is. Of strategies that expect something
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = parse_percent)]
     patience: Vec<f64>,
+    /// Search the spaces by strategies of Kernel Tuner 1.5 as well, each alone, by this Python, which has it (pip install 'kernel_tuner==1.5.*')
+    #[arg(long, value_name = "PYTHON", conflicts_with_all = ["noise", "failures"])]
+    peer: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -95,9 +107,16 @@ impl SearchArgs {
             budget: self.budget as usize,
             noise: self.noise / 100.0,
             failures: self.failures / 100.0,
+            transfer: self.transfer as usize,
             options: &options("--option", &self.option, searches.iter().copied())?,
         };
-        let spaces = read::read_all(&self.files)?;
+        let mut spaces = read::read_all(&self.files)?;
+        if let Some(target) = &self.target {
+            let specs = LoadedSpec::shipped()?;
+            for space in &mut spaces {
+                space.costs = space.costs(&specs, target).with_context(|| space.name.clone())?;
+            }
+        }
         let families = if self.alone { spaces.iter().map(|space| vec![space]).collect() } else { families(&spaces) };
         let of_all = |spaces: &Vec<_>| {
             searches.iter().map(|search| Try { spaces: spaces.clone(), search: *search }).collect::<Vec<_>>()
@@ -107,7 +126,15 @@ impl SearchArgs {
         let runs = all(&tries, self.seeds as usize, &rules, &bar);
         bar.finish_and_clear();
         let worth = |(tried, runs): (_, Vec<Run>)| Worth::of(tried, &runs, rules.budget, &at, &self.patience);
-        let worths: Vec<Worth> = tries.iter().zip(runs?).map(worth).collect();
+        let mut worths: Vec<Worth> = tries.iter().zip(runs?).map(worth).collect();
+        if let Some(python) = &self.peer {
+            let named = |spaces: Vec<_>| (family_name(&spaces), spaces);
+            let families: Vec<(String, Vec<&Measured>)> = families.into_iter().map(named).collect();
+            worths.extend(peer::worths(python, &families, (self.seeds as usize, rules.budget, &at))?);
+            // Beside ours: in the order of the spaces.
+            let place = |worth: &Worth| families.iter().position(|(name, _)| *name == worth.space);
+            worths.sort_by_key(place);
+        }
         if self.json { out::json(&worths) } else { self.print(&worths, &at) }
     }
 
@@ -223,10 +250,14 @@ pub struct Try<'a> {
 
 impl Try<'_> {
     fn name(&self) -> String {
-        match self.spaces.as_slice() {
-            [alone] => alone.name.clone(),
-            several => format!("{}, {} problems", several.first().map_or("", |space| &space.solver), several.len()),
-        }
+        family_name(&self.spaces)
+    }
+}
+
+fn family_name(spaces: &[&Measured]) -> String {
+    match spaces {
+        [alone] => alone.name.clone(),
+        several => format!("{}, {} problems", several.first().map_or("", |space| &space.solver), several.len()),
     }
 }
 

@@ -119,7 +119,9 @@ async fn compiled_here(candidates: usize) -> anyhow::Result<Vec<Subject>> {
     for problem in PROBLEMS {
         for problem in driver::parse(problem, None)? {
             let budget = CandidateBudget::Candidates(candidates.div_ceil(2).max(1));
-            jobs.extend(plan_problem(&session, &problem, &specs, budget)?.into_iter().flat_map(|group| group.jobs));
+            jobs.extend(
+                plan_problem(&session, &problem, &specs, budget, None)?.into_iter().flat_map(|group| group.jobs),
+            );
         }
     }
     let count = jobs.len();

@@ -18,6 +18,7 @@ pub mod miopen;
 pub mod order;
 pub mod parts;
 pub mod ports;
+pub mod priors;
 pub mod search;
 pub mod site;
 pub mod stretches;

@@ -22,6 +22,7 @@ use crate::forgotten;
 use crate::known::known;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::machine::tools::LocalTools;
+use crate::priors;
 use crate::site::Site;
 use crate::stretches::Stretch;
 use crate::timed::{TimeLimit, Timed};
@@ -148,6 +149,7 @@ impl Site {
         let timed = Timed::new(&self.ports, &session, &problems, asked, limit)?;
         let (planners, first) = (known().planners(), timed.first());
         let planning = planners.begin(store, &session, &first).await?;
+        priors::told(store, &session, &first, &problems).await?.iter().for_each(|line| watch.say(line));
         request::keep(store, &session, timed.asked(), &problems).await?;
         let order = Order { jobs: Jobs::Given(&*planning), ..order };
         let Some(begun) = Box::pin(self.begin(order, watch)).await? else {
@@ -197,6 +199,7 @@ impl Site {
             Jobs::Given(planning) => planning,
             Jobs::Asked(asked) => {
                 begun = planners.begin(store, &session, asked).await?;
+                priors::told(store, &session, asked, &problems).await?.iter().for_each(|line| watch.say(line));
                 request::keep(store, &session, asked, &problems).await?;
                 &*begun
             }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use bluefin_common::digest::Digest;
 use bluefin_common::session::SearchPlan;
 use bluefin_common::spelled::parse_percent;
+use bluefin_common::store::Store;
+use bluefin_common::target::Target;
 use bluefin_spec::search::{Bayes, FixedOrder, Search};
 
 use crate::known::known;
+use crate::priors::{self, OtherFile};
 use crate::usage;
 
 /// How a session searches.
@@ -28,6 +32,10 @@ pub struct SearchArgs {
     /// for bayes]
     #[arg(long, value_name = "PERCENT")]
     pub patience: Option<Patience>,
+    /// Begin the search of each solver, behind its default, with winners of earlier work, which are measured like all others: a winners.json, a state
+    /// file, or a release or a session of the store
+    #[arg(long, value_name = "FILE|RELEASE|SESSION")]
+    pub from: Option<String>,
 }
 
 /// What a search is still to gain so that it goes on, in hundredths of a percent.
@@ -138,6 +146,35 @@ impl SearchArgs {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(usage("--patience is for a search that learns: --search bayes")),
             (Some(_), _) => self.plan(),
+        }
+    }
+
+    /// The blob in `store` of the winners that a session for `target` begins with, of files of a verb's own by `other`.
+    ///
+    /// # Errors
+    /// As [`priors::keep`].
+    pub async fn priors(
+        &self,
+        store: &dyn Store,
+        target: &Target,
+        other: Option<OtherFile<'_>>,
+    ) -> anyhow::Result<Option<Digest>> {
+        match &self.from {
+            Some(from) => Ok(Some(priors::keep(store, from, target, other).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Refuses `--from` where nothing is measured.
+    ///
+    /// # Errors
+    /// If it is given.
+    pub fn lists_no_priors(&self) -> anyhow::Result<()> {
+        match &self.from {
+            Some(from) => Err(usage(format!(
+                "--list --from {from}: what a search begins with is looked up where it is carried out; without --from"
+            ))),
+            None => Ok(()),
         }
     }
 

@@ -112,6 +112,7 @@ mod tests {
             built: None,
             // What is negative was cut short.
             result: Ok(Timing { pruned: *ms < 0.0, ..Timing::single(ms.abs()) }),
+            resources: None,
         };
         Outcome::undone(&job, Description::default(), times.iter().map(timed).collect(), finished_ms)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_common::method::EvaluatedBy;
@@ -27,8 +28,11 @@ use crate::known::known;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::machine::tools::{LocalTools, Tools};
 use crate::miopen::{self, AskFin, SolverSource};
-use crate::order::{End, Order, Workers};
+use crate::order::{CarriedOut, End, Order, Workers};
+use crate::priors::begin_with;
 use crate::site::Site;
+use crate::timed::{self, TimeLimit};
+use crate::usage;
 
 /// The steps of a campaign, in their order.
 pub struct Steps {
@@ -36,6 +40,8 @@ pub struct Steps {
     pub import: Vec<(Import, bool)>,
     /// Made, or continued.
     pub session: Wanted,
+    /// What has winners of earlier work that it begins with: a file, or a release or a session of the store.
+    pub from: Option<String>,
     /// Where the solvers of MIOpen's library are from; once for a session.
     pub solvers: Option<SolverSource>,
     /// How it is found out which of them apply.
@@ -61,6 +67,8 @@ pub struct Enqueue {
     pub choice: Choice,
     /// Candidates of kernel specs.
     pub budget: Option<CandidateBudget>,
+    /// How long searches go on, instead of a budget.
+    pub time: Option<Duration>,
     /// Kernel specs of one's own.
     pub kernels: Vec<PathBuf>,
     /// How much the session matters beside others of a fleet.
@@ -143,17 +151,23 @@ impl Site {
         let Some(prepared) = self.shutdown.run_until_cancelled(Box::pin(taking.prepare(watch))).await else {
             return Ok(Whole::Interrupted);
         };
-        let (session, work, mut fine) = prepared?;
+        let (session, Work { problems, asked, workers }, mut fine) = prepared?;
         let order = Order {
             priority: steps.enqueue.priority.filter(|_| self.is_fleet()),
-            ..Order::of(session.clone(), work.problems, &work.asked)
+            ..Order::of(session.clone(), problems, &asked)
         };
-        let Some(begun) = Box::pin(self.begin(order, watch)).await.context("[enqueue]")? else {
-            return Ok(Whole::Interrupted);
+        let (end, all_planned) = match steps.enqueue.time {
+            Some(time) => self.in_time(order, time, workers, watch).await?,
+            None => {
+                let Some(begun) = Box::pin(self.begin(order, watch)).await.context("[enqueue]")? else {
+                    return Ok(Whole::Interrupted);
+                };
+                step(watch, "enqueue", begun.plan.sentence(), &begun.plan);
+                let fine = begun.plan.is_fine();
+                (Box::pin(begun.finish(workers, watch)).await.context("[wait]")?.end, fine)
+            }
         };
-        step(watch, "enqueue", begun.plan.sentence(), &begun.plan);
-        fine &= begun.plan.is_fine();
-        let end = Box::pin(begun.finish(work.workers, watch)).await.context("[wait]")?.end;
+        fine &= all_planned;
         if matches!(end, End::Nothing) {
             return Ok(Whole::Nothing);
         }
@@ -168,6 +182,23 @@ impl Site {
             fine &= taking.exported(&exported, watch).await.context("[check]")?;
         }
         Ok(Whole::Done { session: Box::new(session), fine })
+    }
+
+    /// Searches for `time`, then plays off: how it ended, and whether everything was planned.
+    async fn in_time(
+        &self,
+        order: Order<'_>,
+        time: Duration,
+        workers: Workers,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<(End, bool)> {
+        timed::check(&order.session).map_err(usage).context("[enqueue]")?;
+        let order = Order { time: Some(TimeLimit { time, ..TimeLimit::default() }), ..order };
+        let CarriedOut { plan, end, bought } =
+            Box::pin(self.carry_out(order, workers, watch)).await.context("[wait]")?;
+        step(watch, "enqueue", plan.sentence(), &plan);
+        bought.iter().for_each(|stretch| watch.say(&stretch.to_string()));
+        Ok((end, plan.is_fine()))
     }
 }
 
@@ -186,13 +217,20 @@ impl Taking<'_> {
     /// All steps up to where jobs are put into queues.
     async fn prepare(&self, watch: &mut dyn Watch) -> anyhow::Result<(Session, Work, bool)> {
         let mut fine = self.import(watch).await.context("[[import]]")?;
-        let made = make(&*self.site.ports.store, &self.steps.session).await.context("[session]")?;
-        let session = made.session;
+        let session = self.session().await.context("[session]")?;
         step(watch, "session", &session.name, &session);
         self.solvers(&session, watch).await.context("[solvers]")?;
         fine &= self.applicability(&session, watch).await.context("[applicability]")?;
         let work = self.work(&session).await.context("[enqueue]")?;
         Ok((session, work, fine))
+    }
+
+    async fn session(&self) -> anyhow::Result<Session> {
+        let (store, mut wanted) = (&*self.site.ports.store, self.steps.session.clone());
+        if let Some(from) = &self.steps.from {
+            wanted = begin_with(store, wanted, from).await?;
+        }
+        Ok(make(store, &wanted).await?.session)
     }
 
     async fn import(&self, watch: &mut dyn Watch) -> anyhow::Result<bool> {

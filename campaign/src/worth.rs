@@ -102,6 +102,7 @@ mod tests {
             candidate: candidate(solver),
             built: None,
             result: Ok(Timing::single(*ms)),
+            resources: None,
         };
         Outcome::undone(&job, Description::default(), times.iter().map(timed).collect(), 1)
     }

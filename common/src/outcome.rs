@@ -160,6 +160,34 @@ pub struct CandidateOutcome {
     pub built: Option<Built>,
     /// Its times, or why there are none.
     pub result: Attempt<Timing>,
+    /// What it takes of a device, where a driver said so before it ran.
+    pub resources: Option<Resources>,
+}
+
+/// What a kernel takes of a GPU, as the driver says of what it loaded; of several launches the most of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Of a thread.
+    pub registers: u32,
+    /// Bytes that a thread has in memory instead: what did not fit into registers, and arrays that are indexed.
+    pub spilled: u32,
+    /// Bytes of shared memory, or of LDS, of a block.
+    pub shared: u32,
+    /// Blocks that a multiprocessor, or compute unit, has room for at a time. `None`: the driver does not say.
+    pub resident: Option<u32>,
+}
+
+impl Resources {
+    /// Those of both, launched one after the other.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            registers: self.registers.max(other.registers),
+            spilled: self.spilled.max(other.spilled),
+            shared: self.shared.max(other.shared),
+            resident: self.resident.zip(other.resident).map(|(a, b)| a.min(b)),
+        }
+    }
 }
 
 /// What came of a job.
@@ -252,32 +280,27 @@ pub fn not_deterministic(outputs: &[String]) -> Option<String> {
 }
 
 impl CandidateOutcome {
+    /// That of a candidate of which nobody said what it takes of a device.
+    #[must_use]
+    pub fn of(candidate: Candidate, built: Option<Built>, result: Attempt<Timing>) -> Self {
+        Self { candidate, built, result, resources: None }
+    }
+
     /// The same failure for every candidate of `job`.
     #[must_use]
     pub fn all_failed(job: &Job, failure: &Failure) -> Vec<Self> {
-        let failed =
-            |candidate: &Candidate| Self { candidate: candidate.clone(), built: None, result: Err(failure.clone()) };
+        let failed = |candidate: &Candidate| Self::of(candidate.clone(), None, Err(failure.clone()));
         job.candidates.iter().map(failed).collect()
     }
 }
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "outcome";
     const IS_PACKED: bool = true;
 
-    /// What an outcome of version 1 has is written as it always was. Version 2 has launches that pass parts of buffers, version 3 the
-    /// last field.
-    fn version(&self) -> u8 {
-        let mut built = self.candidates.iter().filter_map(|candidate| candidate.built.as_ref());
-        match &self.nondeterministic {
-            none if none.is_empty() => 1 + u8::from(built.any(Built::passes_parts)),
-            _ => Self::VERSION,
-        }
-    }
-
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        matches!(version, 1 | 2).then(|| body.read::<Self, previous::Outcome>().map(Self::from))
+        (version == 1).then(|| body.read::<Self, previous::Outcome>().map(Self::from))
     }
 }

@@ -1,14 +1,17 @@
 //! A tuning campaign.
 
+mod previous;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
+use crate::digest::Digest;
 use crate::method::Method;
 use crate::target::Target;
-use crate::wire::Message;
+use crate::wire::{Body, Message, WireError};
 
 /// A step of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -110,6 +113,17 @@ pub struct Session {
     /// How the next candidates follow from the outcomes of those before. `None`: all are planned at once, in a fixed order,
     /// as many as the producer is told.
     pub search: Option<SearchPlan>,
+    /// The blob of winners of earlier work that first rounds begin with. `None`: they begin with defaults alone.
+    #[serde(serialize_with = "as_text")]
+    pub priors: Option<Digest>,
+}
+
+/// A digest as people and scripts see it, where they do.
+fn as_text<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        return digest.map(|digest| digest.to_string()).serialize(serializer);
+    }
+    digest.serialize(serializer)
 }
 
 /// A search in rounds.
@@ -168,6 +182,7 @@ impl Session {
             budget: Budget::default(),
             environment: BTreeMap::new(),
             search: None,
+            priors: None,
         }
     }
 
@@ -175,6 +190,12 @@ impl Session {
     #[must_use]
     pub fn search_text(&self) -> String {
         self.search.as_ref().map_or_else(|| "none".to_string(), ToString::to_string)
+    }
+
+    /// What its first rounds begin with, in words.
+    #[must_use]
+    pub fn priors_text(&self) -> String {
+        self.priors.map_or_else(|| "defaults".to_string(), |blob| format!("winners {}", blob.short()))
     }
 
     /// Whether jobs may follow from the outcomes of a group: another round, a find job. Otherwise all are planned at once.
@@ -186,8 +207,12 @@ impl Session {
 
 impl Message for Session {
     const KIND: u8 = 4;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const NAME: &'static str = "session";
+
+    fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
+        (version == 1).then(|| body.read::<Self, previous::Session>().map(Self::from))
+    }
 }
 
 /// What a session may spend. `None`: no limit.

@@ -14,7 +14,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{Neighbours, Strategies};
+use bluefin_spec::search::{KnownPriors, Neighbours, Strategies};
 
 use crate::end::End;
 use crate::error::Error;
@@ -52,6 +52,7 @@ pub(crate) struct Jobs {
     pub(crate) served: Mutex<HashMap<String, HashSet<Target>>>,
     pub(crate) strategies: Strategies,
     pub(crate) neighbours: Neighbours,
+    pub(crate) priors: KnownPriors,
 }
 
 impl Jobs {
@@ -108,6 +109,7 @@ impl Jobs {
                 candidate: candidate.clone(),
                 built: None,
                 result: Err(failure),
+                resources: None,
             });
             let course = Course { enqueued_ms, recompiles, compiled: Some(worked), evaluated: None };
             Ok(Outcome { course, ..Outcome::undone(job, description, candidates.collect(), now_ms()) }.into())

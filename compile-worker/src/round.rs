@@ -14,7 +14,7 @@ use bluefin_common::metrics::Settled;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::store::{JobState, Planned};
-use bluefin_spec::search::limit;
+use bluefin_spec::search::{Priors, limit};
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
@@ -42,8 +42,10 @@ impl Jobs {
         let plan =
             &SearchPlan { candidates: limit(self.store(), &session.name, plan, job.group()).await?, ..plan.clone() };
         let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
+        let priors = self.priors(session).await?;
         let (strategies, workshop) = (&self.strategies, &self.workshop);
-        let ask = Ask { job, plan, strategies, outcomes: &outcomes, others: &others, workshop };
+        let ask =
+            Ask { job, plan, strategies, outcomes: &outcomes, others: &others, priors: priors.as_ref(), workshop };
         let NextRound { round, end } = toolchain.next_round(ask).await?;
         if round.is_empty() {
             end.put(self.store(), &session.name, job.group()).await?;
@@ -61,6 +63,14 @@ impl Jobs {
             Done::Skipped => Err(Error::OpenRound),
             _ => Ok(()),
         }
+    }
+
+    /// What first rounds of `session` begin with.
+    async fn priors(&self, session: &Session) -> Result<Option<Arc<Priors>>, Error> {
+        let Some(digest) = session.priors else { return Ok(None) };
+        let found = self.priors.get(self.store(), digest).await?;
+        let missing = || Error::Missing { what: format!("winners of earlier work {digest}") };
+        found.map(Some).ok_or_else(missing)
     }
 
     async fn outcomes(&self, session: &Session, job: &Job) -> Result<Arc<[Outcome]>, Error> {

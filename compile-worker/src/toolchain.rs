@@ -27,7 +27,7 @@ use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
-use bluefin_spec::search::{Others, Round, Strategies};
+use bluefin_spec::search::{Others, Priors, Round, Strategies};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use crate::error::Error;
@@ -138,6 +138,8 @@ pub struct Ask<'a> {
     pub outcomes: &'a Arc<[Outcome]>,
     /// What its rounds are told of other groups.
     pub others: &'a Arc<[Others]>,
+    /// What first rounds of its session begin with, where it has any.
+    pub priors: Option<&'a Arc<Priors>>,
     pub workshop: &'a Workshop,
 }
 

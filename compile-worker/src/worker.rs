@@ -15,7 +15,7 @@ use bluefin_common::standing::Standings;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
-use bluefin_spec::search::{Neighbours, Strategies};
+use bluefin_spec::search::{KnownPriors, Neighbours, Strategies};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -206,6 +206,7 @@ impl Worker {
             served: Mutex::default(),
             strategies: config.strategies.clone(),
             neighbours: Neighbours::default(),
+            priors: KnownPriors::default(),
         };
         Self { config, jobs: Arc::new(jobs) }
     }

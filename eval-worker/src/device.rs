@@ -9,7 +9,7 @@ pub mod info;
 
 use bluefin_common::artifact::Launch;
 use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::outcome::DeviceState;
+use bluefin_common::outcome::{DeviceState, Resources};
 use bluefin_common::target::Target;
 
 use crate::timing::{Caches, Sample};
@@ -64,6 +64,11 @@ pub trait Device {
         buffers: &Buffers<'_, Self::Memory>,
         workspace: Option<&Self::Memory>,
     ) -> Result<Self::Bound, DeviceError>;
+
+    /// What the kernels of `bound` take of the device, where it says so.
+    fn resources(&self, _bound: &Self::Bound) -> Option<Resources> {
+        None
+    }
 
     /// Runs all launches once on one copy of the buffers, and waits for their end.
     fn run(&self, bound: &Self::Bound, copy: usize) -> Result<(), DeviceError>;

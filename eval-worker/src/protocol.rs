@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bluefin_common::artifact::Built;
 use bluefin_common::failure::Attempt;
-use bluefin_common::outcome::{DeviceState, Timing};
+use bluefin_common::outcome::{DeviceState, Resources, Timing};
 use bluefin_common::task::Task;
 use bluefin_common::wire::{self, Message, WireError};
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,8 @@ pub enum Reply {
     Translated { image: Option<Vec<u8>> },
     /// What the child does from now on; proof that it is alive, and known by its parent when it dies.
     Working(Activity),
+    /// What a candidate of [`Request::Evaluate`] or [`Request::PlayOff`] takes of the device, before it runs.
+    Loaded { candidate: u32, resources: Resources },
     /// To [`Request::Evaluate`] and [`Request::PlayOff`]: what came of a candidate. It is not lost if a later one takes the
     /// child down.
     Evaluated {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bluefin_common::artifact::Built;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::outcome::{DeviceState, Timing};
+use bluefin_common::outcome::{DeviceState, Resources, Timing};
 use bluefin_common::session::Stage;
 use bluefin_common::task::Task;
 use bluefin_common::wire;
@@ -77,6 +77,8 @@ pub struct DeviceWorker {
     nondeterministic: Vec<String>,
     /// What a spin took when the device was first warmed up, in milliseconds.
     first_spin_ms: Option<f64>,
+    /// Of the candidates that were evaluated last.
+    resources: Vec<Option<Resources>>,
 }
 
 impl DeviceWorker {
@@ -94,6 +96,7 @@ impl DeviceWorker {
             spent: Spent::default(),
             nondeterministic: Vec::new(),
             first_spin_ms: None,
+            resources: Vec::new(),
         };
         let child = worker.start_child().await?;
         worker.identity = Some(child.device.clone());
@@ -145,6 +148,12 @@ impl DeviceWorker {
         self.metrics.drift(device, spin_ms / first_ms.max(f64::MIN_POSITIVE));
     }
 
+    /// What each candidate of the last [`Self::evaluate`] takes of the device, where its driver says so.
+    #[must_use]
+    pub fn resources(&self) -> &[Option<Resources>] {
+        &self.resources
+    }
+
     /// Checks and times the candidates of `work`; a result for each, in their order. A candidate that takes the child
     /// down costs only its own result. May be cancelled: the child is then killed.
     ///
@@ -153,6 +162,7 @@ impl DeviceWorker {
     pub async fn evaluate(&mut self, work: &Work<'_>) -> Result<Vec<Attempt<Timing>>, DeviceError> {
         let start = Instant::now();
         let mut results = vec![None; work.candidates.len()];
+        self.resources = vec![None; work.candidates.len()];
         let (mut tries, mut open) = (0, results.len());
         while let Err(error) = self.evaluate_open(work, &mut results).await {
             let left = results.iter().filter(|result| result.is_none()).count();
@@ -201,6 +211,10 @@ impl DeviceWorker {
             self.account(child.spent);
             if let Some(spin_ms) = child.spin_ms {
                 self.watch_drift(spin_ms);
+            }
+            for (index, taken) in std::mem::take(&mut child.resources) {
+                let of = open.get(index as usize).and_then(|index| self.resources.get_mut(*index));
+                of.into_iter().for_each(|of| *of = Some(taken));
             }
             let evaluated = std::mem::take(&mut child.evaluated);
             let nobody = evaluated.is_empty();

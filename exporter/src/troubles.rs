@@ -160,6 +160,7 @@ mod tests {
             candidate: Candidate { solver: "A".to_string(), params: vec![param.into()] },
             built: None,
             result: Err(Failure::new(kind, "\nfirst\nsecond")),
+            resources: None,
         };
         let candidates = vec![
             failed(0, FailureKind::Fault),

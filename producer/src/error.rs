@@ -13,6 +13,9 @@ use bluefin_spec::SpecError;
 
 use crate::library::LibraryError;
 
+/// What differs where sessions begin with other winners of earlier work, or one does with none.
+pub(crate) const BEGINNING: &str = "beginning (--from)";
+
 /// What goes wrong while planning and enqueueing.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {

@@ -24,6 +24,7 @@ use bluefin_common::target::Target;
 use bluefin_spec::search::Strategies;
 
 use crate::PlanError;
+use crate::error::BEGINNING;
 use crate::solvers::Choice;
 use crate::specs::Specs;
 
@@ -223,6 +224,9 @@ impl Planners {
         // Workers go by what is stored: of another search they would plan other rounds, or none.
         if let Some(stored) = stored.as_ref().filter(|stored| stored.search != session.search) {
             return Err(PlanError::differs(stored, "search", stored.search_text(), session.search_text()));
+        }
+        if let Some(stored) = stored.as_ref().filter(|stored| stored.priors != session.priors) {
+            return Err(PlanError::differs(stored, BEGINNING, stored.priors_text(), session.priors_text()));
         }
         self.get(session.method)?.begin(store, stored.as_ref().unwrap_or(session), asked).await
     }

@@ -9,6 +9,7 @@ use bluefin_common::standing;
 use bluefin_common::store::Store;
 
 use crate::PlanError;
+use crate::error::BEGINNING;
 
 pub use new::{NewSession, is_exhaustive, tuner_text};
 
@@ -96,6 +97,7 @@ fn difference(stored: &Session, asked: &Session) -> Option<(&'static str, String
             ("budget", format!("{:?}", session.budget)),
             ("environment", format!("{:?}", session.environment)),
             ("search", format!("{:?}", session.search)),
+            (BEGINNING, session.priors_text()),
         ]
     };
     let pairs = fields(stored).into_iter().zip(fields(asked));

@@ -217,6 +217,10 @@ fn wide() -> Vec<Column> {
         text("search ended", false, |row| row.search_ended.clone().unwrap_or_else(|| "-".to_string())),
         number("tried %", |row| fixed(row.tried_percent, 1)),
         number("expected gain %", |row| fixed(row.expected_gain_percent, 2)),
+        number("registers", |row| whole(row.registers)),
+        number("spilled", |row| whole(row.spilled_bytes)),
+        number("shared", |row| whole(row.shared_bytes)),
+        number("resident", |row| whole(row.resident_blocks)),
         text("artifacts", false, |row| {
             row.artifacts.iter().map(|id| id.get(..12).unwrap_or(id)).collect::<Vec<_>>().join(" ")
         }),

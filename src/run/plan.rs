@@ -81,6 +81,8 @@ pub struct SessionStep {
     pub blacklist: Vec<Named<Blacklisted>>,
     /// `NAME[:N]`
     pub search: Option<Word<SearchChoice>>,
+    /// Winners of earlier work that it begins with: a file, or a release or a session of the store
+    pub from: Option<String>,
     pub search_seed: Option<u64>,
     #[serde(default)]
     pub search_options: BTreeMap<String, String>,
@@ -136,6 +138,8 @@ pub struct EnqueueStep {
     pub dynamic_only: bool,
     /// Candidates of kernel specs.
     pub candidates: Option<Word<CandidateBudget>>,
+    /// How long searches go on, instead of `candidates`.
+    pub time: Option<Time>,
     /// Kernel specs of one's own.
     #[serde(default)]
     pub kernels: Vec<PathBuf>,
@@ -256,6 +260,12 @@ impl PlanFile {
         let text = std::fs::read_to_string(path).with_context(named)?;
         let mut plan = Self::parse(&text).with_context(named)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            // It may be the name of a release.
+            if let Some(from) = &mut plan.session.from
+                && folder.join(&*from).exists()
+            {
+                *from = folder.join(&*from).display().to_string();
+            }
             for path in plan.paths() {
                 // An absolute path replaces what it is joined to.
                 *path = folder.join(&*path);
@@ -272,6 +282,9 @@ impl PlanFile {
         );
         if let Some(solvers) = plan.solvers.as_ref().filter(|solvers| solvers.fin.is_some() && solvers.from.is_some()) {
             anyhow::bail!("[solvers]: found fin and from {:?}, expected one of them", solvers.from);
+        }
+        if let Some(time) = plan.enqueue.time.filter(|_| plan.enqueue.candidates.is_some()) {
+            anyhow::bail!("[enqueue]: found candidates and time {:?}, expected one of them", time.0);
         }
         anyhow::ensure!(plan.check.is_none() || plan.export.is_some(), "[check] is of what [export] writes");
         Ok(plan)
@@ -331,6 +344,8 @@ mod tests {
         }
         assert!(message("[session]\nlabel = \"x\"\ntarget = \"host\"\n").contains("nothing to tune"));
         assert!(message(&format!("{SMALL}[check]\n")).contains("[export]"));
+        let both = message(&format!("{SMALL}[enqueue]\ncandidates = \"quick\"\ntime = \"2m\"\n"));
+        assert_eq!(both, "[enqueue]: found candidates and time 120s, expected one of them");
         assert!(message(&SMALL.replace("host", "mars")).contains("target: found \"mars\""));
     }
 

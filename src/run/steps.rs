@@ -25,6 +25,7 @@ impl PlanFile {
     /// A session that can not be planned so.
     pub fn steps(self) -> anyhow::Result<Steps> {
         let tags = self.tags();
+        let from = self.session.from.clone();
         let compiles = self.solvers.as_ref().and_then(|step| step.fin.clone());
         let (fin_gpu, miopen_driver) = (self.wait.fin, self.wait.miopen_driver);
         let tools = Tools { fin: compiles, fin_gpu, miopen_driver }.or_environment();
@@ -32,6 +33,7 @@ impl PlanFile {
         Ok(Steps {
             import: self.import.into_iter().map(ImportStep::import).collect(),
             session: self.session.new_session()?.wanted(&known().planners())?,
+            from,
             solvers: self.solvers.map(|step| step.from.map_or_else(|| source(step.fin), SolverSource::Answer)),
             applicability: self.applicability.map(|step| AskFin {
                 fin: step.fin.unwrap_or_else(default_fin),
@@ -71,6 +73,7 @@ impl SessionStep {
             search_seed: self.search_seed,
             search_option: self.search_options.into_iter().collect(),
             patience: self.patience.map(|patience| patience.0),
+            from: None,
         };
         Ok(NewSession {
             name: self.name.map(|name| name.0),
@@ -114,6 +117,7 @@ impl EnqueueStep {
                 dynamic: self.dynamic_only,
             },
             budget: self.candidates.map(|budget| budget.0),
+            time: self.time.map(|time| time.0),
             kernels: self.kernels,
             priority: self.priority,
         }

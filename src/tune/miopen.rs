@@ -64,6 +64,7 @@ impl TuneArgs {
         let asks_fin = !tuner.toolchains.is_empty();
         let fin = || asks_fin.then(default_fin);
         Ok(Steps {
+            from: None,
             import: vec![(import, true)],
             session: session.wanted(&known().planners())?,
             solvers: fin().map(SolverSource::Fin),

@@ -55,7 +55,8 @@ impl TuneArgs {
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
         let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
-        let session = self.session(&target, &compilers.versions())?;
+        let priors = self.search.priors(&*site.ports.store, &target, None).await?;
+        let session = self.session(&target, &compilers.versions(), priors)?;
         let Input { problems, specs, rejects, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };

@@ -138,3 +138,27 @@ fn mistakes_are_found_before_anything_is_done() {
         text(&output.stderr)
     );
 }
+
+/// A plan that ends after a time, and one that begins with what the first one found.
+#[test]
+fn a_plan_may_have_a_time_and_begin_with_winners() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "one.txt", "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    write(folder, "two.txt", "conv -n 1 -c 8 -H 16 -W 16 -k 8 -y 1 -x 1 -F 1\n");
+    let plan = |name: &str, session: &str, enqueue: &str| {
+        let text = format!(
+            "[[import]]\ntag = \"{name}\"\nfiles = [\"{name}.txt\"]\n[session]\nlabel = \"{name}\"\ntarget = \"host\"\n{session}\n\
+             [enqueue]\n{enqueue}\n[export]\nout = \"{name}\"\nfiles = [\"winners\"]\n"
+        );
+        write(folder, &format!("{name}.toml"), &text);
+        run(folder, &["run", &format!("{name}.toml"), "--json"])
+    };
+    let timed = expect(&mut plan("one", "search = \"bayes\"", "time = \"1ms\""), 0);
+    assert!(text(&timed.stderr).contains("problems in"), "{}", text(&timed.stderr));
+    let begun = expect(&mut plan("two", "from = \"one/winners.json\"", "candidates = \"2\""), 0);
+    let said = text(&begun.stderr);
+    assert!(said.contains("1 of 1 winner of earlier work"), "{said}");
+    let refused = expect(&mut plan("two", "search = \"fixed:8\"", "time = \"1s\""), 2);
+    assert!(text(&refused.stderr).contains("expected a search in rounds"), "{}", text(&refused.stderr));
+}

@@ -173,6 +173,90 @@ fn a_search_that_stops_by_itself_says_so_everywhere() {
     assert!(other.contains("search"), "{other}");
 }
 
+/// What won for some sizes begins the searches of others, from whatever it is named by.
+#[test]
+fn what_won_before_begins_a_search_and_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stencil.toml");
+    let tune = |state: &str, size: &str, more: &[&str]| {
+        let mut command = bluefin();
+        command.current_dir(folder).args(["tune", "--device", "host", "--state", state, "--json", "--size", size]);
+        command.args(["--budget", "8", "--kernel"]).arg(&example).args(more);
+        command
+    };
+    let width = |found: &Value| found["problems"][0]["winner"]["params"].clone();
+    let first = expect(&mut tune("first.db", "width=256", &["--session", "it", "--out", "first"]), 0);
+    let tiled = |state: &str, from: &str| {
+        let tuned = expect(&mut tune(state, "width=512", &["--from", from]), 0);
+        (json(&tuned), text(&tuned.stderr))
+    };
+    let perf = |state: &str| {
+        let rows =
+            expect(bluefin().current_dir(folder).args(["results", "--stage", "perf", "--json", "--state", state]), 0);
+        let rows = text(&rows.stdout);
+        rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    // A file of winners has one row, whatever its solver; a state file the best of each solver.
+    let (found, said) = tiled("winners.db", "first/winners.json");
+    assert!(said.contains("1 of 1 winner of earlier work begin the searches of 1 solver"), "{said}");
+    let won = width(&json(&first));
+    assert!(perf("winners.db").iter().any(|row| row["params"] == won), "{won} is measured: {found}");
+    let (_, said) = tiled("state.db", "first.db");
+    assert!(said.contains("of earlier work begin the searches of"), "{said}");
+    // It is a session like another, that goes on and does not take another one for its own.
+    let again = expect(&mut tune("winners.db", "width=512", &["--from", "first/winners.json"]), 0);
+    assert!(text(&again.stderr).contains("nothing to do"), "{}", text(&again.stderr));
+    // A session of the same store.
+    let own = expect(&mut tune("first.db", "width=512", &["--from", "it", "--session", "next"]), 0);
+    assert!(text(&own.stderr).contains("of earlier work begin the searches of"), "{}", text(&own.stderr));
+    let shown = expect(bluefin().current_dir(folder).args(["session", "show", "next", "--state", "first.db"]), 0);
+    assert!(text(&shown.stdout).contains("  begins   with winners "), "{}", text(&shown.stdout));
+    let other = expect(&mut tune("first.db", "width=512", &["--from", "first.db", "--session", "it"]), 1);
+    assert!(text(&other.stderr).contains("its beginning (--from) is defaults"), "{}", text(&other.stderr));
+    // What is of other kernels is left out, and why.
+    let winners = std::fs::read_to_string(folder.join("first/winners.json")).unwrap();
+    write(folder, "other.json", &winners.replace("StencilTiled", "Other").replace("StencilNaive", "Other"));
+    let (_, said) = tiled("other.db", "other.json");
+    assert!(said.contains("0 of 1 winner of earlier work") && said.contains("left out, 1: no solver"), "{said}");
+}
+
+#[test]
+fn what_holds_no_winners_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/stencil.toml");
+    write(folder, "list.txt", "conv -n 1\n");
+    write(folder, "broken.json", "{\"format\": 1,\n\"problems\": [{]}");
+    write(folder, "empty.json", "{\"format\": 1, \"problems\": []}");
+    let says = |arguments: &[&str], code: i32, said: &str| {
+        let tune = ["tune", "--device", "host", "--kernel", kernel];
+        let error = text(&expect(bluefin().current_dir(folder).args(tune).args(arguments), code).stderr);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    says(
+        &["--from", "list.txt"],
+        1,
+        "--from list.txt: line 1: found \"conv -n 1\\n\", expected winners.json of bluefin, or a state file",
+    );
+    says(
+        &["--from", "broken.json"],
+        1,
+        "--from broken.json: expected winners.json: key must be a string at line 2 column 15",
+    );
+    says(&["--from", "empty.json"], 1, "--from empty.json: found no winner, expected one or more");
+    says(
+        &["--from", "nothing"],
+        2,
+        "--from nothing: found none of that name, expected a file, or a release or a session of the store",
+    );
+    says(&["--from", "x.json", "--list"], 2, "--list --from x.json");
+    says(&["--from", "x.json", "--tuner", "fin"], 2, "not with --tuner");
+    let new = ["session", "new", "-l", "x", "--target", "gfx942-304", "--state", "s.db", "--from", "empty.json"];
+    let error = text(&expect(bluefin().current_dir(folder).args(new), 2).stderr);
+    assert!(error.contains("--from empty.json: found tuner fin, expected kernels"), "{error}");
+}
+
 /// Two problems, whose spaces are larger than what a moment is enough for, and one that counts three times.
 const COUNTED: &str = "# count 3\nconv -n 1 -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1\n\
     conv -n 1 -c 16 -H 14 -W 14 -k 24 -y 1 -x 1 -F 1\n";
@@ -284,4 +368,8 @@ fn what_like_problems_came_to_helps() {
     let alone = after_sixteen(&["--search", "bayes", "--alone"], &space);
     let told = after_sixteen(&["--search", "bayes"], &space);
     assert!(fixed + 0.03 < alone && alone + 0.005 < told, "{fixed} {alone} {told}");
+    let begun = after_sixteen(&["--search", "bayes", "--transfer", "2"], &space);
+    assert!(told + 0.01 < begun, "{told} {begun}");
+    let model = after_sixteen(&["--search", "bayes", "--target", "sm_90-132"], &space);
+    assert!(told + 0.01 < model, "{told} {model}");
 }

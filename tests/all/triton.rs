@@ -122,6 +122,14 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
     assert!(text(&again.stderr).contains("tuned; "), "{again:?}");
     assert!(read("times.csv").starts_with("trans,M,N,K,TFLOPS,us\nTN,17,24,32,"), "{}", read("times.csv"));
 
+    // What was tuned begins the search of another size.
+    let other =
+        ["tune-gemm", "-m", "24", "-n", "24", "-k", "32", "-col_b", "--budget", "2", "--o", "other.yaml", "--from"];
+    let begun = expect(run(&other).arg("tuned.yaml"), 0);
+    assert!(text(&begun.stderr).contains("1 of 1 winner of earlier work begin the searches of 1 solver"), "{begun:?}");
+    let none = expect(run(&other).arg("sizes.yaml"), 1);
+    assert!(text(&none.stderr).contains("--from sizes.yaml: found 1 sizes without a config"), "{none:?}");
+
     // Floats of 8 bits are made and compared where they are, as the architecture has them.
     let eight = ["-m", "17", "-n", "24", "-k", "32", "-col_b", "-dtype_a", "fp8", "-dtype_b", "bf8", "-dtype_c", "fp8"];
     expect(run(&["tune-gemm", "--budget", "1", "--o", "eight.yaml"]).args(eight), 0);

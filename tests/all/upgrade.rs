@@ -70,7 +70,7 @@ impl Running for SameDevice {
                 }
                 Err(failure) => (None, Err(failure.clone())),
             };
-            candidates.push(CandidateOutcome { candidate: candidate.clone(), built, result });
+            candidates.push(CandidateOutcome::of(candidate.clone(), built, result));
         }
         Ok(Evaluated { candidates, ran: true, ..Evaluated::default() })
     }

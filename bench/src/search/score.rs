@@ -20,7 +20,7 @@ pub struct Worth {
     pub failed: usize,
     /// The sum over the spaces.
     pub optimum_ms: f64,
-    pub search: &'static str,
+    pub search: String,
     pub seeds: usize,
     pub budget: usize,
     pub scores: Vec<Score>,
@@ -57,27 +57,42 @@ impl Worth {
     /// Of `runs`, each with another seed, that had `budget` evaluations, scored after each number `at` of them, and where they stop at each
     /// `patience`, in percent.
     pub fn of(tried: &Try<'_>, runs: &[Run], budget: usize, at: &[usize], patience: &[f64]) -> Self {
-        let spaces = &tried.spaces;
+        let patience = if tried.search.estimates() { patience } else { &[] };
+        Self {
+            stops: patience.iter().map(|patience| Stop::of(runs, *patience)).collect(),
+            estimates: if patience.is_empty() { Vec::new() } else { Estimates::of(runs) },
+            ..Self::beside(tried.name(), &tried.spaces, tried.search.name().to_string(), runs, budget, at)
+        }
+    }
+
+    /// The same of a search by somebody else, who expects nothing.
+    pub fn beside(
+        space: String,
+        spaces: &[&Measured],
+        search: String,
+        runs: &[Run],
+        budget: usize,
+        at: &[usize],
+    ) -> Self {
         let mean = |count: fn(&Measured) -> usize| {
             spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1)
         };
         let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
         let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
-        let patience = if tried.search.estimates() { patience } else { &[] };
         Self {
-            space: tried.name(),
+            space,
             spaces: spaces.len(),
             points: mean(|space| space.points.len()),
             failed: mean(Measured::failed),
             optimum_ms: spaces.iter().map(|space| space.optimum_ms()).sum(),
-            search: tried.search.name(),
+            search,
             seeds: runs.len() / spaces.len().max(1),
             budget,
             scores: at.iter().map(|at| Score::of(runs, *at)).collect(),
             close: Close::of(runs),
             proposal_ms: proposing.as_secs_f64() * 1000.0 / f64::from(proposals.max(1)),
-            stops: patience.iter().map(|patience| Stop::of(runs, *patience)).collect(),
-            estimates: if patience.is_empty() { Vec::new() } else { Estimates::of(runs) },
+            stops: Vec::new(),
+            estimates: Vec::new(),
         }
     }
 }

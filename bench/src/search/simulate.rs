@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::f64::consts::TAU;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::{Ask, GROUPS, Other, Proposal, Search, Space, Time, Tried, distance};
+use bluefin_spec::search::{Ask, GROUPS, Other, PriorRows, Priors, Proposal, Search, Space, Time, Tried, distance};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -28,6 +29,8 @@ pub struct Rules<'a> {
     pub noise: f64,
     /// Share of the points that fail, beside those that do so anyway.
     pub failures: f64,
+    /// Winners of each other problem that a search begins with.
+    pub transfer: usize,
     pub options: &'a BTreeMap<String, String>,
 }
 
@@ -75,6 +78,8 @@ struct Searched<'a> {
     told: HashMap<&'a [Value], (&'a Point, Result<Time, FailureKind>)>,
     evaluated: Vec<Evaluated>,
     known: HashSet<&'a [Value]>,
+    /// Winners of other problems, until the first round.
+    beginning: Vec<Candidate>,
     /// What the best looked like, and what it is.
     best: Option<(f64, Option<f64>)>,
     run: Run,
@@ -88,6 +93,9 @@ struct Searched<'a> {
 /// What the strategy says, or a candidate of it that is no point of the space.
 pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u64) -> anyhow::Result<Vec<Run>> {
     let mut searched: Vec<Searched<'_>> = spaces.iter().map(|space| Searched::new(space, rules, seed)).collect();
+    for (at, own) in searched.iter_mut().enumerate().filter(|_| rules.transfer > 0) {
+        own.begin_with(spaces.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| *other), rules);
+    }
     for round in 0.. {
         let mut batches = Vec::new();
         for at in 0..searched.len() {
@@ -141,6 +149,7 @@ fn next(
         own.run.proposing += took;
         own.run.proposals += 1;
         let evaluations = own.evaluated.len();
+        let candidates = mem::take(&mut own.beginning).into_iter().chain(candidates).collect();
         own.run.estimates.extend(left.map(|left| Estimate { evaluations, left }));
         return own.untried(candidates, n);
     }
@@ -152,13 +161,22 @@ impl<'a> Searched<'a> {
         let points = measured.points.iter().map(|point| point.params.clone()).collect();
         Self {
             measured,
-            space: Space::listed(&measured.solver, &measured.params, points, seed),
+            space: Space::listed(&measured.solver, &measured.params, points, seed).with_costs(measured.costs.clone()),
             told: told(measured, rules, seed),
             evaluated: Vec::new(),
             known: HashSet::new(),
+            beginning: Vec::new(),
             best: None,
             run: Run { optimum_ms: measured.optimum_ms(), ..Run::default() },
             is_over: false,
+        }
+    }
+
+    /// Begins with winners of `others`, as a session does that is told of them.
+    fn begin_with<'b>(&mut self, others: impl Iterator<Item = &'b Measured>, rules: &Rules<'_>) {
+        let winners = others.flat_map(|other| other.winners(rules.transfer)).collect();
+        if let Some(problem) = &self.measured.problem {
+            self.beginning = Priors::of(PriorRows(winners)).choose("", &self.space, problem).candidates;
         }
     }
 
@@ -245,11 +263,11 @@ pub mod tests {
         };
         let points = (1..=count).map(point).collect();
         let (name, solver, params) = ("line".into(), "points".into(), vec!["x".into()]);
-        Measured { name, solver, params, variables: BTreeMap::new(), points }
+        Measured { name, solver, params, variables: BTreeMap::new(), problem: None, costs: HashMap::new(), points }
     }
 
     pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
-        Rules { batch: None, budget: 40, noise: 0.0, failures: 0.0, options }
+        Rules { batch: None, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, options }
     }
 
     pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();

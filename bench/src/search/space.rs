@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bluefin_common::failure::FailureKind;
+use bluefin_common::problem::Problem;
+use bluefin_common::target::Target;
 use bluefin_common::value::Value;
-use bluefin_spec::search::{Time, Variables};
+use bluefin_producer::specs::LoadedSpec;
+use bluefin_spec::search::{Prior, Time, Variables};
 
 /// A tuning space with the result of every point.
 #[derive(Debug, PartialEq)]
@@ -17,6 +20,10 @@ pub struct Measured {
     pub params: Vec<String>,
     /// What the problem is that it is of; none where the file does not say.
     pub variables: Variables,
+    /// The same, whole.
+    pub problem: Option<Problem>,
+    /// What a model says of points, where one is asked.
+    pub costs: HashMap<Vec<Value>, f64>,
     pub points: Vec<Point>,
 }
 
@@ -37,6 +44,43 @@ impl Measured {
     /// The time of the best point.
     pub fn optimum_ms(&self) -> f64 {
         self.points.iter().filter_map(Point::time_ms).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The best `count` points as winners of earlier work; none where nobody says what the problem is.
+    pub fn winners(&self, count: usize) -> Vec<Prior> {
+        let Some(problem) = &self.problem else { return Vec::new() };
+        let mut best: Vec<(f64, &Point)> =
+            self.points.iter().filter_map(|point| Some((point.time_ms()?, point))).collect();
+        best.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let prior = |(_, point): (f64, &Point)| Prior {
+            problem: problem.clone(),
+            spec: String::new(),
+            solver: self.solver.clone(),
+            params: self.params.iter().cloned().zip(point.params.iter().cloned()).collect(),
+        };
+        best.into_iter().take(count).map(prior).collect()
+    }
+
+    /// What the model of the shipped spec that has the solver says of each point on `target`; none where no such spec is for the problem.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    pub fn costs(&self, specs: &[LoadedSpec], target: &Target) -> anyhow::Result<HashMap<Vec<Value>, f64>> {
+        let mut costs = HashMap::new();
+        let Some(problem) = &self.problem else { return Ok(costs) };
+        for LoadedSpec { spec, .. } in specs {
+            let (Some(solver), Some(scope)) = (spec.solver(&self.solver), spec.scope(problem, target)?) else {
+                continue;
+            };
+            let place = |name: &String| self.params.iter().position(|known| known == name);
+            let places: Option<Vec<usize>> = solver.params.iter().map(|param| place(&param.name)).collect();
+            let Some(places) = places else { continue };
+            for Point { params, .. } in &self.points {
+                let ordered: Vec<Value> = places.iter().filter_map(|at| params.get(*at).cloned()).collect();
+                costs.extend(solver.cost(&ordered, &scope)?.map(|cost| (params.clone(), cost)));
+            }
+        }
+        Ok(costs)
     }
 
     /// Whether there is anything to be found.
@@ -61,7 +105,15 @@ pub struct Reading {
 impl Reading {
     pub fn new(name: &str, solver: &str, params: Vec<String>) -> Self {
         let (name, solver) = (name.to_string(), solver.to_string());
-        let space = Measured { name, solver, params, variables: Variables::new(), points: Vec::new() };
+        let space = Measured {
+            name,
+            solver,
+            params,
+            variables: Variables::new(),
+            problem: None,
+            costs: HashMap::new(),
+            points: Vec::new(),
+        };
         Self { space, places: HashMap::new() }
     }
 

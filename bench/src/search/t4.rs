@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use bluefin_common::failure::FailureKind;
-use bluefin_common::problem::driver;
+use bluefin_common::problem::{Problem, driver};
 use bluefin_common::value::Value;
 use bluefin_spec::search::Time;
 use serde::Deserialize;
@@ -69,7 +69,8 @@ pub fn read(name: &str, text: &str) -> anyhow::Result<Vec<Measured>> {
     let ended = parts.into_iter().map(|part| {
         let mut space = part.space.end();
         let problem = part.problem.as_deref().and_then(|problem| driver::parse(problem, None).ok()?.into_iter().next());
-        space.variables = problem.map(|problem| problem.variables()).unwrap_or_default();
+        space.variables = problem.as_ref().map(Problem::variables).unwrap_or_default();
+        space.problem = problem;
         for more in [part.solver.filter(|_| solvers), part.problem.filter(|_| problems)].into_iter().flatten() {
             space.name = format!("{} {more}", space.name);
         }

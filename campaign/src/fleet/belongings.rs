@@ -143,6 +143,7 @@ async fn visit(store: &dyn Store, session: &SessionName, mut seen: impl FnMut(Ha
         Err(PlanError::Unready(_)) => {}
         Err(error) => return Err(error.into()),
     }
+    seen(store.session(session).await?.and_then(|session| session.priors).into_iter().collect());
     for (_, bytes) in store.records(&shelf::compiled(session)).await? {
         if let Ok(kept) = wire::decode::<EvalJob>(&bytes) {
             seen(kept.task.digest().into_iter().collect());

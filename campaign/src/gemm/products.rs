@@ -17,6 +17,7 @@ use bluefin_exporter::summary::{Summary, summaries};
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_spec::Bundle;
+use bluefin_spec::search::Prior;
 
 use super::Given;
 use super::files::{Entry, Size};
@@ -64,6 +65,8 @@ pub enum What {
         search: Option<SearchPlan>,
         /// How long, instead of a budget.
         time: Option<Duration>,
+        /// The blob of winners of earlier work that searches begin with.
+        priors: Option<Digest>,
     },
     /// The configs that are given are timed, anew each time.
     Timed,
@@ -193,16 +196,37 @@ impl Products {
             (None, What::Tuned { budget, .. }) => format!("{:?}\n{budget}", self.entries),
             (None, What::Timed) => format!("{:?}", self.entries),
         };
-        let (what, stages, search, when): (_, &[Stage], _, _) = match &self.what {
-            What::Tuned { search, .. } => ("tune", &Stage::ALL, search.clone(), String::new()),
-            What::Timed => ("given", &[Stage::Perf], None, format!("{} {}", now_ms(), std::process::id())),
+        let (what, stages, search, priors, when): (_, &[Stage], _, _, _) = match &self.what {
+            What::Tuned { search, priors, .. } => ("tune", &Stage::ALL, search.clone(), *priors, String::new()),
+            What::Timed => ("given", &[Stage::Perf], None, None, format!("{} {}", now_ms(), std::process::id())),
         };
-        let searched = search.as_ref().map(|plan| format!("{plan:?}"));
-        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(searched.as_deref()).map(str::as_bytes);
+        let (searched, begun) = (search.as_ref().map(|plan| format!("{plan:?}")), priors.map(|blob| blob.to_string()));
+        let said = searched.as_deref().into_iter().chain(begun.as_deref());
+        let shaped = [versions.as_str(), when.as_str()].into_iter().chain(said).map(str::as_bytes);
         let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let name = format!("gemm-{what}-{}-{}", self.target, &shaped.short()[..8]).parse()?;
         let plain = Session::of_kernels(name, self.target.clone(), "bluefin tune-gemm", stages, now_ms());
-        Ok(Session { search, ..plain })
+        Ok(Session { search, priors, ..plain })
+    }
+
+    /// Their configs as winners of earlier work.
+    ///
+    /// # Errors
+    /// If one has none, or it is none of the solver's.
+    pub fn priors(&self) -> anyhow::Result<Vec<Prior>> {
+        let candidates = self.candidates()?;
+        let spec = &self.loaded.spec;
+        let prior = |(_, problem): &(Entry, Problem)| {
+            let candidate = candidates.get(problem)?;
+            let names = spec.solver(&candidate.solver)?.params.iter().map(|param| param.name.clone());
+            Some(Prior {
+                problem: problem.clone(),
+                spec: spec.name.clone(),
+                solver: candidate.solver.clone(),
+                params: names.zip(candidate.params.iter().cloned()).collect(),
+            })
+        };
+        Ok(self.entries.iter().filter_map(prior).collect())
     }
 
     /// Of each product, its config as a candidate.

@@ -92,10 +92,23 @@ impl Solver {
     /// # Errors
     /// If that has no value.
     pub fn compile_cost(&self, params: &[Value], scope: &Scope) -> Result<f64, SpecError> {
-        let Some(cost) = &self.compile_cost else { return Ok(0.0) };
+        Ok(self.value(self.compile_cost.as_ref(), params, scope)?.unwrap_or(0.0))
+    }
+
+    /// What an analytic model of the architecture says of the point `params`: the lower, the sooner it is tried. It is a rank among
+    /// points of this solver for one problem, and no time. `None`: the spec does not say.
+    ///
+    /// # Errors
+    /// If that has no value.
+    pub fn cost(&self, params: &[Value], scope: &Scope) -> Result<Option<f64>, SpecError> {
+        self.value(self.cost.as_ref(), params, scope)
+    }
+
+    fn value(&self, of: Option<&Expression>, params: &[Value], scope: &Scope) -> Result<Option<f64>, SpecError> {
+        let Some(expression) = of else { return Ok(None) };
         let mut values = scope.values.clone();
         self.params.iter().zip(params).for_each(|(param, value)| push(&mut values, &param.name, value));
-        cost.float(&mut values)
+        expression.float(&mut values).map(Some)
     }
 }
 

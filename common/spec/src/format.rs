@@ -73,6 +73,8 @@ pub(super) struct RawSpace {
     pub(super) param: Vec<RawParam>,
     #[serde(default)]
     pub(super) constraints: Vec<String>,
+    /// Of solvers that say none.
+    pub(super) cost: Option<Scalar>,
 }
 
 /// A file of spaces, which several specs share.
@@ -98,6 +100,7 @@ pub(super) struct RawSolver {
     #[serde(default = "Scalar::zero")]
     pub(super) workspace: Scalar,
     pub(super) compile_cost: Option<Scalar>,
+    pub(super) cost: Option<Scalar>,
     #[serde(default)]
     pub(super) constraints: Vec<String>,
     #[serde(default)]

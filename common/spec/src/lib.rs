@@ -179,6 +179,7 @@ pub struct Solver {
     defines: BTreeMap<String, Expression>,
     workspace: Expression,
     compile_cost: Option<Expression>,
+    cost: Option<Expression>,
     launches: Vec<LaunchSpec>,
 }
 

@@ -4,6 +4,7 @@ mod bayes;
 mod contest;
 mod limit;
 mod others;
+mod priors;
 mod rounds;
 mod space;
 
@@ -20,6 +21,7 @@ use bluefin_common::value::Value;
 pub use self::bayes::Bayes;
 pub use self::limit::{limit, raise};
 pub use self::others::{GROUPS, Neighbours, Others, Searched, Told, distance};
+pub use self::priors::{Chosen, Fate, KnownPriors, MOST_PRIORS, Prior, PriorRows, Priors};
 pub use self::rounds::{Round, Searching};
 pub use self::space::Space;
 pub use crate::candidates::BATCH;

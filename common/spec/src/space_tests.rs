@@ -51,6 +51,28 @@ fn a_solver_changes_and_extends_its_space() {
 }
 
 #[test]
+fn a_model_ranks_points_in_the_words_of_the_solver_or_else_of_its_space() {
+    let costs = |own: &str, of_space: &str| {
+        let file = FILE.replacen("[space.wide]", &format!("[space.wide]\n{of_space}"), 1);
+        let spec = KernelSpec::load(&with_space(&format!("{own}\n{OWN}"), NAMED, Some(&file)))
+            .map_err(|error| error.to_string())?;
+        let (scope, solver) = (scope(&spec, 1000), spec.solver("Tiled").unwrap());
+        let cost =
+            |tile: i64| solver.cost(&[tile.into(), Value::Int(1), "plain".into(), Value::Int(2)], &scope).unwrap();
+        Ok::<_, String>([256, 512].map(cost))
+    };
+    assert_eq!(costs("", "").unwrap(), [None, None]);
+    let of_space = "cost = \"ceil_div(n, TILE) * TILE\"";
+    assert_eq!(costs("", of_space).unwrap(), [Some(1024.0), Some(1024.0)]);
+    assert_eq!(costs("cost = \"TILE * WIDTH\"", of_space).unwrap(), [Some(512.0), Some(1024.0)]);
+    let error = costs("", "cost = \"WIDER\"").unwrap_err();
+    assert!(
+        error.starts_with("kernel spec spaces.toml, line 2: space.wide.cost: `WIDER`: unknown variable"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_space_may_be_in_the_spec_itself() {
     let inside = KernelSpec::load(&with_space(OWN, FILE, None)).unwrap();
     let beside = KernelSpec::load(&with_space(OWN, NAMED, Some(FILE))).unwrap();

@@ -102,7 +102,7 @@ mod tests {
             round: 0,
             lane: Lane::First,
         };
-        let timed = CandidateOutcome { candidate, built: None, result: Ok(Timing::single(1.0)) };
+        let timed = CandidateOutcome { candidate, built: None, result: Ok(Timing::single(1.0)), resources: None };
         Outcome { busy_ms: 1500, ..Outcome::undone(&job, Description::default(), vec![timed], 0) }
     }
 

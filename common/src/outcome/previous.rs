@@ -1,14 +1,17 @@
-//! The shape of outcomes of which every run of the reference said the same: that of versions 1 and 2.
+//! An outcome of version 1: nobody said what a candidate takes of a device.
 
 use serde::Deserialize;
 
-use super::{CandidateOutcome, DeviceState};
+use super::{DeviceState, Timing};
+use crate::artifact::Built;
+use crate::candidate::Candidate;
 use crate::course::Course;
 use crate::description::Description;
 use crate::digest::Digest;
+use crate::failure::Attempt;
 use crate::job::Job;
 
-/// An outcome without its last field.
+/// As it was.
 #[derive(Deserialize)]
 pub(super) struct Outcome {
     job: Job,
@@ -21,6 +24,13 @@ pub(super) struct Outcome {
     busy_ms: u64,
     finished_ms: u64,
     course: Course,
+}
+
+#[derive(Deserialize)]
+struct CandidateOutcome {
+    candidate: Candidate,
+    built: Option<Built>,
+    result: Attempt<Timing>,
 }
 
 impl From<Outcome> for super::Outcome {
@@ -37,6 +47,8 @@ impl From<Outcome> for super::Outcome {
             finished_ms,
             course,
         } = outcome;
+        let of = |CandidateOutcome { candidate, built, result }| super::CandidateOutcome::of(candidate, built, result);
+        let candidates = candidates.into_iter().map(of).collect();
         Self {
             job,
             task,

@@ -15,7 +15,7 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
-use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcome, Timing};
+use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcome, Resources, Timing};
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
@@ -23,7 +23,7 @@ use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
 use bluefin_spec::Bundle;
-use bluefin_spec::search::{Searched, Told};
+use bluefin_spec::search::{Prior, PriorRows, Searched, Told};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -131,11 +131,15 @@ fn outcome() -> Outcome {
         clock_mhz: 1700,
     };
     let results = [Ok(timing), Err(Failure::new(FailureKind::WrongResult, "y[3]: got 1, want 2"))];
+    let taken = Resources { registers: 168, spilled: 16, shared: 49_152, resident: Some(1) };
     let candidates = job()
         .candidates
         .into_iter()
         .zip(results)
-        .map(|(candidate, result)| CandidateOutcome { candidate, built: Some(described()), result })
+        .map(|(candidate, result)| {
+            let resources = result.is_ok().then_some(taken);
+            CandidateOutcome { candidate, built: Some(described()), result, resources }
+        })
         .collect();
     Outcome {
         job: job(),
@@ -176,6 +180,7 @@ fn session() -> Session {
             patience: 100,
             ..SearchPlan::new("fixed", 16)
         }),
+        priors: Some(Digest::of(b"priors")),
     }
 }
 
@@ -272,6 +277,23 @@ fn golden_bytes() {
         why: Why::Patience,
     };
     check(&SearchEnd(vec![end.clone(), SolverEnd { left: None, why: Why::Behind, ..end }]));
+    let params = vec![("BLOCK".to_string(), Value::Int(64)), ("ORDER".to_string(), "row".into())];
+    let (spec, solver) = ("stencil".to_string(), "Tiled".to_string());
+    check(&PriorRows(vec![Prior { problem: job().problem, spec, solver, params }]));
+}
+
+#[test]
+fn of_an_outcome_of_the_release_before_nobody_said_what_it_takes() {
+    let mut before = outcome();
+    before.candidates.iter_mut().for_each(|candidate| candidate.resources = None);
+    assert_eq!(decode::<Outcome>(&bytes_of(Outcome::NAME, 1)).unwrap(), before);
+}
+
+#[test]
+fn a_session_of_the_release_before_begins_with_defaults() {
+    let before = Session { priors: None, ..session() };
+    assert_eq!(decode::<Session>(&bytes_of(Session::NAME, 1)).unwrap(), before);
+    refuses_damage::<Session>(&bytes_of(Session::NAME, 1));
 }
 
 /// What version 1 can not say is of a later one, and all else of version 1 still.

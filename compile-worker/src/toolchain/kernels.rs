@@ -82,10 +82,10 @@ impl Toolchain for Kernels {
     }
 
     async fn next_round(&self, ask: Ask<'_>) -> Result<NextRound, Error> {
-        let Ask { job, plan, strategies, outcomes, others, workshop } = ask;
+        let Ask { job, plan, strategies, outcomes, others, priors, workshop } = ask;
         let loaded = workshop.specs().get(job.spec).await?;
         let (job, plan, strategies) = (job.clone(), plan.clone(), strategies.clone());
-        let (outcomes, others) = (Arc::clone(outcomes), Arc::clone(others));
+        let (outcomes, others, priors) = (Arc::clone(outcomes), Arc::clone(others), priors.cloned());
         // A large tuning space takes a while to walk through.
         let round = tokio::task::spawn_blocking(move || {
             let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
@@ -93,8 +93,8 @@ impl Toolchain for Kernels {
                 return Ok(NextRound::default());
             };
             let Some(search) = strategies.get(&plan.strategy) else { return Ok(NextRound::default()) };
-            let (plan, problem) = (&plan, &job.problem);
-            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
+            let (plan, problem, priors) = (&plan, &job.problem, priors.as_deref());
+            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope, priors };
             let round = searching.current(&outcomes, &others).map_err(failed)?;
             let end = if round.is_empty() {
                 searching.end(round.number, &outcomes, &others).map_err(failed)?

@@ -64,6 +64,9 @@ pub(super) fn check<D: Device>(
     let launches = launches_of(candidate)?;
     let module = device.load(loaded.code)?;
     let bound = device.bind(&module, launches, &posed.buffers(), loaded.workspace)?;
+    if let Some(resources) = device.resources(&bound) {
+        reporter.loaded(index, resources)?;
+    }
     let run = || {
         posed.reset(device)?;
         // From here on the parent waits for the candidate alone.

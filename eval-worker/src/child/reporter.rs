@@ -5,6 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use bluefin_common::failure::{Failure, FailureKind};
+use bluefin_common::outcome::Resources;
 use bluefin_common::wire;
 
 use crate::protocol::{Activity, FrameError, Phase, Reply, Spent, write_frame};
@@ -54,6 +55,12 @@ impl Reporter {
         let sent = self.answer(&Reply::Working(activity));
         self.last.set(Some((activity, now)));
         // Nobody will read this.
+        sent.map_err(|error| Failure::new(FailureKind::LaunchFailure, format!("parent: {error}")))
+    }
+
+    /// Tells the parent what a candidate takes of the device.
+    pub(super) fn loaded(&self, candidate: u32, resources: Resources) -> Result<(), Failure> {
+        let sent = self.answer(&Reply::Loaded { candidate, resources });
         sent.map_err(|error| Failure::new(FailureKind::LaunchFailure, format!("parent: {error}")))
     }
 

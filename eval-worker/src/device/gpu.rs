@@ -9,8 +9,10 @@ mod facts;
 mod hip;
 mod instruments;
 mod interface;
+mod kernel;
 mod library;
 mod memory;
+mod resources;
 mod stream;
 mod sysfs;
 mod telemetry;
@@ -20,16 +22,18 @@ use std::ffi::{CStr, CString};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use bluefin_common::arch;
 use bluefin_common::archive;
 use bluefin_common::artifact::Launch;
-use bluefin_common::outcome::DeviceState;
+use bluefin_common::outcome::{DeviceState, Resources};
+use bluefin_common::value::Value;
 
 use self::calls::Handle;
 use self::instruments::Instruments;
 pub use self::interface::Interface;
+use self::kernel::Kernel;
 use self::library::{Runtime, Special};
 pub use self::memory::Memory;
-use self::stream::Kernel;
 pub use self::sysfs::driver_version as amd_driver;
 use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
@@ -139,6 +143,14 @@ impl Gpu {
             eviction: OnceCell::new(),
             broken: Cell::new(false),
         })
+    }
+
+    /// Bytes of shared memory that a block may have; 0 where nobody knows.
+    fn shared_memory(&self) -> u64 {
+        match arch::feature(self.description.target.arch(), "shared_memory") {
+            Value::Int(bytes) => u64::try_from(bytes).unwrap_or_default(),
+            _ => 0,
+        }
     }
 
     /// Remembers an error that nothing survives.
@@ -366,10 +378,12 @@ impl Device for Gpu {
             let entry = CString::new(launch.entry.as_str())
                 .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
             let function = find(&module.0, &entry)?;
+            let kernel = Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared };
+            self.runtime.questions.fits(&kernel, &launch.entry, self.shared_memory())?;
             if let Special::Cuda(special) = &self.runtime.special {
                 self.runtime.check("allow shared memory", special.allow_shared(function, launch.shared))?;
             }
-            Ok(Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared })
+            Ok(kernel)
         };
         Ok(Bound {
             kernels: self.note(launches.iter().map(kernel).collect())?,
@@ -377,6 +391,12 @@ impl Device for Gpu {
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
             _module: Rc::clone(&module.0),
         })
+    }
+
+    fn resources(&self, bound: &Bound) -> Option<Resources> {
+        let taken: Option<Vec<Resources>> =
+            bound.kernels.iter().map(|kernel| self.runtime.questions.of(kernel)).collect();
+        taken?.into_iter().reduce(Resources::and)
     }
 
     fn run(&self, bound: &Bound, copy: usize) -> Result<(), DeviceError> {

@@ -341,5 +341,5 @@ impl RunningAiter {
 fn outcome(found: Found) -> CandidateOutcome {
     let params = vec![Value::Text(found.kernel), Value::Text(found.cells), Value::Text(found.columns)];
     let result = found.result.map(|us| Timing::single(us / 1e3));
-    CandidateOutcome { candidate: Candidate { solver: found.library, params }, built: None, result }
+    CandidateOutcome::of(Candidate { solver: found.library, params }, None, result)
 }

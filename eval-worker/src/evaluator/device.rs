@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_common::delivery::pin::{Pin, PlainPin};
-use bluefin_common::failure::{Attempt, Failure};
+use bluefin_common::failure::Failure;
 use bluefin_common::job::{GroupId, Job};
 use bluefin_common::method::Method;
-use bluefin_common::outcome::{CandidateOutcome, DeviceState, Timing};
+use bluefin_common::outcome::{CandidateOutcome, DeviceState};
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::target::Target;
 use lru::LruCache;
@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use super::assignment::Assignment;
 use super::budget;
 use super::gpu_lock::GpuLock;
-use super::kernels::{self, Kernels};
+use super::kernels::{self, Kernels, Ran};
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
@@ -118,9 +118,9 @@ impl Running for Device {
         let waited = Instant::now();
         let ran = match &kernels {
             Some(kernels) => self.run(assignment, kernels).await?,
-            None => Ran::default(),
+            None => JobRan::default(),
         };
-        let Ran { results, state: device_state, nondeterministic, took } = ran;
+        let JobRan { results, state: device_state, nondeterministic, took } = ran;
         let waited = waited.elapsed().saturating_sub(took);
         let evaluated = kernels::conclude(assignment, kernels.as_ref(), results).await?;
         Ok(Evaluated { device_state, nondeterministic, busy: began.elapsed().saturating_sub(waited), ..evaluated })
@@ -138,15 +138,15 @@ async fn spent(assignment: &Assignment<'_>) -> Result<Option<Failure>, Stop> {
 
 /// What came of the candidates of a job on the device.
 #[derive(Default)]
-struct Ran {
-    results: Vec<Attempt<Timing>>,
+struct JobRan {
+    results: Vec<Ran>,
     state: DeviceState,
     nondeterministic: Vec<String>,
     took: Duration,
 }
 
 impl Device {
-    async fn run(&self, assignment: &Assignment<'_>, kernels: &Kernels) -> Result<Ran, Stop> {
+    async fn run(&self, assignment: &Assignment<'_>, kernels: &Kernels) -> Result<JobRan, Stop> {
         let job = assignment.job();
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
@@ -164,13 +164,20 @@ impl Device {
                 limits: *assignment.limits,
             };
             let results = worker.evaluate(&work).await?;
-            Ok::<_, DeviceError>((results, worker.state().clone(), worker.nondeterministic().to_vec()))
+            let resources = worker.resources().to_vec();
+            let results = results.into_iter().zip(resources).map(|(result, resources)| Ran { result, resources });
+            let nondeterministic = worker.nondeterministic().to_vec();
+            Ok::<_, DeviceError>((results.collect::<Vec<_>>(), worker.state().clone(), nondeterministic))
         };
         let (worked, took) = assignment.alone_on(&self.lock, work).await?;
         let (results, state, nondeterministic) = worked?;
-        let timed = results.iter().flatten().filter(|timing| !timing.pruned).map(|timing| timing.median_ms);
+        let timed = results
+            .iter()
+            .filter_map(|ran| ran.result.as_ref().ok())
+            .filter(|timing| !timing.pruned)
+            .map(|timing| timing.median_ms);
         self.best.of(job, timed.min_by(f64::total_cmp));
-        Ok(Ran { results, state, nondeterministic, took })
+        Ok(JobRan { results, state, nondeterministic, took })
     }
 }
 

@@ -90,7 +90,7 @@ impl MiopenTool for Driver {
             let wanted = solver::spelling(&asked.solver);
             if !candidates.iter().any(|found| solver::spelling(&found.candidate.solver) == wanted) {
                 let failure = Failure::new(FailureKind::NoResult, "MIOpen's find db has no entry for it");
-                candidates.push(CandidateOutcome { candidate: asked.clone(), built: None, result: Err(failure) });
+                candidates.push(CandidateOutcome::of(asked.clone(), None, Err(failure)));
             }
         }
         evaluated.candidates = candidates;
@@ -192,5 +192,5 @@ fn outcome(found: Found) -> CandidateOutcome {
     };
     let candidate = candidate(&found.solver, &found.params);
     let built = Built { workspace: found.workspace, ..Built::default() };
-    CandidateOutcome { candidate, built: Some(built), result }
+    CandidateOutcome::of(candidate, Some(built), result)
 }

@@ -36,7 +36,7 @@ impl MiopenTool for Fin {
                 Ok(built) => built,
                 Err(failure) => {
                     let result = Err(failure.clone());
-                    all.candidates.push(CandidateOutcome { candidate: asked.clone(), built: None, result });
+                    all.candidates.push(CandidateOutcome::of(asked.clone(), None, result));
                     continue;
                 }
             };
@@ -83,7 +83,7 @@ impl Solver<'_> {
             // Its kernels are for the evaluation; what lasts are those of the find stage.
             let bare = Built { objects: Vec::new(), ..self.built.clone() };
             let (candidate, result) = (self.asked.clone(), Err(failure));
-            Ok((CandidateOutcome { candidate, built: Some(bare), result }, None))
+            Ok((CandidateOutcome::of(candidate, Some(bare), result), None))
         };
         let kernels = match self.kernels().await? {
             Ok(kernels) => kernels,
@@ -131,7 +131,7 @@ impl Solver<'_> {
         };
         let built = Some(Built { objects, launches: Vec::new(), workspace: found.workspace });
         let result = Ok(Timing::single(found.time_ms));
-        Ok((CandidateOutcome { candidate: ran, built, result }, Some(info)))
+        Ok((CandidateOutcome::of(ran, built, result), Some(info)))
     }
 
     /// Its kernels as fin takes them, checked.

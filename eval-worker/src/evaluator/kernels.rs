@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::outcome::{CandidateOutcome, Timing};
+use bluefin_common::outcome::{CandidateOutcome, Resources, Timing};
 use bluefin_common::session::Stage;
 use bluefin_common::task::Task;
 use bytes::Bytes;
@@ -62,30 +62,40 @@ fn artifact_of(built: &Built, whose: impl std::fmt::Display) -> Result<ArtifactR
     built.artifact().ok_or_else(|| Stop::Bury(format!("built: found {found} code objects of {whose}, expected 1")))
 }
 
+/// What came of a candidate on a device.
+pub(super) struct Ran {
+    pub result: Attempt<Timing>,
+    /// What it takes of the device, where that is known.
+    pub resources: Option<Resources>,
+}
+
 /// What is said of a job, given its kernels and what came of each of them. Those of the find stage that are right last: one of
 /// them wins.
 pub(super) async fn conclude(
     assignment: &Assignment<'_>,
     kernels: Option<&Kernels>,
-    results: Vec<Attempt<Timing>>,
+    results: Vec<Ran>,
 ) -> Result<Evaluated, Stop> {
     if assignment.job().stage == Stage::Find {
         let candidates = kernels.iter().flat_map(|kernels| &kernels.candidates);
-        for (runnable, _) in candidates.zip(&results).filter(|(_, result)| result.is_ok()) {
+        for (runnable, _) in candidates.zip(&results).filter(|(_, ran)| ran.result.is_ok()) {
             assignment.keep(&runnable.code).await?;
         }
     }
     let ran = !results.is_empty();
     let mut results = results.into_iter();
-    let mut result = |built: &Attempt<Built>| match built {
-        Ok(_) => results.next().unwrap_or_else(|| Err(Failure::new(FailureKind::Dead, "not evaluated"))),
-        Err(failure) => Err(failure.clone()),
+    let mut came = |built: &Attempt<Built>| {
+        let failed = |failure| Ran { result: Err(failure), resources: None };
+        match built {
+            Ok(_) => results.next().unwrap_or_else(|| failed(Failure::new(FailureKind::Dead, "not evaluated"))),
+            Err(failure) => failed(failure.clone()),
+        }
     };
     let outcomes = assignment.job().candidates.iter().zip(&assignment.eval_job.built);
-    let outcomes = outcomes.map(|(candidate, built)| CandidateOutcome {
-        candidate: candidate.clone(),
-        result: result(built),
-        built: built.as_ref().ok().cloned(),
+    let outcomes = outcomes.map(|(candidate, built)| {
+        let Ran { result, resources } = came(built);
+        let of = CandidateOutcome::of(candidate.clone(), built.as_ref().ok().cloned(), result);
+        CandidateOutcome { resources, ..of }
     });
     Ok(Evaluated { candidates: outcomes.collect(), ran, protocol: PROTOCOL_VERSION, ..Evaluated::default() })
 }

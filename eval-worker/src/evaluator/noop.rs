@@ -14,7 +14,7 @@ use bluefin_common::outcome::Timing;
 use bluefin_common::target::Target;
 
 use super::assignment::Assignment;
-use super::kernels::{self, Kernels};
+use super::kernels::{self, Kernels, Ran};
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running, device};
 use crate::metrics::Metrics;
@@ -72,7 +72,8 @@ impl Running for RunningNoop {
         let began = Instant::now();
         let job = assignment.job();
         let compiled = job.candidates.iter().zip(&assignment.eval_job.built).filter(|(_, built)| built.is_ok());
-        let results = compiled.map(|(candidate, _)| Ok(timing(job, candidate))).collect();
+        let results =
+            compiled.map(|(candidate, _)| Ran { result: Ok(timing(job, candidate)), resources: None }).collect();
         let evaluated = kernels::conclude(assignment, kernels.as_ref(), results).await?;
         Ok(Evaluated { busy: began.elapsed(), ..evaluated })
     }

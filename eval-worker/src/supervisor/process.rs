@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_common::outcome::Timing;
+use bluefin_common::outcome::{Resources, Timing};
 use bluefin_common::process_group::{ProcessGroup, ended_from_outside};
 use bluefin_common::secrets;
 use bluefin_common::target::Target;
@@ -50,6 +50,8 @@ pub(super) struct ChildProcess {
     kills: Option<u64>,
     /// What came of candidates of the last request, by their index.
     pub(super) evaluated: Vec<(u32, Attempt<Timing>)>,
+    /// What candidates of the last request take of the device, as far as that is known.
+    pub(super) resources: Vec<(u32, Resources)>,
     /// Where its time went.
     pub(super) spent: Spent,
     /// What a spin took in it, in milliseconds.
@@ -129,6 +131,7 @@ impl ChildProcess {
             control_group: ControlGroup::of_this_process(&config.root),
             kills: None,
             evaluated: Vec::new(),
+            resources: Vec::new(),
             spent: Spent::default(),
             spin_ms: None,
             device: Identity::default(),
@@ -165,6 +168,7 @@ impl ChildProcess {
         self.activity = None;
         self.kills = self.control_group.kills();
         self.evaluated.clear();
+        self.resources.clear();
         self.spent = Spent::default();
         self.spin_ms = None;
         let hung = |_| Lost::Hung { deadline: silence };
@@ -195,6 +199,7 @@ impl ChildProcess {
                     loading.notes(activity);
                     self.activity = Some(activity);
                 }
+                Some(Reply::Loaded { candidate, resources }) => self.resources.push((candidate, resources)),
                 Some(Reply::Evaluated { candidate, result, spent, spin_ms }) => {
                     since = Instant::now();
                     self.evaluated.push((candidate, result));

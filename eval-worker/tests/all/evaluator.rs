@@ -82,6 +82,7 @@ impl Running for Abacus {
                 candidate: candidate.clone(),
                 built: Some(Built::default()),
                 result: Ok(Timing::single(candidate.solver.len() as f64)),
+                resources: None,
             };
             asked.iter().map(count).collect()
         });

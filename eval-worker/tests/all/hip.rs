@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::broker::Broker;
 use bluefin_common::failure::FailureKind;
+use bluefin_common::outcome::Resources;
 use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
@@ -23,6 +24,10 @@ pub const TESTS: &[Test] = &[
     ("a_gpu_is_found_and_named", a_gpu_is_found_and_named),
     ("why_there_is_none", why_there_is_none),
     ("kernels_are_timed", kernels_are_timed),
+    (
+        "what_a_kernel_takes_is_known_and_what_can_not_fit_does_not_run",
+        what_a_kernel_takes_is_known_and_what_can_not_fit_does_not_run,
+    ),
     ("every_fault_has_its_kind", every_fault_has_its_kind),
     ("code_for_another_device", code_for_another_device),
     ("a_child_has_the_device_that_it_should", a_child_has_the_device_that_it_should),
@@ -82,6 +87,38 @@ fn kernels_are_timed() {
         }
         assert_eq!(worker.state().uuid, "GPU-0b1ef10000000000");
         assert!(worker.state().driver.contains("HIP 6.4."), "{:?}", worker.state());
+    });
+}
+
+fn what_a_kernel_takes_is_known_and_what_can_not_fit_does_not_run() {
+    block_on(async {
+        let machine = HipMachine::new("gfx90a-104");
+        let mut worker = DeviceWorker::start(gpu(&machine, 0).await, metrics().1).await.unwrap();
+        let reference = right("reference");
+        let of = |name, block, shared| {
+            let mut candidate = right(name);
+            let launch = &mut candidate.built.launches[0];
+            (launch.block, launch.shared) = ([block, 2, 1], shared);
+            candidate
+        };
+        let candidates = [right("plain"), of("wide", 1024, 0), of("large", 128, 65_540), of("right", 128, 1024)];
+        for stage in [Stage::Perf, Stage::Find] {
+            let results = evaluate(&mut worker, stage, &task(&reference), &reference, &candidates).await;
+            for (at, said) in [
+                (1, "wide: a block has 2048 threads of 64 registers, expected at most 1024 of this kernel"),
+                (2, "large: a block takes 65540 bytes of shared memory, expected at most 65536"),
+            ] {
+                let failure = results[at].as_ref().unwrap_err();
+                assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::LaunchFailure, said));
+            }
+            let taken = |shared| Some(Resources { registers: 64, spilled: 0, shared, resident: None });
+            assert_eq!(worker.resources(), [taken(0), None, None, taken(1024)]);
+            assert!(results[0].is_ok() && results[3].is_ok(), "{results:?}");
+        }
+        // A driver that does not say it is as good as any other.
+        machine.set_faults(&[Fault::call("hipFuncGetAttribute", Effect::Error(Code(1)))]);
+        let results = evaluate(&mut worker, Stage::Perf, &task(&reference), &reference, &candidates[..1]).await;
+        assert!(results[0].is_ok() && worker.resources() == [None], "{results:?}");
     });
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use super::{Row, Write};
 
 /// The columns, which are the fields of a row.
-const COLUMNS: [&str; 45] = [
+const COLUMNS: [&str; 49] = [
     "session",
     "target",
     "problem",
@@ -52,6 +52,10 @@ const COLUMNS: [&str; 45] = [
     "search_ended",
     "tried_percent",
     "expected_gain_percent",
+    "registers",
+    "spilled_bytes",
+    "shared_bytes",
+    "resident_blocks",
 ];
 
 /// Writes a line for each row.

@@ -64,6 +64,10 @@ const SCHEMA: &str = "message results {
     optional binary search_ended (STRING);
     optional double tried_percent;
     optional double expected_gain_percent;
+    optional int32 registers (INTEGER(32, false));
+    optional int32 spilled_bytes (INTEGER(32, false));
+    optional int32 shared_bytes (INTEGER(32, false));
+    optional int32 resident_blocks (INTEGER(32, false));
 }";
 
 /// Writes one file.
@@ -139,6 +143,10 @@ impl ParquetRows {
         columns.texts(|row| row.search_ended.as_deref().map(text))?;
         columns.optional::<DoubleType>(|row| row.tried_percent)?;
         columns.optional::<DoubleType>(|row| row.expected_gain_percent)?;
+        columns.optional::<Int32Type>(|row| row.registers.map(narrow))?;
+        columns.optional::<Int32Type>(|row| row.spilled_bytes.map(narrow))?;
+        columns.optional::<Int32Type>(|row| row.shared_bytes.map(narrow))?;
+        columns.optional::<Int32Type>(|row| row.resident_blocks.map(narrow))?;
         columns.group.close()?;
         Ok(())
     }

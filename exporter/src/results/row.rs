@@ -94,6 +94,14 @@ pub struct Row {
     pub tried_percent: Option<f64>,
     /// By how much its best time is expected to fall if as many candidates are tried again.
     pub expected_gain_percent: Option<f64>,
+    /// Of a thread, as the GPU's driver says.
+    pub registers: Option<u32>,
+    /// Bytes that a thread has in memory instead: what did not fit into registers, and arrays that are indexed.
+    pub spilled_bytes: Option<u32>,
+    /// Bytes of shared memory, or of LDS, of a block.
+    pub shared_bytes: Option<u32>,
+    /// Blocks that a multiprocessor, or compute unit, has room for at a time.
+    pub resident_blocks: Option<u32>,
 }
 
 /// A failure of a candidate whose job was tried again.
@@ -305,6 +313,10 @@ impl Known {
             search_ended: searched.map(|searched| searched.ended.to_string()),
             tried_percent: searched.map(Searched::share_percent),
             expected_gain_percent: searched.and_then(|searched| searched.expected_gain_percent),
+            registers: of.resources.map(|taken| taken.registers),
+            spilled_bytes: of.resources.map(|taken| taken.spilled),
+            shared_bytes: of.resources.map(|taken| taken.shared),
+            resident_blocks: of.resources.and_then(|taken| taken.resident),
         }
     }
 }
@@ -389,6 +401,10 @@ pub(super) mod tests {
             search_ended: Some("patience".to_string()),
             tried_percent: Some(12.5),
             expected_gain_percent: Some(0.75),
+            registers: Some(168),
+            spilled_bytes: Some(0),
+            shared_bytes: Some(49_152),
+            resident_blocks: None,
         }
     }
 

@@ -56,7 +56,11 @@ CREATE TABLE candidates (
     busy_ms INTEGER NOT NULL,    -- of the whole job
     search_ended TEXT,           -- why no more of its solver was tried: all, budget, patience, behind; NULL: nobody searched
     tried_percent REAL,          -- share of the solver's tuning space that was tried
-    expected_gain_percent REAL   -- of the solver's best time, by as many candidates again
+    expected_gain_percent REAL,  -- of the solver's best time, by as many candidates again
+    registers INTEGER,           -- of a thread, as the GPU's driver says
+    spilled_bytes INTEGER,       -- that a thread has in memory instead
+    shared_bytes INTEGER,        -- shared memory or LDS of a block
+    resident_blocks INTEGER      -- that a multiprocessor has room for at a time
 );
 CREATE TABLE samples (
     candidate INTEGER NOT NULL REFERENCES candidates (id),
@@ -83,7 +87,7 @@ CREATE VIEW results AS
         params, is_default, stage, result, median_ms, spread_ms, samples, gflops, gbytes_per_s, clock_mhz, throttled, noise, pruned, tied,
         winner, kind AS failure, detail, artifacts, workspace, job, compiled_by, compile_ms, evaluated_by, device, device_uuid,
         driver_version, datetime(finished_ms / 1000, 'unixepoch') AS finished, recompiles, attempts, busy_ms,
-        spec_digest, search_ended, tried_percent, expected_gain_percent
+        spec_digest, search_ended, tried_percent, expected_gain_percent, registers, spilled_bytes, shared_bytes, resident_blocks
     FROM candidates
     JOIN sessions ON sessions.name = candidates.session
     JOIN problems ON problems.id = candidates.problem

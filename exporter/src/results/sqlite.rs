@@ -95,7 +95,7 @@ impl SqliteRows {
         let artifacts: Vec<&str> = row.artifacts.iter().map(String::as_str).collect();
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut insert = self.connection.prepare_cached(
-            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         insert.execute(params![
             id,
@@ -135,6 +135,10 @@ impl SqliteRows {
             row.search_ended.as_deref(),
             row.tried_percent,
             row.expected_gain_percent,
+            row.registers,
+            row.spilled_bytes,
+            row.shared_bytes,
+            row.resident_blocks,
         ])?;
         let mut insert = self.connection.prepare_cached("INSERT INTO samples VALUES (?, ?, ?)")?;
         for (index, ms) in (0_i64..).zip(&row.samples_ms) {

@@ -64,7 +64,7 @@ async fn kernel(store: &SqliteStore, file: &str) -> CodeObject {
 /// What a tool found, and whether its solver is tunable.
 fn timed(found: Candidate, ms: f64, tunable: bool, objects: Vec<CodeObject>) -> (CandidateOutcome, bool) {
     let built = Built { objects, launches: Vec::new(), workspace: 64 };
-    (CandidateOutcome { candidate: found, built: Some(built), result: Ok(Timing::single(ms)) }, tunable)
+    (CandidateOutcome::of(found, Some(built), Ok(Timing::single(ms))), tunable)
 }
 
 fn done(job: &Job, found: Vec<(CandidateOutcome, bool)>) -> Outcome {
@@ -102,7 +102,7 @@ async fn what_fin_tuned_and_found_becomes_three_databases() {
     let perf = done(&perf, vec![timed(best.clone(), 3.0, true, Vec::new())]);
     let lost = job(&session, Stage::Perf, candidate("ConvAsm3x3U", ""));
     let hang = Err(Failure::new(FailureKind::Hang, "no end"));
-    let hung = CandidateOutcome { candidate: candidate("ConvAsm3x3U", ""), built: None, result: hang };
+    let hung = CandidateOutcome::of(candidate("ConvAsm3x3U", ""), None, hang);
     let lost = done(&lost, vec![(hung, false)]);
     let next = follow_ups(&session, &[perf.clone(), lost.clone()]);
     assert_eq!(

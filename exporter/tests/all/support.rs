@@ -133,7 +133,7 @@ pub fn outcomes(session: &Session, spec: &Spec, problem: &Problem, times: Times<
                     Timing { samples_ms, ..Timing::single(median_ms) }
                 })
                 .map_err(|kind| Failure::new(kind, "made up"));
-            CandidateOutcome { candidate: candidate.clone(), built: Some(built), result }
+            CandidateOutcome::of(candidate.clone(), Some(built), result)
         });
         let candidates = candidates.collect();
         let described = spec.spec.describe(&job);

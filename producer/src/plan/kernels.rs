@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use async_trait::async_trait;
 use bluefin_common::arch;
 use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Job, group_id};
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
@@ -15,7 +16,9 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Neighbours, Others, Round, Search, Searching, Strategies, limit, raise};
+use bluefin_spec::search::{
+    BATCH, Neighbours, Others, Priors, Round, Search, Searching, Space, Strategies, limit, raise,
+};
 use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -123,8 +126,13 @@ impl Planner for Kernels {
         for loaded in specs.of(self.method).filter(|loaded| !loaded.stored) {
             loaded.bundle.put(store).await?;
         }
+        let priors = match session.priors {
+            Some(digest) => Some(read_priors(store, session, digest).await?),
+            None => None,
+        };
         Ok(Box::new(OfSpecs {
             store,
+            priors,
             session: session.clone(),
             method: self.method,
             asked,
@@ -132,6 +140,17 @@ impl Planner for Kernels {
             neighbours: if asked.only_look { Neighbours::only_read() } else { Neighbours::default() },
         }))
     }
+}
+
+/// The winners of earlier work that first rounds of `session` begin with.
+///
+/// # Errors
+/// If the store fails or does not have them.
+pub async fn read_priors(store: &dyn Store, session: &Session, digest: Digest) -> Result<Priors, PlanError> {
+    Priors::read(store, digest).await?.ok_or_else(|| {
+        let name = &session.name;
+        PlanError::Unready(format!("session {name}: the winners that it begins with, {digest}, are not in the store"))
+    })
 }
 
 fn needs_perf(stages: &[Stage]) -> Result<(), PlanError> {
@@ -149,6 +168,7 @@ struct OfSpecs<'a> {
     asked: &'a Asked,
     /// In a session that searches.
     search: Option<(&'a dyn Search, SearchPlan)>,
+    priors: Option<Priors>,
     neighbours: Neighbours,
 }
 
@@ -173,7 +193,7 @@ impl Planning for OfSpecs<'_> {
         let mut plans = Vec::with_capacity(problems.len());
         for problem in problems {
             let groups = match &self.search {
-                None => plan_problem(&self.session, problem, self.specs(), self.asked.budget)?,
+                None => plan_problem(&self.session, problem, self.specs(), self.asked.budget, self.priors.as_ref())?,
                 Some((search, plan)) => self.searched(problem, *search, plan).await?,
             };
             plans.push(match groups {
@@ -214,7 +234,8 @@ impl OfSpecs<'_> {
                 raise(self.store, session, plan, group, budget.candidates()).await?
             };
             let plan = &SearchPlan { candidates, ..plan.clone() };
-            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope };
+            let (spec, priors) = (&loaded.spec, self.priors.as_ref());
+            let searching = Searching { search, plan, problem, spec, scope: &scope, priors };
             let any = job(&self.session, problem, loaded, Vec::new());
             let others = self.neighbours.of(search, self.store, &any, &outcomes).await?;
             let (round, planned) = rounds(searching, &any, &outcomes, &others).map_err(wrong)?;
@@ -259,7 +280,8 @@ fn rounds(
     Ok((round, group))
 }
 
-/// Plans the perf jobs of `problem` for every spec that applies to it. Empty: no solver applies.
+/// Plans the perf jobs of `problem` for every spec that applies to it, the first of each solver with what `priors` say. Empty: no solver
+/// applies.
 ///
 /// # Errors
 /// If an expression of a spec fails for this problem.
@@ -268,10 +290,12 @@ pub fn plan_problem<'a>(
     problem: &Problem,
     specs: impl IntoIterator<Item = &'a LoadedSpec>,
     budget: CandidateBudget,
+    priors: Option<&Priors>,
 ) -> Result<Vec<PlannedGroup>, PlanError> {
     let mut groups = Vec::new();
     for loaded in specs {
-        let group = plan_group(session, problem, loaded, budget).map_err(|source| of_problem(problem, source))?;
+        let group =
+            plan_group(session, problem, loaded, budget, priors).map_err(|source| of_problem(problem, source))?;
         groups.extend(group.filter(|group| !group.jobs.is_empty()));
     }
     Ok(groups)
@@ -326,6 +350,7 @@ fn plan_group(
     problem: &Problem,
     loaded: &LoadedSpec,
     budget: CandidateBudget,
+    priors: Option<&Priors>,
 ) -> Result<Option<PlannedGroup>, SpecError> {
     let Some(scope) = loaded.spec.scope(problem, &session.target)? else { return Ok(None) };
     // Said here, where a problem is refused with a reason, and not where it is told of.
@@ -333,7 +358,12 @@ fn plan_group(
     let budget = budget.of(&loaded.spec);
     let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in loaded.spec.solvers_for(&scope)? {
-        let candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
+        let mut candidates = loaded.spec.candidates(solver, &scope, budget.limit())?;
+        if let Some(priors) = priors {
+            let space = Space::of(&loaded.spec, solver, &scope);
+            let chosen = priors.choose(&loaded.spec.name, &space, problem).candidates;
+            begin_with(&mut candidates.points, chosen, budget.limit());
+        }
         group.valid.insert(solver.name.clone(), valid(&candidates));
         let jobs = candidates.points.chunks(BATCH).map(|batch| job(session, problem, loaded, batch.to_vec()));
         let mut jobs: Vec<Job> = jobs.collect();
@@ -348,6 +378,15 @@ fn plan_group(
         group.jobs.extend(jobs);
     }
     Ok(Some(group))
+}
+
+/// Puts `priors` behind the first of `points`, the default; no more than `limit` are left.
+fn begin_with(points: &mut Vec<Candidate>, mut priors: Vec<Candidate>, limit: usize) {
+    priors.retain(|prior| points.first() != Some(prior));
+    points.retain(|point| !priors.contains(point));
+    let default = points.len().min(1);
+    points.splice(default..default, priors);
+    points.truncate(limit);
 }
 
 fn valid(candidates: &Candidates) -> Valid {
@@ -410,6 +449,23 @@ mod tests {
         rest.retain(|job| job % 10 != 9);
         assert!(rest.is_sorted());
         assert_eq!(ordered.len(), 32);
+    }
+
+    #[test]
+    fn winners_of_earlier_work_come_behind_the_default_within_the_limit() {
+        let points = |all: &[i64]| -> Vec<Candidate> {
+            all.iter().map(|at| Candidate { solver: "S".to_string(), params: vec![(*at).into()] }).collect()
+        };
+        for (all, priors, limit, expected) in [
+            (&[0, 1, 2, 3, 4][..], &[7, 3, 0][..], 5, &[0, 7, 3, 1, 2][..]),
+            (&[0, 1], &[5, 6, 7], 2, &[0, 5]),
+            (&[0, 1], &[], 2, &[0, 1]),
+            (&[], &[5], 3, &[5]),
+        ] {
+            let mut candidates = points(all);
+            begin_with(&mut candidates, points(priors), limit);
+            assert_eq!(candidates, points(expected));
+        }
     }
 
     #[test]

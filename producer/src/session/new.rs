@@ -91,6 +91,7 @@ impl NewSession {
             budget: self.budget,
             environment,
             search: self.search,
+            priors: None,
         };
         planner.check(&session)?;
         Ok(Wanted { session, named, pins: self.pins })

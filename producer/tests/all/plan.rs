@@ -23,16 +23,18 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_common::value::Value;
 use bluefin_common::wire;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{
     Asked, CandidateBudget, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects,
+    kernels::plan_problem,
 };
 use bluefin_producer::recall::Recall;
 use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_producer::{Metrics, PlanError};
-use bluefin_spec::search::BATCH;
+use bluefin_spec::search::{BATCH, Prior, PriorRows};
 
 /// An in-process queue and store.
 struct Ground {
@@ -216,6 +218,7 @@ fn done(job: &Job) -> Outcome {
         candidate: candidate.clone(),
         built: None,
         result: Ok(Timing::single(1.0)),
+        resources: None,
     });
     Outcome::undone(job, Description::default(), candidates.collect(), 1)
 }
@@ -309,6 +312,67 @@ async fn a_session_that_searches_is_planned_round_by_round() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// Some winners of the tiled GEMM of the CPU, for this problem and another one, and one that is no point of its space.
+async fn priors(ground: &Ground) -> (Digest, Vec<Candidate>) {
+    let all = plan_problem(&session("all", Target::Host), &problems()[0], &specs().here, CandidateBudget::All, None);
+    let jobs: Vec<Job> = all.unwrap().into_iter().flat_map(|group| group.jobs).collect();
+    let tunable = |job: &&Job| !job.candidates[0].params.is_empty();
+    let solver = jobs.iter().find(tunable).unwrap().candidates[0].solver.clone();
+    let points = jobs.iter().flat_map(|job| &job.candidates).filter(|one| one.solver == solver);
+    let points: Vec<Candidate> = points.skip(100).step_by(7).take(3).cloned().collect();
+    let loaded = specs();
+    let spec = loaded.here.iter().find(|loaded| loaded.spec.solver(&solver).is_some()).unwrap();
+    let names = |one: &Candidate| {
+        let names = spec.spec.solver(&solver).unwrap().params.iter().map(|param| param.name.clone());
+        names.zip(one.params.iter().cloned()).collect::<Vec<_>>()
+    };
+    let other = driver::parse("gemm -m 64 -n 64 -k 128", None).unwrap().remove(0);
+    let prior = |problem: &Problem, params| Prior {
+        problem: problem.clone(),
+        spec: spec.spec.name.clone(),
+        solver: solver.clone(),
+        params,
+    };
+    let mut rows = vec![prior(&other, names(&points[2]))];
+    rows.extend(points[..2].iter().map(|point| prior(&problems()[0], names(point))));
+    rows.push(prior(&problems()[0], vec![("NONE".to_string(), Value::Int(1))]));
+    let blob = ground.store.put_blob(&wire::encode(&PriorRows(rows)).unwrap()).await.unwrap();
+    (blob, points)
+}
+
+#[tokio::test]
+async fn winners_of_earlier_work_come_behind_the_default_whatever_the_search() {
+    let (ground, planners) = (Ground::new(), Planners::shipped(Default::default()));
+    let (blob, expected) = priors(&ground).await;
+    let first = async |search: Option<SearchPlan>, priors, name: &str| {
+        let session = Session { search, priors, ..session(name, Target::Host) };
+        let asked = Asked { specs: specs(), ..Asked::default() };
+        ground.enqueue(&planners, &session, &asked, Publish::Missing).await;
+        let jobs = ground.take("bluefin.compile.cc.host").await;
+        let of = |job: &CompileJob| job.job.candidates[0].solver == expected[0].solver;
+        jobs.into_iter().find(of).unwrap().job.candidates
+    };
+    for (at, search) in ["", "fixed", "bayes"].into_iter().enumerate() {
+        let search = (!search.is_empty()).then(|| SearchPlan::new(search, 2 * BATCH as u64));
+        let plain = first(search.clone(), None, &format!("plain{at}")).await;
+        let begun = first(search, Some(blob), &format!("begun{at}")).await;
+        assert_eq!((&begun[0], &begun[1..4]), (&plain[0], expected.as_slice()), "the default, then the winners");
+        assert_eq!((begun.len(), &begun[4..]), (BATCH, &plain[1..5]), "then what there would be otherwise");
+    }
+    // Workers go by what is stored.
+    let other = Session { priors: None, ..session("begun0", Target::Host) };
+    let error = planners.begin(&ground.store, &other, &Asked::default()).await.err().unwrap();
+    let expected = format!(
+        "session begun0: its beginning (--from) is winners {}, found defaults; use another session name",
+        blob.short()
+    );
+    assert_eq!(error.to_string(), expected);
+    let gone = Session { priors: Some(Digest::of(b"gone")), ..session("gone", Target::Host) };
+    let asked = Asked { specs: specs(), ..Asked::default() };
+    let error = planners.begin(&ground.store, &gone, &asked).await.err().unwrap().to_string();
+    assert!(error.starts_with("session gone: the winners that it begins with, "), "{error}");
+}
+
 #[tokio::test]
 async fn a_strategy_that_is_not_known_is_named() {
     let ground = Ground::new();
@@ -324,8 +388,13 @@ async fn a_strategy_that_is_not_known_is_named() {
 async fn what_an_open_job_is_follows_from_what_was_asked() {
     let (ground, planners) = (Ground::new(), Planners::shipped(Default::default()));
     let search = SearchPlan::new("fixed", 2 * BATCH as u64);
+    let (blob, _) = priors(&ground).await;
     for (session, asked) in [
         (session("plain", Target::Host), Asked { specs: specs(), ..Asked::default() }),
+        (
+            Session { search: Some(search.clone()), priors: Some(blob), ..session("begun", Target::Host) },
+            Asked { specs: specs(), ..Asked::default() },
+        ),
         (
             Session { search: Some(search), ..session("rounds", Target::Host) },
             Asked { specs: specs(), ..Asked::default() },

@@ -75,9 +75,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         let spread_ms = 0.01 * median_ms;
         Ok(Timing { spread_ms, clock_mhz: 1700 + (at % 50) as u32, cold: true, ..Timing::single(median_ms) })
     };
-    let candidates: Vec<_> = (0..candidates)
-        .map(|at| CandidateOutcome { candidate: candidate(at), built: None, result: result(at) })
-        .collect();
+    let candidates: Vec<_> = (0..candidates).map(|at| CandidateOutcome::of(candidate(at), None, result(at))).collect();
     let job = Job {
         session: session.name.clone(),
         stage: Stage::Perf,

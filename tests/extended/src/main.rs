@@ -239,7 +239,7 @@ impl Running for Weighing {
                 Err(failure) => Err(failure.clone()),
             };
             let (candidate, built) = (candidate.clone(), built.as_ref().ok().cloned());
-            candidates.push(CandidateOutcome { candidate, built, result });
+            candidates.push(CandidateOutcome { candidate, built, result, resources: None });
         }
         Ok(Evaluated { candidates, ran: true, ..Evaluated::default() })
     }

@@ -196,6 +196,17 @@ impl Runtime for Host {
         self.context(device)?.add_function(module, name)
     }
 
+    /// Made up: there are no registers. A block has as many threads as a launch takes.
+    fn function_attribute(&self, device: usize, function: u64, attribute: i32) -> Result<i32> {
+        self.context(device)?.function(function)?;
+        match attribute {
+            0 => Ok(1024),
+            1 | 3 => Ok(0),
+            4 => Ok(64),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
     unsafe fn launch(
         &self,
         device: usize,

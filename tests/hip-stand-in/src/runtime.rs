@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::codes::Result;
+use crate::codes::{Code, Result};
 use crate::gate::Twist;
 
 /// Blocks, threads of a block, dynamic shared memory in bytes.
@@ -50,6 +50,10 @@ pub trait Runtime: Send + Sync {
     unsafe fn load(&self, device: usize, image: *const c_void) -> Result<u64>;
     fn unload(&self, device: usize, module: u64) -> Result<()>;
     fn function(&self, device: usize, module: u64, name: &str) -> Result<u64>;
+    /// What a function takes, or may have; not said by all.
+    fn function_attribute(&self, _device: usize, _function: u64, _attribute: i32) -> Result<i32> {
+        Err(Code::INVALID_VALUE)
+    }
     /// # Safety
     /// `arguments` has an element for each argument of the kernel, and points to their values.
     unsafe fn launch(

@@ -1,5 +1,5 @@
 /// The entry points that it exports: all that bluefin uses.
-pub const SYMBOLS: [&str; 35] = [
+pub const SYMBOLS: [&str; 36] = [
     "hipInit",
     "hipDriverGetVersion",
     "hipRuntimeGetVersion",
@@ -22,6 +22,7 @@ pub const SYMBOLS: [&str; 35] = [
     "hipModuleLoadData",
     "hipModuleUnload",
     "hipModuleGetFunction",
+    "hipFuncGetAttribute",
     "hipModuleLaunchKernel",
     "hipStreamCreateWithFlags",
     "hipStreamDestroy",

@@ -42,7 +42,7 @@ pub fn timed(candidate: Candidate, ms: f64, spread: f64, workspace: u64) -> Cand
     let width = (0.004 * ms).max(2.0 * spread) / 12.0;
     let samples_ms = (-12..=12).map(|step| (ms + width * f64::from(step)) as f32).collect();
     let timing = Timing { spread_ms: spread, samples_ms, ..Timing::single(ms) };
-    CandidateOutcome { built: Some(built(&candidate, workspace)), candidate, result: Ok(timing) }
+    CandidateOutcome::of(candidate.clone(), Some(built(&candidate, workspace)), Ok(timing))
 }
 
 /// What that candidate was built into.
@@ -60,7 +60,7 @@ fn pruned(candidate: Candidate, ms: f64) -> CandidateOutcome {
 }
 
 fn failed(candidate: Candidate) -> CandidateOutcome {
-    CandidateOutcome { candidate, built: None, result: Err(Failure::new(FailureKind::Hang, "")) }
+    CandidateOutcome::of(candidate, None, Err(Failure::new(FailureKind::Hang, "")))
 }
 
 pub fn outcome(stage: Stage, candidates: Vec<CandidateOutcome>) -> Outcome {

@@ -21,7 +21,7 @@ fn sampled(candidate: Candidate, samples_ms: &[f32]) -> CandidateOutcome {
     apart.sort_by(f64::total_cmp);
     let spread_ms = 1.4826 * apart[apart.len() / 2];
     let timing = Timing { spread_ms, samples_ms: samples_ms.to_vec(), ..Timing::single(median_ms) };
-    CandidateOutcome { built: Some(built(&candidate, 0)), candidate, result: Ok(timing) }
+    CandidateOutcome::of(candidate.clone(), Some(built(&candidate, 0)), Ok(timing))
 }
 
 #[test]

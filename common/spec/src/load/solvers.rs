@@ -73,6 +73,7 @@ impl Loader<'_> {
         let cost = raw.compile_cost.as_ref();
         let compile_cost =
             cost.map(|cost| self.expression(cost, &format!("{field}.compile_cost"), &names)).transpose()?;
+        let cost = self.cost(raw, field, space.as_ref(), &names)?;
         self.list(&format!("{field}.launch"), raw.launch.len(), 1, MAX_LIST)?;
         let launches = raw.launch.iter().enumerate();
         let at_launch = params.iter().filter(|param| param.at_launch);
@@ -99,8 +100,22 @@ impl Loader<'_> {
             defines,
             workspace,
             compile_cost,
+            cost,
             launches,
         })
+    }
+
+    /// What a model says of a point: in the solver's words, else in those of its space.
+    fn cost(
+        &self,
+        raw: &RawSolver,
+        field: &str,
+        space: Option<&Space<'_>>,
+        names: &Names,
+    ) -> Result<Option<Expression>, SpecError> {
+        let of_space = || space.and_then(|space| Some((space.loader, space.field.as_str(), space.raw.cost.as_ref()?)));
+        let said = raw.cost.as_ref().map(|cost| (self, field, cost)).or_else(of_space);
+        said.map(|(loader, field, cost)| loader.expression(cost, &format!("{field}.cost"), names)).transpose()
     }
 
     fn constraints(

@@ -4,6 +4,7 @@
 //! own library: two workers that plan the same round plan the same jobs.
 
 mod batch;
+mod cold;
 mod coordinates;
 mod differences;
 mod fit;
@@ -68,6 +69,7 @@ impl Search for Bayes {
         if ask.tried.is_empty() {
             // The default of a kernel spec.
             next = ask.space.first(1)?;
+            next.extend(cold::promising(ask.space, &pool, ask.n.saturating_sub(next.len()))?);
         }
         let wanted = ask.n.saturating_sub(next.len());
         let batch = batch::choose(&lessons, &pool, &coordinates, wanted);

@@ -3,7 +3,7 @@
 //! Problems are tuned side by side, so what is known of the others is more at every moment. Whoever plans a round first writes down which
 //! groups it was told of, and how far each was; whoever plans it again is told the same.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -104,12 +104,11 @@ impl Neighbours {
         if !self.only_read {
             self.note(store, job, next).await?;
         }
-        let mut others = Vec::new();
+        let mut rounds = Vec::new();
         for round in [last, next].into_iter().filter(|round| *round > 0) {
-            let Told(told) = self.told(store, job, round).await?;
-            others.push(Others { round, outcomes: read(store, &job.session, &told).await? });
+            rounds.push((round, self.told(store, job, round).await?));
         }
-        Ok(others)
+        read(store, &job.session, rounds).await
     }
 
     /// Has other groups told of so many rounds of that of `job`.
@@ -183,18 +182,19 @@ pub(super) fn doublings(value: &Value) -> Option<f64> {
     }
 }
 
-async fn read(store: &dyn Store, session: &SessionName, told: &[(GroupId, u32)]) -> Result<Vec<Outcome>, StoreError> {
-    if told.is_empty() {
-        return Ok(Vec::new());
-    }
-    let groups: Vec<GroupId> = told.iter().map(|(group, _)| *group).collect();
-    let rounds: HashMap<GroupId, u32> = told.iter().copied().collect();
-    let mut outcomes = store.outcomes(session, &groups).await?;
-    outcomes.retain(|outcome| {
-        let known = rounds.get(&outcome.job.group()).copied().unwrap_or_default();
-        outcome.job.stage == Stage::Perf && outcome.job.round < known
+/// What each of `rounds` is told. Most groups that one is told of are those of the round before: each is read once.
+async fn read(store: &dyn Store, session: &SessionName, rounds: Vec<(u32, Told)>) -> Result<Vec<Others>, StoreError> {
+    let groups: BTreeSet<GroupId> = rounds.iter().flat_map(|(_, Told(told))| told).map(|(group, _)| *group).collect();
+    let groups: Vec<GroupId> = groups.into_iter().collect();
+    let mut outcomes = if groups.is_empty() { Vec::new() } else { store.outcomes(session, &groups).await? };
+    outcomes.retain(|outcome| outcome.job.stage == Stage::Perf);
+    let others = rounds.into_iter().map(|(round, Told(told))| {
+        let known: HashMap<GroupId, u32> = told.into_iter().collect();
+        let is_told =
+            |outcome: &&Outcome| known.get(&outcome.job.group()).is_some_and(|rounds| outcome.job.round < *rounds);
+        Others { round, outcomes: outcomes.iter().filter(is_told).cloned().collect() }
     });
-    Ok(outcomes)
+    Ok(others.collect())
 }
 
 fn encode<M: Message>(message: &M, session: &SessionName) -> Result<Vec<u8>, StoreError> {

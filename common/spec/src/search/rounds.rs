@@ -13,7 +13,7 @@ use bluefin_common::session::{SearchPlan, Stage};
 
 use super::contest::Contest;
 use super::others::{Others, last_round};
-use super::{Ask, BATCH, Other, Proposal, Search, Space, Tried};
+use super::{Ask, BATCH, Other, Priors, Proposal, Search, Space, Tried};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope, Solver};
 
@@ -28,6 +28,8 @@ pub struct Searching<'a> {
     pub problem: &'a Problem,
     pub spec: &'a KernelSpec,
     pub scope: &'a Scope,
+    /// What first rounds begin with, where the session has any.
+    pub priors: Option<&'a Priors>,
 }
 
 /// What is tried at a time.
@@ -107,10 +109,13 @@ impl Searching<'_> {
                 if self.is_enough(&proposal) {
                     continue;
                 }
-                proposal.candidates
+                let mut next = if tried.is_empty() { self.beginning(solver)? } else { Vec::new() };
+                next.extend(proposal.candidates);
+                next
             } else {
                 Space::of(spec, solver, scope).first(usize::MAX)?
             };
+            // What was tried, and what is among the first ones already.
             let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
             next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);
@@ -119,6 +124,17 @@ impl Searching<'_> {
             }
         }
         Ok(Round { number, candidates })
+    }
+
+    /// What the first round of `solver` begins with, whatever the strategy: its default, then winners of earlier work. Nothing where
+    /// there are none.
+    fn beginning(&self, solver: &Solver) -> Result<Vec<Candidate>, SpecError> {
+        let space = Space::of(self.spec, solver, self.scope);
+        let chosen = self.priors.map(|priors| priors.choose(&self.spec.name, &space, self.problem).candidates);
+        let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else { return Ok(Vec::new()) };
+        let mut beginning = space.first(1)?;
+        beginning.extend(chosen);
+        Ok(beginning)
     }
 
     /// How it ended, in a round that nothing is left for.
@@ -159,7 +175,7 @@ impl Searching<'_> {
         others: &[Outcome],
         n: usize,
     ) -> Result<Proposal, SpecError> {
-        let Self { search, plan, spec, scope, problem } = *self;
+        let Self { search, plan, spec, scope, problem, priors: _ } = *self;
         let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
         let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
         search.propose(&Ask { space, tried, variables, others, seed, options: &plan.options, n })

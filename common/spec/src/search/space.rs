@@ -1,6 +1,6 @@
 //! What there is to search: points of a solver's params.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{CANDIDATE_ORDER, Digest};
@@ -29,6 +29,8 @@ struct Listed {
     points: Vec<Vec<Value>>,
     /// The same, to be looked up.
     known: HashSet<Vec<Value>>,
+    /// What a model says of each, where there is one.
+    costs: HashMap<Vec<Value>, f64>,
     order: [u8; 32],
 }
 
@@ -51,7 +53,27 @@ impl<'a> Space<'a> {
         let params = params.collect();
         let known = points.iter().cloned().collect();
         let order = Digest::of_parts(CANDIDATE_ORDER, [solver.as_bytes(), &seed.to_le_bytes()]).0;
-        Self(Points::Listed(Listed { solver: solver.to_string(), params, points, known, order }))
+        Self(Points::Listed(Listed { solver: solver.to_string(), params, points, known, costs: HashMap::new(), order }))
+    }
+
+    /// The same, where a model says of points what [`Solver::cost`] says of those of a spec.
+    #[must_use]
+    pub fn with_costs(mut self, of: HashMap<Vec<Value>, f64>) -> Self {
+        if let Points::Listed(Listed { costs, .. }) = &mut self.0 {
+            *costs = of;
+        }
+        self
+    }
+
+    /// What an analytic model says of `candidate`: [`Solver::cost`].
+    ///
+    /// # Errors
+    /// If that has no value.
+    pub fn cost(&self, candidate: &Candidate) -> Result<Option<f64>, SpecError> {
+        match &self.0 {
+            Points::Spec { solver, scope, .. } => solver.cost(&candidate.params, scope),
+            Points::Listed(listed) => Ok(listed.costs.get(&candidate.params).copied()),
+        }
     }
 
     /// The solver whose params they are.

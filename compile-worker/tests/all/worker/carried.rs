@@ -83,6 +83,7 @@ impl Elsewhere {
             candidate: candidate.clone(),
             built: eval.built[index].as_ref().ok().cloned(),
             result: Ok(Timing::single(1.0 + index as f64)),
+            resources: None,
         };
         let candidates = eval.job.candidates.iter().enumerate().map(timed).collect();
         let outcome = Outcome::undone(&eval.job, eval.description.clone(), candidates, 1);

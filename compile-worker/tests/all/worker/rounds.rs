@@ -113,7 +113,8 @@ impl Fleet {
             "sated" => &Sated,
             _ => &Backwards,
         };
-        let searching = Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope };
+        let searching =
+            Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope, priors: None };
         searching.current(&[], &[]).unwrap().jobs(&any)
     }
 
@@ -134,6 +135,7 @@ impl Fleet {
             candidate: candidate.clone(),
             built: built.as_ref().ok().cloned(),
             result: Ok(Timing::single(milliseconds(candidate))),
+            resources: None,
         };
         let candidates = eval.job.candidates.iter().zip(&eval.built).map(timed).collect();
         let outcome = Outcome::undone(&eval.job, eval.description.clone(), candidates, 1);

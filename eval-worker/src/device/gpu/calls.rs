@@ -20,6 +20,15 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
     unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
+/// A symbol that a library may lack.
+///
+/// # Safety
+/// As for [`symbol`].
+pub(super) unsafe fn optional<F: Copy>(library: &Library, name: &'static str) -> Option<F> {
+    // SAFETY: the caller's promise.
+    unsafe { symbol(library, name) }
+}
+
 /// A symbol that only one interface has.
 ///
 /// # Safety

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use super::super::{DeviceError, MAX_RUNS};
 use super::calls::Handle;
+use super::kernel::Kernel;
 use super::library::Runtime;
 use super::memory::{Memory, Module};
-use super::stream::Kernel;
 
 const SOURCE: &[u8] = include_bytes!("instruments.ptx");
 /// Bytes of a clock reading.

@@ -9,6 +9,7 @@ use super::super::DeviceError;
 use super::calls::Calls;
 use super::error::CallError;
 use super::interface::Interface;
+use super::resources::Questions;
 use super::{cuda, hip};
 
 /// Where driver libraries lie in containers and on systems that do not tell their loader.
@@ -21,6 +22,7 @@ const HIP_NAMES: [&str; 4] = ["libamdhip64.so", "libamdhip64.so.7", "libamdhip64
 pub struct Runtime {
     pub(super) calls: Calls,
     pub(super) special: Special,
+    pub(super) questions: Questions,
     /// Its file, or the name by which the loader found it.
     pub(super) path: String,
     /// What else was there, and why it is not used.
@@ -68,7 +70,8 @@ impl Runtime {
             hip::Special::resolve(&library).map(Special::Hip)
         };
         let special = special.map_err(|missing| lacks(&[missing]))?;
-        let runtime = Self { calls, special, path: path.to_string(), unused: Vec::new(), _library: library };
+        let questions = Questions::resolve(&library, cuda);
+        let runtime = Self { calls, special, questions, path: path.to_string(), unused: Vec::new(), _library: library };
         // SAFETY: no flags are known.
         let initialised = runtime.check("init", unsafe { (runtime.calls.init)(0) });
         initialised.map_err(|error| format!("{path}: {error}"))?;

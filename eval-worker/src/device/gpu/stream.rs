@@ -5,21 +5,11 @@ use std::ptr;
 
 use super::super::DeviceError;
 use super::calls::Handle;
+use super::kernel::Kernel;
 use super::library::Runtime;
 
 /// A stream that does not wait for the default one; the same number in both interfaces.
 const NON_BLOCKING: u32 = 1;
-
-/// A kernel, and how it is launched.
-#[derive(Clone, Copy)]
-pub(super) struct Kernel {
-    /// Of a module that is loaded.
-    pub(super) function: Handle,
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
-    pub(super) shared: u32,
-}
 
 impl Runtime {
     pub(super) fn stream(&self) -> Result<Handle, DeviceError> {

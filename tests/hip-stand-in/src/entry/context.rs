@@ -151,6 +151,17 @@ pub unsafe extern "C" fn hipModuleGetFunction(
 /// # Safety
 /// As HIP's.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipFuncGetAttribute(value: *mut c_int, attribute: c_int, function: *mut c_void) -> c_int {
+    status(pass("hipFuncGetAttribute", Kind::Use).and_then(|it| {
+        let found = it.runtime.function_attribute(it.device, number(function), attribute)?;
+        // SAFETY: by HIP's contract.
+        unsafe { put(value, found) }
+    }))
+}
+
+/// # Safety
+/// As HIP's.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipModuleLaunchKernel(
     function: *mut c_void,
     grid_x: c_uint,

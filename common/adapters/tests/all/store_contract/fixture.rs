@@ -59,6 +59,7 @@ pub fn outcome(job: &Job) -> Outcome {
         candidate: candidate.clone(),
         built: Some(built.clone()),
         result,
+        resources: None,
     };
     let candidates = job.candidates.iter().zip(results).map(of).collect();
     Outcome {

@@ -223,6 +223,28 @@ fn a_space_too_large_to_be_enumerated_is_searched_from_its_default() {
 }
 
 #[test]
+fn before_anything_is_known_a_model_says_what_is_tried() {
+    let costs = points().into_iter().map(|params| {
+        let candidate = Candidate { solver: "S".to_string(), params };
+        // It says nothing of the texts.
+        (candidate.params.clone(), (numbers(&candidate)[0] - 128.0).abs() + numbers(&candidate)[1])
+    });
+    let modelled = space(points(), 3).with_costs(costs.collect());
+    let first = |space: &Space<'_>| Bayes.next(&ask(space, &[], 7, 8)).unwrap();
+    let (plain, begun) = (first(&space(points(), 3)), first(&modelled));
+    assert_eq!((plain.len(), begun.len(), &begun[0]), (8, 8, &plain[0]));
+    let far = |candidate: &Candidate| (numbers(candidate)[0] - 128.0).abs();
+    let near = |all: &[Candidate]| all.iter().skip(1).filter(|candidate| far(candidate) <= 32.0).count();
+    assert!(near(&plain) <= 3 && near(&begun) >= 5, "{plain:?} {begun:?}");
+    // From then on times say it.
+    let done = search(&Bayes, &modelled, 1, |candidate| took(valley(candidate)));
+    assert_eq!(
+        Bayes.next(&ask(&modelled, &tried(&done), 7, 8)).unwrap(),
+        Bayes.next(&ask(&space(points(), 3), &tried(&done), 7, 8)).unwrap()
+    );
+}
+
+#[test]
 fn what_was_best_for_a_like_problem_is_tried_soon() {
     let space = space(points(), 3);
     let variables = |size: i64, layout: &str| -> Variables {
