@@ -241,3 +241,44 @@ BLUEFIN_ENTRY bluefin_random(unsigned char* data, bluefin_i64 elements, int type
         }
     }
 }
+
+// The code of the number of few bits that is nearest to `number`, without its sign: of two the one whose last bit is 0, of what is too
+// large `largest`.
+BLUEFIN_INLINE bluefin_u32 bluefin_nearest(float number, int mantissa, int bias, bluefin_u32 largest) {
+    const bluefin_u32 bits = bluefin_bits_of(number), fraction = bits & 0x7FFFFF;
+    const int exponent = (int)(bits >> 23 & 255) - 127, least = 1 - bias, raised = exponent < least ? least : exponent;
+    const bluefin_u32 whole = exponent == -127 ? fraction : fraction | 1u << 23;
+    const int shift = 23 - mantissa + raised - exponent;
+    bluefin_u32 units = shift == 0 ? whole : 0;
+    if (shift > 0 && shift < 32) {
+        const bluefin_u32 rest = whole & ((1u << shift) - 1), half = 1u << (shift - 1);
+        units = whole >> shift;
+        units += rest > half || (rest == half && (units & 1));
+    }
+    const bluefin_u32 code = ((bluefin_u32)(raised + bias - 1) << mantissa) + units;
+    return code < largest ? code : largest;
+}
+
+// Floats uniform between `low` and `high`, both included, as the eval worker makes them on the host, but for the last bit.
+BLUEFIN_ENTRY bluefin_range(unsigned char* data, bluefin_i64 elements, int type, bluefin_u64 seed, double low, double high,
+                            bluefin_i64 threads) {
+    for (bluefin_i64 i = bluefin_thread(); i < elements; i += threads) {
+        const double share = (double)(bluefin_splitmix(seed, i) >> 11) / (double)((1ull << 53) - 1);
+        double value = low + (high - low) * share;
+        value = value < low ? low : value > high ? high : value;
+        const float single = (float)value;
+        const bluefin_u32 sign = bluefin_bits_of(single) >> 31;
+        switch (type) {
+        case 0: ((double*)data)[i] = value; break;
+        case 1: ((float*)data)[i] = single; break;
+        case 2: ((bluefin_u16*)data)[i] = (bluefin_u16)(sign << 15 | bluefin_nearest(single, 10, 15, 0x7C00)); break;
+        case 3: ((bluefin_u16*)data)[i] = (bluefin_u16)(sign << 15 | bluefin_nearest(single, 7, 127, 0x7F80)); break;
+        default: {
+            const bluefin_eight of = bluefin_eight_of(type);
+            const bluefin_u32 largest = of.ieee ? 127u - (1u << of.mantissa) : of.fnuz ? 127u : 126u;
+            const bluefin_u32 code = bluefin_nearest(single, of.mantissa, of.bias, largest);
+            data[i] = (unsigned char)(code == 0 ? 0 : sign << 7 | code);
+        }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Elements of tensors as bytes: random inputs, poison for outputs, and numbers to compare.
 
 mod eight;
+mod nearest;
 mod rounded;
 
 use bluefin_common::problem::DataType;

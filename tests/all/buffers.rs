@@ -337,11 +337,6 @@ fn buffers_and_constants_of_triton_hold_what_is_said() {
         let checked = expect(&mut run(&["check", "--triton", "kernels", "--target", target, "--json"]), 0);
         all_are_right(&json(&checked), 2);
     }
-    both_are_timed(run, &["--device", "gpu"]);
-    let config = std::fs::read_to_string(machine.folder().join("out/triton.json")).unwrap();
-    let config: Value = serde_json::from_str(&config).unwrap();
-    let config = &config["kernels"]["buffers"][""];
-    assert_eq!((&config["kwargs"]["MODE"], &config["maxnreg"]), (&true.into(), &Value::Null), "{config}");
 
     // What a kernel itself uses is missed, with who asks for it.
     write(&folder, "kernel.py", &TRITON.replace("(value + 63).to(tl.float32)", "(value + 63).to(torch.float32)"));
@@ -360,6 +355,39 @@ fn buffers_and_constants_of_triton_hold_what_is_said() {
         said.contains("WIDE is not defined") && said.contains("kernel.py line 9 was left out: TypeError"),
         "{said}"
     );
+}
+
+/// A small one, as the stand-in executes every instruction of what makes and compares its buffers.
+#[test]
+fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
+    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        return;
+    };
+    let (machine, run) = on_gpu();
+    let run = |arguments: &[&str]| {
+        let mut command = run(arguments);
+        command.env("BLUEFIN_PYTHON", &python);
+        command
+    };
+    let source = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\ndef expected(c):\n    tl.store(c + tl.arange(0, 256), 3.25)\n\n\n\
+        @triton.jit\ndef found(x, c, BLOCK: tl.constexpr, MODE: tl.constexpr):\n    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    \
+        before = tl.load(c + i)\n    tl.store(c + i + (1 << 28), 0.0, mask=before != 0.25)\n    \
+        if MODE is True:\n        tl.store(c + i, before + tl.load(x + i))\n";
+    let spec = head("triton", "amd", "kernel.py", "")
+        + "reference = \"Expected\"\n[[buffer]]\nname = \"x\"\ntype = \"FP16\"\nlength = 256\nrole = \"input\"\nlow = 3\nhigh = 3\n\
+           [[buffer]]\nname = \"c\"\ntype = \"FP32\"\nlength = 256\nrole = \"inout\"\nfill = 0.25\n\
+           [tolerance.FP32]\nabsolute = 0\nrelative = 0\n\
+           [[solver]]\nname = \"Expected\"\nalgorithm = \"Direct\"\ncandidate = false\n[[solver.launch]]\nentry = \"expected\"\narguments = [\"c\"]\ngrid = [1]\n\
+           [[solver]]\nname = \"Found\"\nalgorithm = \"Direct\"\npoints = [{ BLOCK = 256, MODE = true, maxnreg = \"None\" }, { BLOCK = 64, num_warps = 1, MODE = true, maxnreg = \"None\" }]\n\
+           [[solver.launch]]\nentry = \"found\"\narguments = [\"x\", \"c\"]\ngrid = [\"256 / BLOCK\"]\n";
+    let spec = spec.replace("{ BLOCK = 256,", "{ BLOCK = 256, num_warps = 4,");
+    kernel(&machine.folder().join("kernels/one"), &spec, ("kernel.py", source));
+    both_are_timed(run, &["--device", "gpu"]);
+    let config = std::fs::read_to_string(machine.folder().join("out/triton.json")).unwrap();
+    let config: Value = serde_json::from_str(&config).unwrap();
+    let config = &config["kernels"]["buffers"][""];
+    assert_eq!((&config["kwargs"]["MODE"], &config["maxnreg"]), (&true.into(), &Value::Null), "{config}");
 }
 
 #[test]

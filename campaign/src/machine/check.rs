@@ -1,13 +1,15 @@
 //! Whether kernels for AMD GPUs are right, without one: each candidate is compiled, executed on the CPU, and compared.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::{ArtifactRef, Built};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
+use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
@@ -22,9 +24,10 @@ use bluefin_eval_worker::executed::{Executed, Executor, Posed};
 use bluefin_producer::plan::{Asked, Plan};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use lru::LruCache;
 use prometheus::Registry;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::listing::planned;
@@ -33,6 +36,8 @@ use crate::machine::local::Compilers;
 
 /// Jobs that are compiled or executed at a time, for each CPU.
 const JOBS_AHEAD: usize = 2;
+/// Tasks that are kept while no job is at work on them, each with all of its buffers twice.
+const POSED: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 /// What came of a candidate.
 #[derive(Debug, Serialize)]
@@ -86,7 +91,15 @@ impl Checking {
         let jobs = planned.into_iter().flat_map(|(_, jobs)| jobs).collect();
         let workshop = workshop(store.clone(), slots)?;
         workshop.confine(compilers.toolchains()).await;
-        let bench = Bench { executor, store, session, workshop, compilers, free: Semaphore::new(slots) };
+        let bench = Bench {
+            executor,
+            store,
+            session,
+            workshop,
+            compilers,
+            free: Semaphore::new(slots),
+            posed: Mutex::new(LruCache::new(POSED)),
+        };
         Ok(Self { plan, jobs, slots, bench: Arc::new(bench) })
     }
 
@@ -128,7 +141,12 @@ struct Bench {
     workshop: Workshop,
     compilers: Compilers,
     free: Semaphore,
+    /// The tasks of the jobs in hand, with their answers: all jobs of a problem have the same.
+    posed: Mutex<LruCache<Digest, Slot>>,
 }
+
+/// Filled by the first who needs it; the others wait for that.
+type Slot = Arc<OnceCell<Attempt<Arc<Posed>>>>;
 
 fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
     let registry = Registry::new();
@@ -174,22 +192,16 @@ impl Bench {
         task: Task,
         built: &[Attempt<Built>],
     ) -> anyhow::Result<(Vec<Attempt<Executed>>, Vec<String>)> {
-        let mut data = Vec::new();
-        for (buffer, content) in task.data() {
-            let found = self.store.blob(content.digest).await?;
-            data.push(found.with_context(|| format!("buffer {}: its data is not in the store", buffer.name))?);
-        }
-        let mut code = vec![self.code(&task.reference).await?];
+        let slot = self.slot(task.encode()?.0);
+        let posed = slot.get_or_try_init(|| self.pose(task)).await?.clone();
+        let mut code = Vec::new();
         for built in built.iter().flatten() {
             code.push(self.code(built).await?);
         }
         let executor = self.executor.clone();
-        let mut programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
-        let reference = programs.next().context("a reference")?;
-        let executor = self.executor.clone();
-        let posed = self.on_cpu(move || reference.and_then(|program| executor.pose(task, &data, &program))).await?;
+        let programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
         let posed: Arc<Posed> = match posed {
-            Ok(posed) => Arc::new(posed),
+            Ok(posed) => posed,
             Err(Failure { kind, detail }) => {
                 let failure = Failure::new(kind, format!("the reference: {detail}"));
                 return Ok((built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect(), Vec::new()));
@@ -214,6 +226,28 @@ impl Bench {
             }
         }
         Ok((results, posed.nondeterministic().to_vec()))
+    }
+
+    /// Where the task of that digest is, or will be.
+    fn slot(&self, task: Digest) -> Slot {
+        let mut posed = self.posed.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(posed.get_or_insert(task, Slot::default))
+    }
+
+    /// Executes the reference of `task`.
+    async fn pose(&self, task: Task) -> anyhow::Result<Attempt<Arc<Posed>>> {
+        let mut data = Vec::new();
+        for (buffer, content) in task.data() {
+            let found = self.store.blob(content.digest).await?;
+            data.push(found.with_context(|| format!("buffer {}: its data is not in the store", buffer.name))?);
+        }
+        let code = self.code(&task.reference).await?;
+        let executor = self.executor.clone();
+        let pose = move || {
+            let loaded = executor.load(&[code]).pop().unwrap_or_else(|| Err(no_task()));
+            loaded.and_then(|program| executor.pose(task, &data, &program)).map(Arc::new)
+        };
+        self.on_cpu(pose).await
     }
 
     async fn on_cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {

@@ -255,9 +255,9 @@ fn mistakes_name_their_line() {
             "buffer[2].data: found \"data\", expected one of fill, data, and low with high",
         ),
         (
-            "data = \"index.bin\"",
-            "fill = 0.5",
-            "buffer[1].fill: found \"0.5\", expected a whole number from -2147483648 to 2147483647",
+            "type = \"FP32\"",
+            "type = \"INT8\"",
+            "buffer[2].fill: found \"0.5\", expected a whole number from -128 to 127",
         ),
         (
             "data = \"index.bin\"",

@@ -167,8 +167,9 @@ async fn a_reference_brings_the_entries_of_the_checks() {
     let built = bench.build(&unit).await.unwrap();
     let code = bench.store.artifact(built.artifact().unwrap()).await.unwrap().unwrap();
     let objects = archive::unpack(&code).unwrap();
-    assert_eq!(objects.len(), 6);
-    for entry in ["scale", "bluefin_fill", "bluefin_copy", "bluefin_same", "bluefin_close", "bluefin_random"] {
+    let checks = ["fill", "copy", "same", "close", "random", "range"].map(|name| format!("bluefin_{name}"));
+    assert_eq!(objects.len(), 1 + checks.len());
+    for entry in checks.iter().map(String::as_str).chain(["scale"]) {
         let has = |object: &&Vec<u8>| object.windows(entry.len()).any(|window| window == entry.as_bytes());
         assert_eq!(objects.iter().filter(has).count(), 1, "{entry}");
     }
@@ -182,7 +183,9 @@ async fn what_is_wrong_with_a_kernel_is_said() {
     let constexpr = SOURCE.replace("BLOCK: tl.constexpr", "BLOCK: tl.constexpr, LANES: tl.constexpr");
     let fewer = SOURCE.replace("stride, group", "stride");
     for (source, expected) in [
-        ("import nothing_of_that_name\n", "scale.py does not import:"),
+        ("raise ValueError(3)\n", "scale.py does not import:"),
+        ("import nothing_of_that_name\n", "scale.py line 1 asks for nothing_of_that_name, which is not installed here"),
+        ("from absent.kernels import scale\n", "found none\nscale.py line 1 asks for absent"),
         ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
         ("def scale(x): pass\n", "scale.py: no function scale with @triton.jit, found none"),
         (&SOURCE.replace("def scale", "def other"), "no function scale with @triton.jit, found other"),

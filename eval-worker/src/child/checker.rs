@@ -94,6 +94,9 @@ impl<D: Device> Checker<D> {
                 (_, Content::Fill(value)) => {
                     pose.fill(places.set + start, (end - start).div_ceil(4), pattern(buffer.data_type, value));
                 }
+                (_, Content::Uniform { low, high }) if is_on_device(buffer) => {
+                    pose.range(places.set + start, buffer, layout::seed_of(seed, index), (low, high));
+                }
                 // The host has them.
                 (_, Content::Uniform { .. } | Content::Data(_)) => {}
             }
@@ -210,6 +213,12 @@ impl Plan {
         self.launch("bluefin_random", arguments);
     }
 
+    fn range(&mut self, start: u64, buffer: &Buffer, seed: u64, (low, high): (f64, f64)) {
+        let length = Argument::I64(buffer.length.cast_signed());
+        let arguments = [self.at(start), length, type_of(buffer), Argument::I64(seed.cast_signed())];
+        self.launch("bluefin_range", arguments.into_iter().chain([Argument::F64(low), Argument::F64(high)]));
+    }
+
     /// Compares what no candidate may change.
     fn same_as_original(&mut self, task: &Task, layout: &Layout, places: &Places, report: Argument) {
         for (start, end) in kept(task, layout) {
@@ -234,6 +243,15 @@ impl Plan {
     fn copy(&mut self, to: u64, from: u64, bytes: u64) {
         let arguments = [self.at(to), self.at(from), Argument::I64(bytes.cast_signed())];
         self.launch("bluefin_copy", arguments);
+    }
+}
+
+/// Whether the entries make what a buffer holds before a launch.
+pub(super) fn is_on_device(buffer: &Buffer) -> bool {
+    match buffer.content {
+        Content::Random | Content::Fill(_) => true,
+        Content::Uniform { .. } => buffer.data_type.integers().is_none(),
+        Content::Data(_) => false,
     }
 }
 

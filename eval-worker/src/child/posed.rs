@@ -6,9 +6,9 @@ use std::time::Duration;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::target::Target;
-use bluefin_common::task::{Content, Role, Task, Tolerance};
+use bluefin_common::task::{Role, Task, Tolerance};
 
-use super::checker::{Checker, Places, Pose, kept, outputs};
+use super::checker::{Checker, Places, Pose, is_on_device, kept, outputs};
 use crate::check::{Difference, Runs};
 use crate::contents::Contents;
 use crate::device::{Buffers, Device, DeviceError, Refill, Saved};
@@ -115,8 +115,7 @@ impl<D: Device> Posed<D> {
         }
         let write = |at, bytes: &[u8]| device.write(&self.sets.memory, self.first() + at, bytes);
         for one in self.task.buffers.iter().enumerate() {
-            let is_of_host = matches!(one.1.content, Content::Uniform { .. } | Content::Data(_));
-            if is_of_host || self.sets.checker.is_none() {
+            if self.sets.checker.is_none() || !is_on_device(one.1) {
                 self.layout.fill_one(one, contents, seed, write)?;
             }
         }

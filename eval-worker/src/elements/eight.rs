@@ -3,6 +3,8 @@
 
 use bluefin_common::problem::DataType;
 
+use super::nearest::nearest;
+
 /// An encoding: a sign, then the exponent, then the mantissa.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eight {
@@ -69,17 +71,9 @@ impl Eight {
     }
 
     /// The code of the finite number that is nearest to `value`; of two the one whose last bit is 0.
-    pub(super) fn nearest(self, value: f64) -> u8 {
-        let magnitude = value.abs();
-        // Magnitudes grow with their codes.
-        let (mut low, mut high) = (0_u8, self.largest());
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            if self.decode(middle) <= magnitude { low = middle } else { high = middle - 1 }
-        }
-        let above = (low + 1).min(self.largest());
-        let (down, up) = (magnitude - self.decode(low), self.decode(above) - magnitude);
-        let code = if up < down || up == down && low % 2 == 1 { above } else { low };
+    pub(super) fn nearest(self, value: f32) -> u8 {
+        let code = nearest(value, self.mantissa, self.bias, self.largest().into()) as u8;
+        // What has no -0 calls that code no number.
         if value.is_sign_negative() && code > 0 { code | 0x80 } else { code }
     }
 

@@ -57,7 +57,8 @@ impl Loader<'_> {
             .map_err(|error| self.invalid(&format!("{field}.algorithm"), &raw.algorithm, format!("{error}")))?;
         let applicable = self.condition(&raw.applicable.text(), &format!("{field}.applicable"), names)?;
         let mut names = names.clone();
-        let space = raw.space.as_deref();
+        // A list has none beside it, which is said where it is read.
+        let space = raw.space.as_deref().filter(|_| raw.points.is_none());
         let space = space.map(|name| context.spaces.get(self, &format!("{field}.space"), name)).transpose()?;
         let (points, params) = match &raw.points {
             Some(listed) => {

@@ -297,3 +297,70 @@ def bluefin_random(data, elements, type, seed, threads, TYPES: tl.constexpr):
     if TYPES & 65536:
         if type == 16:
             make_unsigned(data, tl.uint8, True, i, elements, seed, threads)
+
+
+@triton.jit
+def between(seed, at, low, high):
+    share = (bits_of(seed, at) >> 11).to(tl.int64).to(tl.float64) / 9007199254740991.0
+    value = low + (high - low) * share
+    return tl.where(value < low, low, tl.where(value > high, high, value))
+
+
+@triton.jit
+def span(data, element: tl.constexpr, WIDE: tl.constexpr, i, elements, seed, low, high, threads):
+    to = data.to(tl.pointer_type(element))
+    for start in range(0, elements, threads):
+        at = start + i
+        value = between(seed, at, low, high)
+        if not WIDE:
+            value = value.to(tl.float32).to(element)
+        tl.store(to + at, value, mask=at < elements)
+
+
+@triton.jit
+def span_eight(data, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.constexpr, i, elements, seed, low, high, threads):
+    for start in range(0, elements, threads):
+        at = start + i
+        bits = between(seed, at, low, high).to(tl.float32).to(tl.int32, bitcast=True)
+        exponent = ((bits >> 23) & 255) - 127
+        raised = tl.maximum(exponent, 1 - BIAS)
+        whole = tl.where(exponent == -127, 0, 1 << 23) | (bits & 0x7FFFFF)
+        # What is shifted out altogether is far below a half.
+        shift = tl.minimum(23 - MANTISSA + raised - exponent, 30)
+        rest = whole & ((1 << shift) - 1)
+        half = 1 << (shift - 1)
+        units = whole >> shift
+        units += ((rest > half) | ((rest == half) & ((units & 1) == 1))).to(tl.int32)
+        code = tl.minimum(((raised + (BIAS - 1)) << MANTISSA) + units, LARGEST)
+        sign = ((bits >> 31) & 1) << 7
+        tl.store(data + at, tl.where(code == 0, 0, sign | code).to(tl.int8), mask=at < elements)
+
+
+@triton.jit
+def bluefin_range(data, elements, type, seed, low, high, threads, TYPES: tl.constexpr):
+    """Floats uniform between `low` and `high`, both included."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    if TYPES & 1:
+        if type == 0:
+            span(data, tl.float64, True, i, elements, seed, low, high, threads)
+    if TYPES & 2:
+        if type == 1:
+            span(data, tl.float32, False, i, elements, seed, low, high, threads)
+    if TYPES & 4:
+        if type == 2:
+            span(data, tl.float16, False, i, elements, seed, low, high, threads)
+    if TYPES & 8:
+        if type == 3:
+            span(data, tl.bfloat16, False, i, elements, seed, low, high, threads)
+    if TYPES & 128:
+        if type == 7:
+            span_eight(data, 3, 7, 126, i, elements, seed, low, high, threads)
+    if TYPES & 256:
+        if type == 8:
+            span_eight(data, 2, 15, 123, i, elements, seed, low, high, threads)
+    if TYPES & 512:
+        if type == 9:
+            span_eight(data, 3, 8, 127, i, elements, seed, low, high, threads)
+    if TYPES & 1024:
+        if type == 10:
+            span_eight(data, 2, 16, 127, i, elements, seed, low, high, threads)

@@ -48,9 +48,7 @@ def load(name):
         spec.loader.exec_module(module)
         return module
     except (Exception, SystemExit) as error:
-        missing = "".join(f"\n{file} line {line} asks for {module}, which is not installed here and not among the includes"
-                          for module, (file, line) in sorted(stubs.wanted.items()))
-        raise Refused(f"{name} does not import:\n{said(error)}{missing}") from None
+        raise Refused(f"{name} does not import:\n{said(error)}{stubs.missing()}") from None
 
 
 def said(error):
@@ -65,11 +63,11 @@ def function(module, source, name):
     from triton.runtime.jit import JITFunction
 
     found = getattr(module, name, None)
-    while found is not None and not isinstance(found, JITFunction):
+    while not (found is None or stubs.is_stand_in(found) or isinstance(found, JITFunction)):
         found = getattr(found, "fn", None)
-    if found is None:
-        kernels = sorted(n for n, v in vars(module).items() if hasattr(v, "fn"))
-        raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}{stubs.omissions()}")
+    if not isinstance(found, JITFunction):
+        kernels = sorted(n for n, v in vars(module).items() if not stubs.is_stand_in(v) and hasattr(v, "fn"))
+        raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}{stubs.missing()}{stubs.omissions()}")
     return found
 
 
@@ -244,6 +242,7 @@ class Compiler:
             "bluefin_same": [pointer, pointer, i64, report, i64],
             "bluefin_close": [pointer, pointer, i64, i32, f64, f64, report, i64],
             "bluefin_random": [pointer, i64, i32, i64, i64],
+            "bluefin_range": [pointer, i64, i32, i64, f64, f64, i64],
         }
         options = {"num_warps": 256 // target.warp_size}
         kernels = []

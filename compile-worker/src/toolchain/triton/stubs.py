@@ -351,12 +351,22 @@ def compile_for(new):
     driver.set_active(Driver())
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        stub = isinstance(getattr(getattr(module, "__spec__", None), "loader", None), Finder)
-        if stub or path is not None and os.path.abspath(path).startswith(SOURCES) and not name.startswith("bluefin_check"):
+        if is_stand_in(module) or path is not None and os.path.abspath(path).startswith(SOURCES) and not name.startswith("bluefin_check"):
             del sys.modules[name]
     wanted.clear()
     left_out.clear()
     return True
+
+
+def is_stand_in(value):
+    """Whether a value, or a module, stands in for one that is not here."""
+    return isinstance(value, Stub) or isinstance(getattr(getattr(value, "__spec__", None), "loader", None), Finder)
+
+
+def missing():
+    """The modules that are stood in for, a line each."""
+    return "".join(f"\n{file} line {line} asks for {module}, which is not installed here and not among the includes"
+                   for module, (file, line) in sorted(wanted.items()))
 
 
 def omissions():

@@ -17,13 +17,14 @@ static int __nvvm_read_ptx_sreg_tid_x() { return 0; }
 static int __nvvm_read_ptx_sreg_ctaid_x() { return 0; }
 static void __syncthreads() {}
 #include "check.hip"
-int main(int, char** words) {
+int main(int words_count, char** words) {
     const int type = atoi(words[1]);
     const long long elements = atoll(words[2]);
     const unsigned long long seed = strtoull(words[3], nullptr, 10);
     const size_t bytes = elements * atoi(words[4]);
     std::vector<unsigned char> random(bytes + 16, 0xEE), copy(bytes + 16, 0xEE);
-    bluefin_random(random.data(), elements, type, seed, 1);
+    if (words_count > 5) bluefin_range(random.data(), elements, type, seed, atof(words[5]), atof(words[6]), 1);
+    else bluefin_random(random.data(), elements, type, seed, 1);
     bluefin_copy(copy.data(), random.data(), bytes, 1);
     fwrite(copy.data(), 1, bytes + 16, stdout);
     unsigned long long report[2] = {};
@@ -69,21 +70,29 @@ fn inputs_made_on_the_device_are_those_made_on_the_host() {
         DataType::Bf8Fnuz,
     ];
     for data_type in types.into_iter().chain(DataType::OF_BUFFERS) {
-        let number = data_type.code();
+        let range = Some((-3.1, 0.007)).filter(|_| data_type.integers().is_none());
         for (seed, length) in [(0_u64, 1_u64), (7, 1001), (u64::MAX, 40_000)] {
-            let buffers =
-                [Buffer { name: "x".to_string(), data_type, length, role: Role::Input, content: Content::Random }];
-            let layout = Layout::of(&buffers).unwrap();
-            let set = layout.filled(&buffers, seed);
-            let (start, end) = layout.ranges().next().unwrap();
-            let output = Command::new(&program)
-                .args([number.to_string(), length.to_string(), seed.to_string(), data_type.size().to_string()])
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{data_type}: not found equal to itself");
-            let (made, behind) = output.stdout.split_at((end - start) as usize);
-            assert!(made == &set[start as usize..end as usize], "{data_type}, seed {seed}, {length} elements");
-            assert_eq!(behind, [0xEE; 16], "{data_type}: written beyond the end");
+            check(&program, data_type, (seed, length), None);
+            range.into_iter().for_each(|range| check(&program, data_type, (seed, length), Some(range)));
         }
     }
+}
+
+/// Elements that are random, or uniform in a range.
+fn check(program: &Path, data_type: DataType, (seed, length): (u64, u64), range: Option<(f64, f64)>) {
+    let content = range.map_or(Content::Random, |(low, high)| Content::Uniform { low, high });
+    let buffers = [Buffer { name: "x".to_string(), data_type, length, role: Role::Input, content }];
+    let layout = Layout::of(&buffers).unwrap();
+    let set = layout.filled(&buffers, seed);
+    let (start, end) = layout.ranges().next().unwrap();
+    let number = data_type.code();
+    let output = Command::new(program)
+        .args([number.to_string(), length.to_string(), seed.to_string(), data_type.size().to_string()])
+        .args(range.into_iter().flat_map(|(low, high)| [low.to_string(), high.to_string()]))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{data_type}: not found equal to itself");
+    let (made, behind) = output.stdout.split_at((end - start) as usize);
+    assert!(made == &set[start as usize..end as usize], "{data_type}, seed {seed}, {length} elements, {range:?}");
+    assert_eq!(behind, [0xEE; 16], "{data_type}: written beyond the end");
 }
