@@ -18,6 +18,8 @@ const MAX_DEPTH: usize = 32;
 /// Operators and functions in one expression: their nesting is recursion in the parser.
 const MAX_OPERATORS: usize = 128;
 const MAX_DIGITS: usize = 18;
+/// The same of a number with a fraction: the smallest of 32 bits has 46.
+const MAX_FRACTION: usize = 64;
 /// Longest text that a literal or a variable can hold.
 pub(super) const MAX_TEXT: usize = 64;
 
@@ -174,7 +176,9 @@ fn gate(text: &str, known: &BTreeSet<String>) -> Result<(), String> {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
             let number = &rest[..end];
             let next_is_word = rest[end..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-            if next_is_word || number.len() > MAX_DIGITS || number.matches('.').count() > 1 || number.ends_with('.') {
+            let points = number.matches('.').count();
+            let most = if points == 0 { MAX_DIGITS } else { MAX_FRACTION };
+            if next_is_word || number.len() > most || points > 1 || number.ends_with('.') {
                 return Err(format!(
                     "found {:?}, expected a decimal number of at most {MAX_DIGITS} digits",
                     &rest[..end.max(word_end)]

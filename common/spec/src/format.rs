@@ -221,8 +221,9 @@ impl Scalar {
             Self::Text(text) => text.clone(),
             Self::Int(int) => int.to_string(),
             Self::Bool(bool) => bool.to_string(),
-            // Debug keeps the point of a whole number, which makes it a float to the parser.
-            Self::Float(float) => format!("{float:?}"),
+            // With a point, which makes it a float to the parser, and without an exponent.
+            Self::Float(float) if float.fract() == 0.0 => format!("{float:.1}"),
+            Self::Float(float) => float.to_string(),
         }
     }
 }
