@@ -10,6 +10,8 @@ use bluefin_common::child_file::{self, ChildFileError};
 use crate::Bundle;
 use crate::error::SpecError;
 use crate::format::RawSpec;
+use crate::rules::CLANG;
+use crate::shim::{self, Dialect};
 
 /// Largest spec, in bytes.
 const MAX_TOML: u64 = 256 << 10;
@@ -27,7 +29,7 @@ macro_rules! kernel_file {
 
 impl Bundle {
     /// Reads the spec at `path` and the files beside it that it names. An include that is not there may be one that
-    /// bluefin ships for all GPU kernels, such as `prelude.h`.
+    /// bluefin ships for all GPU kernels, such as `prelude.h`; headers of HIP and CUDA need not be named at all.
     ///
     /// # Errors
     /// What cannot be read, is too large, is not UTF-8, or is not a file beside the spec.
@@ -38,7 +40,8 @@ impl Bundle {
         // Whoever names a spec may do so through links; what the spec names is beside it.
         let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
         let mut files = BTreeMap::new();
-        for name in file_names(&RawSpec::parse(&toml)?)? {
+        let spec = RawSpec::parse(&toml)?;
+        for name in file_names(&spec)? {
             let beside = folder.join(&name);
             let shared = SHARED.iter().find(|(shared, _)| *shared == name);
             let bytes = match (child_file::read(&real, &name, MAX_FILE), shared) {
@@ -49,9 +52,24 @@ impl Bundle {
             let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
             files.insert(name, text);
         }
+        if spec.toolchain == CLANG {
+            shim::complete(&mut files, &spec.source);
+        }
         let bundle = Self { toml, files };
         bundle.check_size()?;
         Ok(bundle)
+    }
+
+    /// What its files are written in, if they include headers of HIP or CUDA, which bluefin's shim stands in for.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        shim::dialect(&self.files)
+    }
+
+    /// What its files include of other folders, where a spec has no files, so that it was left out.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        shim::left_out(&self.files)
     }
 
     /// The kernels that bluefin ships.
@@ -78,7 +96,9 @@ impl Bundle {
         };
         within("kernel spec", self.toml.len(), MAX_TOML)?;
         for (name, text) in &self.files {
-            check_name(name)?;
+            if !shim::is_header(name) {
+                check_name(name)?;
+            }
             within(name, text.len(), MAX_FILE)?;
         }
         within("kernel spec with its files", self.files.values().map(String::len).sum(), 4 * MAX_FILE)
@@ -129,7 +149,9 @@ macro_rules! shipped {
 }
 
 /// Includes that any spec may name without having them beside it.
-const SHARED: &[(&str, &str)] = &[("prelude.h", kernel_file!("prelude.h"))];
+const SHARED: &[(&str, &str)] = &[("prelude.h", PRELUDE)];
+/// What kernels of GPUs stand on that are written for bluefin.
+pub(super) const PRELUDE: &str = kernel_file!("prelude.h");
 
 shipped! {
     "conv_fwd_host.toml" with "conv_fwd_host.c" "host.h" "tile_host.h" "conv_host.h";

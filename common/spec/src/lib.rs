@@ -9,9 +9,11 @@ mod build;
 mod bundle;
 mod candidates;
 mod condition;
+pub mod draft;
 mod error;
 mod expression;
 mod format;
+mod host_code;
 mod load;
 mod misfit;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod place;
 mod rules;
 mod scope;
 pub mod search;
+mod shim;
 #[cfg(test)]
 mod shipped_tests;
 #[cfg(test)]
@@ -39,6 +42,7 @@ pub use error::SpecError;
 pub use misfit::Misfit;
 pub use place::Place;
 pub use scope::Scope;
+pub use shim::Dialect;
 
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::candidate::Candidate;
