@@ -19,6 +19,7 @@ mod export;
 mod extensions;
 mod gain;
 mod given_back;
+mod init;
 mod input;
 mod install;
 mod jobs;
@@ -109,6 +110,7 @@ enum Verb {
     Devices(devices::DevicesArgs),
     Selftest(selftest::SelftestArgs),
     Check(check::CheckArgs),
+    Init(init::InitArgs),
     Status(status::StatusArgs),
     Monitor(monitor::MonitorArgs),
     Reconcile(reconcile::ReconcileArgs),
@@ -242,6 +244,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Devices(args) => args.run().await,
             Verb::Selftest(args) => args.run().await,
             Verb::Check(args) => args.run().await,
+            Verb::Init(args) => args.run(),
             Verb::Status(args) => args.run().await,
             Verb::Monitor(args) => args.run().await,
             Verb::Reconcile(args) => args.run().await,

@@ -14,6 +14,7 @@ mod backlog;
 pub mod carried;
 mod diagnose;
 mod end;
+mod entries;
 mod error;
 mod folder;
 mod gate;

@@ -11,6 +11,7 @@ pub mod nvcc;
 mod program;
 mod trial;
 pub mod triton;
+pub mod types;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

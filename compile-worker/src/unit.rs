@@ -4,17 +4,24 @@ use std::sync::Arc;
 
 use bluefin_common::artifact::{Argument, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
+use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::problem::DataType;
 use bluefin_spec::{Build, Bundle, KernelSpec};
 
-use crate::shim;
+use crate::{entries, shim};
 
 /// What goes before the source of a reference.
 const CHECKS: &str = include_str!("check.hip");
 
-/// The unit of a HIP source with its checks.
-pub(crate) fn checked_source(source: &str) -> String {
-    format!("{CHECKS}#include \"{source}\"\n")
+/// Files of a bundle are found by `#include <...>` too, as those of bluefin's shim are included.
+pub(crate) const SHIM_FOLDER: &str = "-I.";
+
+/// The unit of a HIP source, or of the one that was `generated` for it, with its checks.
+pub(crate) fn checked_source(source: &str, generated: Option<&str>) -> String {
+    match generated {
+        Some(generated) => format!("{CHECKS}{generated}"),
+        None => format!("{CHECKS}#include \"{source}\"\n"),
+    }
 }
 
 /// What of a compiler shapes what it is given, and what becomes of it.
@@ -28,6 +35,11 @@ pub trait Shapes: Send + Sync + 'static {
     /// The unit that is generated for a candidate, where it compiles more than a source with macros.
     fn generate(&self, _arch: &str, _source: &str, _build: &Build) -> Option<String> {
         None
+    }
+
+    /// Whether it compiles C++ whose kernels are named as a source names them, with bluefin's shim for HIP's and CUDA's headers.
+    fn is_cpp(&self) -> bool {
+        false
     }
 
     /// The unit that also has the entries by which an eval worker checks elements of `types` on the device, in place of the one that was
@@ -64,6 +76,8 @@ pub struct Input<'a> {
     pub defines: &'a [(String, String)],
     pub source: &'a str,
     pub output: &'a str,
+    /// Whether the code object gets a table of the source's lines, which changes no code.
+    pub lines: bool,
 }
 
 impl Unit {
@@ -71,7 +85,11 @@ impl Unit {
     #[must_use]
     pub fn new(compiler: &dyn Shapes, arch: &str, bundle: Arc<Bundle>, spec: &KernelSpec, build: Build) -> Self {
         let options = build.options();
-        let shim = compiler.generate(arch, &spec.source, &build);
+        let shim = if compiler.is_cpp() {
+            entries::unit(bundle.dialect(), &spec.source, &build.launches)
+        } else {
+            compiler.generate(arch, &spec.source, &build)
+        };
         let Build { defines, constants: _, launches, workspace, typed: _ } = build;
         let (source, flags) = (spec.source.clone(), spec.flags.clone());
         Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
@@ -100,10 +118,25 @@ impl Unit {
         Digest::of_parts(digest::COMPILE, parts.iter().map(String::as_bytes).chain(files))
     }
 
+    /// Its launches with the symbols in `code` that their entries name; none where each is a symbol itself.
+    pub(crate) fn symbols(&self, code: &[u8]) -> Attempt<Vec<Launch>> {
+        if self.shim.is_none() { Ok(Vec::new()) } else { entries::symbols(code, &self.launches) }
+    }
+
+    /// `failure` to compile it, with what was left out of its files.
+    pub(crate) fn with_note(&self, failure: Failure) -> Failure {
+        let left_out = self.bundle.left_out();
+        if left_out.is_empty() || failure.kind != FailureKind::CompileError {
+            return failure;
+        }
+        let note = format!("note: left out, as a spec's files lie beside it: {}", left_out.join(" "));
+        Failure { detail: format!("{}\n{note}", failure.detail.trim_end()), ..failure }
+    }
+
     /// What a command line that compiles it to `output` is made of.
     pub(crate) fn input<'a>(&'a self, output: &'a str) -> Input<'a> {
         let source = if self.shim.is_some() { shim::UNIT } else { &self.source };
-        Input { arch: &self.arch, flags: &self.flags, defines: &self.defines, source, output }
+        Input { arch: &self.arch, flags: &self.flags, defines: &self.defines, source, output, lines: false }
     }
 
     /// `compiled`, which the cache has for all problems and under whatever name it was compiled first, for this one.
@@ -119,7 +152,11 @@ impl Unit {
 
 /// `launch` as the kernel has it that it was compiled into, of which a compiler that decides such things says the entry, the block, the
 /// shared memory, and where each of its arguments comes from: an `I32` is an index among those of `launch`, anything else is passed as it is.
+/// One without threads says the entry alone.
 fn fitted(launch: &Launch, compiled: &Launch) -> Launch {
+    if compiled.block == [0; 3] {
+        return Launch { entry: compiled.entry.clone(), ..launch.clone() };
+    }
     let argument = |template: &Argument| match template {
         Argument::I32(index) => usize::try_from(*index).ok().and_then(|index| launch.arguments.get(index)).copied(),
         other => Some(*other),

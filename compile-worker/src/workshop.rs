@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bluefin_common::artifact::{ArtifactRef, Built, CodeObject};
 use bluefin_common::child_file::{self, ChildFileError};
-use bluefin_common::digest::Digest;
+use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
@@ -46,6 +46,8 @@ pub struct Workshop {
     free: Semaphore,
     limits: Limits,
     launcher: Option<Vec<OsString>>,
+    /// Whether code objects get tables of the source's lines.
+    lines: bool,
     metrics: Metrics,
     backlog: Backlog,
     specs: Specs,
@@ -97,6 +99,7 @@ impl Workshop {
             free: Semaphore::new(slots.min(Semaphore::MAX_PERMITS)),
             limits,
             launcher,
+            lines: false,
             metrics,
             backlog: Backlog::default(),
             folders: Folders::default(),
@@ -104,6 +107,18 @@ impl Workshop {
             cache: Cache::default(),
             tasks: Mutex::new(LruCache::new(TASKS)),
         }
+    }
+
+    /// The same, whose code objects have tables of the source's lines, where a compiler can make them: they are for reading faults, and
+    /// kept apart from those that are timed.
+    #[must_use]
+    pub fn with_lines(self) -> Self {
+        Self { lines: true, ..self }
+    }
+
+    /// `key` of what this workshop compiles.
+    pub(crate) fn key(&self, key: Digest) -> Digest {
+        if self.lines { Digest::of_parts(digest::COMPILE, [key.to_string().as_bytes(), b"lines"]) } else { key }
     }
 
     #[must_use]
@@ -175,7 +190,8 @@ impl Workshop {
         for (name, text) in files {
             write_file(folder.path(), name, text).map_err(|source| machine("temporary folder", source))?;
         }
-        let wrote = self.run_in(&folder, &self.limits, &command(&unit.input(OUTPUT))).await?;
+        let input = Input { lines: self.lines, ..unit.input(OUTPUT) };
+        let wrote = self.run_in(&folder, &self.limits, &command(&input)).await?;
         Ok(wrote.map(Made::object))
     }
 

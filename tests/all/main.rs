@@ -25,6 +25,7 @@ mod miopen_alone;
 mod mituna;
 mod outages;
 mod pages;
+mod people;
 mod problems;
 mod release;
 mod renewal;

@@ -151,7 +151,7 @@ type Slot = Arc<OnceCell<Attempt<Arc<Posed>>>>;
 fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
     let registry = Registry::new();
     let metrics = compile_worker::Metrics::register(&registry, PipelineMetrics::register(&registry)?)?;
-    Ok(Workshop::new(store, slots, Limits::default(), Some(itself::command("sandbox-exec")?), metrics))
+    Ok(Workshop::new(store, slots, Limits::default(), Some(itself::command("sandbox-exec")?), metrics).with_lines())
 }
 
 impl Bench {

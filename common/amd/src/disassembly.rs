@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use object::{Object as _, ObjectSection as _, SectionKind};
 
@@ -28,6 +29,8 @@ pub(crate) struct Line {
     pub address: u64,
     pub words: Vec<u32>,
     pub text: String,
+    /// File and line of the source, where the code object has a line table.
+    pub source: Option<Arc<str>>,
 }
 
 impl Disassembler {
@@ -63,7 +66,7 @@ impl Disassembler {
 
     fn command(&self, target: &Target, lanes: u32) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--disassemble").arg(format!("--mcpu={}", target.name));
+        command.arg("--disassemble").arg("--line-numbers").arg(format!("--mcpu={}", target.name));
         if lanes != target.lanes {
             command.arg(format!("--mattr=+wavefrontsize{lanes}"));
         }
@@ -114,7 +117,8 @@ impl Disassembler {
             let _unread = input.write_all(object);
         }
         let text = self.finish(child)?;
-        self.checked(text.lines().filter_map(parse).collect())
+        let mut reader = Reader::default();
+        self.checked(text.lines().filter_map(|line| reader.read(line)).collect())
     }
 
     /// The same for several at once, which is quicker: most of the time goes into starting the program.
@@ -129,10 +133,12 @@ impl Disassembler {
         }
         let text = self.finish(command.spawn().map_err(io)?)?;
         let mut all: Vec<Vec<Line>> = Vec::with_capacity(objects.len());
+        let mut reader = Reader::default();
         for line in text.lines() {
             if line.contains(":\tfile format ") {
                 all.push(Vec::new());
-            } else if let (Some(lines), Some(line)) = (all.last_mut(), parse(line)) {
+                reader = Reader::default();
+            } else if let (Some(lines), Some(line)) = (all.last_mut(), reader.read(line)) {
                 lines.push(line);
             }
         }
@@ -217,6 +223,36 @@ fn without_unused_source(lines: &[Line], object: &mut [u8]) -> bool {
     found
 }
 
+/// What is printed, line by line.
+#[derive(Default)]
+struct Reader {
+    /// Of the instructions that follow.
+    source: Option<Arc<str>>,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) -> Option<Line> {
+        match line.strip_prefix("; ") {
+            Some(remark) => {
+                // `; f():` names a function.
+                if let Some(place) = source_place(remark) {
+                    self.source = Some(place);
+                }
+                None
+            }
+            None => parse(line).map(|line| Line { source: self.source.clone(), ..line }),
+        }
+    }
+}
+
+/// `/tmp/folder/./k.hip:5`: the compiler's folder says nothing to a reader. Line 0 is that of no source.
+fn source_place(remark: &str) -> Option<Arc<str>> {
+    let (file, number) = remark.rsplit_once(':')?;
+    let is_number = !number.is_empty() && number != "0" && number.bytes().all(|digit| digit.is_ascii_digit());
+    let name = file.rsplit('/').next().filter(|name| is_number && !name.is_empty())?;
+    Some(format!("{name}:{number}").into())
+}
+
 /// `\tv_mov_b32_e32 v0, 1    // 000000001900: 7E000281 <label>`.
 fn parse(line: &str) -> Option<Line> {
     let (text, comment) = line.strip_prefix('\t')?.rsplit_once("//")?;
@@ -225,7 +261,7 @@ fn parse(line: &str) -> Option<Line> {
     let is_word = |word: &&str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = words.split_whitespace().take_while(is_word);
     let words: Vec<u32> = words.map_while(|word| u32::from_str_radix(word, 16).ok()).collect();
-    (!words.is_empty()).then(|| Line { address, words, text: with_halves(text.trim()) })
+    (!words.is_empty()).then(|| Line { address, words, text: with_halves(text.trim()), source: None })
 }
 
 /// LLVM 19 takes the bit of a short encoding that chooses the upper half of a register for a part of its number, and says that there is
@@ -256,7 +292,9 @@ mod tests {
     #[test]
     fn a_line_has_a_text_an_address_and_words() {
         let line = parse("\ts_cbranch_execz 42        // 00000000161C: BF88002A <f+0xc8>").unwrap();
-        assert_eq!(line, Line { address: 0x161c, words: vec![0xbf88_002a], text: "s_cbranch_execz 42".into() });
+        let expected =
+            Line { address: 0x161c, words: vec![0xbf88_002a], text: "s_cbranch_execz 42".into(), source: None };
+        assert_eq!(line, expected);
         let line = parse("\tv_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1// 000000001670: 7E0802FA AF094200").unwrap();
         assert_eq!(line.words, [0x7e08_02fa, 0xaf09_4200]);
         assert_eq!(line.text, "v_mov_b32_dpp v4, v0 row_bcast:15 bound_ctrl:1");
@@ -266,6 +304,20 @@ mod tests {
         assert_eq!(line.text, "v_add_f16_e32 v2, v3.h, v127.h");
         assert_eq!(parse("0000000000001600 <f>:"), None);
         assert_eq!(parse("gfx942.o:\tfile format elf64-amdgpu"), None);
+    }
+
+    #[test]
+    fn instructions_have_the_last_line_that_was_named() {
+        let mut reader = Reader::default();
+        let sources: Vec<Option<Arc<str>>> =
+            "; k():\n\ts_nop 0 // 000000001900: BF800000\n; /tmp/a/./k.hip:5\n\ts_nop 1 // 000000001904: BF800001\n\
+            ; /tmp/a/k.hip:0\n\ts_nop 2 // 000000001908: BF800002\n"
+                .lines()
+                .filter_map(|line| reader.read(line))
+                .map(|line| line.source)
+                .collect();
+        let place = Some(Arc::from("k.hip:5"));
+        assert_eq!(sources, [None, place.clone(), place]);
     }
 
     #[test]

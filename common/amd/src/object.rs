@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{LittleEndian, Object as _, ObjectSymbol as _, RelocationFlags, elf};
+use object::{
+    LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationFlags, RelocationTarget,
+    SymbolIndex, elf,
+};
 use rmpv::Value;
 
 use crate::error::{LaunchError, LoadError};
@@ -14,6 +17,7 @@ use crate::target::Target;
 const VERSIONS: [(u8, u8); 2] = [(3, 5), (4, 6)];
 const MACHINE_MASK: u32 = 0xff;
 const NT_AMDGPU_METADATA: u32 = 32;
+const R_AMDGPU_ABS64: u32 = 3;
 const R_AMDGPU_RELATIVE64: u32 = 13;
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED_BUNDLE: &[u8] = b"CCOB";
@@ -95,12 +99,16 @@ impl Kernel {
         }
         let mut bytes = Vec::new();
         for (argument, value) in visible.iter().zip(values) {
+            // A launch has whole numbers of 32 bits; a parameter that is narrower takes the lower ones, as it does where a runtime
+            // is given their address.
+            let is_cut = value.len() == 4 && argument.size < 4 && argument.kind == "by_value";
+            let value = if is_cut { value.get(..argument.size as usize).unwrap_or(value) } else { value };
             if value.len() != argument.size as usize {
                 return Err(wrong());
             }
             bytes.resize(bytes.len().max(argument.offset as usize), 0);
             bytes.truncate(argument.offset as usize);
-            bytes.extend(*value);
+            bytes.extend(value);
         }
         Ok(bytes)
     }
@@ -220,6 +228,8 @@ impl CodeObject {
                 _ => {}
             }
         }
+        // Segments are mapped in pages, and compilers load 12 bytes at a multiple of 16 as 16.
+        image.resize(image.len().next_multiple_of(16), 0);
         let (mut kernels, mut variables) = (BTreeMap::new(), BTreeMap::new());
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let Ok(name) = symbol.name() else { continue };
@@ -232,16 +242,27 @@ impl CodeObject {
         }
         let mut relocations = Vec::new();
         for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
-            if !matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == R_AMDGPU_RELATIVE64) {
-                return Err(bad(format!("a relocation at {at:#x} of a kind that is not implemented")));
-            }
-            relocations.push((at, relocation.addend() as u64));
+            let RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
+            let symbol = match (r_type.0, relocation.target()) {
+                (R_AMDGPU_RELATIVE64, _) => Some(0),
+                // Of a variable that has a name of its own, as constants have that a host may write.
+                (R_AMDGPU_ABS64, RelocationTarget::Symbol(index)) => dynamic_address(&file, index),
+                _ => None,
+            };
+            let missing = || bad(format!("a relocation at {at:#x} of a kind that is not implemented"));
+            relocations.push((at, symbol.ok_or_else(missing)?.wrapping_add(relocation.addend() as u64)));
         }
         if kernels.is_empty() {
             return Err(bad("no kernel"));
         }
         Ok(Self { image, code, kernels, variables, relocations })
     }
+}
+
+/// The address of a symbol that the file defines.
+fn dynamic_address(file: &ElfFile64<'_, LittleEndian>, index: SymbolIndex) -> Option<u64> {
+    let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;
+    (!symbol.is_undefined()).then(|| symbol.address())
 }
 
 /// What the metadata says of a kernel.

@@ -29,7 +29,7 @@ pub struct Program {
 /// Instructions for waves of so many lanes.
 pub(crate) struct Code {
     pub instructions: Vec<Instruction>,
-    sites: Vec<(u64, String)>,
+    sites: Vec<Site>,
     /// Address of the first one, and for each dword from there the instruction that begins in it.
     first: u64,
     at: Vec<u32>,
@@ -159,13 +159,13 @@ impl Code {
                 *slot = index as u32;
             }
         }
-        let sites = lines.into_iter().map(|line| (line.address, line.text)).collect();
+        let site = |line: Line| Site { address: line.address, text: line.text, source: line.source };
+        let sites = lines.into_iter().map(site).collect();
         Self { instructions, sites, first, at }
     }
 
     pub fn site(&self, at: usize) -> Site {
-        let (address, text) = self.sites.get(at).cloned().unwrap_or_default();
-        Site { address, text }
+        self.sites.get(at).cloned().unwrap_or_default()
     }
 
     /// Index of the instruction at an offset of the image.

@@ -1,6 +1,8 @@
 //! What ends a launch: a fault of the kernel, and where it was met.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::LaunchError;
 
@@ -31,17 +33,23 @@ impl From<LaunchError> for Failure {
 }
 
 /// An instruction of a code object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// From the code object's base.
     pub address: u64,
     /// As the disassembler prints it.
     pub text: String,
+    /// File and line that it was compiled from, where the code object says so.
+    pub source: Option<Arc<str>>,
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` at {:#x}", self.text, self.address)
+        write!(f, "`{}` at {:#x}", self.text, self.address)?;
+        match &self.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -62,7 +70,7 @@ pub struct Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.block;
-        write!(f, "{}: {}", self.kernel, self.fault)?;
+        write!(f, "{}: {}", source_name(&self.kernel), self.fault)?;
         if let Some(site) = &self.instruction {
             write!(f, ", by {site}")?;
         }
@@ -72,6 +80,12 @@ impl fmt::Display for Verdict {
             None => Ok(()),
         }
     }
+}
+
+/// A kernel's name as its source has it, where its symbol is one of C++'s.
+fn source_name(symbol: &str) -> Cow<'_, str> {
+    let demangled = cpp_demangle::Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    demangled.map_or(Cow::Borrowed(symbol), Cow::Owned)
 }
 
 /// How memory is touched.

@@ -13,6 +13,8 @@ use crate::Bundle;
 use crate::data::{self, MAX_ALL_DATA, MAX_DATA};
 use crate::error::SpecError;
 use crate::format::RawSpec;
+use crate::rules::CLANG;
+use crate::shim::{self, Dialect};
 
 /// Largest spec, in bytes.
 const MAX_TOML: u64 = 2 << 20;
@@ -33,7 +35,7 @@ macro_rules! kernel_file {
 
 impl Bundle {
     /// Reads the spec at `path` and the files beside it that it names. An include that is not there may be one that
-    /// bluefin ships for all GPU kernels, such as `prelude.h`.
+    /// bluefin ships for all GPU kernels, such as `prelude.h`; headers of HIP and CUDA need not be named at all.
     ///
     /// # Errors
     /// What cannot be read, is too large, is not UTF-8, or is not a file beside the spec.
@@ -56,6 +58,9 @@ impl Bundle {
             let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
             files.insert(name, text);
         }
+        if spec.toolchain == CLANG {
+            shim::complete(&mut files, &spec.source);
+        }
         let mut bundle = Self { toml, files, ..Self::default() };
         bundle.check_size()?;
         for name in data_names(&spec)? {
@@ -65,6 +70,18 @@ impl Bundle {
             bundle.check_size()?;
         }
         Ok(bundle)
+    }
+
+    /// What its files are written in, if they include headers of HIP or CUDA, which bluefin's shim stands in for.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        shim::dialect(&self.files)
+    }
+
+    /// What its files include of other folders, where a spec has no files, so that it was left out.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        shim::left_out(&self.files)
     }
 
     /// The kernels that bluefin ships.
@@ -106,7 +123,9 @@ impl Bundle {
         };
         within("kernel spec", self.toml.len(), MAX_TOML)?;
         for (name, text) in &self.files {
-            check_name(name)?;
+            if !shim::is_header(name) {
+                check_name(name)?;
+            }
             within(name, text.len(), MAX_FILE)?;
             // Files are written where compilers run.
             if self.files.keys().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))) {
@@ -184,7 +203,9 @@ macro_rules! shipped {
 }
 
 /// Includes that any spec may name without having them beside it.
-const SHARED: &[(&str, &str)] = &[("prelude.h", kernel_file!("prelude.h"))];
+const SHARED: &[(&str, &str)] = &[("prelude.h", PRELUDE)];
+/// What kernels of GPUs stand on that are written for bluefin.
+pub(super) const PRELUDE: &str = kernel_file!("prelude.h");
 
 shipped! {
     "conv_fwd_host.toml" with "conv_fwd_host.c" "host.h" "tile_host.h" "conv_host.h";

@@ -11,9 +11,11 @@ mod candidates;
 mod condition;
 mod constant;
 mod data;
+pub mod draft;
 mod error;
 mod expression;
 mod format;
+mod host_code;
 #[cfg(test)]
 mod list_tests;
 mod load;
@@ -26,6 +28,7 @@ mod points;
 mod rules;
 mod scope;
 pub mod search;
+mod shim;
 #[cfg(test)]
 mod shipped_tests;
 #[cfg(test)]
@@ -45,6 +48,7 @@ pub use error::SpecError;
 pub use misfit::Misfit;
 pub use place::Place;
 pub use scope::Scope;
+pub use shim::Dialect;
 
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::artifact::ArtifactRef;

@@ -12,7 +12,8 @@ use crate::error::SpecError;
 use crate::expression::{Expression, is_name};
 use crate::format::{RawBuffer, RawSpec, Scalar};
 use crate::place::Places;
-use crate::rules::{TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target};
+use crate::rules::{CLANG, TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is_spec_name, is_target};
+use crate::shim;
 use crate::{BufferSpec, Bundle, ContentSpec, Distance, KernelSpec, Specialize, ToleranceSpec, TypeOf};
 use bluefin_common::arch::FEATURES;
 use bluefin_common::method::{EvaluatedBy, Method};
@@ -125,7 +126,7 @@ impl Loader<'_> {
         let toolchains = evaluated_on_devices();
         let fits = match raw.toolchain.as_str() {
             "cc" => hosts == raw.targets.len(),
-            "clang" | TRITON => hosts == 0,
+            CLANG | TRITON => hosts == 0,
             other if toolchains.contains(&other) => hosts == 0 || hosts == raw.targets.len(),
             other => {
                 let expected = format!("one of {}", toolchains.join(", "));
@@ -177,7 +178,8 @@ impl Loader<'_> {
             return Err(self.invalid("buffer", extra, "only files that the spec names"));
         }
         // A file that no field names would make another spec of the same kernel.
-        match bundle.files.keys().find(|name| !names.contains(name.as_str())) {
+        let is_shim = |name: &str| raw.toolchain == CLANG && shim::is_header(name);
+        match bundle.files.keys().find(|name| !names.contains(name.as_str()) && !is_shim(name)) {
             Some(extra) => Err(self.invalid("includes", extra, "only files that the spec names")),
             None => Ok(()),
         }

@@ -6,6 +6,8 @@ use bluefin_common::arch;
 
 /// The toolchain whose kernels are specialised by their arguments, and which says how large blocks are.
 pub(super) const TRITON: &str = "triton";
+/// The toolchain of C++ for GPUs, whose entries may be any function of that.
+pub(super) const CLANG: &str = "clang";
 /// How far an output may be from the reference.
 pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 /// Most characters of a name.
@@ -30,6 +32,15 @@ pub(super) fn is_identifier(name: &str) -> bool {
 pub(super) fn is_word(text: &str) -> bool {
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.+-".contains(&b));
     plain && text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}
+
+/// The name of a kernel in C++: qualified, with template arguments, with the types of its parameters.
+pub(super) fn is_cpp_entry(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_:<>(),*& -".contains(&byte);
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let bare = name.split(['<', '(']).next().unwrap_or_default().trim_end();
+    let begins = begins && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
+    begins && name.len() <= 4 * MAX_NAME && name.bytes().all(plain) && name.trim_end() == name
 }
 
 /// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.
@@ -99,6 +110,12 @@ mod tests {
     fn names() {
         assert!(is_spec_name("conv-fwd-host") && !is_spec_name("Conv") && !is_spec_name("-a") && !is_spec_name(""));
         assert!(is_identifier("_a1") && !is_identifier("1a") && !is_identifier("a-b") && !is_identifier(""));
+        for name in ["f", "n::f", "reduce<256, float>", "scale(float*, int)", "f<A, -1>(const float*)"] {
+            assert!(is_cpp_entry(name), "{name}");
+        }
+        for name in ["", " f", "f ", "1f", "f;", "f\"", "f{}", "#f", "f-g", "f g", "f\n"] {
+            assert!(!is_cpp_entry(name), "{name}");
+        }
         for word in ["host", "gfx90a", "sm_90", "amd", "nvidia", "has_mfma"] {
             assert!(is_target(word), "{word}");
         }

@@ -143,7 +143,8 @@ mod tests {
     fn the_command_line_is_part_of_what_the_cache_is_keyed_by() {
         let cc = Cc { program: Program::at("cc", &CC), identity: String::new() };
         let (flags, defines) = (["-DX=1".to_string()], [("BM".to_string(), "64".to_string())]);
-        let input = Input { arch: "host", flags: &flags, defines: &defines, source: "k.c", output: "k.out" };
+        let input =
+            Input { arch: "host", flags: &flags, defines: &defines, source: "k.c", output: "k.out", lines: false };
         let line = cc.command(&input);
         let words: Vec<&str> = line.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(

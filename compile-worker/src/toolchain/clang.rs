@@ -11,10 +11,10 @@ use bluefin_common::failure::Attempt;
 use bluefin_common::problem::DataType;
 
 use super::nvcc::{self, Nvcc};
-use super::program::{Program, Wanted, first_line, unknown_to, with_own_instructions};
+use super::program::{Program, Wanted, finished, first_line, unknown_to, with_own_instructions};
 use super::{Compiler, Kernels, Toolchain, tried};
 use crate::error::Error;
-use crate::unit::{Input, Shapes, Unit, checked_source};
+use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit, checked_source};
 use crate::workshop::{Made, Workshop};
 
 static CLANG: Wanted = Wanted {
@@ -54,6 +54,11 @@ pub(super) async fn probe() -> Result<Arc<dyn Toolchain>, Error> {
     }
 }
 
+/// The clang that is here.
+pub(super) fn find() -> Result<Program, Error> {
+    CLANG.find()
+}
+
 async fn with_nvcc() -> Result<Arc<dyn Toolchain>, Error> {
     Ok(Arc::new(Kernels::new(tried(Nvcc::probe).await?)))
 }
@@ -88,7 +93,8 @@ impl Clang {
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
-        let flags = input.flags.iter().cloned();
+        let lines = input.lines.then(|| "-gline-tables-only".to_string());
+        let flags = lines.into_iter().chain(input.flags.iter().cloned());
         if arch::vendor(input.arch) != Some(Vendor::Nvidia) {
             let gpu = format!("--offload-arch={}", input.arch);
             let own = [
@@ -101,11 +107,13 @@ impl Clang {
                 "-nogpulib",
                 "-nogpuinc",
                 "-w",
+                SHIM_FOLDER,
             ];
             return self.program.line(&own, flags, input);
         }
         let gpu = format!("--cuda-gpu-arch={}", with_own_instructions(input.arch));
-        let mut own = vec!["-x", "cuda", "--cuda-device-only", &gpu, "-nocudainc", "-nocudalib", "-S", "-O3", "-w"];
+        let mut own =
+            vec!["-x", "cuda", "--cuda-device-only", &gpu, "-nocudainc", "-nocudalib", "-S", "-O3", "-w", SHIM_FOLDER];
         let ptx =
             arch::of(input.arch).and_then(|known| known.ptx).map(|version| format!("--cuda-feature=+ptx{version}"));
         own.extend(ptx.as_deref());
@@ -128,8 +136,12 @@ impl Shapes for Clang {
         &self.identity
     }
 
-    fn with_checks(&self, source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        Some(checked_source(source))
+    fn is_cpp(&self) -> bool {
+        true
+    }
+
+    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
+        Some(checked_source(source, generated))
     }
 }
 
@@ -155,7 +167,8 @@ impl Compiler for Clang {
     }
 
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
-        workshop.run(unit, |input| self.command(input)).await
+        let made = workshop.run(unit, |input| self.command(input)).await?;
+        Ok(finished(unit, made))
     }
 }
 
@@ -168,18 +181,19 @@ mod tests {
         let clang = Clang::named("clang++", "");
         let (flags, defines) = (["-Wno-x".to_string()], [("BM".to_string(), "64".to_string())]);
         let line = |arch| {
-            let input = Input { arch, flags: &flags, defines: &defines, source: "k.hip", output: "k.out" };
+            let input =
+                Input { arch, flags: &flags, defines: &defines, source: "k.hip", output: "k.out", lines: false };
             let words = clang.command(&input).into_iter().map(|word| word.into_string().unwrap());
             words.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(
             line("gfx90a"),
-            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w \
+            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w -I. \
              -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert_eq!(
             line("sm_90"),
-            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w \
+            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w -I. \
              --cuda-feature=+ptx85 -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert!(line("sm_80").contains("--cuda-gpu-arch=sm_80 ") && !line("sm_80").contains("ptx85"));

@@ -50,7 +50,7 @@ impl Workshop {
     /// # Errors
     /// What is not the unit's fault: store, disk, processes.
     pub async fn compile(&self, compiler: &dyn Compiler, unit: &Unit) -> Result<Attempt<Built>, Error> {
-        let key = unit.key(compiler);
+        let key = self.key(unit.key(compiler));
         let built = self.cached(key, || self.make(compiler, unit, key)).await?;
         Ok(built.map(|built| unit.complete(built)))
     }

@@ -9,9 +9,9 @@ use bluefin_common::failure::Attempt;
 use bluefin_common::problem::DataType;
 
 use super::Compiler;
-use super::program::{Program, Wanted, first_line, unknown_to, with_own_instructions};
+use super::program::{Program, Wanted, finished, first_line, unknown_to, with_own_instructions};
 use crate::error::Error;
-use crate::unit::{Input, Shapes, Unit, checked_source};
+use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit, checked_source};
 use crate::workshop::{Made, Workshop};
 
 static NVCC: Wanted = Wanted {
@@ -59,7 +59,7 @@ impl Nvcc {
         let gpu = format!("-gencode=arch=compute_{compute},code={gpu}");
         // It knows none of clang's warnings, and -w is silent about all.
         let flags = input.flags.iter().filter(|flag| !flag.starts_with("-W")).cloned();
-        self.program.line(&["-x", "cu", "-std=c++17", "-cubin", &gpu, "-O3", "-w"], flags, input)
+        self.program.line(&["-x", "cu", "-std=c++17", "-cubin", &gpu, "-O3", "-w", SHIM_FOLDER], flags, input)
     }
 }
 
@@ -72,8 +72,12 @@ impl Shapes for Nvcc {
         &self.identity
     }
 
-    fn with_checks(&self, source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        Some(checked_source(source))
+    fn is_cpp(&self) -> bool {
+        true
+    }
+
+    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
+        Some(checked_source(source, generated))
     }
 }
 
@@ -94,7 +98,8 @@ impl Compiler for Nvcc {
     }
 
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
-        workshop.run(unit, |input| self.command(input)).await
+        let made = workshop.run(unit, |input| self.command(input)).await?;
+        Ok(finished(unit, made))
     }
 }
 
@@ -116,11 +121,11 @@ mod tests {
         assert_eq!(nvcc.name(), "clang");
         let flags = ["-Wno-pass-failed".to_string(), "-DX=1".to_string()];
         let defines = [("BM".to_string(), "64".to_string())];
-        let input = Input { arch: "sm_90", flags: &flags, defines: &defines, source: "k.hip", output: "k.out" };
+        let input =
+            Input { arch: "sm_90", flags: &flags, defines: &defines, source: "k.hip", output: "k.out", lines: false };
         let line = nvcc.command(&input);
         let words: Vec<&str> = line.iter().map(|word| word.to_str().unwrap()).collect();
-        let expected =
-            "nvcc -x cu -std=c++17 -cubin -gencode=arch=compute_90a,code=sm_90a -O3 -w -DX=1 -DBM=64 k.hip -o k.out";
+        let expected = "nvcc -x cu -std=c++17 -cubin -gencode=arch=compute_90a,code=sm_90a -O3 -w -I. -DX=1 -DBM=64 k.hip -o k.out";
         assert_eq!(words.join(" "), expected);
         let older = Input { arch: "sm_80", flags: &[], defines: &[], ..input };
         assert!(nvcc.command(&older).contains(&"-gencode=arch=compute_80,code=sm_80".into()));

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bluefin_common::arch::{self, Architecture};
+use bluefin_common::failure::Attempt;
 
 use crate::diagnose::{exhausted, limit_met};
 use crate::error::Error;
 use crate::process::{Limits, environment};
-use crate::unit::Input;
+use crate::unit::{Input, Unit};
+use crate::workshop::Made;
 
 /// What is known of a compiler before it is found.
 #[derive(Debug)]
@@ -101,7 +103,7 @@ impl Program {
         let machine = |source| Error::machine("temporary folder", source);
         let folder = tempfile::Builder::new().prefix("bluefin-probe-").tempdir().map_err(machine)?;
         std::fs::write(folder.path().join(name), text).map_err(machine)?;
-        let line = command(&Input { arch, flags: &[], defines: &[], source: name, output: "trial.out" });
+        let line = command(&Input { arch, flags: &[], defines: &[], source: name, output: "trial.out", lines: false });
         let output = self.run(line.get(1..).unwrap_or_default(), folder.path())?;
         if output.status.success() {
             return Ok(());
@@ -130,7 +132,8 @@ impl Program {
         Err(self.broken(text(&output.stderr).chars().take(600).collect()))
     }
 
-    fn run(&self, args: &[OsString], folder: &Path) -> Result<Output, Error> {
+    /// Runs it in `folder`, in the environment that compilers have.
+    pub(super) fn run(&self, args: &[OsString], folder: &Path) -> Result<Output, Error> {
         Command::new(&self.path)
             .args(args)
             .current_dir(folder)
@@ -149,6 +152,15 @@ impl Program {
         let Wanted { toolchain, install, .. } = *self.wanted;
         Error::BrokenCompiler { toolchain, program: self.path.clone(), reason, install }
     }
+}
+
+/// What a compiler of C++ `made` of `unit`, with the symbols of its entries.
+pub(super) fn finished(unit: &Unit, made: Attempt<Made>) -> Attempt<Made> {
+    let mut made = made.map_err(|failure| unit.with_note(failure))?;
+    if let Some(code) = made.code.first() {
+        made.built.launches = unit.symbols(code)?;
+    }
+    Ok(made)
 }
 
 /// The first line of what a program says.

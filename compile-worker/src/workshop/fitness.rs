@@ -117,7 +117,7 @@ impl Workshop {
     ) -> Result<(), Error> {
         let folder = self.folder()?;
         std::fs::write(folder.path().join(name), text).map_err(|source| machine("temporary folder", source))?;
-        let line = command(&Input { arch, flags: &[], defines: &[], source: name, output: OUTPUT });
+        let line = command(&Input { arch, flags: &[], defines: &[], source: name, output: OUTPUT, lines: false });
         // Those of a session may be narrow.
         let Limits { time, memory_bytes, file_bytes, .. } = Limits::default();
         let limits = Limits { time, memory_bytes, file_bytes, ..self.limits.clone() };

@@ -4,5 +4,6 @@
 mod check_kernels;
 mod compile;
 mod emulation;
+mod people;
 mod triton;
 mod worker;

@@ -8,7 +8,7 @@ use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::Expression;
 use crate::format::{Bind, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawValue, Scalar};
-use crate::rules::{TRITON, is_identifier};
+use crate::rules::{CLANG, TRITON, is_cpp_entry, is_identifier};
 use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver, Whole};
 use bluefin_common::value::Value;
 
@@ -25,6 +25,8 @@ pub(super) struct Context<'a> {
     on_gpu: bool,
     /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
     sizes_blocks: bool,
+    /// Whether entries are names of C++.
+    is_cpp: bool,
     spaces: Spaces<'a>,
     /// Macros of all solvers.
     defines: &'a BTreeMap<String, Scalar>,
@@ -44,8 +46,9 @@ impl Loader<'_> {
         self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
         let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
         let spaces = Spaces::read(self, raw, bundle)?;
-        let is_python = raw.toolchain == TRITON;
-        let context = Context { buffers, on_gpu, sizes_blocks: !is_python, spaces, defines: &raw.defines, is_python };
+        let (is_python, is_cpp) = (raw.toolchain == TRITON, raw.toolchain == CLANG);
+        let sizes_blocks = !is_python;
+        let context = Context { buffers, on_gpu, sizes_blocks, is_cpp, spaces, defines: &raw.defines, is_python };
         let solvers = raw.solver.iter().enumerate();
         solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
     }
@@ -212,12 +215,13 @@ impl Loader<'_> {
         names: &Names,
         context: &Context<'_>,
     ) -> Result<LaunchSpec, SpecError> {
-        let free = is_identifier(&raw.entry) && !raw.entry.starts_with("bluefin_launch_");
+        let named = if context.is_cpp { is_cpp_entry(&raw.entry) } else { is_identifier(&raw.entry) };
+        let what = if context.is_cpp { "a C++ name, such as `sum` or `sum<256, float>`," } else { "an identifier" };
         self.require(
-            free,
+            named && !raw.entry.starts_with("bluefin_launch_"),
             &format!("{field}.entry"),
             &raw.entry,
-            "an identifier that does not start with bluefin_launch_",
+            &format!("{what} that does not start with bluefin_launch_"),
         )?;
         self.list(&format!("{field}.arguments"), raw.arguments.len(), 1, MAX_LIST)?;
         let mut arguments = Vec::with_capacity(raw.arguments.len());

@@ -1,0 +1,29 @@
+// The words of a HIP or CUDA file that stand for the GPU, by compiler builtins alone, so that clang compiles such a file with
+// neither ROCm nor CUDA installed. It is included before all else, the headers of the C++ library above all: device overloads
+// of mathematical functions have to be declared before the library's own, which would be taken for both sides otherwise.
+// BLUEFIN_CUDA is 1 for files in CUDA's dialect and 0 for those in HIP's.
+#pragma once
+
+#if !defined(BLUEFIN_CUDA)
+#define BLUEFIN_CUDA 0
+#endif
+
+#if defined(__NVCC__)
+#include "bluefin/nvcc.h"
+#else
+#include "bluefin/words.h"
+#include "bluefin/vectors.h"
+#include "bluefin/indices.h"
+#include "bluefin/lanes.h"
+#include "bluefin/integers.h"
+#include "bluefin/atomics.h"
+#include "bluefin/math.h"
+#include "bluefin/runtime.h"
+#if __has_include(<cmath>)
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#endif
+#endif

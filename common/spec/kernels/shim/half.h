@@ -1,0 +1,136 @@
+// FP16: `__half` is the compiler's own type, with its operators and conversions; `__half2` is a pair that the hardware computes at once.
+#pragma once
+
+#include "bluefin/gpu.h"
+
+using __half = _Float16;
+using half = __half;
+using __half_raw = __half;
+
+template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
+
+// A pair of T, computed as the vector that it is.
+#define BLUEFIN_PAIR(pair, T)                                                                                       \
+    struct alignas(4) pair {                                                                                        \
+        T x, y;                                                                                                     \
+        pair() = default;                                                                                           \
+        BLUEFIN_MEMBER_OF_BOTH constexpr pair(T x, T y) : x(x), y(y) {}                                             \
+        BLUEFIN_MEMBER_OF_BOTH constexpr explicit pair(T both) : x(both), y(both) {}                                \
+        BLUEFIN_MEMBER_OF_BOTH pair(bluefin_two<T> of) : x(of.x), y(of.y) {}                                        \
+        BLUEFIN_MEMBER_OF_BOTH operator bluefin_two<T>() const { return bluefin_bits<bluefin_two<T>>(*this); }      \
+    };                                                                                                              \
+    BLUEFIN_BOTH bluefin_two<T> bluefin_vector_of(pair of) { return of; }                                           \
+    BLUEFIN_BOTH pair operator+(pair a, pair b) { return bluefin_vector_of(a) + bluefin_vector_of(b); }             \
+    BLUEFIN_BOTH pair operator-(pair a, pair b) { return bluefin_vector_of(a) - bluefin_vector_of(b); }             \
+    BLUEFIN_BOTH pair operator*(pair a, pair b) { return bluefin_vector_of(a) * bluefin_vector_of(b); }             \
+    BLUEFIN_BOTH pair operator/(pair a, pair b) { return bluefin_vector_of(a) / bluefin_vector_of(b); }             \
+    BLUEFIN_BOTH pair operator-(pair a) { return -bluefin_vector_of(a); }                                           \
+    BLUEFIN_BOTH pair& operator+=(pair& a, pair b) { return a = a + b; }                                            \
+    BLUEFIN_BOTH pair& operator-=(pair& a, pair b) { return a = a - b; }                                            \
+    BLUEFIN_BOTH pair& operator*=(pair& a, pair b) { return a = a * b; }                                            \
+    BLUEFIN_BOTH pair& operator/=(pair& a, pair b) { return a = a / b; }                                            \
+    BLUEFIN_BOTH bool operator==(pair a, pair b) { return a.x == b.x && a.y == b.y; }                               \
+    BLUEFIN_BOTH bool operator!=(pair a, pair b) { return !(a == b); }
+
+// What both types of 16 bits have under the same names: T with its pair, and `compute`, the type that T is computed in.
+#define BLUEFIN_SIXTEEN(T, pair)                                                                                        \
+    BLUEFIN_BOTH T __hadd(T a, T b) { return a + b; }                                                                   \
+    BLUEFIN_BOTH T __hsub(T a, T b) { return a - b; }                                                                   \
+    BLUEFIN_BOTH T __hmul(T a, T b) { return a * b; }                                                                   \
+    BLUEFIN_BOTH T __hdiv(T a, T b) { return a / b; }                                                                   \
+    BLUEFIN_BOTH T __hneg(T a) { return -a; }                                                                           \
+    BLUEFIN_BOTH T __habs(T a) { return bluefin_bits<T>((unsigned short)(bluefin_bits<unsigned short>(a) & 0x7fff)); }  \
+    BLUEFIN_DEVICE T __hmin(T a, T b) { return (T)fminf((float)a, (float)b); }                                          \
+    BLUEFIN_DEVICE T __hmax(T a, T b) { return (T)fmaxf((float)a, (float)b); }                                          \
+    BLUEFIN_DEVICE T __hadd_sat(T a, T b) { return (T)__saturatef((float)(a + b)); }                                    \
+    BLUEFIN_DEVICE T __hmul_sat(T a, T b) { return (T)__saturatef((float)(a * b)); }                                    \
+    BLUEFIN_BOTH bool __heq(T a, T b) { return a == b; }                                                                \
+    BLUEFIN_BOTH bool __hne(T a, T b) { return a != b; }                                                                \
+    BLUEFIN_BOTH bool __hlt(T a, T b) { return a < b; }                                                                 \
+    BLUEFIN_BOTH bool __hle(T a, T b) { return a <= b; }                                                                \
+    BLUEFIN_BOTH bool __hgt(T a, T b) { return a > b; }                                                                 \
+    BLUEFIN_BOTH bool __hge(T a, T b) { return a >= b; }                                                                \
+    BLUEFIN_BOTH bool __hisnan(T a) { return a != a; }                                                                  \
+    BLUEFIN_DEVICE bool __hisinf(T a) { return isinf((float)a); }                                                       \
+    BLUEFIN_DEVICE T hexp(T a) { return (T)expf((float)a); }                                                            \
+    BLUEFIN_DEVICE T hexp2(T a) { return (T)exp2f((float)a); }                                                          \
+    BLUEFIN_DEVICE T hlog(T a) { return (T)logf((float)a); }                                                            \
+    BLUEFIN_DEVICE T hlog2(T a) { return (T)log2f((float)a); }                                                          \
+    BLUEFIN_DEVICE T hsin(T a) { return (T)sinf((float)a); }                                                            \
+    BLUEFIN_DEVICE T hcos(T a) { return (T)cosf((float)a); }                                                            \
+    BLUEFIN_DEVICE T hsqrt(T a) { return (T)sqrtf((float)a); }                                                          \
+    BLUEFIN_DEVICE T hrsqrt(T a) { return (T)rsqrtf((float)a); }                                                        \
+    BLUEFIN_DEVICE T hrcp(T a) { return (T)(1 / (float)a); }                                                            \
+    BLUEFIN_DEVICE T hfloor(T a) { return (T)floorf((float)a); }                                                        \
+    BLUEFIN_DEVICE T hceil(T a) { return (T)ceilf((float)a); }                                                          \
+    BLUEFIN_DEVICE T hrint(T a) { return (T)rintf((float)a); }                                                          \
+    BLUEFIN_DEVICE T htrunc(T a) { return (T)truncf((float)a); }                                                        \
+    BLUEFIN_BOTH pair __hadd2(pair a, pair b) { return a + b; }                                                         \
+    BLUEFIN_BOTH pair __hsub2(pair a, pair b) { return a - b; }                                                         \
+    BLUEFIN_BOTH pair __hmul2(pair a, pair b) { return a * b; }                                                         \
+    BLUEFIN_BOTH pair __h2div(pair a, pair b) { return a / b; }                                                         \
+    BLUEFIN_BOTH pair __hneg2(pair a) { return -a; }                                                                    \
+    BLUEFIN_BOTH pair __habs2(pair a) { return {__habs(a.x), __habs(a.y)}; }                                            \
+    BLUEFIN_DEVICE pair __hmin2(pair a, pair b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }                        \
+    BLUEFIN_DEVICE pair __hmax2(pair a, pair b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }                        \
+    BLUEFIN_DEVICE pair h2exp(pair a) { return {hexp(a.x), hexp(a.y)}; }                                                \
+    BLUEFIN_DEVICE pair h2log(pair a) { return {hlog(a.x), hlog(a.y)}; }                                                \
+    BLUEFIN_DEVICE pair h2sqrt(pair a) { return {hsqrt(a.x), hsqrt(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2rsqrt(pair a) { return {hrsqrt(a.x), hrsqrt(a.y)}; }                                          \
+    BLUEFIN_DEVICE pair h2rcp(pair a) { return {hrcp(a.x), hrcp(a.y)}; }                                                \
+    BLUEFIN_BOTH pair __heq2(pair a, pair b) { return {(T)(float)(a.x == b.x), (T)(float)(a.y == b.y)}; }               \
+    BLUEFIN_BOTH pair __hgt2(pair a, pair b) { return {(T)(float)(a.x > b.x), (T)(float)(a.y > b.y)}; }                 \
+    BLUEFIN_BOTH pair __hlt2(pair a, pair b) { return {(T)(float)(a.x < b.x), (T)(float)(a.y < b.y)}; }                 \
+    BLUEFIN_BOTH bool __hbeq2(pair a, pair b) { return a == b; }                                                        \
+    BLUEFIN_BOTH bool __hbgt2(pair a, pair b) { return a.x > b.x && a.y > b.y; }
+
+BLUEFIN_PAIR(__half2, __half)
+using half2 = __half2;
+using __half2_raw = __half2;
+BLUEFIN_SIXTEEN(__half, __half2)
+BLUEFIN_BOTH __half __hfma(__half a, __half b, __half c) { return __builtin_fmaf16(a, b, c); }
+BLUEFIN_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+    return __builtin_elementwise_fma(bluefin_vector_of(a), bluefin_vector_of(b), bluefin_vector_of(c));
+}
+
+BLUEFIN_BOTH __half __float2half(float x) { return (__half)x; }
+BLUEFIN_BOTH __half __float2half_rn(float x) { return (__half)x; }
+BLUEFIN_BOTH __half __double2half(double x) { return (__half)x; }
+BLUEFIN_BOTH float __half2float(__half x) { return (float)x; }
+BLUEFIN_BOTH __half __int2half_rn(int x) { return (__half)x; }
+BLUEFIN_BOTH __half __uint2half_rn(unsigned x) { return (__half)x; }
+BLUEFIN_BOTH int __half2int_rz(__half x) { return (int)(float)x; }
+BLUEFIN_DEVICE int __half2int_rn(__half x) { return (int)__builtin_rintf((float)x); }
+BLUEFIN_BOTH unsigned short __half_as_ushort(__half x) { return bluefin_bits<unsigned short>(x); }
+BLUEFIN_BOTH short __half_as_short(__half x) { return bluefin_bits<short>(x); }
+BLUEFIN_BOTH __half __ushort_as_half(unsigned short x) { return bluefin_bits<__half>(x); }
+BLUEFIN_BOTH __half __short_as_half(short x) { return bluefin_bits<__half>(x); }
+
+BLUEFIN_BOTH __half2 make_half2(__half x, __half y) { return {x, y}; }
+BLUEFIN_BOTH __half2 __halves2half2(__half x, __half y) { return {x, y}; }
+BLUEFIN_BOTH __half2 __half2half2(__half x) { return {x, x}; }
+BLUEFIN_BOTH __half2 __float2half2_rn(float x) { return {(__half)x, (__half)x}; }
+BLUEFIN_BOTH __half2 __floats2half2_rn(float x, float y) { return {(__half)x, (__half)y}; }
+BLUEFIN_BOTH __half2 __float22half2_rn(float2 x) { return {(__half)x.x, (__half)x.y}; }
+BLUEFIN_BOTH float2 __half22float2(__half2 x) { return make_float2((float)x.x, (float)x.y); }
+BLUEFIN_BOTH float __low2float(__half2 x) { return (float)x.x; }
+BLUEFIN_BOTH float __high2float(__half2 x) { return (float)x.y; }
+BLUEFIN_BOTH __half __low2half(__half2 x) { return x.x; }
+BLUEFIN_BOTH __half __high2half(__half2 x) { return x.y; }
+BLUEFIN_BOTH __half2 __low2half2(__half2 x) { return {x.x, x.x}; }
+BLUEFIN_BOTH __half2 __high2half2(__half2 x) { return {x.y, x.y}; }
+BLUEFIN_BOTH __half2 __lowhigh2highlow(__half2 x) { return {x.y, x.x}; }
+BLUEFIN_BOTH __half2 __lows2half2(__half2 a, __half2 b) { return {a.x, b.x}; }
+BLUEFIN_BOTH __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
+
+// Adds to a pair of 16 bits each, by exchanging the word that both are.
+template <class Pair> BLUEFIN_DEVICE Pair bluefin_add_pair(Pair* to, Pair value) {
+    unsigned found = atomicOr((unsigned*)to, 0u);
+    while (true) {
+        const Pair sum = bluefin_bits<Pair>(found) + value;
+        const unsigned before = atomicCAS((unsigned*)to, found, bluefin_bits<unsigned>(sum));
+        if (before == found) return bluefin_bits<Pair>(found);
+        found = before;
+    }
+}
+BLUEFIN_DEVICE __half2 atomicAdd(__half2* to, __half2 value) { return bluefin_add_pair(to, value); }

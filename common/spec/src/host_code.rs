@@ -1,0 +1,395 @@
+//! Host code of HIP and CUDA files: people's kernels lie beside a `main`, which needs a runtime's whole interface and what it is linked
+//! to. Host functions are blanked, so that nothing in them has to be known, while each line keeps its number. What is not
+//! plainly a host function stays: a macro may make it one for the device, and so may `constexpr`.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A word, a sign, or a literal of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Token<'a> {
+    pub(super) text: &'a str,
+    at: usize,
+}
+
+/// A source taken apart: its tokens, and where its preprocessor's lines are.
+struct Parts<'a> {
+    tokens: Vec<Token<'a>>,
+    directives: Vec<Range<usize>>,
+}
+
+/// Where what begins at `at` ends, which is no token: a blank, a comment; `None` for others.
+fn skipped(text: &str, at: usize) -> Option<usize> {
+    let rest = text.get(at..)?;
+    if rest.starts_with("//") {
+        return Some(line_end(text, at));
+    }
+    if rest.starts_with("/*") {
+        return Some(rest.get(2..)?.find("*/").map_or(text.len(), |end| at + end + 4));
+    }
+    rest.starts_with(|first: char| first.is_whitespace()).then(|| at + rest.chars().next().map_or(1, char::len_utf8))
+}
+
+/// The end of the line, and of those that continue it.
+fn line_end(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut end = at;
+    while let Some(byte) = bytes.get(end) {
+        match byte {
+            b'\n' if bytes.get(..end).is_some_and(|before| before.ends_with(b"\\") || before.ends_with(b"\\\r")) => {
+                end += 1
+            }
+            b'\n' => break,
+            _ => end += 1,
+        }
+    }
+    end
+}
+
+/// The end of a preprocessor's line; a comment in it may go on.
+fn directive_end(text: &str, at: usize) -> usize {
+    let end = line_end(text, at);
+    let line = text.get(at..end).unwrap_or_default();
+    let open = line.rfind("/*").filter(|open| !line.get(*open..).is_some_and(|rest| rest.contains("*/")));
+    match open.filter(|open| !line.get(..*open).is_some_and(|before| before.contains("//"))) {
+        Some(open) => {
+            let closed = text.get(at + open..).and_then(|rest| rest.find("*/"));
+            closed.map_or(text.len(), |closed| line_end(text, at + open + closed))
+        }
+        None => end,
+    }
+}
+
+/// The end of the literal that begins at `at`, which is a quotation mark.
+fn literal_end(text: &str, at: usize, quote: char) -> usize {
+    let mut escaped = false;
+    for (index, found) in text.char_indices().skip_while(|(index, _)| *index <= at) {
+        match found {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            // What is not closed ends with its line.
+            '\n' => return index,
+            found if found == quote => return index + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The end of a raw string whose quotation mark is at `at`.
+fn raw_end(text: &str, at: usize) -> usize {
+    let rest = text.get(at + 1..).unwrap_or_default();
+    let Some(open) = rest.find('(') else { return text.len() };
+    let close = format!("){}\"", rest.get(..open).unwrap_or_default());
+    rest.find(&close).map_or(text.len(), |found| at + 1 + found + close.len())
+}
+
+fn take_apart(text: &str) -> Parts<'_> {
+    let (mut tokens, mut directives) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    let mut fresh_line = true;
+    while let Some(first) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if let Some(end) = skipped(text, at) {
+            fresh_line |= first == '\n';
+            at = end;
+            continue;
+        }
+        if first == '#' && fresh_line {
+            let end = directive_end(text, at);
+            directives.push(at..end);
+            at = end;
+            continue;
+        }
+        fresh_line = false;
+        let end = match first {
+            '"' | '\'' => literal_end(text, at, first),
+            _ if first.is_ascii_digit() => {
+                // Digits may have marks between them.
+                let number = |found: char| found.is_ascii_alphanumeric() || matches!(found, '\'' | '.' | '_');
+                at + text.get(at..).and_then(|rest| rest.find(|found| !number(found))).unwrap_or(text.len() - at)
+            }
+            _ if first.is_alphanumeric() || first == '_' => {
+                let word = |found: char| found.is_alphanumeric() || found == '_';
+                let end =
+                    at + text.get(at..).and_then(|rest| rest.find(|found| !word(found))).unwrap_or(text.len() - at);
+                let raw = text.get(at..end).is_some_and(|word| word.ends_with('R'))
+                    && text.get(end..).is_some_and(|rest| rest.starts_with('"'));
+                if raw { raw_end(text, end) } else { end }
+            }
+            _ => at + first.len_utf8(),
+        };
+        if let Some(found) = text.get(at..end) {
+            tokens.push(Token { text: found, at });
+        }
+        at = end.max(at + 1);
+    }
+    Parts { tokens, directives }
+}
+
+/// The tokens of a text, without its preprocessor's lines.
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    take_apart(text).tokens
+}
+
+/// What the preprocessor's lines of a text say, each without its `#`.
+fn directives(text: &str) -> impl Iterator<Item = &str> {
+    let lines = take_apart(text).directives.into_iter();
+    lines.filter_map(|line| text.get(line)?.strip_prefix('#').map(str::trim_start))
+}
+
+/// The names that a text includes.
+pub(super) fn includes(text: &str) -> impl Iterator<Item = String> {
+    directives(text).filter_map(|line| {
+        let name = line.strip_prefix("include")?.trim_start();
+        let close = match name.chars().next()? {
+            '<' => '>',
+            '"' => '"',
+            _ => return None,
+        };
+        Some(name.get(1..)?.split_once(close)?.0.trim().to_string())
+    })
+}
+
+/// A text with other names in what it includes: `name` says what becomes of each. Nothing: the line is left out, with a remark.
+pub(super) fn with_includes(text: &str, name: impl Fn(&str) -> Include) -> String {
+    let mut changed = String::with_capacity(text.len());
+    let mut from = 0;
+    for line in take_apart(text).directives {
+        let spelled = text.get(line.clone()).unwrap_or_default();
+        let Some(found) = includes(spelled).next() else { continue };
+        let quoted = spelled.contains('"');
+        let instead = match name(&found) {
+            Include::Kept => continue,
+            Include::Renamed(other) => format!("#include \"{other}\""),
+            Include::NotBeside if quoted => format!("{LEFT_OUT}{found}"),
+            Include::NotBeside => continue,
+        };
+        changed.push_str(text.get(from..line.start).unwrap_or_default());
+        changed.push_str(&instead);
+        from = line.end;
+    }
+    changed.push_str(text.get(from..).unwrap_or_default());
+    changed
+}
+
+/// What stands in the place of an include that was left out.
+pub(super) const LEFT_OUT: &str = "// left out: ";
+
+/// What becomes of an include.
+pub(super) enum Include {
+    Kept,
+    /// A file of another name has it.
+    Renamed(String),
+    /// It is in another folder, where a spec has no files.
+    NotBeside,
+}
+
+/// The macros that a text defines.
+pub(super) fn macros(text: &str) -> impl Iterator<Item = String> {
+    directives(text).filter_map(|line| {
+        let name = line.strip_prefix("define")?.trim_start();
+        let end = name.find(|found: char| !found.is_alphanumeric() && found != '_').unwrap_or(name.len());
+        name.get(..end).map(ToString::to_string)
+    })
+}
+
+/// Macros that a text gives a number unless they have one: `#ifndef X`, `#define X 1`.
+pub(super) fn defaults(text: &str) -> Vec<(String, i64)> {
+    let lines: Vec<&str> = directives(text).collect();
+    let one = |(first, second): (&&str, &&str)| {
+        let name = first.strip_prefix("ifndef")?.trim();
+        let mut words = second.strip_prefix("define")?.split_whitespace();
+        let same = words.next() == Some(name);
+        let value = words.next()?.trim_matches(['(', ')']).parse().ok()?;
+        same.then(|| (name.to_string(), value))
+    };
+    lines.iter().zip(lines.iter().skip(1)).filter_map(one).collect()
+}
+
+/// Words that make a function one of the device, or may.
+const KEEPING: [&str; 9] =
+    ["__global__", "__device__", "constexpr", "consteval", "auto", "operator", "__attribute__", "decltype", "concept"];
+/// Words that begin statements: where one heads a block outside of functions, the text was not understood.
+const STATEMENTS: [&str; 9] = ["if", "else", "for", "while", "do", "switch", "return", "try", "catch"];
+
+/// What the braces hold behind a head.
+#[derive(Debug, PartialEq, Eq)]
+enum Block {
+    /// Declarations, as of a namespace or a class.
+    Scope,
+    /// A host function's body.
+    Host,
+    Kept,
+    NotUnderstood,
+}
+
+fn block_behind(head: &[Token<'_>], macros: &BTreeSet<String>) -> Block {
+    if head.iter().any(|token| STATEMENTS.contains(&token.text)) {
+        return Block::NotUnderstood;
+    }
+    let head = without_template(head);
+    let (mut depth, mut angles) = (0_usize, 0_usize);
+    let mut outer: Vec<&str> = Vec::new();
+    let mut parentheses = false;
+    for token in head {
+        match token.text {
+            "(" => {
+                parentheses = true;
+                depth += 1;
+            }
+            ")" => depth = depth.saturating_sub(1),
+            "<" if depth == 0 => angles += 1,
+            ">" if depth == 0 => angles = angles.saturating_sub(1),
+            text if depth == 0 && angles == 0 => outer.push(text),
+            _ => {}
+        }
+    }
+    let has = |word: &str| outer.contains(&word);
+    if has("enum") || has("=") {
+        return Block::Kept;
+    }
+    if has("namespace") || has("struct") || has("class") || has("union") {
+        // A function that returns one of these is taken for a class, in whose body there are statements.
+        return if head.iter().any(|token| token.text == "__global__" || token.text == "__device__") {
+            Block::Kept
+        } else {
+            Block::Scope
+        };
+    }
+    if !parentheses {
+        return if has("extern") || outer.is_empty() { Block::Scope } else { Block::Kept };
+    }
+    let initializes = outer.iter().enumerate().any(|(at, text)| {
+        *text == ":" && outer.get(at + 1) != Some(&":") && (at == 0 || outer.get(at - 1) != Some(&":"))
+    });
+    let keeping = |token: &Token<'_>| KEEPING.contains(&token.text) || macros.contains(token.text);
+    let keeps = head.iter().any(keeping);
+    if keeps || initializes && !has("public") && !has("private") && !has("protected") {
+        Block::Kept
+    } else {
+        Block::Host
+    }
+}
+
+/// `head` without `template <...>` in front.
+fn without_template<'a, 'b>(mut head: &'b [Token<'a>]) -> &'b [Token<'a>] {
+    while head.first().is_some_and(|first| first.text == "template") {
+        let mut depth = 0_usize;
+        let mut end = head.len();
+        for (index, token) in head.iter().enumerate().skip(1) {
+            match token.text {
+                "<" => depth += 1,
+                ">" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                end = index + 1;
+                break;
+            }
+        }
+        head = head.get(end..).unwrap_or_default();
+    }
+    head
+}
+
+/// The token that closes the brace at `open`.
+pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (index, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(index);
+        }
+    }
+    None
+}
+
+/// Where host functions are: outside of classes they are left out whole, in classes their bodies are, as others may name them. `None` if
+/// the text is not understood.
+fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let (mut head, mut at) = (0, 0);
+    // Which of the scopes that are open are classes.
+    let mut scopes = Vec::new();
+    while let Some(token) = tokens.get(at) {
+        match token.text {
+            ";" => {
+                let words = tokens.get(head..at)?;
+                if is_host_instance(words, macros) {
+                    found.push(words.first()?.at..token.at + 1);
+                }
+                head = at + 1;
+            }
+            "}" => {
+                scopes.pop()?;
+                head = at + 1;
+            }
+            "{" => {
+                let words = tokens.get(head..at)?;
+                match block_behind(words, macros) {
+                    Block::NotUnderstood => return None,
+                    Block::Scope => {
+                        scopes.push(words.iter().any(|word| matches!(word.text, "class" | "struct" | "union")))
+                    }
+                    kind => {
+                        let close = closing(tokens, at)?;
+                        let end = tokens.get(close)?.at;
+                        let is_member = scopes.last().is_some_and(|is_class| *is_class);
+                        match kind {
+                            Block::Host if is_member => found.push(token.at + 1..end),
+                            Block::Host => found.push(words.first()?.at..end + 1),
+                            _ => {}
+                        }
+                        at = close;
+                    }
+                }
+                head = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    scopes.is_empty().then_some(found)
+}
+
+/// Whether words in front of a semicolon ask for an instance of a host function's template.
+fn is_host_instance(words: &[Token<'_>], macros: &BTreeSet<String>) -> bool {
+    let begins = words.first().is_some_and(|first| first.text == "template")
+        && words.get(1).is_some_and(|next| next.text != "<");
+    begins && block_behind(words.get(1..).unwrap_or_default(), macros) == Block::Host
+}
+
+/// `text` with blanks in the place of host functions, but for the preprocessor's lines. A text that is not understood stays.
+pub(super) fn without(text: &str, macros: &BTreeSet<String>) -> String {
+    let parts = take_apart(text);
+    // This pragma makes functions of both sides of all that follow.
+    let forced =
+        parts.directives.iter().any(|line| text.get(line.clone()).is_some_and(|line| line.contains("force_cuda")));
+    let Some(functions) = (if forced { None } else { host_functions(&parts.tokens, macros) }) else {
+        return text.to_string();
+    };
+    let mut blanked = String::with_capacity(text.len());
+    let mut from = 0;
+    for body in functions {
+        blanked.push_str(text.get(from..body.start).unwrap_or_default());
+        let mut at = body.start;
+        let within = parts.directives.iter().filter(|line| body.contains(&line.start));
+        for line in within.chain([&(body.end..body.end)]) {
+            let plain = text.get(at..line.start).unwrap_or_default();
+            blanked.extend(plain.chars().map(|found| if found == '\n' { '\n' } else { ' ' }));
+            blanked.push_str(text.get(line.clone()).unwrap_or_default());
+            at = line.end;
+        }
+        from = body.end;
+    }
+    blanked.push_str(text.get(from..).unwrap_or_default());
+    blanked
+}
+
+#[cfg(test)]
+#[path = "host_code_tests.rs"]
+mod tests;

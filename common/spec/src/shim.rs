@@ -1,0 +1,245 @@
+//! Headers that HIP and CUDA files include and that bluefin ships, so that such a file compiles as it is: whoever reads a spec puts those
+//! that its source includes into the bundle, from where they travel with the job. A file of the same name beside the spec goes before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::host_code::{self, Include};
+
+/// What kernels of a file are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// HIP's names; a warp is a wave.
+    Hip,
+    /// CUDA's names; a warp has 32 lanes on every GPU.
+    Cuda,
+}
+
+macro_rules! shim_file {
+    ($name:literal) => {
+        (concat!("bluefin/", $name), include_str!(concat!("../kernels/shim/", $name)))
+    };
+}
+
+/// By what a file includes of the shim, and what the shim's own files include of each other.
+macro_rules! hip {
+    ($name:literal, $($file:literal)+) => {
+        ($name, concat!(
+            "#pragma once\n#include \"bluefin/gpu.h\"\n#if !defined(__NVCC__)\n", $("#include \"bluefin/", $file, "\"\n",)+ "#endif\n"
+        ))
+    };
+}
+
+/// A header that nvcc has itself.
+macro_rules! cuda {
+    ($name:literal, $file:literal) => {
+        (
+            $name,
+            concat!(
+                "#pragma once\n#if defined(__NVCC__)\n#include_next <",
+                $name,
+                ">\n#else\n#include \"bluefin/",
+                $file,
+                "\"\n#endif\n"
+            ),
+        )
+    };
+}
+
+/// The headers of each dialect's own that decide which it is.
+const HIP: &str = "hip/hip_runtime.h";
+const CUDA: &str = "cuda_runtime.h";
+
+/// bluefin's own words for kernels, which stand beside the shim.
+const PRELUDE: &str = "prelude.h";
+
+const HEADERS: &[(&str, &str)] = &[
+    shim_file!("gpu.h"),
+    shim_file!("words.h"),
+    shim_file!("vectors.h"),
+    shim_file!("indices.h"),
+    shim_file!("lanes.h"),
+    shim_file!("integers.h"),
+    shim_file!("atomics.h"),
+    shim_file!("math.h"),
+    shim_file!("math64.h"),
+    shim_file!("special.h"),
+    shim_file!("names.h"),
+    shim_file!("runtime.h"),
+    shim_file!("half.h"),
+    shim_file!("bfloat.h"),
+    shim_file!("groups.h"),
+    shim_file!("host.h"),
+    shim_file!("nvcc.h"),
+    hip!("hip/hip_runtime.h", "gpu.h"),
+    hip!("hip/hip_runtime_api.h", "gpu.h"),
+    hip!("hip/hip_common.h", "gpu.h"),
+    hip!("hip/hip_ext.h", "gpu.h"),
+    hip!("hip/hip_vector_types.h", "gpu.h"),
+    hip!("hip/hip_math_constants.h", "gpu.h"),
+    hip!("hip/math_functions.h", "gpu.h"),
+    hip!("hip/device_functions.h", "gpu.h"),
+    hip!("hip/driver_types.h", "gpu.h"),
+    hip!("hip/hip_profile.h", "gpu.h"),
+    hip!("hip/hip_fp16.h", "half.h"),
+    hip!("hip/hip_bf16.h", "bfloat.h"),
+    hip!("hip/hip_bfloat16.h", "bfloat.h"),
+    hip!("hip/hip_cooperative_groups.h", "groups.h"),
+    cuda!("cuda_runtime.h", "gpu.h"),
+    cuda!("cuda_runtime_api.h", "gpu.h"),
+    cuda!("cuda.h", "gpu.h"),
+    cuda!("cuda_profiler_api.h", "gpu.h"),
+    cuda!("device_launch_parameters.h", "gpu.h"),
+    cuda!("device_functions.h", "gpu.h"),
+    cuda!("device_atomic_functions.h", "gpu.h"),
+    cuda!("sm_60_atomic_functions.h", "gpu.h"),
+    cuda!("driver_types.h", "gpu.h"),
+    cuda!("vector_types.h", "gpu.h"),
+    cuda!("vector_functions.h", "gpu.h"),
+    cuda!("math_functions.h", "gpu.h"),
+    cuda!("math_constants.h", "gpu.h"),
+    cuda!("builtin_types.h", "gpu.h"),
+    cuda!("host_defines.h", "gpu.h"),
+    cuda!("cuda_fp16.h", "half.h"),
+    cuda!("cuda_bf16.h", "bfloat.h"),
+    cuda!("cooperative_groups.h", "groups.h"),
+    cuda!("cooperative_groups/reduce.h", "groups.h"),
+    // What samples share for their hosts, of which kernels need nothing.
+    ("helper_cuda.h", HOST),
+    ("helper_functions.h", HOST),
+    ("helper_timer.h", HOST),
+    ("helper_string.h", HOST),
+    ("helper_image.h", HOST),
+    ("example_utils.hpp", HOST),
+    ("cmdparser.hpp", HOST),
+    ("omp.h", "#pragma once\n"),
+];
+const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
+
+fn text_of(name: &str) -> Option<&'static str> {
+    HEADERS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Whether a file of a bundle is one of the shim's by its name.
+pub(super) fn is_header(name: &str) -> bool {
+    text_of(name).is_some()
+}
+
+/// The last part of an include's path: what a spec's folder can have of it.
+pub(super) fn plain(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, file)| file)
+}
+
+/// The dialect of a bundle's files, if the shim is among them.
+pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
+    let has = |name| files.contains_key(name);
+    match (has("bluefin/gpu.h"), has(HIP)) {
+        (true, true) => Some(Dialect::Hip),
+        (true, false) => Some(Dialect::Cuda),
+        (false, _) => None,
+    }
+}
+
+/// The includes that were left out of the files of a bundle, as they are in other folders.
+pub(super) fn left_out(files: &BTreeMap<String, String>) -> Vec<String> {
+    let lines = files.iter().filter(|(name, _)| !is_header(name)).flat_map(|(_, text)| text.lines());
+    lines.filter_map(|line| line.strip_prefix(host_code::LEFT_OUT)).map(ToString::to_string).collect()
+}
+
+/// Puts what the files of a spec include of the shim among them, and takes out of them what is for the host alone: then a source
+/// compiles as it is, and a change of its host code changes nothing that is compiled.
+pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str) {
+    let known = |name: &str| files.contains_key(name) || is_header(name);
+    let of_include = |name: &str| match plain(name) {
+        _ if !name.contains('/') || known(name) => Include::Kept,
+        file if known(file) => Include::Renamed(file.to_string()),
+        _ => Include::NotBeside,
+    };
+    // The prelude includes CUDA's headers for nvcc alone.
+    let own = files.iter().filter(|(name, _)| *name != PRELUDE);
+    let all = own.flat_map(|(_, text)| host_code::includes(text));
+    let wanted: BTreeSet<String> = all
+        .filter_map(|name| match of_include(&name) {
+            Include::Kept => Some(name),
+            Include::Renamed(name) => Some(name),
+            Include::NotBeside => None,
+        })
+        .filter(|name| is_header(name))
+        .collect();
+    // nvcc gives its sources this header without being asked.
+    let is_cuda_source = source.ends_with(".cu");
+    if wanted.is_empty() && !is_cuda_source {
+        return;
+    }
+    let is_hip = wanted.iter().any(|name| name.starts_with("hip/"));
+    let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
+    let macros: BTreeSet<String> = files.values().flat_map(|text| host_code::macros(text)).collect();
+    let changed = |(name, text): (&String, &String)| match name.as_str() {
+        PRELUDE => (name.clone(), text.clone()),
+        _ => (name.clone(), host_code::without(&host_code::with_includes(text, of_include), &macros)),
+    };
+    let texts: BTreeMap<String, String> = files.iter().map(changed).collect();
+    *files = texts;
+    while let Some(name) = waiting.pop() {
+        let Some(text) = text_of(&name).filter(|_| !files.contains_key(&name)) else { continue };
+        // nvcc has those of other names.
+        waiting.extend(host_code::includes(text).filter(|include| include.starts_with("bluefin/")));
+        files.insert(name, text.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(source: &str, text: &str) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::from([(source.to_string(), text.to_string())]);
+        complete(&mut files, source);
+        files
+    }
+
+    #[test]
+    fn an_include_is_enough() {
+        let files = completed("k.hip", "#include <hip/hip_fp16.h>\n__global__ void k() { }\n");
+        assert!(files.contains_key("bluefin/half.h") && files.contains_key("bluefin/math64.h"));
+        assert!(!files.contains_key("bluefin/bfloat.h"), "what nobody includes does not travel");
+        assert_eq!(dialect(&files), Some(Dialect::Hip));
+        assert_eq!(dialect(&completed("k.cu", "__global__ void k() { }\n")), Some(Dialect::Cuda));
+        let files = completed(
+            "k.hip",
+            "#include \"../../Common/helper_cuda.h\"\n#include \"../x/own.h\"\n#include <sys/types.h>\n",
+        );
+        assert_eq!(dialect(&files), Some(Dialect::Cuda));
+        assert_eq!(files["k.hip"], "#include \"helper_cuda.h\"\n// left out: ../x/own.h\n#include <sys/types.h>\n");
+        assert_eq!(left_out(&files), ["../x/own.h"]);
+    }
+
+    #[test]
+    fn others_stay_as_they_are() {
+        let text = "#include \"prelude.h\"\nint main() { return 0; }\n";
+        assert_eq!(completed("k.hip", text), BTreeMap::from([("k.hip".to_string(), text.to_string())]));
+        let mut files = BTreeMap::from([(PRELUDE.to_string(), "#include <cuda_fp16.h>\n".to_string())]);
+        complete(&mut files, "k.hip");
+        assert_eq!(files.len(), 1, "what the prelude includes for nvcc is no file's wish");
+    }
+
+    #[test]
+    fn a_file_beside_the_spec_goes_before() {
+        let mut files = BTreeMap::from([
+            ("k.cu".to_string(), "#include \"helper_cuda.h\"\n".to_string()),
+            ("helper_cuda.h".to_string(), "#define MINE 1\n".to_string()),
+        ]);
+        complete(&mut files, "k.cu");
+        assert_eq!(files["helper_cuda.h"], "#define MINE 1\n");
+        assert_eq!(dialect(&files), Some(Dialect::Cuda));
+    }
+
+    /// What one header includes of the shim is there as well.
+    #[test]
+    fn headers_are_whole() {
+        for (name, text) in HEADERS {
+            for include in host_code::includes(text).filter(|include| include.starts_with("bluefin/")) {
+                assert!(is_header(&include), "{name} includes {include}");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `bluefin init`: a kernel spec, written from the signatures in a file.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bluefin_compile_worker::toolchain::types;
+use bluefin_spec::draft::{Draft, Kernel, Language};
+use bluefin_terminal::out;
+
+/// Write a kernel spec from the signatures in a file, to be completed
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  bluefin init vector_add.hip\n  bluefin init reduction.cu --entry reduce -o reduce.toml\n  \
+    bluefin init softmax.py\n\n\
+    Pointers become buffers, those to const as inputs; numbers become sizes; numbers of templates, macros under #ifndef\n\
+    and constants of Triton's become params. What nobody can read from a signature has a remark: how long a buffer is,\n\
+    the grid and the block, which solver is right, and the tolerance. Types are clang's where it compiles the file."
+)]
+pub struct InitArgs {
+    /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
+    file: PathBuf,
+    /// The spec, beside the file [default: the file's name with .toml]
+    #[arg(short, long, value_name = "SPEC")]
+    output: Option<PathBuf>,
+    /// A kernel that becomes a solver, may be repeated [default: all of the file]
+    #[arg(long, value_name = "NAME")]
+    entry: Vec<String>,
+}
+
+impl InitArgs {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let file = self.file.display();
+        let language = Language::of(&self.file);
+        let language =
+            language.ok_or_else(|| crate::usage(format!("{file}: found no file of .hip .cu .cpp .c .py")))?;
+        let output = self.output.clone().unwrap_or_else(|| self.file.with_extension("toml"));
+        if folder(&output) != folder(&self.file) {
+            return Err(crate::usage(format!(
+                "{}: expected a file beside {file}, as a spec's source is beside it",
+                output.display()
+            )));
+        }
+        let text = std::fs::read_to_string(&self.file).with_context(|| file.to_string())?;
+        let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let beside = |name: &str| std::fs::read_to_string(folder(&self.file).join(name)).ok();
+        let mut draft = Draft::new(language, name, &text, beside);
+        anyhow::ensure!(!draft.kernels.is_empty(), "{file}: found no kernel, expected {}", language.wanted());
+        self.choose(&mut draft)?;
+        if language == Language::Gpu {
+            resolve(&mut draft)?;
+        }
+        write(&output, &draft.spec())?;
+        let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        out::line(format!("{}: {}; complete what has a remark", output.display(), names.join(" ")))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Leaves the kernels that were asked for.
+    fn choose(&self, draft: &mut Draft) -> anyhow::Result<()> {
+        for name in &self.entry {
+            let known: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            anyhow::ensure!(known.contains(&name.as_str()), "--entry {name}: expected one of {}", known.join(" "));
+        }
+        if !self.entry.is_empty() {
+            draft.kernels.retain(|kernel| self.entry.contains(&kernel.name));
+        }
+        Ok(())
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Puts clang's types in the place of the text's; says why it can not.
+fn resolve(draft: &mut Draft) -> anyhow::Result<()> {
+    let entries: Vec<String> = draft.kernels.iter().map(Kernel::instance).collect();
+    match types::of_kernels(&draft.bundle(), draft.source(), &entries) {
+        Ok(Ok(types)) => types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types)),
+        Ok(Err(words)) => eprintln!("types are as the text spells them: {words}"),
+        Err(error) if error.is_exhausted() => return Err(error.into()),
+        Err(error) => eprintln!("types are as the text spells them: {error}"),
+    }
+    Ok(())
+}
+
+/// Writes a file that is not there yet.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.with_context(|| format!("{}: nothing was written", path.display()))?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,350 @@
+//! HIP and CUDA files as people have them: compiled as they are with bluefin's own headers, executed, and compared with values that are
+//! known; and the specs that are written from their signatures.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text, write};
+
+const TARGETS: [&str; 3] = ["gfx90a", "gfx942", "gfx1100"];
+
+/// What a kernel `found` is to write into `out`, element by element.
+struct Known {
+    /// The element as C++ and as specs have it.
+    element: (&'static str, &'static str),
+    /// Relative error that is allowed.
+    error: f64,
+    values: Vec<f64>,
+}
+
+impl Known {
+    fn integers(values: impl IntoIterator<Item = i64>) -> Self {
+        let values = values.into_iter().map(|value| value as f64).collect();
+        Self { element: ("int", "INT32"), error: 0.0, values }
+    }
+
+    /// A file in which `found` is beside a kernel that writes what is known, and beside a host.
+    fn source(&self, head: &str, kernels: &str) -> String {
+        let (element, _) = self.element;
+        let values: Vec<String> = self.values.iter().map(|value| format!("({element}){value:?}")).collect();
+        format!(
+            "{head}\n#include <iostream>\n#include <vector>\n__constant__ {element} known[] = {{{}}};\n\
+             extern \"C\" __global__ void expected({element}* out) {{\n    \
+             for (int i = threadIdx.x; i < {}; i += blockDim.x) out[i] = known[i];\n}}\n{kernels}\n\
+             int main() {{ std::vector<unknown_of_host> v; found<<<1, 64>>>(v.data()); std::cout << v[0]; }}\n",
+            values.join(", "),
+            values.len()
+        )
+    }
+
+    fn spec(&self, source: &str, entry: &str) -> String {
+        let (_, name) = self.element;
+        format!(
+            "name = \"people\"\nproblem = \"kernel\"\ntoolchain = \"clang\"\ntargets = [\"amd\", \"nvidia\"]\nsource = \"{source}\"\n\
+             reference = \"Known\"\n[sizes]\nn = {}\n[[buffer]]\nname = \"out\"\ntype = \"{name}\"\nlength = \"n\"\nrole = \"output\"\n\
+             [tolerance.{name}]\nabsolute = {absolute:?}\nrelative = {:?}\n[[solver]]\nname = \"Known\"\nalgorithm = \"Direct\"\n\
+             candidate = false\n[[solver.launch]]\nentry = \"expected\"\narguments = [\"out\"]\ngrid = [1]\nblock = [64]\n\
+             [[solver]]\nname = \"Found\"\nalgorithm = \"Direct\"\n[[solver.launch]]\nentry = \"{entry}\"\narguments = [\"out\"]\n\
+             grid = [1]\nblock = [64]\n",
+            self.values.len(),
+            self.error,
+            absolute = if self.error > 0.0 { 1e-30 } else { 0.0 },
+        )
+    }
+}
+
+fn check(folder: &Path, target: &str, code: i32) -> Value {
+    let arguments = ["check", "--json", "--kernel", "spec.toml", "--target", target];
+    json(&expect(bluefin().current_dir(folder).args(arguments), code))
+}
+
+/// `found` writes what is known, on all targets that are executed; for NVIDIA it compiles.
+fn right(known: &Known, source: &str, entry: &str, head: &str, kernels: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), source, &known.source(head, kernels));
+    write(folder.path(), "spec.toml", &known.spec(source, entry));
+    for target in TARGETS {
+        let report = check(folder.path(), target, 0);
+        assert_eq!(report["candidates"][0]["result"], "right", "{target}: {report:#}");
+    }
+}
+
+const HIP: &str = "#include <hip/hip_runtime.h>";
+const CUDA: &str = "#include \"cuda_runtime.h\"";
+
+/// How a kernel spells a function, and the function.
+type Applied = (&'static str, fn(f64) -> f64);
+
+/// Points, and the kernel that applies each of `functions` to all of them.
+fn applied(element: &str, points: &[f64], functions: &[Applied]) -> (Vec<f64>, String) {
+    let points_text: Vec<String> = points.iter().map(|point| format!("({element}){point:?}")).collect();
+    let mut kernel = format!("__constant__ {element} points[] = {{{}}};\n", points_text.join(", "));
+    let _ =
+        writeln!(kernel, "__global__ void found({element}* out) {{\n    if (threadIdx.x >= {}) return;", points.len());
+    let _ = writeln!(kernel, "    const {element} x = points[threadIdx.x];");
+    let mut values = Vec::new();
+    for (index, (code, function)) in functions.iter().enumerate() {
+        let _ = writeln!(kernel, "    out[{} + threadIdx.x] = {code};", index * points.len());
+        // Points are those of FP32, so that both sides have the same.
+        values.extend(points.iter().map(|point| function(*point)));
+    }
+    (values, kernel + "}\n")
+}
+
+/// Points that FP32 has exactly.
+const POINTS: [f64; 6] = [0.0625, 0.4375, 1.0, 2.71875, 7.5, 13.25];
+
+#[test]
+fn mathematical_functions_of_fp32() {
+    let functions: [Applied; 27] = [
+        ("expf(x)", f64::exp),
+        ("std::exp(-x)", |x| (-x).exp()),
+        ("exp2f(x)", f64::exp2),
+        ("expm1f(x)", f64::exp_m1),
+        ("logf(x)", f64::ln),
+        ("log2f(x + 1)", |x| (x + 1.0).log2()),
+        ("log10(x)", f64::log10),
+        ("log1pf(x)", f64::ln_1p),
+        ("sqrtf(x)", f64::sqrt),
+        ("rsqrtf(x)", |x| 1.0 / x.sqrt()),
+        ("cbrtf(x)", f64::cbrt),
+        ("sinf(x)", f64::sin),
+        ("cosf(x)", f64::cos),
+        ("tanf(x)", f64::tan),
+        ("sin(x * 1048576)", |x| (x * 1_048_576.0).sin()),
+        ("tanhf(x)", f64::tanh),
+        ("sinhf(x)", f64::sinh),
+        ("asinhf(x)", f64::asinh),
+        ("atanf(x)", f64::atan),
+        ("atan2f(x, -2)", |x| x.atan2(-2.0)),
+        ("asinf(x / 16)", |x| (x / 16.0).asin()),
+        ("powf(x, 1.5f)", |x| x.powf(1.5)),
+        ("std::pow(x, 3)", |x| x.powi(3)),
+        ("fmaf(x, x, 1)", |x| x.mul_add(x, 1.0)),
+        ("fmodf(x, 0.3125f)", |x| x % 0.3125 + 0.0),
+        ("roundf(x) + floorf(x) + fminf(x, 2)", |x| x.round() + x.floor() + x.min(2.0)),
+        ("hypotf(x, 2)", |x| x.hypot(2.0)),
+    ];
+    let (values, kernel) = applied("float", &POINTS, &functions);
+    let known = Known { element: ("float", "FP32"), error: 6e-7, values };
+    right(&known, "people.hip", "found", HIP, &kernel);
+}
+
+#[test]
+fn mathematical_functions_of_fp64() {
+    let functions: [Applied; 16] = [
+        ("exp(x)", f64::exp),
+        ("log(x)", f64::ln),
+        ("sin(x)", f64::sin),
+        ("std::cos(x)", f64::cos),
+        ("sin(x * 1e200)", |x| (x * 1e200).sin()),
+        ("tan(x)", f64::tan),
+        ("tanh(x)", f64::tanh),
+        ("cosh(x)", f64::cosh),
+        ("atan(x)", f64::atan),
+        ("acos(x / 16)", |x| (x / 16.0).acos()),
+        ("pow(x, 12.25)", |x| x.powf(12.25)),
+        ("cbrt(x)", f64::cbrt),
+        ("rsqrt(x)", |x| 1.0 / x.sqrt()),
+        ("log2(x + 1)", |x| (x + 1.0).log2()),
+        ("fmod(x, 0.3125) + round(x)", |x| x % 0.3125 + x.round()),
+        ("frexp(x, &scratch) * ldexp(1.0, scratch)", |x| x),
+    ];
+    let (values, kernel) = applied("double", &POINTS, &functions);
+    let kernel = kernel.replace("const double x", "int scratch = 0;\n    const double x");
+    let known = Known { element: ("double", "FP64"), error: 2e-15, values };
+    right(&known, "people.cu", "found", CUDA, &kernel);
+}
+
+#[test]
+fn error_functions_and_the_gamma_function() {
+    let kernel = "__constant__ double x[] = {0.5, 1.5, 0.5, 3, 4.5, 4.5, -0.5};\n__global__ void found(double* out) {\n    \
+        if (threadIdx.x != 0) return;\n    out[0] = erf(x[0]);\n    out[1] = erf(x[1]);\n    out[2] = erfc(x[2]);\n    \
+        out[3] = erfcf((float)x[3]);\n    out[4] = tgamma(x[4]);\n    out[5] = lgamma(x[5]);\n    out[6] = normcdf(x[6]);\n}\n";
+    let values = vec![
+        0.520_499_877_813_046_5,
+        0.966_105_146_475_310_7,
+        0.479_500_122_186_953_5,
+        2.209_049_699_858_544e-5,
+        11.631_728_396_567_448,
+        2.453_736_570_842_442,
+        0.308_537_538_725_986_9,
+    ];
+    right(&Known { element: ("double", "FP64"), error: 1e-7, values }, "people.hip", "found", HIP, kernel);
+}
+
+#[test]
+fn integers_and_bits() {
+    let kernel = "__constant__ int x[] = {12, -7, 0x00f0};\n__global__ void found(int* out) {\n    if (threadIdx.x != 0) return;\n    \
+        const int values[] = {__popc(x[0]), __clz(x[0]), __ffs(x[0]), (int)__brev(x[0]), __mul24(x[0], x[1]), (int)__umulhi(x[1], x[0]),\n    \
+        __mulhi(x[0] << 28, x[1]), (int)__byte_perm(x[2], x[1], 0x4120), __dp4a(0x01020304, x[1], 5), min(x[0], x[1]), max(x[0], x[1]),\n    \
+        abs(x[1]), (int)__funnelshift_l(x[1], x[0], 4), __popcll(-1ll), __clzll(x[0]), __float_as_int(x[0] * 1.0f),\n    \
+        __float2int_rn(x[1] / 2.0f), __float2int_rz(x[1] / 2.0f), __float2int_rd(x[1] / 2.0f), __double2int_ru(x[1] / 2.0), (int)__sad(x[0], x[1], 1u),\n    \
+        (int)__umul24(x[1], 2u), __hadd(x[0], x[1]), __ldg(x + 2)};\n    \
+        for (int i = 0; i < 24; ++i) out[i] = values[i];\n}\n";
+    let known = Known::integers(
+        [
+            2,
+            28,
+            3,
+            0x3000_0000,
+            -84,
+            11,
+            1,
+            0x0000_00f0 | 0xf9 << 24,
+            5 + (-7) * 4 - 6,
+            -7,
+            12,
+            7,
+            12 << 4 | 15,
+            64,
+            60,
+            0x4140_0000,
+            -4,
+            -3,
+            -4,
+            -3,
+            20,
+            0x01ff_fff2,
+            2,
+            0xf0,
+        ]
+        .map(|value: i64| i64::from(value as i32)),
+    );
+    right(&known, "people.cu", "found", CUDA, kernel);
+}
+
+/// A CUDA file's warps have 32 lanes, also on waves of 64.
+#[test]
+fn lanes_of_cuda() {
+    let kernel = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n__global__ void found(int* out) {\n    \
+        const int t = threadIdx.x, lane = t % warpSize;\n    int sum = t;\n    \
+        for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);\n    \
+        out[t] = __shfl_sync(0xffffffff, sum, 0);\n    out[64 + t] = __shfl_up_sync(0xffffffff, t, 1);\n    \
+        out[128 + t] = __shfl_xor_sync(0xffffffff, t, 5, 8);\n    out[192 + t] = (int)__ballot_sync(0xffffffff, t >= 40);\n    \
+        out[256 + t] = __any_sync(0xffffffff, t == 3) + 2 * __all_sync(0xffffffff, t < 40) + 4 * __syncthreads_count(t < 50);\n    \
+        auto tile = cg::tiled_partition<8>(cg::this_thread_block());\n    \
+        out[320 + t] = cg::reduce(tile, t, cg::plus<int>()) + (int)tile.ballot(lane % 8 == 2);\n    __syncwarp();\n}\n";
+    let each = |value: fn(i64) -> i64| (0..64).map(value);
+    let values = each(|t| if t < 32 { 496 } else { 1520 })
+        .chain(each(|t| if t % 32 == 0 { t } else { t - 1 }))
+        .chain(each(|t| t ^ 5))
+        .chain(each(|t| if t < 32 { 0 } else { i64::from(0xffff_ff00_u32 as i32) }))
+        .chain(each(|t| if t < 32 { 1 + 2 + 200 } else { 200 }))
+        .chain(each(|t| t / 8 * 64 + 28 + 4));
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+}
+
+/// Atomics of each type, on buffers and in shared memory, of which the first is dynamic.
+#[test]
+fn atomics_and_shared_memory() {
+    let kernel = "__global__ void __launch_bounds__(64) found(int* out) {\n    __shared__ int sums[8];\n    __shared__ float real;\n    \
+        __shared__ double wide;\n    __shared__ unsigned long long many;\n    const int t = threadIdx.x;\n    \
+        if (t < 8) sums[t] = t == 2 ? 1000 : t == 4 ? -1 : t == 6 ? 60 : 0;\n    if (t == 0) { real = 0; wide = 0; many = 0; }\n    \
+        __syncthreads();\n    atomicAdd(&sums[0], t);\n    atomicSub(&sums[1], 2);\n    atomicMin(&sums[2], 70 - t);\n    atomicMax(&sums[3], t);\n    \
+        atomicAnd(&sums[4], ~(1 << (t % 8)));\n    atomicOr(&sums[5], 1 << (t % 9));\n    atomicInc((unsigned*)&sums[6], 61u);\n    \
+        atomicXor(&sums[7], t);\n    atomicAdd(&real, 0.5f);\n    atomicAdd(&wide, 0.25);\n    atomicAdd(&many, 3ull);\n    __syncthreads();\n    \
+        if (t < 8) out[t] = sums[t];\n    if (t == 8) out[8] = (int)real;\n    if (t == 9) out[9] = (int)wide;\n    if (t == 10) out[10] = (int)many;\n    \
+        if (t == 11) { out[11] = 5; out[12] = atomicCAS(&out[11], 5, 9) + atomicExch(&out[11], 4); __threadfence(); }\n}\n";
+    let known = Known::integers([2016, -128, 7, 63, -256, 511, 0, 0, 32, 16, 192, 4, 14]);
+    right(&known, "people.hip", "found", HIP, kernel);
+}
+
+#[test]
+fn types_of_16_bits_and_vectors() {
+    let kernel = "#include <hip/hip_fp16.h>\n#include <hip/hip_bf16.h>\n__constant__ float x[] = {1.5f, -2.25f};\n\
+        __global__ void found(float* out) {\n    if (threadIdx.x != 0) return;\n    const __half a = __float2half(x[0]), b = __float2half(x[1]);\n    \
+        const half2 c = __halves2half2(a, b), d = __hfma2(c, c, __float2half2_rn(1.0f));\n    const __hip_bfloat16 e = __float2bfloat16(x[0]), f = e * e + e;\n    \
+        const float4 v = make_float4(1, 2, 3, 4) * x[0] + float4(1.0f);\n    const int3 w = make_int3(7, 8, 9);\n    const float2 p = __half22float2(d);\n    \
+        const float values[] = {__half2float(__hadd(a, b)), __half2float(a * b), (float)__hmax(a, b), p.x, p.y, __high2float(__hmul2(c, c)),\n    \
+        __bfloat162float(f), (float)(e < f), v.x, v.w, (float)(w.x + w.y + w.z), __half2float(hsqrt(__float2half(9.0f))), (float)sizeof(float3),\n    \
+        (float)(__hgt(a, b) && !__heq(a, b)), (float)(int)dim3(3, 2).z};\n    for (int i = 0; i < 15; ++i) out[i] = values[i];\n}\n";
+    let values = vec![-0.75, -3.375, 1.5, 3.25, 6.0625, 5.0625, 3.75, 1.0, 2.5, 7.0, 24.0, 3.0, 12.0, 1.0, 1.0];
+    right(&Known { element: ("float", "FP32"), error: 1e-7, values }, "people.hip", "found", HIP, kernel);
+}
+
+/// Kernels whose symbols are mangled: instances of a template, with a macro that a param would be, and one of two that are alike by name.
+#[test]
+fn entries_are_named_as_a_source_names_them() {
+    let kernels = "namespace deep {\ntemplate <int N, class T> __global__ void sum(T* out) { if (threadIdx.x == 0) out[0] = N; }\n}\n\
+        __global__ void twice(float* out) { out[0] = 1; }\n__global__ void twice(int* out) { if (threadIdx.x == 0) out[0] = 256; }\n\
+        __global__ void found(int* out) { if (threadIdx.x == 0) out[0] = blockDim.x * 4 + gridDim.x - 1; }\n";
+    for entry in ["deep::sum<256, int>", "deep::sum<(4 * 64), int>", "twice(int*)", "found"] {
+        right(&Known::integers([256]), "people.hip", entry, HIP, kernels);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let known = Known::integers([256]);
+    write(folder.path(), "people.hip", &known.source(HIP, kernels));
+    for (entry, words) in [
+        ("twice", "found twice("),
+        ("deep::sum", "found the kernels "),
+        ("deep::sum<1, none>", "the entry deep::sum<1, none>:1"),
+    ] {
+        write(folder.path(), "spec.toml", &known.spec("people.hip", entry));
+        let report = check(folder.path(), "gfx942", 1);
+        let detail = report["candidates"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains(words), "{entry}: {detail}");
+    }
+}
+
+/// A name that is in no header, and a fault, name the line.
+#[test]
+fn errors_and_faults_name_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = Known::integers([1]);
+    let kernels = "__global__ void found(int* out) {\n    out[0] = 1;\n    out[threadIdx.x] = 1;\n}\n";
+    let source = known.source(HIP, kernels);
+    let line = |part: &str| source.lines().position(|line| line.contains(part)).unwrap() + 1;
+    write(folder.path(), "people.hip", &source);
+    write(folder.path(), "spec.toml", &known.spec("people.hip", "found"));
+    let report = check(folder.path(), "gfx942", 1);
+    let detail = report["candidates"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("found(int*): out of bounds: write of 4 bytes at element"), "{detail}");
+    assert!(detail.contains(&format!("(people.hip:{})", line("out[threadIdx.x]"))), "{detail}");
+
+    write(folder.path(), "people.hip", &source.replace("out[0] = 1", "out[0] = __not_there(1)"));
+    let report = check(folder.path(), "gfx942", 1);
+    let detail = report["candidates"][0]["detail"].as_str().unwrap();
+    let expected = format!("people.hip:{}:14: error: use of undeclared identifier '__not_there'", line("out[0] = 1"));
+    assert!(detail.contains(&expected), "{detail}");
+
+    let elsewhere = source.replace(HIP, "#include <hip/hip_runtime.h>\n#include \"../common/own.hpp\"");
+    write(folder.path(), "people.hip", &elsewhere.replace("out[0] = 1", "out[0] = own(1)"));
+    let report = check(folder.path(), "gfx942", 1);
+    let detail = report["candidates"][0]["detail"].as_str().unwrap();
+    assert!(detail.ends_with("note: left out, as a spec's files lie beside it: ../common/own.hpp"), "{detail}");
+}
+
+/// A spec from a file's signatures: what is completed is little, and then it is checked.
+#[test]
+fn a_spec_is_written_from_signatures() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <cuda_runtime.h>\n#include <cstdio>\ntypedef float real;\n\
+        __global__ void vectorAdd(const real* A, const real* B, real* C, int n) {\n    \
+        int i = blockDim.x * blockIdx.x + threadIdx.x;\n    if (i < n) C[i] = A[i] + B[i];\n}\nint main() { std::puts(\"\"); }\n";
+    write(folder.path(), "vectorAdd.cu", source);
+    let init =
+        |arguments: &[&str], code| expect(bluefin().current_dir(folder.path()).arg("init").args(arguments), code);
+    let out = text(&init(&["vectorAdd.cu", "-o", "spec.toml"], 0).stdout);
+    assert_eq!(out, "spec.toml: vectorAdd; complete what has a remark\n");
+    let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+    assert_eq!(spec.matches("type = \"FP32\"").count(), 3, "an alias is resolved\n{spec}");
+    // As written it is a spec already: a kernel is right beside itself.
+    let report = check(folder.path(), "gfx942", 0);
+    assert_eq!(report["right"], 1, "{report:#}");
+
+    let error = text(&init(&["vectorAdd.cu", "-o", "spec.toml"], 1).stderr);
+    assert!(error.contains("spec.toml: nothing was written"), "{error}");
+    let error = text(&init(&["vectorAdd.cu", "--entry", "sub"], 1).stderr);
+    assert!(error.contains("--entry sub: expected one of vectorAdd"), "{error}");
+    write(folder.path(), "none.hip", "int main() { return 0; }\n");
+    let error = text(&init(&["none.hip"], 1).stderr);
+    assert!(
+        error.contains("none.hip: found no kernel, expected a function that is declared `__global__` or `KERNEL`"),
+        "{error}"
+    );
+    let error = text(&init(&["spec.toml"], 2).stderr);
+    assert!(error.contains("found no file of .hip .cu .cpp .c .py"), "{error}");
+}
