@@ -159,7 +159,7 @@ impl Draft {
             files.entry("prelude.h".to_string()).or_insert_with(|| crate::bundle::PRELUDE.to_string());
         }
         shim::complete(&mut files, &self.source);
-        Bundle { toml: String::new(), files }
+        Bundle { files, ..Bundle::default() }
     }
 
     /// The text of the source.

@@ -104,7 +104,7 @@ mod tests {
         let text = "typedef float real;\n#define NUMBER unsigned\n__attribute__((global)) void k(const real* a, NUMBER n) { }\n\
             extern \"C\" __attribute__((global)) void c(double* b) { }\n\
             template <class T> __attribute__((global)) void t(T* b) { }\n";
-        let bundle = Bundle { toml: String::new(), files: BTreeMap::from([("k.hip".to_string(), text.to_string())]) };
+        let bundle = Bundle { files: BTreeMap::from([("k.hip".to_string(), text.to_string())]), ..Bundle::default() };
         let entries = ["k", "c", "t<int>"].map(String::from);
         match of_kernels(&bundle, "k.hip", &entries) {
             Err(error) => println!("SKIP: {error}"),

@@ -11,7 +11,7 @@ fn draft(name: &str, text: &str) -> Draft {
 /// The draft as a spec.
 fn loaded(draft: &Draft) -> KernelSpec {
     let text = draft.spec();
-    let bundle = Bundle { toml: text.clone(), files: draft.bundle().files };
+    let bundle = Bundle { toml: text.clone(), ..draft.bundle() };
     KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
