@@ -215,8 +215,7 @@ pub struct Outcome {
     /// Who worked on it, and when.
     pub course: Course,
     /// Outputs in which two runs of the reference with the same inputs differed: candidates were compared within a tolerance that is
-    /// as much wider. Not written where there are none, as in version 1.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// as much wider.
     pub nondeterministic: Vec<String>,
 }
 

@@ -62,6 +62,8 @@ struct Kernel {
     packed: Option<Packed>,
     /// A problem that it wins, in canonical form.
     problem: String,
+    /// Whether that is of a user's own.
+    is_own: bool,
 }
 
 impl KernelRecords {
@@ -81,7 +83,8 @@ impl KernelRecords {
                 entry.insert(kernel);
             }
             Entry::Occupied(mut entry) => {
-                if entry.get().artifact != kernel.artifact {
+                // Of an operator that MIOpen does not have nobody looks for the code.
+                if entry.get().artifact != kernel.artifact && !kernel.is_own {
                     let KernelName { name, args } = entry.key();
                     warnings.insert(format!(
                         "kernel {name}{args}: winners have several code objects of this name; the kernel db can hold one"
@@ -129,10 +132,6 @@ impl Fold for KernelRecords {
     fn add(&mut self, group: &Group<'_>, warnings: &mut Warnings) {
         let Some(winner) = group.decision.as_ref().and_then(Decision::winner) else { return };
         let problem = group.problem;
-        // MIOpen has no such operator: nobody would look for its code.
-        if matches!(problem, Problem::Kernel(_)) {
-            return;
-        }
         let lost = |reason: &str| {
             let candidate = &winner.outcome.candidate;
             format!("{problem}: {candidate}: not in the kernel db: {reason}")
@@ -151,7 +150,8 @@ impl Fold for KernelRecords {
                 keys.entry(name.clone()).or_default().insert(FindDbKey::from(conv).to_string());
             }
             let (artifact, packed) = (object.artifact, object.packed.clone());
-            let kernel = Kernel { artifact, packed, problem: problem.canonical() };
+            let is_own = matches!(problem, Problem::Kernel(_));
+            let kernel = Kernel { artifact, packed, problem: problem.canonical(), is_own };
             self.insert(name, kernel, warnings);
         }
     }
@@ -183,7 +183,7 @@ impl Records for KernelRecords {
 
 /// The row of a code object, or a warning that it is gone.
 async fn pack(store: &dyn Store, name: KernelName, kernel: Kernel) -> Result<Result<KernelRow, String>, ExportError> {
-    let Kernel { artifact, packed, problem } = kernel;
+    let Kernel { artifact, packed, problem, is_own: _ } = kernel;
     let told = format!("{problem}: not in the kernel db: {}{}: code object {}", name.name, name.args, artifact.digest);
     match fetch(store, artifact).await? {
         Ok(bytes) => {
