@@ -31,9 +31,10 @@ use serde_json::json;
     when everybody who holds its standard error has closed it.\n\n\
     Each problem stands in the file once, in the order in which it was first met, below a comment with the number of\n\
     commands that asked for it.\n\n\
-    With --triton the program does not tune: each function with @triton.autotune gets a config that Triton remembers, or the\n\
-    first that runs. What it was launched with becomes a kernel spec, a folder for each tuning key; `bluefin tune --triton`\n\
-    finds the fastest config of each. Of tensors of floats mean and spread are kept, of integers what is in them.")]
+    With --triton the program does not tune: each function with @triton.autotune gets a config that\n\
+    Triton remembers, or the first that runs. A kernel spec of it, with its sources and arguments, goes\n\
+    to a folder for each tuning key; `bluefin tune --triton` finds the fastest config of each. Of\n\
+    tensors of floats mean and spread are kept, of tensors of integers their elements.")]
 pub struct CaptureArgs {
     /// What to call the problems
     #[arg(short, long, required_unless_present = "triton")]
