@@ -118,13 +118,18 @@ impl Run {
             let times: Vec<f64> = one["ms"].as_array().into_iter().flatten().filter_map(Json::as_f64).collect();
             let calls = one["calls"].as_f64().unwrap_or_default();
             if let Some(middle) = times.get(times.len() / 2) {
-                let key = one["key"].as_str().unwrap_or_default();
-                let name = format!("{} {key}", one["function"].as_str().unwrap_or_default());
+                let name = shown(one["function"].as_str().unwrap_or_default(), one["key"].as_str().unwrap_or_default());
                 *run.kernels.entry(name).or_default() += middle * calls;
             }
         }
         run
     }
+}
+
+/// A function with the numbers of its tuning key, without types.
+fn shown(function: &str, key: &str) -> String {
+    let parts = key.trim_matches(['(', ')']).split(", ").filter(|part| !part.is_empty() && !part.contains("torch."));
+    format!("{function} {}", parts.collect::<Vec<_>>().join(", "))
 }
 
 impl Runs {
@@ -193,6 +198,7 @@ fn table(rows: &[Json]) -> Table {
         let gain = &row["gain"];
         let gained = match gain["middle"].as_f64() {
             None => "–".to_string(),
+            Some(middle) if gain["least"] == gain["most"] => format!("{middle:.2}x"),
             Some(middle) => format!(
                 "{middle:.2}x ({:.2} to {:.2})",
                 gain["least"].as_f64().unwrap_or_default(),

@@ -23,7 +23,7 @@ pub struct InitArgs {
     /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
     file: PathBuf,
     /// The spec, beside the file [default: the file's name with .toml]
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, visible_alias = "out", value_name = "SPEC")]
     output: Option<PathBuf>,
     /// A kernel that becomes a solver, may be repeated [default: all of the file]
     #[arg(long, value_name = "NAME")]

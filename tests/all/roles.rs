@@ -105,7 +105,7 @@ const READERS: [&str; 4] = ["producer", "exporter", "monitor", "admin"];
 const PLANNERS: [&str; 2] = ["producer", "admin"];
 
 /// Verbs that are not in [`VERBS`]: without a fleet, of a role that runs until it is stopped, or made of those.
-const OTHERS: [&str; 30] = [
+const OTHERS: [&str; 33] = [
     "tune",
     "tune-gemm",
     "problems export",
@@ -124,6 +124,9 @@ const OTHERS: [&str; 30] = [
     "monitor",
     "dashboard",
     "capture",
+    "apply",
+    "gain",
+    "init",
     "release show",
     "release export",
     "release diff",

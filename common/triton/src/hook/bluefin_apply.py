@@ -9,7 +9,7 @@ import os
 import time
 
 from bluefin_capture import has_events, plain_key, refusals, write
-from bluefin_triton import State, jit_function, tuning_key, warn
+from bluefin_triton import State, between_events, jit_function, tuning_key, warn
 
 FORMAT = 1
 # Launches of each key whose time is taken.
@@ -68,12 +68,7 @@ class Apply:
         known["calls"] += 1
         if not self.times or len(known["events"]) >= TIMED or not has_events():
             return original(tuner, *args, **kwargs)
-        import torch
-
-        around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        around[0].record()
-        launched = original(tuner, *args, **kwargs)
-        around[1].record()
+        around, launched = between_events(lambda: original(tuner, *args, **kwargs))
         known["events"].append(around)
         return launched
 

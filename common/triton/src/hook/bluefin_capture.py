@@ -14,7 +14,7 @@ import tempfile
 
 import bluefin_roles
 import bluefin_sources
-from bluefin_triton import Left, State, jit_function, tuning_key
+from bluefin_triton import Left, State, between_events, jit_function, tuning_key
 
 FORMAT = 1
 # Integers of more bytes than this are summed up as floats are.
@@ -52,7 +52,9 @@ class Capture:
                 return self.first(original, tuner, key, args, kwargs)
         known["calls"] += 1
         if len(known["events"]) < TIMED and known["timing"]:
-            return self.timed(known, original, tuner, args, kwargs)
+            around, launched = between_events(lambda: original(tuner, *args, **kwargs))
+            known["events"].append(around)
+            return launched
         return original(tuner, *args, **kwargs)
 
     def first(self, original, tuner, key, args, kwargs):
@@ -117,17 +119,6 @@ class Capture:
             tuner.check_disk_cache(key, configs, nobody)
         except NotOnDisk:
             pass
-
-    @staticmethod
-    def timed(known, original, tuner, args, kwargs):
-        import torch
-
-        around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        around[0].record()
-        launched = original(tuner, *args, **kwargs)
-        around[1].record()
-        known["events"].append(around)
-        return launched
 
     def leave(self, tuner, reason):
         name = tuner.base_fn.__name__

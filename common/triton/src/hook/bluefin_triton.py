@@ -12,6 +12,10 @@ import sys
 import threading
 
 
+# Clock cycles, some half a millisecond.
+SLEEP = 1_000_000
+
+
 def install(autotuner):
     """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
     asked = json.loads(os.environ["BLUEFIN_TRITON"])
@@ -70,6 +74,20 @@ def jit_function(tuner):
             heuristics.append(function)
         function = function.fn
     return function, heuristics
+
+
+def between_events(launch):
+    """Launches between two events, and returns them with what the launch returned. The GPU sleeps in front of them, so that it does not wait
+    for this process between the events: what they tell is the kernel's time alone."""
+    import torch
+
+    around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    if hasattr(torch.cuda, "_sleep"):
+        torch.cuda._sleep(SLEEP)
+    around[0].record()
+    launched = launch()
+    around[1].record()
+    return around, launched
 
 
 def warn(text):

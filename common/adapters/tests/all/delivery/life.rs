@@ -185,7 +185,7 @@ async fn ways() -> BTreeMap<(State, Event), Trace> {
         let store = ground.store.clone();
         let mut held = None;
         match way {
-            (State::Decode, Later) => ground.body[3] += 1,
+            (State::Decode, Later) => ground.body[3] = u8::MAX,
             (State::Decode, _) => ground.body = b"poison".to_vec(),
             (State::TakeUp, _) => held = ground.role.context.at_work.take_up(&ground.take().await),
             (State::Steer, _) => standing::set(&*store, &session, Standing::Paused).await.unwrap(),
