@@ -10,10 +10,11 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
+    ("bluefin_buffers.py", include_str!("hook/bluefin_buffers.py")),
     ("bluefin_roles.py", include_str!("hook/bluefin_roles.py")),
     ("bluefin_sources.py", include_str!("hook/bluefin_sources.py")),
     ("bluefin_apply.py", include_str!("hook/bluefin_apply.py")),
