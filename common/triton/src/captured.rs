@@ -1,7 +1,7 @@
 //! What the hook wrote of a function and tuning key: `capture.json` in a folder of its own, beside sources and data.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -180,6 +180,12 @@ impl Captured {
         if captured.format != FORMAT {
             return Err(Error::Format { path, found: captured.format, expected: FORMAT });
         }
+        let places = [&captured.cache.folder, &captured.cache.file].into_iter().flatten();
+        // Files will be written there: whose capture it is may be anybody's.
+        if let Some(found) = places.into_iter().find(|name| !is_plain(name)) {
+            let reason = format!("cache: found {found:?}");
+            return Err(Error::Document { path, reason, expected: "the name of a file" });
+        }
         captured.folder = folder.to_path_buf();
         Ok(captured)
     }
@@ -215,6 +221,12 @@ impl Captured {
     pub fn configs(&self) -> usize {
         self.configs.len()
     }
+}
+
+/// Whether a name is that of one file, and leads nowhere else.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)
 }
 
 impl Process {

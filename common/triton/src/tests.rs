@@ -108,6 +108,12 @@ fn what_no_spec_can_say_is_a_reason() {
         Captured::read_all(folder.path()).unwrap_err().to_string()
     };
     assert!(error("{").contains("capture.json: "), "{}", error("{"));
+    for place in ["..", "../up", "/etc", "a/b", ""] {
+        let mut elsewhere = document();
+        elsewhere["cache"]["folder"] = json!(place);
+        let said = error(&elsewhere.to_string());
+        assert!(said.ends_with(&format!("cache: found {place:?}, expected the name of a file")), "{said}");
+    }
     let mut newer = document();
     newer["format"] = json!(9);
     assert!(error(&newer.to_string()).ends_with("format: found 9, expected 1"));

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+import blocks
 import blocks.ops as ops
 from blocks.ops import leaky
 
@@ -16,6 +17,11 @@ LIMIT = tl.constexpr(8.0)
 
 def config(warps, **params):
     return triton.Config(params, num_warps=warps)
+
+
+@triton.jit
+def halved(x):
+    return ops.leaky(blocks.ops.scaled(x, 0.5), 1.0) * ops.SLOPE
 
 
 @triton.autotune(
@@ -44,7 +50,7 @@ def product(a, b, c, bias, M, N, K, stride, scale, clamp, BM: tl.constexpr, BN: 
         total += tl.load(bias + column, mask=column < N, other=0.0)[None, :]
     if ACTIVATION == "leaky":
         total = leaky(total)
-    total = ops.scaled(total, scale)
+    total = halved(ops.scaled(total, scale))
     if clamp:
         total = tl.minimum(total, LIMIT)
     tl.store(c + row[:, None] * N + column[None, :], total.to(OUT), mask=(row[:, None] < M) & (column[None, :] < N))

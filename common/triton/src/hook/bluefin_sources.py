@@ -68,6 +68,12 @@ class Sources:
 
     def bind(self, file, name, value):
         """Has `name` stand for `value` in the file."""
+        if isinstance(value, types.ModuleType) and not is_shared(value):
+            # Each function may use other parts of it.
+            file.objects[name] = value
+            file.heads[name] = f"import types\n{name} = types.ModuleType({name!r})"
+            self.fill_module(file, name, value)
+            return
         if name in file.objects:
             return
         file.objects[name] = value
@@ -76,9 +82,6 @@ class Sources:
             if place is not file or own != name:
                 line = f"{name} = {own}" if place is file else f"from {place.name} import {own} as {name}"
                 file.ends.append(line)
-            return
-        if isinstance(value, types.ModuleType):
-            self.bind_module(file, name, value)
             return
         file.heads[name] = head(name, value)
 
@@ -96,25 +99,26 @@ class Sources:
             return self.add(one)
         return None, None
 
-    def bind_module(self, file, name, module):
-        root = module.__name__.split(".")[0]
-        if root in ("triton", "math", "numpy"):
-            file.heads[name] = f"import {module.__name__} as {name}"
-            return
-        # One of the program's: what is used of it, under the same names.
-        file.heads[name] = f"import types\n{name} = types.ModuleType({name!r})"
-        used = {two for text in file.bodies for one, two in attributes(text) if one == name}
-        for attribute in sorted(one for one in used if hasattr(module, one)):
-            value = getattr(module, attribute)
+    def fill_module(self, file, path, module):
+        """Gives a module of the program's, at this path in the file, what of it the file's functions use."""
+        for attribute in sorted({two for text in file.bodies for one, two in attributes(text) if one == path}):
+            if not hasattr(module, attribute):
+                continue
+            value, whole = getattr(module, attribute), f"{path}.{attribute}"
             place, own = self.place(value)
-            if place is not None or isinstance(value, types.ModuleType):
-                if place is not None:
-                    file.ends.append(f"from {place.name} import {own} as _{name}_{attribute}")
-                else:
-                    self.bind(file, f"_{name}_{attribute}", value)
-                file.ends.append(f"{name}.{attribute} = _{name}_{attribute}")
+            if place is not None:
+                plain = whole.replace(".", "_")
+                file.ends.append(f"from {place.name} import {own} as _{plain}\n{whole} = _{plain}")
+            elif isinstance(value, types.ModuleType) and not is_shared(value):
+                file.ends.append(f"{whole} = types.ModuleType({attribute!r})")
+                self.fill_module(file, whole, value)
             else:
-                file.ends.append(head(f"{name}.{attribute}", value))
+                file.ends.append(head(whole, value))
+
+
+def is_shared(module):
+    """Whether a module is there wherever Triton is."""
+    return module.__name__.split(".")[0] in ("triton", "math", "numpy")
 
 
 def text(file):
@@ -165,20 +169,18 @@ def names(text):
 
 def attributes(text):
     tree = ast.parse(text)
-    return {
-        (node.value.id, node.attr)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
+    return {(ast.unparse(node.value), node.attr) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def head(name, value):
     """A line that gives a name its value."""
     import triton.language as tl
 
+    plain = name.replace(".", "_")
+    if isinstance(value, types.ModuleType):
+        return f"import {value.__name__} as {plain}" + ("" if plain == name else f"\n{name} = {plain}")
     module = getattr(value, "__module__", None) or ""
     if callable(value) and module.startswith("triton.") and not isinstance(value, (tl.dtype, tl.constexpr)):
-        plain = name.replace(".", "_")
         imported = f"from {module} import {value.__name__} as {plain}"
         return imported if plain == name else f"{imported}\n{name} = {plain}"
     return f"{name} = {literal(name, value)}"
