@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::usage;
+use bluefin_triton::{LISTED, WIDENED};
 
-/// What a captured kernel's spec is called, and that of its larger space.
-const SPEC: &str = "spec.toml";
-const WIDENED: &str = "widened.toml";
+use crate::usage;
 
 /// The specs of the kernels in `folder`, by name; with `widen` those of their larger spaces, where they have one.
 ///
@@ -18,7 +16,7 @@ pub fn specs(folder: &Path, widen: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut specs = Vec::new();
     for entry in entries {
         let kernel = entry.map_err(|error| fail(&error.to_string()))?.path();
-        let names = if widen { &[WIDENED, SPEC][..] } else { &[SPEC] };
+        let names = if widen { &[WIDENED, LISTED][..] } else { &[LISTED] };
         specs.extend(names.iter().map(|name| kernel.join(name)).find(|spec| spec.is_file()));
     }
     specs.sort();

@@ -17,4 +17,5 @@ mod tuned;
 pub use captured::{Captured, Counts, Left, Process};
 pub use error::Error;
 pub use hook::{Contents, Hook, Mode};
+pub use spec::{LISTED, WIDENED};
 pub use tuned::{Applied, Given, Tuned, TunedKernel, Winner};

@@ -9,10 +9,10 @@ use crate::error::Error;
 use crate::grid;
 use crate::text::{constant, float, point, quoted};
 
-/// The program's own list.
-const LISTED: &str = "spec.toml";
-/// What lies around it.
-const WIDENED: &str = "widened.toml";
+/// The file of the spec whose space is the program's own list.
+pub const LISTED: &str = "spec.toml";
+/// That of the spec whose space is what lies around it.
+pub const WIDENED: &str = "widened.toml";
 /// Launch options that nobody sets where all configs have these values.
 const USUAL: [(&str, Typed); 3] =
     [("num_ctas", Typed::Int(1)), ("maxnreg", Typed::None(true)), ("ir_override", Typed::None(true))];

@@ -48,7 +48,8 @@ class Capture:
             with self.state.lock:
                 return self.first(original, tuner, key, args, kwargs)
         known["calls"] += 1
-        if len(known["events"]) < TIMED and known["timing"]:
+        # Asked each time: what goes into a CUDA graph is launched again and again.
+        if len(known["events"]) < TIMED and has_events():
             around, launched = between_events(lambda: original(tuner, *args, **kwargs))
             known["events"].append(around)
             return launched
@@ -56,7 +57,7 @@ class Capture:
 
     def first(self, original, tuner, key, args, kwargs):
         """The first call with a key: writes it down, and launches it with a config that nobody had to search for."""
-        known = self.state.of(tuner).setdefault(key, {"calls": 1, "events": [], "timing": False, "name": None})
+        known = self.state.of(tuner).setdefault(key, {"calls": 1, "events": []})
         taken = None
         try:
             tuner.nargs = dict(zip(tuner.arg_names, args))
@@ -75,9 +76,7 @@ class Capture:
         launched = self.launch(original, tuner, key, args, kwargs, configs)
         if taken is not None:
             try:
-                known["name"] = taken.write(launched, tuner.cache[key])
-                known["timing"] = has_events()
-                self.seen[known["name"]] = known
+                self.seen[taken.write(launched, tuner.cache[key])] = known
             except Left as reason:
                 self.leave(tuner, reason)
             except Exception as error:
