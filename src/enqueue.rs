@@ -173,7 +173,7 @@ impl EnqueueArgs {
             budget: self.input.budget,
             choice: self.choice.choice(),
             hint: self.tag.as_ref().map_or_else(String::new, |tag| format!(" -t {tag}")),
-            only_look: false,
+            ..Asked::default()
         };
         let order = Order {
             rejects,

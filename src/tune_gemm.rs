@@ -97,9 +97,10 @@ pub struct TuneGemmArgs {
     /// Which configs are tried [default: v3.4 on AMD GPUs, cuda on NVIDIA's]
     #[arg(long, value_enum)]
     space: Option<Space>,
-    /// Candidates for each size: quick (8), normal (16), thorough (64), all, or a number
-    #[arg(long, default_value_t = CandidateBudget::All)]
-    budget: CandidateBudget,
+    /// Configs of each solver that are tried for a size: quick (8), normal (16), thorough (64), all, or a number [default: thorough, if the search
+    /// learns, else all]
+    #[arg(long)]
+    budget: Option<CandidateBudget>,
     #[command(flatten)]
     search: SearchArgs,
     /// Search for so long, such as 10m, instead of as far as a budget goes: after the first round of every size the next is that of the size that is
@@ -252,7 +253,13 @@ impl TuneGemmArgs {
         if self.benchmark || self.compare_wo_tuning {
             return Ok(What::Timed);
         }
-        Ok(What::Tuned { budget: self.budget, search: self.search.plan()?, time: self.time, priors })
+        let search = self.search.plan()?;
+        // Of those that no search chooses, the best may be the last one.
+        let budget = match &search {
+            Some(_) if !self.listing.list => CandidateBudget::THOROUGH,
+            _ => CandidateBudget::All,
+        };
+        Ok(What::Tuned { budget: self.budget.unwrap_or(budget), search, time: self.time, priors })
     }
 
     /// The products of `entries`; says what is not as somebody may expect.

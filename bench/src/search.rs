@@ -22,6 +22,7 @@ use bluefin_campaign::search::{options, parse_option};
 use bluefin_common::spelled::parse_percent;
 use bluefin_common::target::Target;
 use bluefin_producer::specs::LoadedSpec;
+use bluefin_spec::Bundle;
 use bluefin_spec::search::Search;
 use bluefin_terminal::{out, width};
 use clap::value_parser;
@@ -55,6 +56,9 @@ pub struct SearchArgs {
     /// Points that are tried at a time [default: as many as rounds of the strategy have, which is eight unless it says otherwise]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     batch: Option<u32>,
+    /// Rounds that are under way at a time: what is tried follows from those before them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=4))]
+    ahead: u32,
     /// Evaluations after which a search is scored [default: 50,100,200, as far as the budget goes]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
     at: Vec<u32>,
@@ -104,6 +108,7 @@ impl SearchArgs {
         let at = self.at()?;
         let rules = Rules {
             batch: self.batch.map(|batch| batch as usize),
+            ahead: self.ahead,
             budget: self.budget as usize,
             noise: self.noise / 100.0,
             failures: self.failures / 100.0,
@@ -112,7 +117,8 @@ impl SearchArgs {
         };
         let mut spaces = read::read_all(&self.files)?;
         if let Some(target) = &self.target {
-            let specs = LoadedSpec::shipped()?;
+            let mut specs = LoadedSpec::shipped()?;
+            specs.push(LoadedSpec::load(Bundle::gemm_in_triton())?);
             for space in &mut spaces {
                 space.costs = space.costs(&specs, target).with_context(|| space.name.clone())?;
             }

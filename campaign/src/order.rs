@@ -27,6 +27,9 @@ use crate::site::Site;
 use crate::stretches::Stretch;
 use crate::timed::{TimeLimit, Timed};
 
+/// Candidates for each compiler of this machine that are under way at a time: one is compiled, and others wait for that or for a device.
+const WAITING: usize = 2;
+
 /// What a campaign is to do.
 pub struct Order<'a> {
     /// Made where there is none of its name.
@@ -64,6 +67,13 @@ impl<'a> Order<'a> {
     /// Those jobs for `problems` that `planning` gives.
     pub fn given(session: Session, problems: Vec<Problem>, planning: &'a dyn Planning) -> Self {
         Self::with(session, problems, Jobs::Given(planning))
+    }
+
+    /// What is asked of workers of this machine, whose compilers are not to wait for devices where few problems are searched.
+    fn as_asked_of(&self, workers: &Workers) -> Option<Asked> {
+        let (Jobs::Asked(asked), Workers::Device(compilers, _)) = (&self.jobs, workers) else { return None };
+        let under_way = WAITING * compilers.slots() / self.problems.len().max(1);
+        Some(Asked { under_way, ..(*asked).clone() })
     }
 
     fn with(session: Session, problems: Vec<Problem>, jobs: Jobs<'a>) -> Self {
@@ -125,6 +135,11 @@ impl Site {
         workers: Workers,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<CarriedOut> {
+        let asked = order.as_asked_of(&workers);
+        let order = match &asked {
+            Some(asked) => Order { jobs: Jobs::Asked(asked), ..order },
+            None => order,
+        };
         // On the heap: a caller's future would be as deep as all that is done here.
         if order.time.is_some() {
             return Box::pin(self.carry_out_in_time(order, workers, watch)).await;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use bluefin_common::ahead;
 use bluefin_common::clock::now_ms;
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
@@ -149,11 +150,13 @@ impl Timed {
     /// Plans another round of `problem`. Returns its jobs.
     async fn go_on(&self, problem: &Problem) -> anyhow::Result<u64> {
         let Some(search) = &self.session.search else { return Ok(0) };
-        let mut tried = 0;
+        let (mut tried, mut rounds) = (0, 1);
         for group in self.groups(problem) {
-            tried = tried.max(limit(&*self.ports.store, &self.session.name, search, group).await?);
+            let (store, session) = (&*self.ports.store, &self.session.name);
+            tried = tried.max(limit(store, session, search, group).await?);
+            rounds = rounds.max(ahead::of(store, session, group).await?);
         }
-        let budget = usize::try_from(tried).unwrap_or(usize::MAX).saturating_add(BATCH);
+        let budget = usize::try_from(tried).unwrap_or(usize::MAX).saturating_add(BATCH * rounds as usize);
         let asked = Asked { budget: CandidateBudget::Candidates(budget), ..self.first() };
         self.plan(&asked, vec![problem.clone()]).await
     }

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::ahead;
 use crate::artifact::Built;
 use crate::broker::{Broker, BrokerError, delay_after};
 use crate::candidate::Candidate;
@@ -63,14 +64,11 @@ pub async fn put_outcome(store: &dyn Store, session: &Session, outcome: &Outcome
 }
 
 /// Takes the next step of the group of `job`, given that `open` of its planned jobs have no outcome yet: nothing while
-/// any is open, then what follows, then the end.
+/// any is open, unless rounds of its search are planned [ahead](crate::ahead), then what follows, then the end.
 ///
 /// # Errors
 /// If the store or the broker fails; call again later.
 pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u64) -> Result<(), AdvanceError> {
-    if open > 0 {
-        return Ok(());
-    }
     let session = store.session(&job.session).await?.ok_or_else(|| AdvanceError::NoSession(job.session.clone()))?;
     advance_in(store, broker, &session, job, open).await
 }
@@ -86,19 +84,20 @@ pub async fn advance_in(
     job: &Job,
     open: u64,
 ) -> Result<(), AdvanceError> {
-    if open > 0 {
+    let group = job.group();
+    // What follows a find job is no round: it came when there was none left.
+    let searches = session.search.is_some() && job.stage == Stage::Perf;
+    if open > 0 && !(searches && ahead::of(store, &session.name, group).await? > 1) {
         return Ok(());
     }
-    let group = job.group();
+    if searches {
+        return ask_for_round(broker, job).await;
+    }
     if !session.has_follow_ups() {
         store.settle_group(&session.name, group).await?;
         return Ok(());
     }
     let outcomes = store.outcomes(&session.name, &[group]).await?;
-    // What follows a find job is no round: it came when there was none left.
-    if session.search.is_some() && job.stage == Stage::Perf {
-        return ask_for_round(broker, job).await;
-    }
     conclude(store, broker, session, group, &outcomes).await
 }
 

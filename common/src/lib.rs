@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod admin;
+pub mod ahead;
 pub mod algorithm;
 pub mod arch;
 pub mod archive;

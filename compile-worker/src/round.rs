@@ -1,11 +1,12 @@
-//! The next round of a search: what of a group is to be tried next becomes perf jobs, or its perf stage is over.
+//! The next rounds of a search: what of a group is to be tried next becomes perf jobs, or its perf stage is over.
 //!
-//! Which round a group is at follows from its outcomes alone, and the ids of its jobs from what they are. So whoever is asked
+//! Which rounds a group is at follows from its outcomes alone, and the ids of its jobs from what they are. So whoever is asked
 //! plans the same jobs again, and a worker that dies in between is repeated: what it planned and did not publish is published
 //! then.
 
 use std::sync::Arc;
 
+use bluefin_common::ahead;
 use bluefin_common::campaign::{self, AdvanceError};
 use bluefin_common::clock::now_ms;
 use bluefin_common::delivery::{Given, Product};
@@ -18,10 +19,10 @@ use bluefin_spec::search::{Priors, limit};
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};
-use crate::toolchain::{Ask, NextRound, Toolchain};
+use crate::toolchain::{Ask, NextRounds, Toolchain};
 
 impl Jobs {
-    /// Plans the next round of the search that `job` is of, or concludes the perf stage of its group.
+    /// Plans the next rounds of the search that `job` is of, or concludes the perf stage of its group.
     pub(crate) async fn plan_round(
         &self,
         toolchain: &dyn Toolchain,
@@ -41,17 +42,19 @@ impl Jobs {
         let outcomes = self.outcomes(session, job).await?;
         let plan =
             &SearchPlan { candidates: limit(self.store(), &session.name, plan, job.group()).await?, ..plan.clone() };
-        let others = self.neighbours.of(search, self.store(), job, &outcomes).await?.into();
+        let ahead = ahead::of(self.store(), &session.name, job.group()).await?;
+        let others = self.neighbours.of(search, self.store(), job, &outcomes, ahead).await?.into();
         let priors = self.priors(session).await?;
         let (strategies, workshop) = (&self.strategies, &self.workshop);
-        let ask =
-            Ask { job, plan, strategies, outcomes: &outcomes, others: &others, priors: priors.as_ref(), workshop };
-        let NextRound { round, end } = toolchain.next_round(ask).await?;
-        if round.is_empty() {
+        let (so_far, others, priors) = (&outcomes, &others, priors.as_ref());
+        let ask = Ask { job, plan, strategies, outcomes: so_far, others, priors, ahead, workshop };
+        let NextRounds { rounds, end } = toolchain.next_rounds(ask).await?;
+        if rounds.is_empty() {
             end.put(self.store(), &session.name, job.group()).await?;
             return self.conclude(session, job, &outcomes).await;
         }
-        self.publish_round(&round.jobs(job)).await
+        let jobs: Vec<Job> = rounds.iter().flat_map(|round| round.jobs(job)).collect();
+        self.publish_rounds(&jobs).await
     }
 
     /// The search of the group of `job` is given up: with what was tried the group goes on.
@@ -86,12 +89,12 @@ impl Jobs {
         Ok(Done::Passed(Product::Passed(Settled::Done)))
     }
 
-    /// Plans all of a round, so that its group is not done before all of it is, then publishes what is in no queue yet.
-    async fn publish_round(&self, round: &[Job]) -> Result<Done, Error> {
-        let Some(Job { session, .. }) = round.first() else { return Ok(Done::Skipped) };
-        let planned: Vec<Planned> = round.iter().map(Planned::of).collect();
+    /// Plans all of these rounds, so that their group is not done before all of them are, then publishes what is in no queue yet.
+    async fn publish_rounds(&self, jobs: &[Job]) -> Result<Done, Error> {
+        let Some(Job { session, .. }) = jobs.first() else { return Ok(Done::Skipped) };
+        let planned: Vec<Planned> = jobs.iter().map(Planned::of).collect();
         let states = self.store().plan(session, &planned).await?;
-        let missing = round.iter().zip(&planned).zip(states).filter(|(_, state)| *state == JobState::Planned);
+        let missing = jobs.iter().zip(&planned).zip(states).filter(|(_, state)| *state == JobState::Planned);
         let mut published: Vec<JobId> = Vec::new();
         for ((job, planned), _) in missing {
             let (queue, body) = campaign::first_message(job, now_ms()).map_err(AdvanceError::from)?;

@@ -82,14 +82,14 @@ pub trait Toolchain: Send + Sync + 'static {
     /// What is no candidate's fault: store, disk, processes, or a job that makes no sense.
     async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error>;
 
-    /// The round that the search of a group is at, as [`Searching::current`](bluefin_spec::search::Searching::current) has it: for each solver the
-    /// candidates that are tried next, those included that have outcomes by now. None: the search is over, as it is at once
+    /// The rounds that are under way in the search of a group, as [`Searching::current`](bluefin_spec::search::Searching::current) has them: for each
+    /// solver the candidates that are tried next, those included that have outcomes by now. None: the search is over, as it is at once
     /// where tuning spaces are not known.
     ///
     /// # Errors
     /// What stands in the way of an answer.
-    async fn next_round(&self, _ask: Ask<'_>) -> Result<NextRound, Error> {
-        Ok(NextRound::default())
+    async fn next_rounds(&self, _ask: Ask<'_>) -> Result<NextRounds, Error> {
+        Ok(NextRounds::default())
     }
 
     /// The compiler of kernel specs that it compiles with, if it does.
@@ -141,14 +141,16 @@ pub struct Ask<'a> {
     pub others: &'a Arc<[Others]>,
     /// What first rounds of its session begin with, where it has any.
     pub priors: Option<&'a Arc<Priors>>,
+    /// Rounds that are under way at a time.
+    pub ahead: u32,
     pub workshop: &'a Workshop,
 }
 
 /// What the search of a group does next.
 #[derive(Clone, Debug, Default)]
-pub struct NextRound {
-    /// Empty: it is over.
-    pub round: Round,
+pub struct NextRounds {
+    /// None: it is over.
+    pub rounds: Vec<Round>,
     /// How it ended, if it is over.
     pub end: SearchEnd,
 }

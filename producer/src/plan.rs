@@ -42,6 +42,9 @@ pub struct Asked {
     pub specs: Specs,
     /// Candidates of tuning spaces. Sessions that search have a limit of their own.
     pub budget: CandidateBudget,
+    /// Candidates of a problem that are to be under way at a time, where its search plans in rounds: with few, a round waits for the one
+    /// before.
+    pub under_way: usize,
     /// Which of the solvers of a tool are tuned.
     pub choice: Choice,
     /// Nothing is planned but looked at again: the store may be for reading only.

@@ -46,7 +46,7 @@ impl Request {
     pub(crate) async fn load(self, store: &dyn Store, session: &Session) -> Result<(Asked, Vec<Problem>), PlanError> {
         let Self { stages, specs, budget, choice, problems } = self;
         let specs = Specs::for_target(load(store, specs).await?, &session.target);
-        Ok((Asked { target: None, stages, specs, budget, choice, hint: String::new(), only_look: false }, problems))
+        Ok((Asked { stages, specs, budget, choice, ..Asked::default() }, problems))
     }
 }
 

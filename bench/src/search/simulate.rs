@@ -23,6 +23,8 @@ const DISTURBANCES: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Rules<'a> {
     /// Candidates of a round; `None`: as many as the strategy asks for.
     pub batch: Option<usize>,
+    /// Rounds that are under way at a time, as in a [session](bluefin_common::ahead).
+    pub ahead: u32,
     /// Candidates that it may try.
     pub budget: usize,
     /// Deviation of the times that it is told, as a share of them.
@@ -99,7 +101,7 @@ pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u
     for round in 0.. {
         let mut batches = Vec::new();
         for at in 0..searched.len() {
-            batches.push(next(search, &mut searched, at, rules, seed)?);
+            batches.push(next(search, &mut searched, (at, round), rules, seed)?);
         }
         if batches.iter().all(Vec::is_empty) {
             break;
@@ -111,11 +113,11 @@ pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u
     Ok(searched.into_iter().map(|space| space.run).collect())
 }
 
-/// What the space at `at` tries next.
+/// What the space at `at` tries in this round.
 fn next(
     search: &dyn Search,
     searched: &mut [Searched<'_>],
-    at: usize,
+    (at, round): (usize, u32),
     rules: &Rules<'_>,
     seed: u64,
 ) -> anyhow::Result<Vec<Candidate>> {
@@ -137,18 +139,20 @@ fn next(
     }
     let others: Vec<Other<'_>> = like
         .into_iter()
-        .map(|other| Other { variables: other.measured.variables.clone(), tried: other.tried() })
+        .map(|other| Other { variables: other.measured.variables.clone(), tried: other.known_to(round, rules.ahead).0 })
         .collect();
-    let (space, tried, options) = (&own.space, &own.tried(), rules.options);
+    let (space, options) = (&own.space, rules.options);
+    let (tried, under_way) = own.known_to(round, rules.ahead);
+    let (tried, under_way) = (&tried, &under_way);
     let asked = Instant::now();
     let Proposal { candidates, left } =
-        search.propose(&Ask { space, tried, variables, others: &others, seed, options, n })?;
+        search.propose(&Ask { space, tried, under_way, variables, others: &others, seed, options, n })?;
     let took = asked.elapsed();
+    let evaluations = tried.len();
     drop(others);
     if let Some(own) = searched.get_mut(at) {
         own.run.proposing += took;
         own.run.proposals += 1;
-        let evaluations = own.evaluated.len();
         let candidates = mem::take(&mut own.beginning).into_iter().chain(candidates).collect();
         own.run.estimates.extend(left.map(|left| Estimate { evaluations, left }));
         return own.untried(candidates, n);
@@ -180,11 +184,14 @@ impl<'a> Searched<'a> {
         }
     }
 
-    fn tried(&self) -> Vec<Tried<'_>> {
-        let tried = self.evaluated.iter();
-        tried
-            .map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result })
-            .collect()
+    /// What is known when that round is planned, and what is under way then.
+    fn known_to(&self, round: u32, ahead: u32) -> (Vec<Tried<'_>>, Vec<Candidate>) {
+        let (known, under_way): (Vec<&Evaluated>, Vec<&Evaluated>) =
+            self.evaluated.iter().partition(|one| one.round.saturating_add(ahead) <= round);
+        let tried = known.into_iter();
+        let tried =
+            tried.map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result });
+        (tried.collect(), under_way.into_iter().map(|one| one.candidate.clone()).collect())
     }
 
     /// Those of `next` that count. As in a session, what was tried is not tried again.
@@ -267,7 +274,7 @@ pub mod tests {
     }
 
     pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
-        Rules { batch: None, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, options }
+        Rules { batch: None, ahead: 1, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, options }
     }
 
     pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();

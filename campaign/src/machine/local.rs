@@ -55,6 +55,11 @@ pub struct Compilers {
 }
 
 impl Compilers {
+    /// How many run at a time.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
     /// Finds those of these names. As many run at a time as there are `slots`, or else CPUs.
     pub async fn probe(names: &[&str], slots: Option<usize>) -> anyhow::Result<Self> {
         Self::probe_with(names, &Programs::default(), slots).await

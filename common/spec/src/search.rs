@@ -58,6 +58,11 @@ pub trait Search: Send + Sync {
         BATCH
     }
 
+    /// The same of the first two rounds, where solvers compete: what few candidates come to tells which of them can not win.
+    fn trial(&self) -> usize {
+        self.round()
+    }
+
     /// Whether it makes something of [`Ask::others`].
     fn asks_others(&self) -> bool {
         false
@@ -91,6 +96,8 @@ pub struct Ask<'a> {
     pub space: &'a Space<'a>,
     /// What was tried, in the order of the rounds, and by candidate within one.
     pub tried: &'a [Tried<'a>],
+    /// What is being tried, and is not tried again: it is proposed beside this, before anything of it is known.
+    pub under_way: &'a [Candidate],
     /// What the problem is, by name: the variables of its operator. None where nobody knows.
     pub variables: &'a Variables,
     /// What was tried of the same solver for other problems, in no particular order: something to begin from, never to be believed.
@@ -101,6 +108,13 @@ pub struct Ask<'a> {
     pub options: &'a BTreeMap<String, String>,
     /// Candidates wanted.
     pub n: usize,
+}
+
+impl<'a> Ask<'a> {
+    /// What was tried or is being tried.
+    fn known(&self) -> HashSet<&'a Candidate> {
+        self.tried.iter().map(|tried| tried.candidate).chain(self.under_way).collect()
+    }
 }
 
 /// What a problem is: the variables of its operator ([`Problem::variables`](bluefin_common::problem::Problem::variables)).
@@ -190,9 +204,9 @@ impl Search for FixedOrder {
     }
 
     fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
-        let tried: HashSet<&Candidate> = ask.tried.iter().map(|tried| tried.candidate).collect();
-        let mut next = ask.space.first(tried.len().saturating_add(ask.n))?;
-        next.retain(|candidate| !tried.contains(candidate));
+        let known = ask.known();
+        let mut next = ask.space.first(known.len().saturating_add(ask.n))?;
+        next.retain(|candidate| !known.contains(candidate));
         next.truncate(ask.n);
         Ok(next)
     }

@@ -17,7 +17,7 @@ use bluefin_spec::search::Searching;
 use bluefin_spec::{KernelSpec, Scope};
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{Ask, Compiled, Compiler, NextRound, Toolchain, Work};
+use super::{Ask, Compiled, Compiler, NextRounds, Toolchain, Work};
 use crate::error::Error;
 use crate::specs::Loaded;
 use crate::unit::Unit;
@@ -81,8 +81,8 @@ impl Toolchain for Kernels {
         }
     }
 
-    async fn next_round(&self, ask: Ask<'_>) -> Result<NextRound, Error> {
-        let Ask { job, plan, strategies, outcomes, others, priors, workshop } = ask;
+    async fn next_rounds(&self, ask: Ask<'_>) -> Result<NextRounds, Error> {
+        let Ask { job, plan, strategies, outcomes, others, priors, ahead, workshop } = ask;
         let loaded = workshop.specs().get(job.spec).await?;
         let (job, plan, strategies) = (job.clone(), plan.clone(), strategies.clone());
         let (outcomes, others, priors) = (Arc::clone(outcomes), Arc::clone(others), priors.cloned());
@@ -90,18 +90,18 @@ impl Toolchain for Kernels {
         let round = tokio::task::spawn_blocking(move || {
             let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
             let Some(scope) = loaded.spec.scope(&job.problem, &job.target).map_err(failed)? else {
-                return Ok(NextRound::default());
+                return Ok(NextRounds::default());
             };
-            let Some(search) = strategies.get(&plan.strategy) else { return Ok(NextRound::default()) };
+            let Some(search) = strategies.get(&plan.strategy) else { return Ok(NextRounds::default()) };
             let (plan, problem, priors) = (&plan, &job.problem, priors.as_deref());
-            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope, priors };
-            let round = searching.current(&outcomes, &others).map_err(failed)?;
-            let end = if round.is_empty() {
-                searching.end(round.number, &outcomes, &others).map_err(failed)?
+            let searching = Searching { search, plan, problem, spec: &loaded.spec, scope: &scope, priors, ahead };
+            let rounds = searching.current(&outcomes, &others).map_err(failed)?;
+            let end = if rounds.is_empty() {
+                searching.end(&outcomes, &others).map_err(failed)?
             } else {
                 SearchEnd::default()
             };
-            Ok(NextRound { round, end })
+            Ok(NextRounds { rounds, end })
         });
         round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
     }

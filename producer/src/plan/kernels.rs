@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
-use bluefin_common::arch;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::{GroupId, Job, group_id};
@@ -15,10 +14,9 @@ use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
+use bluefin_common::{ahead, arch};
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{
-    BATCH, Neighbours, Others, Priors, Round, Search, Searching, Space, Strategies, limit, raise,
-};
+use bluefin_spec::search::{BATCH, Neighbours, Others, Priors, Search, Searching, Space, Strategies, limit, raise};
 use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
@@ -222,8 +220,9 @@ impl OfSpecs<'_> {
         plan: &SearchPlan,
     ) -> Result<Vec<PlannedGroup>, PlanError> {
         let mut groups = Vec::new();
+        let wrong = |source| of_problem(problem, source);
+        let rounds_wanted = self.rounds_under_way(problem).map_err(wrong)?;
         for loaded in self.specs() {
-            let wrong = |source| of_problem(problem, source);
             let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
             let (session, group) = (&self.session.name, group_id(problem, loaded.digest));
             let outcomes = self.store.outcomes(session, &[group]).await?;
@@ -235,19 +234,37 @@ impl OfSpecs<'_> {
             };
             let plan = &SearchPlan { candidates, ..plan.clone() };
             let (spec, priors) = (&loaded.spec, self.priors.as_ref());
-            let searching = Searching { search, plan, problem, spec, scope: &scope, priors };
+            let ahead = if self.asked.only_look {
+                ahead::of(self.store, session, group).await?
+            } else {
+                // Of what is tried at most a quarter follows from nothing.
+                let most = u32::try_from(candidates / (4 * BATCH as u64)).unwrap_or(u32::MAX).max(1);
+                ahead::claim(self.store, session, group, rounds_wanted.min(most)).await?
+            };
+            let searching = Searching { search, plan, problem, spec, scope: &scope, priors, ahead };
             let any = job(&self.session, problem, loaded, Vec::new());
-            let others = self.neighbours.of(search, self.store, &any, &outcomes).await?;
-            let (round, planned) = rounds(searching, &any, &outcomes, &others).map_err(wrong)?;
-            let is_over = round.is_empty() && !outcomes.is_empty();
+            let others = self.neighbours.of(search, self.store, &any, &outcomes, ahead).await?;
+            let (is_over, planned) = rounds(searching, &any, &outcomes, &others).map_err(wrong)?;
             if is_over && !self.asked.only_look && !self.is_told(group, candidates).await? {
-                let end = searching.end(round.number, &outcomes, &others).map_err(wrong)?;
+                let end = searching.end(&outcomes, &others).map_err(wrong)?;
                 end.put(self.store, session, group).await?;
             }
             groups.push(planned);
         }
         groups.retain(|group| !group.jobs.is_empty());
         Ok(groups)
+    }
+
+    /// Rounds of the search of `problem` that are under way at a time, where as many candidates are to be as is asked.
+    fn rounds_under_way(&self, problem: &Problem) -> Result<u32, SpecError> {
+        let mut solvers = 0;
+        for loaded in self.specs() {
+            if let Some(scope) = loaded.spec.scope(problem, &self.session.target)? {
+                solvers += loaded.spec.solvers_for(&scope)?.len();
+            }
+        }
+        let rounds = self.asked.under_way / (BATCH * solvers.max(1));
+        Ok(u32::try_from(rounds).unwrap_or(ahead::MOST).clamp(1, ahead::MOST))
     }
 
     /// Whether it is written down how the search of `group` ended, of as many candidates as it may try now. Workers do that, unless they
@@ -259,25 +276,25 @@ impl OfSpecs<'_> {
     }
 }
 
-/// The round that a search is at, and the jobs of all of its rounds so far, those that are done as their outcomes have them.
+/// Whether a search is over, and the jobs of all of its rounds so far, those that are done as their outcomes have them.
 fn rounds(
     searching: Searching<'_>,
     any: &Job,
     outcomes: &[Outcome],
     others: &[Others],
-) -> Result<(Round, PlannedGroup), SpecError> {
+) -> Result<(bool, PlannedGroup), SpecError> {
     let Searching { spec, scope, .. } = searching;
     let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
     for solver in spec.solvers_for(scope)? {
         group.valid.insert(solver.name.clone(), valid(&spec.candidates(solver, scope, 0)?));
     }
-    let round = searching.current(outcomes, others)?;
+    let rounds = searching.current(outcomes, others)?;
     let perf = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
-    group.jobs = perf.filter(|job| job.round != round.number).cloned().collect();
+    group.jobs = perf.filter(|job| rounds.iter().all(|round| round.number != job.round)).cloned().collect();
     // Outcomes come in no particular order.
     group.jobs.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidates.cmp(&b.candidates)));
-    group.jobs.extend(round.jobs(any));
-    Ok((round, group))
+    group.jobs.extend(rounds.iter().flat_map(|round| round.jobs(any)));
+    Ok((rounds.is_empty() && !outcomes.is_empty(), group))
 }
 
 /// Plans the perf jobs of `problem` for every spec that applies to it, the first of each solver with what `priors` say. Empty: no solver

@@ -30,6 +30,8 @@ use crate::error::SpecError;
 
 /// Candidates of each other problem that are looked at here.
 const BEST_ELSEWHERE: usize = 3;
+/// Candidates of each solver in the first two rounds, where solvers compete.
+const TRIAL: usize = 4;
 
 /// Bayesian optimization: the largest expected improvement over a Gaussian process. `docs/search.md`
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +40,10 @@ pub struct Bayes;
 impl Search for Bayes {
     fn name(&self) -> &'static str {
         "bayes"
+    }
+
+    fn trial(&self) -> usize {
+        TRIAL
     }
 
     fn asks_others(&self) -> bool {
@@ -67,20 +73,24 @@ impl Search for Bayes {
         let lessons = own.with(&others);
         let mut next = Vec::new();
         if ask.tried.is_empty() {
-            // The default of a kernel spec.
-            next = ask.space.first(1)?;
+            if ask.under_way.is_empty() {
+                // The default of a kernel spec.
+                next = ask.space.first(1)?;
+            }
             next.extend(cold::promising(ask.space, &pool, ask.n.saturating_sub(next.len()))?);
         }
         let wanted = ask.n.saturating_sub(next.len());
-        let batch = batch::choose(&lessons, &pool, &coordinates, wanted);
+        let under_way: Vec<Vec<f64>> =
+            ask.under_way.iter().filter_map(|candidate| coordinates.place(&candidate.params)).collect();
+        let batch = batch::choose(&lessons, &pool, &under_way, &coordinates, wanted);
         // Without a model all that ran are alike, or too few did.
         let left = left::left(ask.tried, ask.space.valid()?, batch.gain.unwrap_or(0.0));
         next.extend(batch.candidates);
         if next.len() < ask.n {
             // Few points are left, or hard to meet at random: those in the fixed order, so that none is forgotten.
-            next.extend(ask.space.first(ask.tried.len().saturating_add(ask.n))?);
+            next.extend(ask.space.first(ask.known().len().saturating_add(ask.n))?);
         }
-        let mut known: HashSet<Candidate> = ask.tried.iter().map(|tried| tried.candidate.clone()).collect();
+        let mut known: HashSet<Candidate> = ask.known().into_iter().cloned().collect();
         next.retain(|candidate| known.insert(candidate.clone()));
         next.truncate(ask.n);
         Ok(Proposal { candidates: next, left })

@@ -35,11 +35,11 @@ pub struct Others {
     pub outcomes: Vec<Outcome>,
 }
 
-/// The last round that a group has an outcome of: the one that it is at, or the one before that.
+/// The round behind the last one that a group has an outcome of.
 #[must_use]
-pub fn last_round(outcomes: &[Outcome]) -> u32 {
+pub fn next_round(outcomes: &[Outcome]) -> u32 {
     let perf = outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-    perf.map(|outcome| outcome.job.round).max().unwrap_or(0)
+    perf.map(|outcome| outcome.job.round.saturating_add(1)).max().unwrap_or(0)
 }
 
 /// A group that is searched, on the shelf of its session.
@@ -84,7 +84,8 @@ impl Neighbours {
         Self { only_read: true, ..Self::default() }
     }
 
-    /// What the rounds are told that the group of `job` may be at, given its outcomes so far; nothing where `search` has no use for it.
+    /// What the rounds are told that may be under way in the group of `job`, `ahead` at a time, given its outcomes so far; nothing where `search`
+    /// has no use for it.
     ///
     /// # Errors
     /// If the store fails.
@@ -94,18 +95,19 @@ impl Neighbours {
         store: &dyn Store,
         job: &Job,
         outcomes: &[Outcome],
+        ahead: u32,
     ) -> Result<Vec<Others>, StoreError> {
         // The first round is planned before anything is known.
         if !search.asks_others() || outcomes.is_empty() {
             return Ok(Vec::new());
         }
-        let last = last_round(outcomes);
-        let next = last.saturating_add(1);
+        let (next, ahead) = (next_round(outcomes), ahead.max(1));
         if !self.only_read {
-            self.note(store, job, next).await?;
+            // Others are told of what does not change any more.
+            self.note(store, job, next.saturating_sub(ahead - 1)).await?;
         }
         let mut rounds = Vec::new();
-        for round in [last, next].into_iter().filter(|round| *round > 0) {
+        for round in (next.saturating_sub(ahead)..next.saturating_add(ahead)).filter(|round| *round >= ahead) {
             rounds.push((round, self.told(store, job, round).await?));
         }
         read(store, &job.session, rounds).await

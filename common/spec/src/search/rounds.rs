@@ -12,7 +12,7 @@ use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Stage};
 
 use super::contest::Contest;
-use super::others::{Others, last_round};
+use super::others::{Others, next_round};
 use super::{Ask, BATCH, Other, Priors, Proposal, Search, Space, Tried};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope, Solver};
@@ -30,6 +30,8 @@ pub struct Searching<'a> {
     pub scope: &'a Scope,
     /// What first rounds begin with, where the session has any.
     pub priors: Option<&'a Priors>,
+    /// Rounds that are under way at a time: with one, a round waits for all of those before it.
+    pub ahead: u32,
 }
 
 /// What is tried at a time.
@@ -48,6 +50,13 @@ impl Round {
         self.candidates.is_empty()
     }
 
+    /// That of which all is done.
+    fn done(number: u32, outcomes: &[Outcome]) -> Self {
+        let jobs = outcomes.iter().map(|outcome| &outcome.job);
+        let of_it = jobs.filter(|job| job.stage == Stage::Perf && job.round == number);
+        Self { number, candidates: of_it.map(|job| job.candidates.clone()).collect() }
+    }
+
     /// Its perf jobs, like `any` of the group.
     #[must_use]
     pub fn jobs(&self, any: &Job) -> Vec<Job> {
@@ -63,34 +72,60 @@ impl Round {
 }
 
 impl Searching<'_> {
-    /// The round that the group is at, given its outcomes so far: the first of which a candidate has none.
+    /// The rounds that are under way, given the outcomes of the group so far: the first of which a candidate has none, and up to
+    /// [`ahead`](Self::ahead) in all. None: the search is over.
     ///
-    /// A strategy is told the rounds before and no more, and of other problems what that round was told first (`others`). So whoever asks
-    /// gets the same round until all of it is done, whatever part of it is done, planned or published by then.
+    /// A strategy is told the rounds before those that are under way beside its own and no more, and of other problems what that round was told
+    /// first (`others`). So whoever asks gets the same rounds until all of one is done, whatever part of it is done, planned or published by
+    /// then.
     ///
     /// # Errors
     /// An expression of the spec that has no value.
-    pub fn current(&self, outcomes: &[Outcome], others: &[Others]) -> Result<Round, SpecError> {
+    pub fn current(&self, outcomes: &[Outcome], others: &[Others]) -> Result<Vec<Round>, SpecError> {
         let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
-        let last = last_round(outcomes);
-        let round = self.round(last, outcomes, told(others, last))?;
         let done: HashSet<&Candidate> =
             perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
-        if round.is_empty() || round.candidates.iter().flatten().any(|candidate| !done.contains(candidate)) {
-            return Ok(round);
+        let is_open = |round: &Round| round.candidates.iter().flatten().any(|candidate| !done.contains(candidate));
+        // Of each round that was planned all but those that were under way beside it are done.
+        let next = next_round(outcomes);
+        let first = next.saturating_sub(self.ahead());
+        let mut known: Vec<Round> =
+            (first.saturating_sub(self.ahead())..first).map(|at| Round::done(at, outcomes)).collect();
+        let mut under_way: Vec<Round> = Vec::new();
+        for number in first..next.saturating_add(self.ahead()) {
+            if under_way.first().is_some_and(|open| number >= open.number.saturating_add(self.ahead())) {
+                break;
+            }
+            let round = self.round(number, outcomes, told(others, number), &known)?;
+            known.push(round.clone());
+            // Those that are done behind one that is not are planned, and planned again at no cost.
+            if !under_way.is_empty() || is_open(&round) {
+                under_way.push(round);
+            }
         }
-        let next = last.saturating_add(1);
-        self.round(next, outcomes, told(others, next))
+        under_way.retain(|round| !round.is_empty());
+        Ok(under_way)
     }
 
-    /// What is tried in round `number`, of every solver that applies and may still win, given what the rounds before it came to. A
-    /// solver has nothing more to try when the plan's candidates are spent. Without a limit all of them are tried, which is one round.
-    fn round(&self, number: u32, outcomes: &[Outcome], others: &[Outcome]) -> Result<Round, SpecError> {
+    /// What is tried in round `number`, of every solver that applies and may still win, given what the rounds came to that it waits for and
+    /// those before it (`known`, the last ones) that it does not. A solver has nothing more to try when the plan's candidates are
+    /// spent. Without a limit all of them are tried, which is one round.
+    fn round(
+        &self,
+        number: u32,
+        outcomes: &[Outcome],
+        others: &[Outcome],
+        known: &[Round],
+    ) -> Result<Round, SpecError> {
         let Self { search, spec, scope, .. } = *self;
         let mut candidates = Vec::new();
         let is_limited = self.is_limited();
-        let contest = Contest::before(number, outcomes);
-        for solver in spec.solvers_for(scope)? {
+        let waits_for = number.saturating_add(1).saturating_sub(self.ahead());
+        let contest = Contest::before(waits_for, outcomes);
+        let solvers = spec.solvers_for(scope)?;
+        // Where rounds overlap, those that a contest decided would be under way before it did.
+        let compete = self.ahead() == 1 && solvers.len() > 1;
+        for solver in solvers {
             // Of one job it has what it was planned with, when fewer candidates may have been asked for.
             if is_limited && search.round() <= BATCH {
                 let done = outcomes.iter().map(|outcome| &outcome.job).find(|job| is_round(job, number, &solver.name));
@@ -99,24 +134,31 @@ impl Searching<'_> {
                     continue;
                 }
             }
-            let tried = Tried::before(number, outcomes, &solver.name);
-            let n = self.wanted(tried.len());
+            let tried = Tried::before(waits_for, outcomes, &solver.name);
+            let beside = known.iter().filter(|round| (waits_for..number).contains(&round.number));
+            let under_way: Vec<Candidate> = beside
+                .flat_map(|round| round.candidates.iter().flatten())
+                .filter(|one| one.solver == solver.name)
+                .cloned()
+                .collect();
+            let is_first = is_limited && tried.is_empty() && under_way.is_empty();
+            let mut next = if is_first { self.beginning(solver)? } else { Vec::new() };
+            let n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty());
             if n == 0 || is_limited && !contest.goes_on(&solver.name) {
                 continue;
             }
-            let mut next = if is_limited {
-                let proposal = self.propose(solver, &tried, others, n)?;
+            if is_limited {
+                let proposal = self.propose(solver, &tried, &under_way, others, n)?;
                 if self.is_enough(&proposal) {
                     continue;
                 }
-                let mut next = if tried.is_empty() { self.beginning(solver)? } else { Vec::new() };
                 next.extend(proposal.candidates);
-                next
             } else {
-                Space::of(spec, solver, scope).first(usize::MAX)?
-            };
-            // What was tried, and what is among the first ones already.
-            let mut known: HashSet<Candidate> = tried.iter().map(|tried| tried.candidate.clone()).collect();
+                next = Space::of(spec, solver, scope).first(usize::MAX)?;
+            }
+            // What was tried or is, and what is among the first ones already.
+            let tried = tried.iter().map(|tried| tried.candidate.clone());
+            let mut known: HashSet<Candidate> = tried.chain(under_way).collect();
             next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
             next.truncate(n);
             if !next.is_empty() {
@@ -137,12 +179,13 @@ impl Searching<'_> {
         Ok(beginning)
     }
 
-    /// How it ended, in a round that nothing is left for.
+    /// How it ended, when nothing is [under way](Self::current) any more.
     ///
     /// # Errors
     /// An expression of the spec that has no value.
-    pub fn end(&self, number: u32, outcomes: &[Outcome], others: &[Others]) -> Result<SearchEnd, SpecError> {
+    pub fn end(&self, outcomes: &[Outcome], others: &[Others]) -> Result<SearchEnd, SpecError> {
         let Self { search, spec, scope, .. } = *self;
+        let number = next_round(outcomes).saturating_add(self.ahead() - 1);
         let contest = Contest::before(number, outcomes);
         let mut ends = Vec::new();
         for solver in spec.solvers_for(scope)? {
@@ -154,8 +197,8 @@ impl Searching<'_> {
             } else if self.is_limited() && !contest.goes_on(&solver.name) {
                 (None, Why::Behind)
             } else {
-                let proposal = self.propose(solver, &tried, told(others, number), search.round())?;
-                let why = match self.wanted(tried.len()) {
+                let proposal = self.propose(solver, &tried, &[], told(others, number), search.round())?;
+                let why = match self.wanted(tried.len(), false) {
                     0 => Why::Budget,
                     _ if self.is_enough(&proposal) => Why::Patience,
                     _ => Why::All,
@@ -172,13 +215,18 @@ impl Searching<'_> {
         &self,
         solver: &Solver,
         tried: &[Tried<'_>],
+        under_way: &[Candidate],
         others: &[Outcome],
         n: usize,
     ) -> Result<Proposal, SpecError> {
-        let Self { search, plan, spec, scope, problem, priors: _ } = *self;
+        let Self { search, plan, spec, scope, problem, .. } = *self;
         let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
         let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
-        search.propose(&Ask { space, tried, variables, others, seed, options: &plan.options, n })
+        search.propose(&Ask { space, tried, under_way, variables, others, seed, options: &plan.options, n })
+    }
+
+    fn ahead(&self) -> u32 {
+        self.ahead.max(1)
     }
 
     /// Whether less is expected to be left than the plan has patience for.
@@ -193,9 +241,10 @@ impl Searching<'_> {
     }
 
     /// Candidates that a solver may still try in a round, after so many.
-    fn wanted(&self, tried: usize) -> usize {
+    fn wanted(&self, tried: usize, compete: bool) -> usize {
         let left = usize::try_from(self.plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried);
-        if self.is_limited() { left.min(self.search.round()) } else { left }
+        let round = if compete && tried < 2 * self.search.trial() { self.search.trial() } else { self.search.round() };
+        if self.is_limited() { left.min(round) } else { left }
     }
 
     fn seed(&self, solver: &str) -> u64 {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_common::ahead;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 use bluefin_common::campaign::advance;
 use bluefin_common::candidate::Candidate;
@@ -24,6 +25,8 @@ use bluefin_common::wire;
 use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Notify;
 
 use super::fleet::{Fleet, PATIENCE, Worker, evals, fleet_of, next, noop};
@@ -39,6 +42,7 @@ impl Search for Backwards {
     fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
         let mut all = ask.space.first(usize::MAX)?;
         all.retain(|candidate| ask.tried.iter().all(|tried| tried.candidate != candidate));
+        all.retain(|candidate| !ask.under_way.contains(candidate));
         all.reverse();
         all.truncate(ask.n);
         Ok(all)
@@ -101,6 +105,11 @@ impl Fleet {
 
     /// The first round, as a producer plans it.
     fn first_round(&self) -> Vec<Job> {
+        self.first_rounds(1)
+    }
+
+    /// The first rounds where so many are under way at a time.
+    fn first_rounds(&self, ahead: u32) -> Vec<Job> {
         let any = self.job(64, 0);
         let scope = self.spec.scope(&any.problem, &Target::Host).unwrap().unwrap();
         let Some(plan) = &self.session.search else {
@@ -113,9 +122,9 @@ impl Fleet {
             "sated" => &Sated,
             _ => &Backwards,
         };
-        let searching =
-            Searching { search, plan, problem: &any.problem, spec: &self.spec, scope: &scope, priors: None };
-        searching.current(&[], &[]).unwrap().jobs(&any)
+        let (spec, scope) = (&self.spec, &scope);
+        let searching = Searching { search, plan, problem: &any.problem, spec, scope, priors: None, ahead };
+        searching.current(&[], &[]).unwrap().iter().flat_map(|round| round.jobs(&any)).collect()
     }
 
     /// Asks for the next round of the group, as whoever finds it finished does.
@@ -162,6 +171,29 @@ impl Fleet {
         self.store.outcomes(&self.session.name, &[self.job(64, 0).group()]).await.unwrap()
     }
 
+    /// Evaluates until nothing is left to do, whatever `random` takes of what waits once nothing more comes. The most rounds that waited together,
+    /// and all outcomes.
+    async fn finish_in_any_order(&self, evals: &mut Box<dyn Consumer>, mut random: StdRng) -> (u32, Vec<Outcome>) {
+        let (started, mut waiting, mut most) = (Instant::now(), Vec::new(), 0);
+        while !self.store.progress(&self.session.name).await.unwrap().is_complete() {
+            assert!(started.elapsed() < PATIENCE, "{:?}", self.store.progress(&self.session.name).await);
+            if let Ok(delivery) = tokio::time::timeout(Duration::from_millis(100), evals.next()).await {
+                let delivery = delivery.unwrap();
+                waiting.push((wire::decode::<EvalJob>(&delivery.body).unwrap(), delivery));
+                continue;
+            }
+            let rounds =
+                waiting.iter().filter(|(eval, _)| eval.job.stage == Stage::Perf).map(|(eval, _)| eval.job.round);
+            most = most.max(rounds.collect::<BTreeSet<u32>>().len() as u32);
+            if !waiting.is_empty() {
+                let (eval, delivery) = waiting.swap_remove(random.random_range(..waiting.len()));
+                self.evaluate(&eval).await;
+                delivery.ack().await.unwrap();
+            }
+        }
+        (most, self.store.outcomes(&self.session.name, &[self.job(64, 0).group()]).await.unwrap())
+    }
+
     async fn planned(&self) -> u64 {
         self.store.progress(&self.session.name).await.unwrap().planned.values().sum()
     }
@@ -206,6 +238,32 @@ async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner
         ends.push((tried, winner));
     }
     assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn rounds_that_overlap_are_the_same_in_whatever_order_they_are_done() {
+    for (name, ahead) in [("bayes", 2), ("backwards", 3)] {
+        let mut jobs = Vec::new();
+        for seed in 0..3 {
+            let fleet = searching(Some(SearchPlan::new(name, 100))).await;
+            let group = fleet.job(64, 0).group();
+            assert_eq!(ahead::claim(&*fleet.store, &fleet.session.name, group, ahead).await.unwrap(), ahead);
+            let worker = knowing(&fleet, fleet.broker.clone());
+            for job in fleet.first_rounds(ahead) {
+                fleet.enqueue(&job).await;
+            }
+            let mut evals = fleet.consume(&evals()).await;
+            let (most, outcomes) = fleet.finish_in_any_order(&mut evals, StdRng::seed_from_u64(seed)).await;
+            worker.stop().await;
+            assert_eq!(most, ahead, "rounds under way");
+            let perf = perf(&outcomes).map(|outcome| (outcome.job.round, outcome.job.candidates.clone()));
+            let perf: BTreeSet<(u32, Vec<Candidate>)> = perf.collect();
+            let tried: HashSet<&Candidate> = perf.iter().flat_map(|(_, candidates)| candidates).collect();
+            assert_eq!((tried.len(), perf.iter().map(|(_, one)| one.len()).sum()), (33, 33), "all, none twice");
+            jobs.push(perf);
+        }
+        assert!(jobs.windows(2).all(|pair| pair[0] == pair[1]), "{name}: {jobs:?}");
+    }
 }
 
 #[tokio::test]
@@ -452,7 +510,7 @@ async fn a_round_is_told_of_other_problems_and_whoever_plans_it_again_of_the_sam
     let told = async |neighbours: &Neighbours, search: &dyn Search, size| {
         let job = of(size, 0);
         let outcomes = fleet.store.outcomes(&fleet.session.name, &[job.group()]).await.unwrap();
-        let others = neighbours.of(search, &*fleet.store, &job, &outcomes).await.unwrap();
+        let others = neighbours.of(search, &*fleet.store, &job, &outcomes, 1).await.unwrap();
         let summary = |Others { round, outcomes }: &Others| {
             let ids = outcomes.iter().map(|outcome| outcome.job.id()).collect::<BTreeSet<JobId>>();
             (*round, ids)

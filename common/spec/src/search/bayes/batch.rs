@@ -33,22 +33,35 @@ pub struct Batch {
     pub gain: Option<f64>,
 }
 
-/// Up to `wanted` candidates of the pool.
-pub fn choose(lessons: &Lessons<'_>, pool: &Pool, coordinates: &Coordinates, wanted: usize) -> Batch {
+/// Up to `wanted` candidates of the pool, to be tried beside those that are `under_way` there.
+pub fn choose(
+    lessons: &Lessons<'_>,
+    pool: &Pool,
+    under_way: &[Vec<f64>],
+    coordinates: &Coordinates,
+    wanted: usize,
+) -> Batch {
     let has_model = lessons.measured() >= LEAST_MEASURED && !pool.places.is_empty();
-    let improving = has_model.then(|| improving(lessons, pool, coordinates, wanted - wanted / RANDOM_OF)).flatten();
+    let best = wanted - wanted / RANDOM_OF;
+    let improving = has_model.then(|| improving(lessons, pool, under_way, coordinates, best)).flatten();
     let (improving, gain) = improving.unzip();
-    let mut chosen = improving.unwrap_or_else(|| apart(lessons, pool, wanted));
+    let mut chosen = improving.unwrap_or_else(|| apart(lessons, pool, under_way, wanted));
     let random: Vec<usize> = (pool.near..pool.places.len()).filter(|at| !chosen.contains(at)).collect();
     chosen.extend(random.into_iter().take(wanted.saturating_sub(chosen.len())));
     Batch { candidates: chosen.into_iter().filter_map(|at| pool.candidates.get(at).cloned()).collect(), gain }
 }
 
 /// Points far from each other and from what was tried: each the farthest of some random ones.
-fn apart(lessons: &Lessons<'_>, pool: &Pool, wanted: usize) -> Vec<usize> {
+fn apart(lessons: &Lessons<'_>, pool: &Pool, under_way: &[Vec<f64>], wanted: usize) -> Vec<usize> {
     let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-    let mut known: Vec<&[f64]> =
-        lessons.ran.iter().chain(&lessons.failed).map(|lesson| lesson.place.as_slice()).collect();
+    let mut known: Vec<&[f64]> = lessons
+        .ran
+        .iter()
+        .chain(&lessons.failed)
+        .map(|lesson| &lesson.place)
+        .chain(under_way)
+        .map(Vec::as_slice)
+        .collect();
     let mut chosen = Vec::new();
     let random: Vec<(usize, &Vec<f64>)> = pool.places.iter().enumerate().skip(pool.near).collect();
     for few in random.chunks(FARTHEST_OF).take(wanted) {
@@ -76,6 +89,7 @@ struct Promising {
 fn improving(
     lessons: &Lessons<'_>,
     pool: &Pool,
+    under_way: &[Vec<f64>],
     coordinates: &Coordinates,
     wanted: usize,
 ) -> Option<(Vec<usize>, f64)> {
@@ -84,7 +98,9 @@ fn improving(
     known.extend(in_region.unwrap_or_default());
     let Known { model, best, deviation: unit } = Known::of(&known, coordinates)?;
     let short = shortlist(&model, risk.as_ref(), pool, coordinates);
-    let mut doubt = model.doubt(&columns(&short, pool, coordinates));
+    let mut doubt = model.doubt(&columns(&short, pool, under_way, coordinates));
+    // What is under way will be known by the time that the choice is tried.
+    (short.len()..short.len() + under_way.len()).for_each(|at| doubt.learn(at));
     let mut chosen: Vec<usize> = Vec::new();
     let mut expected = 0.0;
     while chosen.len() < wanted.min(short.len()) {
@@ -103,12 +119,12 @@ fn improving(
 /// The points of the pool with the least expected targets, those that will rather fail behind the others.
 fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates) -> Vec<Promising> {
     let mut short: Vec<Promising> = (0..pool.places.len()).map(|at| Promising { at, mean: 0.0, chance: 1.0 }).collect();
-    let means = model.means(&columns(&short, pool, coordinates));
+    let means = model.means(&columns(&short, pool, &[], coordinates));
     short.iter_mut().zip(means).for_each(|(one, mean)| one.mean = mean);
     short.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.at.cmp(&b.at)));
     short.truncate(PROMISING);
     if let Some(risk) = risk {
-        let chances = risk.chances(&columns(&short, pool, coordinates));
+        let chances = risk.chances(&columns(&short, pool, &[], coordinates));
         short.iter_mut().zip(chances).for_each(|(one, chance)| one.chance = chance);
         short.sort_by_key(|one| one.chance < 0.5);
     }
@@ -116,8 +132,10 @@ fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coor
     short
 }
 
-fn columns(points: &[Promising], pool: &Pool, coordinates: &Coordinates) -> Columns {
-    let places: Vec<&Vec<f64>> = points.iter().filter_map(|one| pool.places.get(one.at)).collect();
+/// Where these points are, and behind them those that are `under_way`.
+fn columns(points: &[Promising], pool: &Pool, under_way: &[Vec<f64>], coordinates: &Coordinates) -> Columns {
+    let points = points.iter().filter_map(|one| pool.places.get(one.at));
+    let places: Vec<&Vec<f64>> = points.chain(under_way).collect();
     Columns::of(&places, coordinates.count())
 }
 

@@ -48,7 +48,7 @@ impl Pool {
         });
         let near = near.chain(elsewhere.iter().copied().cloned()).filter(|candidate| ask.space.holds(candidate));
         let random = ask.space.draw(&seed(ask), RANDOM, LOOKED_AT)?;
-        let mut known: HashSet<Candidate> = ask.tried.iter().map(|tried| tried.candidate.clone()).collect();
+        let mut known: HashSet<Candidate> = ask.known().into_iter().cloned().collect();
         let mut pool = Self { candidates: Vec::new(), places: Vec::new(), near: 0 };
         pool.add(near, &mut known, coordinates);
         pool.near = pool.candidates.len();
@@ -76,7 +76,7 @@ impl Pool {
 /// Another one for each round.
 fn seed(ask: &Ask<'_>) -> [u8; 32] {
     let mut seed = [0; 32];
-    let words = [ask.seed, ask.tried.len() as u64].into_iter().flat_map(u64::to_le_bytes);
+    let words = [ask.seed, (ask.tried.len() + ask.under_way.len()) as u64].into_iter().flat_map(u64::to_le_bytes);
     seed.iter_mut().zip(words).for_each(|(byte, word)| *byte = word);
     seed
 }

@@ -46,7 +46,7 @@ fn space(points: Vec<Vec<Value>>, seed: u64) -> Space<'static> {
 
 /// Of a problem that nothing else is known of.
 fn ask<'a>(space: &'a Space<'a>, tried: &'a [Tried<'a>], seed: u64, n: usize) -> Ask<'a> {
-    Ask { space, tried, variables: NOTHING, others: &[], seed, options: NONE, n }
+    Ask { space, tried, under_way: &[], variables: NOTHING, others: &[], seed, options: NONE, n }
 }
 
 fn numbers(candidate: &Candidate) -> Vec<f64> {
