@@ -1,6 +1,5 @@
 //! `bluefin gain`: a Python program with the Triton configs that were found for it, and without, in turns.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -8,9 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bluefin_terminal::out;
-use bluefin_triton::{Applied, Hook, Mode};
+use bluefin_triton::{Applied, Gained, Hook, Mode, Run, Runs, Spread};
 use comfy_table::{CellAlignment, Table};
-use serde_json::{Value as Json, json};
 use tokio::process::Command;
 
 use crate::apply::tuned_in;
@@ -39,42 +37,19 @@ pub struct GainArgs {
     command: Vec<OsString>,
 }
 
-/// One run of the program.
-struct Run {
-    /// Of all of it.
-    seconds: f64,
-    /// In the first launches of each tuning key: tuning, compiling.
-    first_s: f64,
-    /// Milliseconds of launches, by function and key: a launch's, times how many there were.
-    kernels: BTreeMap<String, f64>,
-}
-
-/// All runs of one kind.
-#[derive(Default)]
-struct Runs(Vec<Run>);
-
-/// The middle of some numbers, with the least and the most.
-#[derive(Clone, Copy)]
-struct Spread {
-    least: f64,
-    middle: f64,
-    most: f64,
-}
-
 impl GainArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let tuned = tuned_in(&self.triton)?;
-        let mut all: [Runs; 4] = Default::default();
+        let mut runs = Runs::default();
         for _ in 0..self.repeats {
             let caches = [tempfile::tempdir()?, tempfile::tempdir()?];
-            // Cold without and with, then warm.
-            for (at, runs) in all.iter_mut().enumerate() {
-                let with = (at % 2 == 1).then_some(tuned.as_path());
-                let cache = caches.get(at % 2).map(tempfile::TempDir::path).unwrap_or(Path::new("."));
-                runs.0.push(self.once(with, cache).await?);
+            for of_start in [&mut runs.cold, &mut runs.warm] {
+                for ((runs, cache), with) in of_start.iter_mut().zip(&caches).zip([None, Some(tuned.as_path())]) {
+                    runs.push(self.once(with, cache.path()).await?);
+                }
             }
         }
-        let rows = rows(&all);
+        let rows = runs.gained();
         if self.json {
             out::line(serde_json::to_string(&rows)?)?;
         } else {
@@ -110,75 +85,7 @@ impl GainArgs {
     }
 }
 
-impl Run {
-    fn of(seconds: f64, applied: &Applied) -> Self {
-        let mut run = Self { seconds, first_s: 0.0, kernels: BTreeMap::new() };
-        for one in &applied.timed {
-            run.first_s += one["first_s"].as_f64().unwrap_or_default();
-            let times: Vec<f64> = one["ms"].as_array().into_iter().flatten().filter_map(Json::as_f64).collect();
-            let calls = one["calls"].as_f64().unwrap_or_default();
-            if let Some(middle) = times.get(times.len() / 2) {
-                let name = shown(one["function"].as_str().unwrap_or_default(), one["key"].as_str().unwrap_or_default());
-                *run.kernels.entry(name).or_default() += middle * calls;
-            }
-        }
-        run
-    }
-}
-
-/// A function with the numbers of its tuning key, without types.
-fn shown(function: &str, key: &str) -> String {
-    let parts = key.trim_matches(['(', ')']).split(", ").filter(|part| !part.is_empty() && !part.contains("torch."));
-    format!("{function} {}", parts.collect::<Vec<_>>().join(", "))
-}
-
-impl Runs {
-    fn spread(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
-        let mut values: Vec<f64> = self.0.iter().filter_map(of).collect();
-        values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
-        Some(Spread { least, middle: *values.get(values.len() / 2)?, most })
-    }
-}
-
-/// What is compared, without and with; the share of a kernel in all launches.
-fn rows([cold, cold_with, warm, warm_with]: &[Runs; 4]) -> Vec<Json> {
-    let row = |what: &str, unit: &str, without: Option<Spread>, with: Option<Spread>, share: Option<f64>| {
-        let ratio = |one: f64, other: f64| (other > 0.0).then(|| one / other);
-        let gain = without.zip(with).and_then(|(without, with)| {
-            Some(json!({
-                "middle": ratio(without.middle, with.middle)?, "least": ratio(without.least, with.most)?, "most": ratio(without.most, with.least)?,
-            }))
-        });
-        let told = |spread: Option<Spread>| {
-            spread.map(|one| json!({ "least": one.least, "middle": one.middle, "most": one.most }))
-        };
-        json!({ "what": what, "unit": unit, "without": told(without), "with": told(with), "gain": gain, "share": share })
-    };
-    let mut rows = Vec::new();
-    for (what, without, with) in [("cold start", cold, cold_with), ("warm start", warm, warm_with)] {
-        let of = |run: &Run| Some(run.seconds);
-        rows.push(row(what, "s", without.spread(of), with.spread(of), None));
-        let first = |run: &Run| Some(run.first_s);
-        rows.push(row(&format!("{what}: tuning, compiling"), "s", without.spread(first), with.spread(first), None));
-    }
-    let launches = |run: &Run| (!run.kernels.is_empty()).then(|| run.kernels.values().sum::<f64>());
-    rows.push(row("launches", "ms", warm.spread(launches), warm_with.spread(launches), Some(1.0)));
-    let total = warm.spread(launches).map_or(0.0, |all| all.middle);
-    let names: Vec<&String> = warm.0.first().map(|run| run.kernels.keys().collect()).unwrap_or_default();
-    let mut kernels: Vec<(f64, Json)> = Vec::new();
-    for name in names {
-        let of = |run: &Run| run.kernels.get(name).copied();
-        let (without, with) = (warm.spread(of), warm_with.spread(of));
-        let share = without.map(|one| one.middle / total);
-        kernels.push((share.unwrap_or_default(), row(name, "ms", without, with, share)));
-    }
-    kernels.sort_by(|one, other| other.0.total_cmp(&one.0));
-    rows.extend(kernels.into_iter().map(|(_, row)| row));
-    rows
-}
-
-fn table(rows: &[Json]) -> Table {
+fn table(rows: &[Gained]) -> Table {
     let mut table = bluefin_terminal::width::table();
     table.set_header(["", "without", "with", "gain", "share"]);
     for at in 1..5 {
@@ -186,33 +93,21 @@ fn table(rows: &[Json]) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for row in rows {
-        let unit = row["unit"].as_str().unwrap_or_default();
-        let number = |value: &Json| value.as_f64().map_or("–".to_string(), |value| format!("{value:.3}"));
-        let spread = |one: &Json| match one["middle"].as_f64() {
-            None => "–".to_string(),
-            Some(_) => {
-                format!("{} {unit} ({} to {})", number(&one["middle"]), number(&one["least"]), number(&one["most"]))
-            }
-        };
-        let gain = &row["gain"];
-        let gained = match gain["middle"].as_f64() {
-            None => "–".to_string(),
-            Some(middle) if gain["least"] == gain["most"] => format!("{middle:.2}x"),
-            Some(middle) => format!(
-                "{middle:.2}x ({:.2} to {:.2})",
-                gain["least"].as_f64().unwrap_or_default(),
-                gain["most"].as_f64().unwrap_or_default()
-            ),
-        };
-        let share = row["share"].as_f64().map_or(String::new(), |share| format!("{:.0} %", share * 100.0));
-        table.add_row([
-            row["what"].as_str().unwrap_or_default().to_string(),
-            spread(&row["without"]),
-            spread(&row["with"]),
-            gained,
-            share,
-        ]);
+    for Gained { what, unit, without, with, gain, share } in rows {
+        let spread = |one: &Option<Spread>| shown(one.as_ref(), 3, &format!(" {unit}"));
+        let share = share.map_or(String::new(), |share| format!("{:.0} %", share * 100.0));
+        table.add_row([what.clone(), spread(without), spread(with), shown(gain.as_ref(), 2, "x"), share]);
     }
     table
+}
+
+/// The middle, and below it how far the others are apart, where there are some.
+fn shown(spread: Option<&Spread>, decimals: usize, unit: &str) -> String {
+    match spread {
+        None => "–".to_string(),
+        Some(Spread { least, middle, most }) if least == most => format!("{middle:.decimals$}{unit}"),
+        Some(Spread { least, middle, most }) => {
+            format!("{middle:.decimals$}{unit}\n{least:.decimals$} to {most:.decimals$}")
+        }
+    }
 }

@@ -59,6 +59,9 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
     for one in left {
         writeln!(text, "bluefin: not captured: {} ({}): {}", one.function, one.at, one.reason)?;
     }
+    if captures.is_empty() && !left.is_empty() {
+        return writeln!(text, "bluefin: {shown}: no kernel was captured: all that the program tunes is named above");
+    }
     if captures.is_empty() {
         return writeln!(
             text,

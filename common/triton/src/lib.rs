@@ -5,6 +5,7 @@
 
 mod captured;
 mod error;
+mod gain;
 mod grid;
 mod hook;
 mod spec;
@@ -16,6 +17,7 @@ mod tuned;
 
 pub use captured::{Captured, Counts, Left, Process};
 pub use error::Error;
+pub use gain::{Gained, Run, Runs, Spread};
 pub use hook::{Contents, Hook, Mode};
 pub use spec::{LISTED, WIDENED};
 pub use tuned::{Applied, Given, Tuned, TunedKernel, Winner};
