@@ -37,7 +37,7 @@ impl ApplyArgs {
             self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
         let tuned = tuned_in(&self.triton)?;
         let (hook, folder) = (Hook::new()?, tempfile::tempdir()?);
-        let mode = Mode::Apply { tuned: Some(&tuned), folder: folder.path(), times: false };
+        let mode = Mode::Apply { tuned: &tuned, gives: true, folder: folder.path(), times: false };
         let status = run_with(program, arguments, hook.environment(mode)?).await?;
         let applied = Applied::read(folder.path())?;
         let text = if self.json {

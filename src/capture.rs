@@ -42,6 +42,10 @@ pub struct CaptureArgs {
     /// Capture the kernels that Triton's autotuner meets, into the folder of --output
     #[arg(long, requires = "output", conflicts_with = "tag")]
     triton: bool,
+    /// With --triton: capture launches of functions without @triton.autotune as well. What they choose is warps and stages, and blocks that
+    /// their grid is computed from: `tune --triton --widen` finds others
+    #[arg(long, requires = "triton")]
+    jit: bool,
     /// With --triton: keep the elements of no tensor
     #[arg(long, requires = "triton")]
     no_contents: bool,
@@ -95,7 +99,7 @@ impl CaptureArgs {
             _ => Contents::default(),
         };
         let folder = self.output.as_deref().ok_or_else(|| crate::usage("--triton: name a folder with --output"))?;
-        end_like(triton::capture(folder, contents, &self.command, self.json).await?)
+        end_like(triton::capture(folder, (contents, self.jit), &self.command, self.json).await?)
     }
 
     /// Adds to the library. Returns where that is.

@@ -44,8 +44,8 @@ impl GainArgs {
         for _ in 0..self.repeats {
             let caches = [tempfile::tempdir()?, tempfile::tempdir()?];
             for of_start in [&mut runs.cold, &mut runs.warm] {
-                for ((runs, cache), with) in of_start.iter_mut().zip(&caches).zip([None, Some(tuned.as_path())]) {
-                    runs.push(self.once(with, cache.path()).await?);
+                for ((runs, cache), with) in of_start.iter_mut().zip(&caches).zip([false, true]) {
+                    runs.push(self.once(&tuned, with, cache.path()).await?);
                 }
             }
         }
@@ -58,11 +58,11 @@ impl GainArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn once(&self, tuned: Option<&Path>, cache: &Path) -> anyhow::Result<Run> {
+    async fn once(&self, tuned: &Path, gives: bool, cache: &Path) -> anyhow::Result<Run> {
         let (program, arguments) =
             self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
         let (hook, folder, said) = (Hook::new()?, tempfile::tempdir()?, tempfile::NamedTempFile::new()?);
-        let environment = hook.environment(Mode::Apply { tuned, folder: folder.path(), times: true })?;
+        let environment = hook.environment(Mode::Apply { tuned, gives, folder: folder.path(), times: true })?;
         let begin = Instant::now();
         let status = Command::new(program)
             .args(arguments)

@@ -18,14 +18,14 @@ const CALLS: &str = "calls.json";
 /// Runs the command, and leaves a folder for each key that it tuned in `folder`. Returns how it ended.
 pub(super) async fn capture(
     folder: &Path,
-    contents: Contents,
+    (contents, jit): (Contents, bool),
     command: &[OsString],
     as_json: bool,
 ) -> anyhow::Result<ExitStatus> {
     let (program, arguments) = command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let hook = Hook::new()?;
-    let environment = hook.environment(Mode::Capture { folder, contents })?;
+    let environment = hook.environment(Mode::Capture { folder, contents, jit })?;
     let status = run_with(program, arguments, environment).await?;
     let process = Process::take(folder)?;
     let mut left = process.left.clone();
@@ -70,7 +70,9 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
         );
     }
     let kernels = counted(captures.len() as u64, "kernel");
-    writeln!(text, "bluefin: {shown}: {kernels} with {configs} configs\nnext: bluefin tune --triton {shown}")
+    // What has no autotuner has no list to choose from.
+    let widen = if captures.iter().any(|one| one.configs() == 1) { " --widen" } else { "" };
+    writeln!(text, "bluefin: {shown}: {kernels} with {configs} configs\nnext: bluefin tune --triton {shown}{widen}")
 }
 
 fn told(folder: &Path, captures: &[Captured], process: &Process, left: &[Left]) -> Json {

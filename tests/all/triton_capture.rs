@@ -150,6 +150,56 @@ fn what_was_found_comes_back_into_the_program() {
     assert!(printed.contains(&format!("gather BLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
 }
 
+/// A function without an autotuner is captured if that is asked, and launched with what was found for it.
+#[test]
+fn a_launch_without_an_autotuner_is_one_config() {
+    let Some(program) = Program::new() else { return };
+    let kernels = [("STAND_IN_KERNELS", "shifts 300, sums 64")];
+    let capture = ["capture", "--triton", "--jit", "-o", "kernels", "--json"];
+    let said = text(&expect(&mut program.run(&capture, "program.py", &kernels), 0).stderr);
+    let report: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let told = |one: &Value| (one["function"].clone(), one["configs"].clone(), one["calls"].clone());
+    let told: Vec<_> = report["kernels"].as_array().unwrap().iter().map(told).collect();
+    // What an autotuner launches is the autotuner's.
+    assert_eq!(told, [("gather".into(), 3.into(), 1.into()), ("shift".into(), 1.into(), 3.into())], "{report}");
+    let spec = program.spec(&report, "shift", 0);
+    for part in ["ROUNDS = 3", "{ BLOCK = 128, num_stages = 2, num_warps = 2 }", "grid = [\"3\"]"] {
+        assert!(spec.contains(part), "{part}\nin\n{spec}");
+    }
+    let report = json(&expect(
+        program.bluefin().args(["check", "--triton", "kernels", "--widen", "--json", "--target", "gfx942"]),
+        0,
+    ));
+    let of_shift = report["candidates"].as_array().unwrap().iter().filter(|one| one["solver"] == "shift");
+    assert_eq!(of_shift.count(), 16, "blocks, warps and stages beside its own: {report}");
+    let machine = HipMachine::new("gfx942-304");
+    let mut tune = program.bluefin();
+    tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
+    tune.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+    expect(&mut tune, 0);
+    let path = program.folder.path().join("out/triton-tuned.json");
+    let mut tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for kernel in tuned["kernels"].as_array_mut().unwrap().iter_mut().filter(|one| one["function"] == "shift") {
+        assert_eq!(kernel["jit"], true);
+        kernel["kwargs"]["BLOCK"]["int"] = 256.into();
+        kernel["options"]["num_warps"]["int"] = 8.into();
+    }
+    std::fs::write(&path, tuned.to_string()).unwrap();
+    let apply = |kernels| {
+        let environment = [("STAND_IN_KERNELS", kernels)];
+        let output = expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &environment), 0);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (printed, said) = apply("shifts 300");
+    assert!(printed.contains("shift warps 8 shape [256]"), "{printed}");
+    assert!(said.contains("1 tuning key had the config that was found"), "{said}");
+    let (printed, said) = apply("shifts 1000");
+    assert!(
+        printed.contains("shift warps 8 shape [256]") && said.contains("1 that of the nearest key"),
+        "{printed}{said}"
+    );
+}
+
 #[test]
 fn what_a_program_may_do_is_said() {
     let Some(program) = Program::new() else { return };

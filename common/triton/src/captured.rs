@@ -24,6 +24,9 @@ pub struct Captured {
     /// Version that the program ran with.
     pub triton: String,
     pub(crate) target: Json,
+    /// It has no autotuner.
+    #[serde(default)]
+    pub(crate) jit: bool,
     /// The tuning key: integers, bools, texts, types as text.
     pub(crate) key: Vec<Json>,
     pub(crate) arguments: Vec<Argument>,

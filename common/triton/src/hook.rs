@@ -10,13 +10,14 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
     ("bluefin_buffers.py", include_str!("hook/bluefin_buffers.py")),
     ("bluefin_roles.py", include_str!("hook/bluefin_roles.py")),
     ("bluefin_sources.py", include_str!("hook/bluefin_sources.py")),
+    ("bluefin_jit.py", include_str!("hook/bluefin_jit.py")),
     ("bluefin_apply.py", include_str!("hook/bluefin_apply.py")),
 ];
 
@@ -45,11 +46,11 @@ impl Contents {
 /// What a hook does.
 #[derive(Clone, Copy, Debug)]
 pub enum Mode<'a> {
-    /// Writes down what is tuned, into a folder that is there.
-    Capture { folder: &'a Path, contents: Contents },
-    /// Gives autotuners what was found, if anything was, and writes down into `folder` what it gave, and, with `times`, how long
+    /// Writes down what is tuned, and with `jit` what is launched without an autotuner as well, into a folder that is there.
+    Capture { folder: &'a Path, contents: Contents, jit: bool },
+    /// Gives autotuners what was found, or `gives` them nothing, and writes down into `folder` what it gave, and, with `times`, how long
     /// launches took.
-    Apply { tuned: Option<&'a Path>, folder: &'a Path, times: bool },
+    Apply { tuned: &'a Path, gives: bool, folder: &'a Path, times: bool },
 }
 
 /// The files of the hook, for as long as a program needs them.
@@ -78,12 +79,12 @@ impl Hook {
     pub fn environment(&self, mode: Mode<'_>) -> Result<[(&'static str, OsString); 2], Error> {
         let absolute = |path: &Path| std::path::absolute(path).map_err(|source| Error::file(path, source));
         let asked = match mode {
-            Mode::Capture { folder, contents } => {
-                json!({ "mode": "capture", "folder": absolute(folder)?, "contents": contents.name() })
+            Mode::Capture { folder, contents, jit } => {
+                json!({ "mode": "capture", "folder": absolute(folder)?, "contents": contents.name(), "jit": jit })
             }
-            Mode::Apply { tuned, folder, times } => {
-                let tuned = tuned.map(absolute).transpose()?;
-                json!({ "mode": "apply", "tuned": tuned, "folder": absolute(folder)?, "times": times })
+            Mode::Apply { tuned, gives, folder, times } => {
+                let (tuned, folder) = (absolute(tuned)?, absolute(folder)?);
+                json!({ "mode": "apply", "tuned": tuned, "gives": gives, "folder": folder, "times": times })
             }
         };
         let before = std::env::var_os(PATHS).filter(|paths| !paths.is_empty());

@@ -41,6 +41,8 @@ pub struct TunedKernel {
     pub function: String,
     /// Digest of its source and of all that it uses, by Triton.
     source: String,
+    /// It has no autotuner.
+    jit: bool,
     key: Vec<Json>,
     kwargs: BTreeMap<String, Typed>,
     options: BTreeMap<String, Typed>,
@@ -113,6 +115,7 @@ impl Tuned {
                 name: capture.name(),
                 function: capture.function.clone(),
                 source: source.clone(),
+                jit: capture.jit,
                 key: capture.key.clone(),
                 kwargs,
                 options,

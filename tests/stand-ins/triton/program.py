@@ -65,6 +65,23 @@ def gather(values, places, sums, count, BLOCK: tl.constexpr):
     tl.atomic_add(sums + place, value, mask=at < count)
 
 
+# Without an autotuner.
+@triton.jit
+def shift(values, out, count, by, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(values + at, mask=at < count, other=0.0)
+    for _ in tl.static_range(ROUNDS):
+        value += by
+    tl.store(out + at, value, mask=at < count)
+
+
+def shifts(count):
+    values, out = torch.wave(count, dtype=torch.float32), torch.empty(count)
+    for _ in range(3):
+        took = shift[lambda meta: (triton.cdiv(count, meta["BLOCK"]),)](values, out, count, 0.5, 3, BLOCK=128, num_warps=2)
+    print("shift warps", took.metadata.num_warps, "shape", [int(size) for size in took.src.constants.values() if size in (64, 128, 256, 512)])
+
+
 def products(M, N, K):
     a, b, c = torch.wave(M, 96), torch.wave(K, N), torch.empty(M, N)
     for bias in (torch.wave(N, dtype=torch.float32), None):
@@ -87,7 +104,7 @@ def sums(count):
 def main():
     for asked in os.environ.get("STAND_IN_KERNELS", "products 48 40 72, sums 500").split(","):
         name, *sizes = asked.split()
-        {"products": products, "sums": sums}[name](*map(int, sizes))
+        {"products": products, "sums": sums, "shifts": shifts}[name](*map(int, sizes))
     print("benchmarked", torch.benchmarked)
 
 

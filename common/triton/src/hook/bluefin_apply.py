@@ -25,13 +25,17 @@ class Apply:
         self.rows, self.names = {}, set()
         self.given, self.left, self.timed = {}, {}, []
         self.target = None
-        if asked.get("tuned"):
-            with open(asked["tuned"]) as tuned:
-                document = json.load(tuned)
-            self.target = document["target"]
-            for row in document["kernels"]:
-                self.rows.setdefault(row["source"], []).append(row)
-                self.names.add(row["function"])
+        self.takes_jit = False
+        # Else it only looks: what is measured is the program as it is.
+        self.gives = asked["gives"]
+        self.timed_launches = TIMED if self.times else 0
+        with open(asked["tuned"]) as tuned:
+            document = json.load(tuned)
+        self.target = document["target"]
+        for row in document["kernels"]:
+            self.rows.setdefault(row["source"], []).append(row)
+            self.names.add(row["function"])
+            self.takes_jit = self.takes_jit or row.get("jit", False)
 
     def run(self, original, tuner, args, kwargs):
         if len(tuner.configs) < 2:
@@ -50,7 +54,7 @@ class Apply:
         return launched
 
     def first(self, original, tuner, key, args, kwargs):
-        row, exact = self.row(tuner, key) if self.rows and key not in tuner.cache else (None, False)
+        row, exact = self.row(tuner, key) if self.gives and self.rows and key not in tuner.cache else (None, False)
         if row is None:
             return original(tuner, *args, **kwargs)
         tuner.cache[key] = self.config(row)
@@ -63,6 +67,36 @@ class Apply:
             return original(tuner, *args, **kwargs)
         self.given[f"{tuner.base_fn.__name__} {key}"] = {"from": row["name"], "exact": exact}
         return launched
+
+    def first_of_jit(self, original, plain, keys, args, kwargs):
+        """The first call of a function that has no autotuner: with what was found for it, or as it is."""
+        known = keys[plain.key] = {"function": plain.base_fn.__name__, "calls": 1, "events": [], "key": str(plain.key)}
+        row, exact = None, False
+        if plain.base_fn.__name__ in self.names:
+            self.timed.append(known)
+            row, exact = self.row(plain, plain.key) if self.gives else (None, False)
+        begin = time.monotonic()
+        if row is not None:
+            try:
+                given = self.config(row)
+                changed, named = self.with_config(given, plain, args, kwargs)
+                launched = original(plain.fn, *changed, **named)
+                known["given"] = given
+                self.given[f"{plain.base_fn.__name__} {plain.key}"] = {"from": row["name"], "exact": exact}
+            except refusals(self.autotuner) as error:
+                self.leave(plain, plain.key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
+        if "given" not in known:
+            launched = original(plain.fn, *args, **kwargs)
+        known["first_s"] = time.monotonic() - begin
+        known["config"] = str(known.get("given", plain.configs[0]))
+        return launched
+
+    @staticmethod
+    def with_config(config, plain, args, kwargs):
+        """The arguments of a launch with what a config chooses in the place of what the program does."""
+        chosen = config.all_kwargs()
+        args = tuple(chosen.get(name, value) for name, value in zip(plain.arg_names, args))
+        return args, {**kwargs, **{name: value for name, value in chosen.items() if name not in plain.arg_names[: len(args)]}}
 
     def again(self, known, original, tuner, args, kwargs):
         known["calls"] += 1
@@ -122,6 +156,7 @@ class Apply:
             return
         timed = []
         for known in self.timed:
+            known.pop("given", None)
             try:
                 taken = sorted(start.elapsed_time(end) for start, end in known.pop("events") if end.query())
             except Exception:

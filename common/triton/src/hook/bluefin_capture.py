@@ -33,6 +33,8 @@ class Capture:
         self.autotuner = autotuner
         self.folder = asked["folder"]
         self.contents = asked["contents"]
+        self.takes_jit = asked.get("jit", False)
+        self.timed_launches = TIMED
         self.state = State()
         # What is there of each key, by its name: how often it was launched, and events around launches.
         self.seen = {}
@@ -81,6 +83,29 @@ class Capture:
                 self.leave(tuner, reason)
             except Exception as error:
                 self.leave(tuner, f"{type(error).__name__}: {error}")
+        return launched
+
+    def first_of_jit(self, original, plain, keys, args, kwargs):
+        """The first call of a function that has no autotuner, of these types and numbers; not of more than a few."""
+        import bluefin_jit
+
+        known = keys.setdefault(plain.key, {"calls": 1, "events": []})
+        taken = None
+        if len(keys) <= bluefin_jit.KEYS:
+            try:
+                taken = Taken(self, plain, plain.key, args, plain.kwargs, plain.configs)
+            except Left as reason:
+                self.leave(plain, reason)
+            except Exception as error:
+                self.leave(plain, f"{type(error).__name__}: {error}")
+        launched = original(plain.fn, *args, **kwargs)
+        if taken is not None:
+            try:
+                self.seen[taken.write(launched, plain.configs[0])] = known
+            except Left as reason:
+                self.leave(plain, reason)
+            except Exception as error:
+                self.leave(plain, f"{type(error).__name__}: {error}")
         return launched
 
     def launch(self, original, tuner, key, args, kwargs, configs):
@@ -233,7 +258,7 @@ class Taken:
                 raise Left("its configs have a pre_hook, which may change arguments")
             if getattr(config, "ir_override", None):
                 raise Left("its configs override Triton's code")
-        if len(configs) < 2:
+        if len(configs) < getattr(tuner, "configs_least", 2):
             raise Left("pruning leaves one config")
         given = {**dict(zip(tuner.arg_names, args)), **kwargs}
         self.grid = given.pop("grid", None)
@@ -347,6 +372,7 @@ class Taken:
             "python": "%d.%d" % sys.version_info[:2],
             "target": self.target,
             "device": device_name(),
+            "jit": hasattr(self.tuner, "configs_least"),
             "key": [plain_key(one) for one in self.key],
             "key_names": [name for name in self.tuner.keys if name in self.given],
             "arguments": self.arguments,
@@ -380,6 +406,8 @@ class Taken:
 
     def cache_parts(self):
         """What Triton's cache on disk calls the choice for this key, and what that name is made of."""
+        if hasattr(self.tuner, "why"):
+            return {"why": self.tuner.why}
         if not self.key:
             return {"why": "Triton keeps no choice on disk where the key is empty"}
         from triton.runtime import cache as caches

@@ -1,10 +1,11 @@
 """Wraps `Autotuner.run` of Triton: captures what is tuned, or gives it what was found.
 
-`BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none"}, or {"mode": "apply",
-"tuned": path, "folder": path, "times": bool}. Nothing here may end the program: what can not be done is written down.
+`BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none", "jit": bool}, or {"mode":
+"apply", "tuned": path, "gives": bool, "folder": path, "times": bool}. Nothing here may end the program: what can not be done is written down.
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -29,12 +30,29 @@ def install(autotuner):
 
         around = bluefin_apply.Apply(autotuner, asked)
     atexit.register(around.end)
+    inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
 
     @functools.wraps(original)
     def run(self, *args, **kwargs):
-        return around.run(original, self, args, kwargs)
+        with inside:
+            return around.run(original, self, args, kwargs)
 
     autotuner.Autotuner.run = run
+
+
+def wrap_launches(around):
+    """Wraps `JITFunction.run` as well. Returns what autotuners are run within."""
+    import bluefin_jit
+    from triton.runtime.jit import JITFunction
+
+    original, launches = JITFunction.run, bluefin_jit.Launches(around)
+
+    @functools.wraps(original)
+    def run(self, *args, **kwargs):
+        return launches.run(original, self, args, kwargs)
+
+    JITFunction.run = run
+    return launches.inside
 
 
 class Left(Exception):
