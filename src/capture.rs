@@ -20,7 +20,7 @@ use bluefin_triton::Contents;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 
-/// Run an application and write down the problems that it asks MIOpen for, or the Triton kernels that it tunes
+/// Run an application and write down what it asks MIOpen or Triton for
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin capture -t resnet50 -- python3 train.py\n  \
     bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n  \

@@ -35,6 +35,7 @@ mod results;
 mod run;
 mod selftest;
 mod session;
+mod shell;
 mod solvers;
 mod status;
 mod tune;
@@ -49,7 +50,9 @@ use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use bluefin_terminal::spelling;
+use bluefin_terminal::verbs::{Group, grouped};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::io::Errno;
 
 pub use bluefin_campaign::machine::evaluators::{Found, NamedEvaluators, ToolArgs};
@@ -70,6 +73,36 @@ struct Cli {
     log: LogFormat,
     #[command(subcommand)]
     verb: Verb,
+}
+
+/// Its verbs by what they are for, as help has them.
+const GROUPS: [Group; 6] = [
+    Group { title: "Tune", verbs: &["tune", "tune-gemm", "aiter", "run"] },
+    Group { title: "Kernels of your own", verbs: &["init", "check", "capture", "apply", "gain"] },
+    Group {
+        title: "A fleet",
+        verbs: &[
+            "problems",
+            "session",
+            "solvers",
+            "applicability",
+            "enqueue",
+            "compile-worker",
+            "eval-worker",
+            "monitor",
+            "reconcile",
+            "dead",
+            "prune",
+        ],
+    },
+    Group { title: "Look", verbs: &["status", "workers", "jobs", "job", "results", "report", "dashboard"] },
+    Group { title: "Databases", verbs: &["export", "release", "install", "doctor", "coverage", "db"] },
+    Group { title: "This machine", verbs: &["devices", "selftest", "bench", "completions", "man"] },
+];
+
+/// The command line.
+fn command() -> clap::Command {
+    grouped(Cli::command(), &GROUPS)
 }
 
 #[derive(Subcommand)]
@@ -141,6 +174,8 @@ enum Verb {
     Aiter(aiter::AiterVerb),
     #[command(subcommand)]
     Bench(bluefin_bench::BenchVerb),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
     /// One device's child process, started by an eval worker
     #[command(hide = true)]
     EvalChild(workers::EvalChildArgs),
@@ -195,7 +230,8 @@ pub fn main(extensions: Extensions) -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let cli = Cli::parse_from(bluefin_terminal::spelling::as_known(Cli::command(), arguments));
+    let matches = command().get_matches_from(spelling::as_known(Cli::command(), arguments));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match run(cli) {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
@@ -266,6 +302,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Doctor(args) => args.run().await,
             Verb::Coverage(args) => args.run().await,
             Verb::Bench(verb) => verb.run().await,
+            Verb::Completions(args) => args.run(),
+            Verb::Man(args) => args.run(),
             Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
         }
     })
@@ -273,8 +311,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use bluefin_terminal::verbs::ungrouped;
 
     use super::*;
+
+    #[test]
+    fn each_verb_is_in_one_group() {
+        assert_eq!(ungrouped(&Cli::command(), &GROUPS), Vec::<String>::new());
+    }
 
     #[test]
     fn out_and_output_are_one_flag() {

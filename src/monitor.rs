@@ -10,7 +10,7 @@ use bluefin_common::shutdown;
 use bluefin_common::waiting::Waiting;
 use humantime::parse_duration;
 
-/// Serve what waits in the queues and how far sessions are as metrics, until stopped
+/// Serve queues and sessions as metrics, until stopped
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin monitor --admin-addr 0.0.0.0:9100\n\n\
     One for a fleet. It needs no worker: a fleet can be scaled from nothing by what it says.")]

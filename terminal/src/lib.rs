@@ -10,5 +10,6 @@ pub mod listing;
 pub mod out;
 pub mod progress;
 pub mod spelling;
+pub mod verbs;
 pub mod width;
 pub mod winners;

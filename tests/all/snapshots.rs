@@ -5,18 +5,11 @@ use std::path::Path;
 
 use bluefin_test_support::data;
 
-use crate::common::{bluefin, expect, text};
+use crate::common::{bluefin, expect, text, verbs};
 
 /// Standard output of `bluefin` with these arguments, in `folder`.
 fn printed(folder: &Path, arguments: &[&str]) -> String {
     text(&expect(bluefin().env_remove("COLUMNS").args(arguments).current_dir(folder), 0).stdout)
-}
-
-/// Verbs that a help text lists.
-fn verbs(help: &str) -> Vec<&str> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
 }
 
 #[test]
