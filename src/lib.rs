@@ -34,6 +34,7 @@ mod report;
 mod results;
 mod run;
 mod selftest;
+mod serving;
 mod session;
 mod solvers;
 mod status;
@@ -139,6 +140,8 @@ enum Verb {
     Db(db::DbVerb),
     #[command(subcommand)]
     Aiter(aiter::AiterVerb),
+    #[command(subcommand)]
+    Serving(serving::ServingVerb),
     #[command(subcommand)]
     Bench(bluefin_bench::BenchVerb),
     /// One device's child process, started by an eval worker
@@ -258,6 +261,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Dashboard(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,
+            Verb::Serving(verb) => verb.run().await,
             Verb::Capture(args) => args.run().await,
             Verb::Apply(args) => args.run().await,
             Verb::Gain(args) => args.run().await,

@@ -35,6 +35,7 @@ mod roster;
 mod run_plan;
 mod search;
 mod secrets;
+mod serving;
 mod session;
 mod snapshots;
 mod stability;

@@ -6,15 +6,24 @@
 //! the engines' own.
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod coverage;
 pub mod default;
+pub mod dense;
 pub mod device;
+pub mod diff;
 mod engine;
 mod error;
 mod file;
+pub mod files;
 pub mod fit;
+pub mod merge;
+pub mod models;
 pub mod name;
 mod python;
+pub mod quantised;
 pub mod row;
+pub mod shapes;
 pub mod space;
 mod version;
 

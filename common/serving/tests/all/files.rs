@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use bluefin_serving::check::{Rule, Strictness, check};
+use bluefin_serving::diff::diff;
+use bluefin_serving::files::Found;
 use bluefin_serving::{ConfigFile, Document, Engine, FileName, Version};
 
 use crate::shipped::shipped;
@@ -74,4 +77,37 @@ fn every_name_is_one_that_its_loader_builds_but_for_those_of_a_type_that_none_as
         assert_eq!(Version::of_folder(&file.path).is_some(), file.engine == Engine::SGLANG);
     }
     assert_eq!(dead, DEAD.map(|(path, found)| (path.to_string(), found.to_string())));
+}
+
+#[test]
+fn what_is_wrong_with_shipped_files_is_found() {
+    let found: Vec<Found> = shipped()
+        .iter()
+        .map(|file| Found {
+            path: file.path.clone(),
+            engine: file.engine,
+            name: FileName::parse(file.name()),
+            folder: Version::of_folder(&file.path),
+            document: Document::parse(&file.path, &file.text),
+        })
+        .collect();
+    let mut counts: BTreeMap<(Engine, Rule), usize> = BTreeMap::new();
+    for report in check(&found, &Strictness::default()) {
+        for finding in &report.findings {
+            *counts.entry((report.engine, finding.rule)).or_default() += 1;
+        }
+    }
+    let told: Vec<String> = counts.iter().map(|((engine, rule), count)| format!("{engine} {rule} {count}")).collect();
+    let expected = [
+        "sglang name 2",
+        "sglang block 4",
+        "sglang memory 2",
+        "sglang gap 37",
+        "vllm name 9",
+        "vllm lowered 334",
+        "vllm gap 29",
+    ];
+    assert_eq!(told, expected);
+    let same = diff(&found[..338], &found[..338]).unwrap();
+    assert_eq!((same.same, same.changes.len()), (6057, 0));
 }
