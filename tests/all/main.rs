@@ -20,6 +20,7 @@ mod fleet;
 mod gpus;
 mod limits;
 mod listing;
+mod made;
 mod miopen;
 mod miopen_alone;
 mod mituna;

@@ -94,6 +94,7 @@ pub static FAMILIES: &[ModelFamily] = &[
             "BailingMoEForCausalLM",
             "BailingMoeForCausalLM",
             "BailingMoeV2ForCausalLM",
+            "BailingMoeV3ForCausalLM",
             "Lfm2MoeForCausalLM",
         ],
         ..COMMON
