@@ -3,9 +3,12 @@
 mod check;
 mod coverage;
 mod diff;
+mod kernels;
+mod layer;
 mod merge;
 mod models;
 mod shapes;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -21,6 +24,8 @@ pub enum ServingVerb {
     Check(check::CheckArgs),
     Diff(diff::DiffArgs),
     Merge(merge::MergeArgs),
+    Kernels(kernels::KernelsArgs),
+    Tune(Box<tune::TuneArgs>),
 }
 
 impl ServingVerb {
@@ -31,6 +36,8 @@ impl ServingVerb {
             Self::Check(args) => Box::new(|| args.run()),
             Self::Diff(args) => Box::new(|| args.run()),
             Self::Merge(args) => Box::new(|| args.run()),
+            Self::Kernels(args) => Box::new(|| args.run()),
+            Self::Tune(args) => return args.run().await,
         };
         tokio::task::spawn_blocking(work).await?
     }

@@ -30,7 +30,7 @@ pub struct ModelArgs {
     ep: Vec<u32>,
     /// How weights are stored: auto, bf16, fp16, fp8_w8a8, fp8_w8a16, int8_w8a8, int8_w8a16, int4_w4a16, float32
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = asked_type)]
-    dtype: AskedType,
+    dtype: Type,
     /// Rows and columns of a block of the weights that has a scale, with --moe
     #[arg(long, value_name = "N,K", value_parser = pair, requires = "moe")]
     block_shape: Option<Pair>,
@@ -60,15 +60,30 @@ fn numbers<const COUNT: usize>(text: &str) -> Option<[u32; COUNT]> {
     numbers?.try_into().ok()
 }
 
-fn asked_type(text: &str) -> Result<AskedType, String> {
-    match text {
+/// How weights are stored, and which 16 bits those of activations are.
+#[derive(Clone, Copy)]
+pub struct Type {
+    asked: AskedType,
+    half: &'static str,
+}
+
+fn asked_type(text: &str) -> Result<Type, String> {
+    let half = if text == "fp16" { "FP16" } else { "BF16" };
+    let asked = match text {
         "auto" => Ok(AskedType::Auto),
         "bf16" | "fp16" => Ok(AskedType::Half),
         word => Precision::of_word(word).map(AskedType::Of).ok_or_else(|| {
             let words: Vec<&str> = Precision::ALL.iter().map(|precision| precision.word()).collect();
             format!("expected auto, bf16, fp16, {}", words.join(", "))
         }),
-    }
+    };
+    asked.map(|asked| Type { asked, half })
+}
+
+pub fn unknown_gpu(gpu: &str) -> anyhow::Error {
+    usage(format!(
+        "--gpu {gpu:?}: found no such GPU in the table of architectures, expected a name such as 'NVIDIA H200'"
+    ))
 }
 
 /// The layers of a model on one rank.
@@ -108,12 +123,25 @@ impl ModelArgs {
         Ok(all)
     }
 
+    /// The GPU, of which one is asked for.
+    pub fn one_gpu(&self) -> anyhow::Result<String> {
+        match self.gpu.as_slice() {
+            [one] => Ok(one.clone()),
+            several => Err(usage(format!("--gpu: found {}, expected one", several.len()))),
+        }
+    }
+
+    /// What 16 bits are.
+    pub fn half(&self) -> &'static str {
+        self.dtype.half
+    }
+
     fn models(&self) -> anyhow::Result<Vec<Model>> {
         let mut models: Vec<Model> = Vec::new();
         for path in &self.models {
-            models.push(Model::read(path, self.dtype)?);
+            models.push(Model::read(path, self.dtype.asked)?);
         }
-        let dtype = if let AskedType::Of(dtype) = self.dtype { Some(dtype) } else { None };
+        let dtype = if let AskedType::Of(dtype) = self.dtype.asked { Some(dtype) } else { None };
         let storage = Storage { dtype, block_shape: self.block_shape.map(|pair| pair.0), per_channel: false };
         models.extend(self.moe.iter().map(|sizes| Model::of_sizes(sizes.0, storage)));
         Ok(models)

@@ -37,6 +37,7 @@ mod run_plan;
 mod search;
 mod secrets;
 mod serving;
+mod serving_kernels;
 mod session;
 mod snapshots;
 mod stability;

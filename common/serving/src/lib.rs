@@ -17,6 +17,8 @@ mod error;
 mod file;
 pub mod files;
 pub mod fit;
+pub mod installed;
+pub mod kernel;
 pub mod merge;
 pub mod models;
 pub mod name;

@@ -27,13 +27,18 @@ pub struct Tuned {
 }
 
 /// Keys of a row with the values that they may have; the first varies slowest.
-type Axes = Vec<(&'static str, &'static [i64])>;
+pub type Axes = Vec<(&'static str, &'static [i64])>;
+
+/// What the configs of the engine's tuner are combined of.
+#[must_use]
+pub fn axes(engine: Engine, gpu: Gpu, tuned: &Tuned) -> Axes {
+    if engine == Engine::SGLANG { sglang_axes(gpu) } else { vllm_axes(gpu, is_16_bit(tuned)) }
+}
 
 /// The configs that the engine's tuner begins with, in its order.
 #[must_use]
 pub fn space(engine: Engine, gpu: Gpu, tuned: &Tuned) -> Vec<Row> {
-    let axes = if engine == Engine::SGLANG { sglang_axes(gpu) } else { vllm_axes(gpu, is_16_bit(tuned)) };
-    let mut rows = product(&axes);
+    let mut rows = product(&axes(engine, gpu, tuned));
     if engine == Engine::SGLANG {
         let order = [M, N, K, GROUP, WARPS, STAGES, WAVES];
         rows = rows.into_iter().map(|row| arranged(row, &order)).collect();

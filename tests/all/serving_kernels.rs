@@ -1,0 +1,166 @@
+//! The kernels of mixtures of experts, with the Python that BLUEFIN_TEST_PYTHON names: executed for AMD's GPUs, and tuned on a made-up one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bluefin_test_support::hip::HipMachine;
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text};
+
+/// A folder in which a kernel is checked or tuned.
+struct Bench {
+    python: std::ffi::OsString,
+    machine: HipMachine,
+}
+
+impl Bench {
+    /// Nothing on a machine without Triton.
+    fn new() -> Option<Self> {
+        let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+            println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+            return None;
+        };
+        Some(Self { python, machine: HipMachine::new("gfx942-304") })
+    }
+
+    fn folder(&self) -> &Path {
+        self.machine.folder()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = bluefin();
+        command.current_dir(self.folder()).args(arguments).env("BLUEFIN_PYTHON", &self.python);
+        command.envs(self.machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        command.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command
+    }
+
+    /// The spec of a layer, whose kernel is that of `more` if it names one.
+    fn spec(&self, sizes: &str, more: &[&str]) -> PathBuf {
+        let kernels = [
+            "serving",
+            "kernels",
+            "--engine",
+            "vllm",
+            "--gpu",
+            "AMD Instinct MI300X",
+            "--moe",
+            sizes,
+            "--json",
+            "-o",
+            "moe",
+        ];
+        let told = json(&expect(self.command(&kernels).args(more), 0));
+        self.folder().join(told[0]["spec"].as_str().unwrap())
+    }
+
+    /// How many candidates of each solver are right for so many tokens, and how many there are.
+    fn checked(&self, spec: &Path, tokens: u32, budget: u32) -> (usize, usize) {
+        let size = format!("tokens={tokens}");
+        let mut command =
+            self.command(&["check", "--target", "gfx942", "--json", "--size", &size, "--budget", &budget.to_string()]);
+        let output = command.arg("--kernel").arg(spec).output().unwrap();
+        let report = json(&output);
+        let candidates = report["candidates"].as_array().unwrap();
+        let right = candidates.iter().filter(|one| one["result"] == "right").count();
+        (right, candidates.len())
+    }
+}
+
+#[test]
+fn every_config_is_checked_against_plain_sums() {
+    let Some(bench) = Bench::new() else { return };
+    let spec = bench.spec("16,64,64,2", &["--routing", "zipf:1.2", "--tokens", "1,8"]);
+    // One token is sent to two of 16 experts, so that nothing is sorted: another kernel.
+    for tokens in [1, 8] {
+        assert_eq!(bench.checked(&spec, tokens, 4), (5, 5), "{tokens}");
+    }
+    for more in [&["--dtype", "fp16"][..], &["--dtype", "fp8_w8a8"], &["--dtype", "fp8_w8a8", "--block-shape", "64,64"]]
+    {
+        let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
+        assert_eq!(bench.checked(&spec, 8, 3), (4, 4), "{more:?}");
+    }
+    // A tile of the wrong expert is found, whatever the rounding.
+    let source = spec.parent().unwrap().join("fused_moe.py");
+    let wrong =
+        std::fs::read_to_string(&source).unwrap().replace("expert_ids_ptr + block)", "expert_ids_ptr + block // 2)");
+    std::fs::write(&source, wrong).unwrap();
+    let (right, of) = bench.checked(&spec, 8, 4);
+    assert!(right < of, "{right} of {of}");
+}
+
+/// What vLLM's file imports and does beside its kernels.
+const HEAD: &str = "import functools\nimport torch\nimport vllm.envs as envs\nfrom vllm import _custom_ops as ops\nfrom vllm.logger import init_logger\n\
+    from vllm.platforms import current_platform\nfrom vllm.triton_utils import tl, triton\n\
+    from vllm.triton_utils.allocation import set_triton_allocator\nfrom vllm.utils.torch_utils import direct_register_custom_op\n\n\
+    logger = init_logger(__name__)\n\n\n@functools.lru_cache\ndef get_moe_configs(E: int, block_shape: torch.Tensor | None):\n    return envs.X\n\n\n\
+    direct_register_custom_op(op_name=\"x\", op_func=get_moe_configs, mutates_args=[])\n\n\n";
+
+#[test]
+fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
+    let Some(bench) = Bench::new() else { return };
+    let spec = bench.spec("4,64,64,2", &["--tokens", "8"]);
+    let own = std::fs::read_to_string(spec.parent().unwrap().join("fused_moe.py")).unwrap();
+    let kernel = own.split_once("@triton.jit").unwrap().1;
+    let file = bench.folder().join("site-packages/vllm/model_executor/layers/fused_moe/fused_moe.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::create_dir(bench.folder().join("site-packages/vllm-0.33.0.dist-info")).unwrap();
+    std::fs::write(&file, format!("{HEAD}@triton.jit{kernel}")).unwrap();
+    let spec = bench.spec("4,64,64,2", &["--tokens", "8", "--installed", "site-packages/vllm"]);
+    assert!(std::fs::read_to_string(&spec).unwrap().starts_with("# The kernel is vllm 0.33.0.\n"));
+    assert_eq!(bench.checked(&spec, 8, 2), (3, 3));
+
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("stride_ask, ", "")).unwrap();
+    let kernels = ["serving", "kernels", "--engine", "vllm", "--gpu", "NVIDIA H200", "--moe", "4,64,64,2", "-o", "moe"];
+    let error = |more: &[&str], code| text(&expect(bench.command(&kernels).args(more), code).stderr);
+    let other = error(&["--installed", "site-packages/vllm"], 1);
+    assert!(other.contains("argument 23 of fused_moe_kernel: found stride_bse, expected stride_ask"), "{other}");
+    let none = error(&["--installed", "site-packages"], 1);
+    assert!(none.contains("site-packages: installed: found no kernel of vllm, expected model_executor/"), "{none}");
+    let routing = error(&["--routing", "even"], 2);
+    assert!(
+        routing.contains("--routing: found \"even\", expected uniform, zipf, zipf:EXPONENT or counts:FILE"),
+        "{routing}"
+    );
+    let dtype = error(&["--dtype", "int8_w8a16"], 2);
+    assert!(dtype.contains("found weights of int8_w8a16, expected 16 bits, or fp8_w8a8"), "{dtype}");
+}
+
+#[test]
+fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
+    let Some(bench) = Bench::new() else { return };
+    let tune = [
+        "serving",
+        "tune",
+        "--moe",
+        "2,16,16,1",
+        "--engine",
+        "vllm",
+        "--tokens",
+        "1,2",
+        "--budget",
+        "1",
+        "--gpu",
+        "AMD Instinct MI300X",
+    ];
+    let told = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
+    let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
+    assert_eq!(told[0]["file"], format!("tuned/{name}"));
+    let rows = told[0]["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["tokens"]).collect::<Vec<_>>(), [1, 2], "{told}");
+    assert!(rows.iter().all(|row| row["median_ms"].is_number() && row["failed"] == serde_json::json!({})), "{told}");
+    let path = bench.folder().join("tuned").join(name);
+    let written = std::fs::read_to_string(&path).unwrap();
+    let file: Value = serde_json::from_str(&written).unwrap();
+    for row in rows {
+        assert_eq!(file[row["tokens"].to_string()], row["row"], "{written}");
+    }
+    assert!(written.starts_with("{\n    \"triton_version\": \"3.") && written.ends_with("    }\n}\n"), "{written}");
+    // Once more there is nothing to do, and the file is the same.
+    std::fs::remove_file(&path).unwrap();
+    let again = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
+    assert_eq!((again, std::fs::read_to_string(&path).unwrap()), (told, written));
+    let host = text(&expect(bench.command(&tune).args(["--device", "host"]), 1).stderr);
+    assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
+}
