@@ -40,6 +40,7 @@ mod solvers;
 mod status;
 mod tune;
 mod tune_gemm;
+mod verify;
 mod workers;
 
 use std::process::ExitCode;
@@ -142,6 +143,7 @@ enum Verb {
     Aiter(aiter::AiterVerb),
     #[command(subcommand)]
     Serving(serving::ServingVerb),
+    Verify(Box<verify::VerifyArgs>),
     #[command(subcommand)]
     Bench(bluefin_bench::BenchVerb),
     /// One device's child process, started by an eval worker
@@ -262,6 +264,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,
             Verb::Serving(verb) => verb.run().await,
+            Verb::Verify(args) => args.run().await,
             Verb::Capture(args) => args.run().await,
             Verb::Apply(args) => args.run().await,
             Verb::Gain(args) => args.run().await,

@@ -1,5 +1,7 @@
 //! The ladder of batch sizes of a mixture of experts: a problem for each, in one session, and the row that each comes to.
 
+pub mod verify;
+
 use std::collections::HashMap;
 
 use bluefin_common::clock::now_ms;
@@ -53,6 +55,7 @@ pub struct Tuned {
 }
 
 /// How the ladder is tuned.
+#[derive(Clone)]
 pub struct How {
     /// Candidates of each solver.
     pub budget: CandidateBudget,
@@ -60,6 +63,8 @@ pub struct How {
     pub search: Option<SearchPlan>,
     /// Winners of earlier work, which searches begin with.
     pub priors: Option<Digest>,
+    /// What tells the session from others that are asked for the same, where times are to be taken anew.
+    pub anew: Option<String>,
 }
 
 impl Ladder {
@@ -117,7 +122,7 @@ impl Ladder {
     fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
         let (search, priors) =
             (how.search.as_ref().map(|plan| format!("{plan:?}")), how.priors.map(|blob| blob.to_string()));
-        let said = search.as_deref().into_iter().chain(priors.as_deref());
+        let said = search.as_deref().into_iter().chain(priors.as_deref()).chain(how.anew.as_deref());
         let shaped = [versions].into_iter().chain(said).map(str::as_bytes);
         let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let name = format!("serving-{target}-{}", &shaped.short()[..8]).parse()?;

@@ -51,6 +51,8 @@ impl KernelsArgs {
                 tokens: &tokens,
                 routing: &routing,
                 shipped: shipped.as_ref(),
+                known: None,
+                searched: true,
             };
             let folder = self.output.join(format!("E={},N={}", one.moe.experts, one.moe.intermediate));
             write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;

@@ -126,6 +126,8 @@ impl TuneArgs {
             tokens: &tokens,
             routing: &routing,
             shipped: shipped.as_ref(),
+            known: None,
+            searched: true,
         };
         let started = Instant::now();
         let target = &machine.device.target;
@@ -133,6 +135,7 @@ impl TuneArgs {
             budget: self.budget,
             search: self.search.plan()?,
             priors: self.search.priors(&*site.ports.store, target, None).await?,
+            anew: None,
         };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
         let workers = (machine.compilers.clone(), machine.device.clone());

@@ -164,3 +164,42 @@ fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     let host = text(&expect(bench.command(&tune).args(["--device", "host"]), 1).stderr);
     assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
 }
+
+#[test]
+fn a_row_that_loses_to_the_default_is_told_and_replaced() {
+    let Some(bench) = Bench::new() else { return };
+    let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
+    let row = |m: u32, warps: u32| {
+        format!(
+            "{{\"BLOCK_SIZE_M\": {m}, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \"num_warps\": {warps}, \
+             \"num_stages\": 2}}"
+        )
+    };
+    // 32 warps are more threads than a block may have.
+    let rows = format!("{{\"2\": {}, \"4\": {}}}\n", row(16, 1), row(16, 32));
+    std::fs::write(bench.folder().join(name), &rows).unwrap();
+    let verify = ["verify", name, "--hidden", "16", "--topk", "1", "--device", "gpu"];
+    let told = json(&expect(bench.command(&verify).arg("--json"), 1));
+    let judged = told[0]["rows"].as_array().unwrap();
+    assert_eq!((&told[0]["replaced"], judged.len()), (&false.into(), 2), "{told:#}");
+    let timed = &judged[0];
+    assert!(["faster", "tied", "slower"].contains(&timed["verdict"].as_str().unwrap()), "{told:#}");
+    assert!(timed["time"]["median_ms"].is_number() && timed["default"]["median_ms"].is_number(), "{told:#}");
+    assert!(timed["regret"].as_f64().unwrap() >= 0.0, "{told:#}");
+    assert_eq!((&judged[1]["verdict"], &judged[1]["tokens"]), (&"fails".into(), &4.into()), "{told:#}");
+    assert_eq!(std::fs::read_to_string(bench.folder().join(name)).unwrap(), rows);
+
+    let said = text(&expect(bench.command(&verify).arg("--fix"), 0).stdout);
+    assert!(said.contains("4 FAILS   16x16x16 g1 w32 s2: - us, default "), "{said}");
+    let fixed: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
+    assert_eq!(fixed["4"]["BLOCK_SIZE_K"], 128, "{fixed}");
+    assert_eq!(fixed["4"]["SPLIT_K"], 1, "{fixed}");
+
+    let stranger = bench.folder().join("triton_3_6_0");
+    std::fs::create_dir(&stranger).unwrap();
+    std::fs::write(stranger.join(name), &rows).unwrap();
+    let other =
+        ["verify", "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
+    let error = text(&expect(&mut bench.command(&other), 1).stderr);
+    assert!(error.contains("found a file of sglang, expected one of vllm"), "{error}");
+}

@@ -46,12 +46,20 @@ pub struct Asked<'a> {
     pub routing: &'a Routing,
     /// A file whose rows are tried beside the rest.
     pub shipped: Option<&'a ConfigFile>,
+    /// Another one.
+    pub known: Option<&'a ConfigFile>,
+    /// Whether the space is tried; else those rows alone.
+    pub searched: bool,
 }
 
 /// What the spec's solvers are called.
 pub const SEARCHED: &str = "Searched";
-const DEFAULT: &str = "Default";
-const SHIPPED: &str = "Shipped";
+/// Followed by the number of tokens, as are the next two.
+pub const DEFAULT: &str = "Default";
+/// The row of [`Asked::shipped`].
+pub const SHIPPED: &str = "Shipped";
+/// The row of [`Asked::known`].
+pub const KNOWN: &str = "Known";
 
 /// The name of a spec's file.
 pub const SPEC_FILE: &str = "spec.toml";
@@ -160,17 +168,36 @@ impl Asked<'_> {
         axes.into_iter().map(lowered).collect()
     }
 
-    /// Rows that are solvers of their own for so many tokens: name and what is launched by them.
+    /// Rows that are solvers of their own for so many tokens, each launch once: name and what is launched.
     fn given(&self, tokens: i64) -> Vec<(&'static str, Row)> {
-        let launched = |row: &Row| launched(self.engine, row, self.block_shape());
-        let default = (DEFAULT, launched(&self.default_row(tokens)));
-        let shipped = self.shipped.and_then(|file| file.row_for(tokens)).map(|(_, row)| (SHIPPED, launched(row)));
-        let is_known =
-            |row: &Row| row.0.values().all(Json::is_i64) && [M, N, K, GROUP].iter().all(|key| row.0.contains_key(*key));
-        let is_other = |(_, row): &(&str, Row)| is_known(row) && !row.is_same(&default.1);
-        let shipped = shipped.filter(is_other);
-        std::iter::once(default).chain(shipped).collect()
+        let mut given = vec![(DEFAULT, self.launched(&self.default_row(tokens)))];
+        for (name, file) in [(SHIPPED, self.shipped), (KNOWN, self.known)] {
+            let Some(row) = file.and_then(|file| file.row_for(tokens)).map(|(_, row)| self.launched(row)) else {
+                continue;
+            };
+            if is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
+                given.push((name, row));
+            }
+        }
+        given
     }
+
+    /// The solver that a row is for so many tokens. `None`: it is not tried, as it says what no kernel here takes.
+    #[must_use]
+    pub fn solver_of(&self, tokens: i64, row: &Row) -> Option<String> {
+        let launched = self.launched(row);
+        let given = self.given(tokens).into_iter().find(|(_, known)| known.is_same(&launched));
+        given.map(|(name, _)| format!("{name}{tokens}"))
+    }
+
+    fn launched(&self, row: &Row) -> Row {
+        launched(self.engine, row, self.block_shape())
+    }
+}
+
+/// Whether the kernel can be launched by a row: all block sizes are there, and all values are numbers.
+fn is_tried(row: &Row) -> bool {
+    row.0.values().all(Json::is_i64) && [M, N, K, GROUP].iter().all(|key| row.0.contains_key(*key))
 }
 
 /// The row that a winner says: `solver` and its params by name. A default that won is written as the engine has it.

@@ -15,7 +15,17 @@ fn shape(sizes: [u32; 4], storage: Storage) -> MoeShape {
 }
 
 fn asked(shape: &MoeShape, gpu: Gpu) -> Asked<'_> {
-    Asked { engine: Engine::VLLM, shape, half: "BF16", gpu, tokens: &LADDER, routing: &Routing::Uniform, shipped: None }
+    Asked {
+        engine: Engine::VLLM,
+        shape,
+        half: "BF16",
+        gpu,
+        tokens: &LADDER,
+        routing: &Routing::Uniform,
+        shipped: None,
+        known: None,
+        searched: true,
+    }
 }
 
 fn loaded(asked: &Asked<'_>) -> KernelSpec {
@@ -95,4 +105,25 @@ fn a_winner_is_a_row_of_the_engines() {
     );
     let sglang = Asked { engine: Engine::SGLANG, ..asked(&mixtral, H100) };
     assert!(files(&sglang, &Source::own()).unwrap_err().to_string().contains("SGLang's take other arguments"));
+}
+
+#[test]
+fn rows_that_are_given_are_solvers_of_their_own() {
+    let mixtral = shape([8, 7168, 4096, 2], Storage::default());
+    let row = |m| Row::of([(M, m), (N, 64), (K, 64), (GROUP, 1)]);
+    let shipped = ConfigFile::of(Engine::VLLM, None, [(1, row(16)), (64, row(32))]);
+    let mut text = row(64);
+    text.0.insert("grf_mode".to_string(), "256".into());
+    let known = ConfigFile::of(Engine::VLLM, None, [(64, row(128)), (128, text.clone())]);
+    let asked_for = Asked { shipped: Some(&shipped), known: Some(&known), searched: false, ..asked(&mixtral, H100) };
+    let spec = loaded(&asked_for);
+    let names = |tokens| {
+        let all = candidates(&spec, &asked_for, "sm_90-132", tokens);
+        all.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(64), ["Default64", "Shipped64", "Known64"]);
+    assert_eq!(names(128), ["Default128", "Shipped128"]);
+    assert_eq!(asked_for.solver_of(64, &row(32)), Some("Shipped64".to_string()));
+    assert_eq!(asked_for.solver_of(64, &asked_for.default_row(64)), Some("Default64".to_string()));
+    assert_eq!(asked_for.solver_of(128, &text), None);
 }

@@ -63,7 +63,7 @@ pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> S
             solver.end(asked, &mut text);
         }
     }
-    for naive in [false, true] {
+    for naive in [false, true].into_iter().filter(|_| asked.searched) {
         let applicable = if naive { "routes * 4 <= experts" } else { "routes * 4 > experts" };
         let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
         let solver = Solver { name: &name, applicable, naive };
