@@ -5,6 +5,7 @@ use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
 use serde_json::Value;
+use yaml_rust2::YamlLoader;
 
 use crate::common::{bluefin, expect, json, text};
 
@@ -202,4 +203,82 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
         ["verify", "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
     let error = text(&expect(&mut bench.command(&other), 1).stderr);
     assert!(error.contains("found a file of sglang, expected one of vllm"), "{error}");
+}
+
+/// Runs the steps of the workflow in `folder`, a repository, with stand-ins for what a runner has. Returns what they printed.
+fn run_workflow(bench: &Bench, folder: &Path, workflow: &str) -> String {
+    let workflow = &YamlLoader::load_from_str(workflow).unwrap()[0]["jobs"]["verify"];
+    let bin = bench.folder().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for (name, script) in [
+        ("python3", format!("#!/bin/sh\necho {}\n", bench.folder().join("site-packages/vllm").display())),
+        ("gh", format!("#!/bin/sh\necho \"$@\" > {}\n", bench.folder().join("pull-request").display())),
+    ] {
+        std::fs::write(bin.join(name), script).unwrap();
+        std::fs::set_permissions(bin.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_bluefin"));
+    let mut paths = vec![bin, program.parent().unwrap().to_path_buf()];
+    paths.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut printed = String::new();
+    for step in workflow["steps"].as_vec().unwrap() {
+        let Some(script) = step["run"].as_str() else { continue };
+        let mut command = bench.command(&[]);
+        let environment: Vec<_> =
+            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+        command = Command::new("bash");
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        for (name, value) in workflow["env"].as_hash().unwrap() {
+            let value = value.as_str().map(|value| value.replace("${{ github.run_id }}", "7"));
+            command.env(name.as_str().unwrap(), value.unwrap());
+        }
+        command.current_dir(folder).args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+        command.env("PATH", std::env::join_paths(&paths).unwrap()).env("RUNNER_TEMP", bench.folder());
+        command.env("HIDDEN", "16").env("TOPK", "1").env("GITHUB_STEP_SUMMARY", bench.folder().join("summary.md"));
+        printed += &text(&expect(&mut command, 0).stdout);
+    }
+    printed
+}
+
+#[test]
+fn a_workflow_replaces_what_loses_and_opens_a_pull_request() {
+    let Some(bench) = Bench::new() else { return };
+    let file = bench.folder().join("site-packages/vllm/model_executor/layers/fused_moe/fused_moe.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let spec = bench.spec("2,16,16,1", &["--tokens", "4"]);
+    std::fs::copy(spec.parent().unwrap().join("fused_moe.py"), file).unwrap();
+    let tree = bench.folder().join("tree");
+    std::fs::create_dir_all(tree.join("configs")).unwrap();
+    let row =
+        "{\"BLOCK_SIZE_M\": 16, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \"num_warps\": 32}";
+    std::fs::write(tree.join("configs/E=2,N=16,device_name=AMD_Instinct_MI300X.json"), format!("{{\"4\": {row}}}\n"))
+        .unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]).args(arguments);
+        text(&expect(command.current_dir(&tree), 0).stdout)
+    };
+    git(&["init", "-q", "--bare", "../origin"]);
+    git(&["init", "-q"]);
+    git(&["remote", "add", "origin", "../origin"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "configs"]);
+    let printed = run_workflow(&bench, &tree, include_str!("../../examples/github/vllm-verify.yaml"));
+    assert!(printed.contains("4 FAILS   16x16x16 g1 w32: - us, default "), "{printed}");
+    let request = std::fs::read_to_string(bench.folder().join("pull-request")).unwrap();
+    assert_eq!(
+        request,
+        "pr create --title configs: the default where a row was slower --body-file verified.txt --head verified/7\n"
+    );
+    let pushed = git(&["--git-dir", "../origin", "show", "--stat", "verified/7"]);
+    assert!(
+        pushed.contains("E=2,N=16,device_name=AMD_Instinct_MI300X.json") && !pushed.contains("verified.txt"),
+        "{pushed}"
+    );
+    assert!(std::fs::read_to_string(bench.folder().join("summary.md")).unwrap().contains("FAILS"));
 }
