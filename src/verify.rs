@@ -20,7 +20,7 @@ use bluefin_serving::kernel::{Asked, Routing};
 use bluefin_serving::merge::write;
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::MoeShape;
-use bluefin_serving::{ConfigFile, Error, Layer};
+use bluefin_serving::{ConfigFile, Engine, Error, Layer};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -32,7 +32,7 @@ use crate::workers::LoadArgs;
 #[command(
     after_help = "Example:\n  bluefin verify 'E=8,N=7168,device_name=NVIDIA_H200.json' --hidden 4096 --topk 2 --installed venv/lib/python3.12/site-packages/vllm\n  \
     bluefin verify tuned/*.json --hidden 4096 --topk 2 --installed venv/lib/python3.12/site-packages/vllm --known old/ --fix\n\n\
-    Files of vLLM for mixtures of experts; what their names do not say, the hidden size and the experts a token, is said by --hidden and --topk. The row, the engine's \
+    Files of vLLM or SGLang for mixtures of experts; what their names do not say, the hidden size and the experts a token, is said by --hidden and --topk. The row, the engine's \
     default, and the row of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
     and is not replaced."
 )]
@@ -84,6 +84,7 @@ pub struct VerifyArgs {
 /// A file with what its name says.
 struct Subject {
     path: PathBuf,
+    engine: Engine,
     file: ConfigFile,
     shape: MoeShape,
     known: Option<ConfigFile>,
@@ -100,6 +101,14 @@ struct Bench<'a> {
 impl VerifyArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let subjects = self.files.iter().map(|path| self.subject(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let engine = subjects.first().map_or(Engine::VLLM, |subject| subject.engine);
+        if let Some(other) = subjects.iter().find(|subject| subject.engine != engine) {
+            anyhow::bail!(
+                "{}: found a file of {}, expected one of {engine} as the first is",
+                other.path.display(),
+                other.engine
+            );
+        }
         let (device, compilers) =
             tokio::try_join!(LocalDevice::find(&self.device, self.load.limits()), Compilers::probe(&["triton"], None))?;
         let compilers = compilers.all_for(&device.target)?;
@@ -107,7 +116,7 @@ impl VerifyArgs {
             crate::usage(format!("--device {}: found {}, expected a GPU", self.device, device.target))
         })?;
         let source = match &self.installed {
-            Some(folder) => Source::installed(bluefin_serving::Engine::VLLM, folder)?,
+            Some(folder) => Source::installed(engine, folder)?,
             None => Source::own(),
         };
         eprintln!("note: the kernel is {}", source.from);
@@ -127,17 +136,17 @@ impl VerifyArgs {
         let Layer::Moe { experts, intermediate } = name.layer else {
             anyhow::bail!("{}: found a file for products, expected one for a mixture of experts", path.display());
         };
-        if found.engine != bluefin_serving::Engine::VLLM {
-            anyhow::bail!("{}: found a file of {}, expected one of vllm", path.display(), found.engine);
+        if name.down {
+            anyhow::bail!("{}: found a file of second products, expected one of both", path.display());
         }
         let known = match &self.known {
             Some(folder) if folder.is_dir() => Some(folder.join(name_of(path))).filter(|other| other.is_file()),
             known => known.clone(),
         };
         let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
-        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel: false };
+        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel: name.per_channel };
         let shape = MoeShape { experts, intermediate, hidden: self.hidden, topk: self.topk, storage };
-        Ok(Subject { path: path.to_path_buf(), file, shape, known })
+        Ok(Subject { path: path.to_path_buf(), engine: found.engine, file, shape, known })
     }
 
     async fn all(&self, bench: &Bench<'_>, subjects: &[Subject]) -> anyhow::Result<ExitCode> {
@@ -171,7 +180,7 @@ impl VerifyArgs {
 
     fn asked<'a>(&self, bench: &Bench<'_>, subject: &'a Subject, tokens: &'a [i64], searched: bool) -> Asked<'a> {
         Asked {
-            engine: bluefin_serving::Engine::VLLM,
+            engine: subject.engine,
             shape: &subject.shape,
             half: if self.half == "fp16" { "FP16" } else { "BF16" },
             gpu: bench.gpu,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
@@ -31,7 +32,7 @@ use crate::workers::LoadArgs;
     after_help = "Example:\n  bluefin serving tune --moe 8,14336,4096,2 --engine vllm --tp 2 --installed venv/lib/python3.12/site-packages/vllm --device gpu -o tuned\n\n\
     Every batch size of the ladder is a problem of one session, whose searches learn from each other. Each candidate is checked against plain sums over \
     experts; a winner has to beat the engine's default row in the play-off, else the default's row is written. The file has the name that the engine's loader builds \
-    for the device, and lies in -o: VLLM_TUNED_CONFIG_FOLDER=tuned takes it. Ctrl-C loses nothing: the same command continues."
+    for the device, and lies where VLLM_TUNED_CONFIG_FOLDER, or SGLANG_MOE_CONFIG_DIR, of -o finds it. Ctrl-C loses nothing: the same command continues."
 )]
 pub struct TuneArgs {
     #[command(flatten)]
@@ -107,6 +108,18 @@ impl TuneArgs {
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
+    /// Where the engine's loader looks for files of this Triton.
+    fn folder(&self, machine: &Machine) -> anyhow::Result<PathBuf> {
+        if !self.models.engine.info().has_version_folders {
+            return Ok(self.output.clone());
+        }
+        let triton = machine
+            .triton
+            .as_ref()
+            .context("the version of Triton is not known, and SGLang's folders are of versions")?;
+        Ok(self.output.join("configs").join(triton.folder()))
+    }
+
     /// Tunes a layer and writes its file. What is told of it, and whether every batch size has a winner. `None`: it was interrupted.
     async fn layer(
         &self,
@@ -141,7 +154,7 @@ impl TuneArgs {
         let workers = (machine.compilers.clone(), machine.device.clone());
         let tuned = Ladder::of(&asked, &source)?.carry_out(&asked, how, site, workers, &mut display).await?;
         let Some(tuned) = tuned else { return Ok(None) };
-        let path = self.output.join(&name);
+        let path = self.folder(machine)?.join(&name);
         write(&path, &tuned.file(&asked, machine.triton.clone()).text())?;
         eprintln!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {

@@ -39,11 +39,15 @@ impl Bench {
 
     /// The spec of a layer, whose kernel is that of `more` if it names one.
     fn spec(&self, sizes: &str, more: &[&str]) -> PathBuf {
+        self.spec_of("vllm", sizes, more)
+    }
+
+    fn spec_of(&self, engine: &str, sizes: &str, more: &[&str]) -> PathBuf {
         let kernels = [
             "serving",
             "kernels",
             "--engine",
-            "vllm",
+            engine,
             "--gpu",
             "AMD Instinct MI300X",
             "--moe",
@@ -128,6 +132,42 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     assert!(dtype.contains("found weights of int8_w8a16, expected 16 bits, or fp8_w8a8"), "{dtype}");
 }
 
+/// SGLang's kernel, by its arguments; what it computes is bluefin's.
+const SGLANGS: &str = "\n\n@triton.jit\ndef fused_moe_kernel(\n    a_ptr, a_desc, b_ptr, b_desc, bias_ptr, c_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr,\n    \
+    sorted_token_ids_ptr, expert_ids_ptr, num_tokens_post_padded_ptr, add_mask_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak,\n    \
+    stride_be, stride_bk, stride_bn, stride_bias_e, stride_bias_n, stride_cm, stride_cn, stride_asm, stride_ask, stride_bse,\n    \
+    stride_bsk, stride_bsn, group_n: tl.constexpr, group_k: tl.constexpr, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,\n    \
+    BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, MUL_ROUTED_WEIGHT: tl.constexpr, top_k: tl.constexpr,\n    \
+    compute_type: tl.constexpr, use_fp8_w8a8: tl.constexpr, use_int8_w8a8: tl.constexpr, use_int8_w8a16: tl.constexpr,\n    \
+    per_channel_quant: tl.constexpr, even_Ks: tl.constexpr, c_sorted: tl.constexpr, swap_ab: tl.constexpr,\n    \
+    FUSE_ADD_TO_OUTPUT: tl.constexpr, MASK_OUTPUT: tl.constexpr, FUSE_SUM_ALL_REDUCE: tl.constexpr, ROUTER_TOPK: tl.constexpr,\n    \
+    FUSE_SWIGLU: tl.constexpr = False,\n):\n    tl.static_assert(a_desc is None and add_mask_ptr is None and ROUTER_TOPK == 1)\n    \
+    tl.static_assert(even_Ks == (BLOCK_SIZE_K <= 64))\n    \
+    own(a_ptr, b_ptr, c_ptr, bias_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr, sorted_token_ids_ptr, expert_ids_ptr,\n        \
+    num_tokens_post_padded_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm,\n        \
+    stride_cn, stride_asm, stride_ask, stride_bse, stride_bsk, stride_bsn, 0, 0, group_n, group_k, False, BLOCK_SIZE_M,\n        \
+    BLOCK_SIZE_N, BLOCK_SIZE_K, GROUP_SIZE_M, 1, MUL_ROUTED_WEIGHT, top_k, compute_type, use_fp8_w8a8, False, False, False,\n        \
+    False, swap_ab)\n";
+
+#[test]
+fn sglangs_kernel_is_launched_as_sglang_launches_it() {
+    let Some(bench) = Bench::new() else { return };
+    let own = bench.spec("4,64,64,2", &["--tokens", "8"]);
+    let own = std::fs::read_to_string(own.parent().unwrap().join("fused_moe.py")).unwrap();
+    let kernel = own.split_once("@triton.jit").unwrap().1.replace("def fused_moe_kernel(", "def own(");
+    let file = bench.folder().join("site-packages/sglang/kernels/ops/moe/fused_moe_triton_kernels.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let head = "import torch\nimport triton\nimport triton.language as tl\nfrom sglang.srt.utils import is_hip\n\n_is_hip = is_hip()\n\n\n";
+    std::fs::write(&file, format!("{head}@triton.jit{kernel}{SGLANGS}")).unwrap();
+    let more = ["--tokens", "1,8", "--installed", "site-packages/sglang"];
+    for dtype in [&["--dtype", "bf16"][..], &["--dtype", "fp8_w8a8", "--block-shape", "64,64"]] {
+        let spec = bench.spec_of("sglang", "16,64,64,2", &[&more, dtype].concat());
+        for tokens in [1, 8] {
+            assert_eq!(bench.checked(&spec, tokens, 4), (5, 5), "{dtype:?} {tokens}");
+        }
+    }
+}
+
 #[test]
 fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     let Some(bench) = Bench::new() else { return };
@@ -200,9 +240,9 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     std::fs::create_dir(&stranger).unwrap();
     std::fs::write(stranger.join(name), &rows).unwrap();
     let other =
-        ["verify", "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
+        ["verify", name, "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
     let error = text(&expect(&mut bench.command(&other), 1).stderr);
-    assert!(error.contains("found a file of sglang, expected one of vllm"), "{error}");
+    assert!(error.contains("found a file of sglang, expected one of vllm as the first is"), "{error}");
 }
 
 /// Runs the steps of the workflow in `folder`, a repository, with stand-ins for what a runner has. Returns what they printed.

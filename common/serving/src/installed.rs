@@ -16,15 +16,33 @@ pub struct Source {
     pub is_engines: bool,
 }
 
-/// Where vLLM has its kernel, below the folder that it is installed in.
-const VLLM_FILE: &str = "model_executor/layers/fused_moe/fused_moe.py";
+/// Where an engine has its kernel, below the folder that it is installed in, and the parameters as they are handed on.
+struct KernelOf {
+    engine: Engine,
+    file: &'static str,
+    parameters: &'static [&'static str],
+}
+
+static KERNELS: [KernelOf; 2] = [
+    KernelOf {
+        engine: Engine::VLLM,
+        file: "model_executor/layers/fused_moe/fused_moe.py",
+        parameters: &VLLM_PARAMETERS,
+    },
+    KernelOf {
+        engine: Engine::SGLANG,
+        file: "kernels/ops/moe/fused_moe_triton_kernels.py",
+        parameters: &SGLANG_PARAMETERS,
+    },
+];
+
 /// Bluefin's.
 const OWN: &str = include_str!("../kernels/fused_moe.py");
 /// The function.
 const FUNCTION: &str = "fused_moe_kernel";
 
-/// The parameters of vLLM's kernel, as `layer.py` hands them on.
-const PARAMETERS: [&str; 45] = [
+/// Of vLLM's kernel, as `layer.py` hands them on.
+const VLLM_PARAMETERS: [&str; 45] = [
     "a_ptr",
     "b_ptr",
     "c_ptr",
@@ -72,6 +90,61 @@ const PARAMETERS: [&str; 45] = [
     "SWAP_AB",
 ];
 
+/// Of SGLang's kernel, as `layer_sglang.py` hands them on.
+const SGLANG_PARAMETERS: [&str; 51] = [
+    "a_ptr",
+    "a_desc",
+    "b_ptr",
+    "b_desc",
+    "bias_ptr",
+    "c_ptr",
+    "a_scale_ptr",
+    "b_scale_ptr",
+    "topk_weights_ptr",
+    "sorted_token_ids_ptr",
+    "expert_ids_ptr",
+    "num_tokens_post_padded_ptr",
+    "add_mask_ptr",
+    "N",
+    "K",
+    "EM",
+    "num_valid_tokens",
+    "stride_am",
+    "stride_ak",
+    "stride_be",
+    "stride_bk",
+    "stride_bn",
+    "stride_bias_e",
+    "stride_bias_n",
+    "stride_cm",
+    "stride_cn",
+    "stride_asm",
+    "stride_ask",
+    "stride_bse",
+    "stride_bsk",
+    "stride_bsn",
+    "group_n",
+    "group_k",
+    "BLOCK_SIZE_M",
+    "BLOCK_SIZE_N",
+    "BLOCK_SIZE_K",
+    "GROUP_SIZE_M",
+    "MUL_ROUTED_WEIGHT",
+    "top_k",
+    "compute_type",
+    "use_fp8_w8a8",
+    "use_int8_w8a8",
+    "use_int8_w8a16",
+    "per_channel_quant",
+    "even_Ks",
+    "c_sorted",
+    "swap_ab",
+    "FUSE_ADD_TO_OUTPUT",
+    "MASK_OUTPUT",
+    "FUSE_SUM_ALL_REDUCE",
+    "ROUTER_TOPK",
+];
+
 impl Source {
     /// Bluefin's own, which says that it is.
     #[must_use]
@@ -85,13 +158,15 @@ impl Source {
     /// # Errors
     /// If there is none, or its kernel takes other arguments.
     pub fn installed(engine: Engine, folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(VLLM_FILE);
-        if engine != Engine::VLLM || !path.is_file() {
-            let expected = format!("{VLLM_FILE} in it, as the folder of the package vllm has it");
+        let kernel = KERNELS.iter().find(|kernel| kernel.engine == engine);
+        let Some(kernel) = kernel.filter(|kernel| folder.join(kernel.file).is_file()) else {
+            let file = kernel.map_or("a kernel", |kernel| kernel.file);
+            let expected = format!("{file} in it, as the folder of the package {engine} has it");
             return Err(wrong(folder, "installed", format!("no kernel of {engine}"), expected));
-        }
+        };
+        let path = folder.join(kernel.file);
         let text = std::fs::read_to_string(&path).map_err(Error::at(&path))?;
-        check_signature(&path, &text)?;
+        check_signature(&path, &text, kernel.parameters)?;
         let version = version_of(folder).unwrap_or_else(|| "of unknown version".to_string());
         Ok(Self { text, from: format!("{engine} {version}"), is_engines: true })
     }
@@ -102,12 +177,12 @@ fn wrong(path: &Path, place: &str, found: String, expected: impl Into<String>) -
 }
 
 /// Names the first argument of the kernel that is another one. Arguments that follow have to have defaults.
-fn check_signature(path: &Path, text: &str) -> Result<(), Error> {
-    let Some(found) = parameters(text) else {
+fn check_signature(path: &Path, text: &str, parameters: &[&str]) -> Result<(), Error> {
+    let Some(found) = parameters_in(text) else {
         return Err(wrong(path, FUNCTION, "no such function".to_string(), "the kernel of a mixture of experts"));
     };
     let place = |at: usize| format!("argument {} of {FUNCTION}", at + 1);
-    for (at, expected) in PARAMETERS.iter().enumerate() {
+    for (at, expected) in parameters.iter().enumerate() {
         match found.get(at) {
             Some((name, _)) if name == expected => {}
             other => {
@@ -116,7 +191,7 @@ fn check_signature(path: &Path, text: &str) -> Result<(), Error> {
             }
         }
     }
-    let needed = found.iter().enumerate().skip(PARAMETERS.len()).find(|(_, (_, has_default))| !has_default);
+    let needed = found.iter().enumerate().skip(parameters.len()).find(|(_, (_, has_default))| !has_default);
     match needed {
         Some((at, (name, _))) => Err(wrong(path, &place(at), name.clone(), "none, or one with a default")),
         None => Ok(()),
@@ -124,7 +199,7 @@ fn check_signature(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// The names of the kernel's parameters, each with whether it has a default.
-fn parameters(text: &str) -> Option<Vec<(String, bool)>> {
+fn parameters_in(text: &str) -> Option<Vec<(String, bool)>> {
     let (_, after) = text.split_once(&format!("def {FUNCTION}("))?;
     let (inside, _) = after.split_once("):")?;
     let without_comments: Vec<&str> = inside.lines().map(|line| line.split('#').next().unwrap_or_default()).collect();
@@ -165,7 +240,7 @@ mod tests {
         let package = folder.path().join("vllm");
         let none = Source::installed(Engine::VLLM, &package).unwrap_err().to_string();
         assert!(none.contains("installed: found no kernel of vllm, expected model_executor/layers"), "{none}");
-        let path = package.join(VLLM_FILE);
+        let path = package.join(KERNELS[0].file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::create_dir(folder.path().join("vllm-0.33.0.dist-info")).unwrap();
         std::fs::write(&path, OWN).unwrap();
@@ -179,7 +254,9 @@ mod tests {
     #[test]
     fn another_signature_is_told_by_the_argument() {
         let error = |from: &str, to: &str| {
-            check_signature(Path::new("fused_moe.py"), &OWN.replacen(from, to, 1)).unwrap_err().to_string()
+            check_signature(Path::new("fused_moe.py"), &OWN.replacen(from, to, 1), &VLLM_PARAMETERS)
+                .unwrap_err()
+                .to_string()
         };
         let renamed = error(" EM, num_valid_tokens,", " EM, num_tokens,");
         assert_eq!(

@@ -77,12 +77,9 @@ pub struct Unmade {
 /// Makes the files of a spec by name: it, the sources of its kernels, and what stands in for the engine's modules.
 ///
 /// # Errors
-/// If the engine's kernels, or layers whose weights are stored so, are not known here.
+/// If layers whose weights are stored so are not known here.
 pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
     let unmade = |found: String, expected| Err(Unmade { found, expected });
-    if asked.engine != Engine::VLLM {
-        return unmade(format!("the kernels of {}", asked.engine), "vllm's: SGLang's take other arguments");
-    }
     let storage = asked.shape.storage;
     if !matches!(storage.dtype, None | Some(Precision::Fp8W8A8)) || storage.per_channel {
         let word = storage.dtype.map_or("16 bits", Precision::word);
@@ -92,11 +89,15 @@ pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, Stri
             "16 bits, or fp8_w8a8 with a scale for each expert or block",
         );
     }
+    let layer = match is_sglangs(asked, source) {
+        true => include_str!("../kernels/layer_sglang.py"),
+        false => include_str!("../kernels/layer.py"),
+    };
     let mut files = BTreeMap::from([
-        ("layer.py".to_string(), include_str!("../kernels/layer.py").to_string()),
+        ("layer.py".to_string(), layer.to_string()),
         ("fused_moe.py".to_string(), source.text.clone()),
     ]);
-    if source.is_engines {
+    if source.is_engines && asked.engine == Engine::VLLM {
         // What the engine's file takes Triton from; its other modules are stood in for.
         files.insert("vllm/__init__.py".to_string(), String::new());
         let triton = "import triton\nimport triton.language as tl\n";
@@ -120,9 +121,14 @@ pub fn sizes(shape: &MoeShape, tokens: i64) -> BTreeMap<String, i64> {
     sizes.map(|(name, size)| (name.to_string(), size)).into()
 }
 
-/// Whether vLLM sorts nothing: there are so few routes that each is a block of its own.
-fn is_naive(shape: &MoeShape, tokens: i64) -> bool {
-    tokens.saturating_mul(shape.topk.into()).saturating_mul(4) <= shape.experts.into()
+/// Whether the kernel is SGLang's own, which takes other arguments than vLLM's, and bluefin's.
+fn is_sglangs(asked: &Asked<'_>, source: &Source) -> bool {
+    asked.engine == Engine::SGLANG && source.is_engines
+}
+
+/// Whether vLLM sorts nothing: there are so few routes that each is a block of its own. SGLang always sorts.
+fn is_naive(engine: Engine, shape: &MoeShape, tokens: i64) -> bool {
+    engine == Engine::VLLM && tokens.saturating_mul(shape.topk.into()).saturating_mul(4) <= shape.experts.into()
 }
 
 impl Asked<'_> {

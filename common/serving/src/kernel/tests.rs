@@ -103,8 +103,6 @@ fn a_winner_is_a_row_of_the_engines() {
         error,
         "found weights of int8_w8a16, expected 16 bits, or fp8_w8a8 with a scale for each expert or block"
     );
-    let sglang = Asked { engine: Engine::SGLANG, ..asked(&mixtral, H100) };
-    assert!(files(&sglang, &Source::own()).unwrap_err().to_string().contains("SGLang's take other arguments"));
 }
 
 #[test]
@@ -126,4 +124,17 @@ fn rows_that_are_given_are_solvers_of_their_own() {
     assert_eq!(asked_for.solver_of(64, &row(32)), Some("Shipped64".to_string()));
     assert_eq!(asked_for.solver_of(64, &asked_for.default_row(64)), Some("Default64".to_string()));
     assert_eq!(asked_for.solver_of(128, &text), None);
+}
+
+#[test]
+fn sglangs_space_is_that_of_its_tuner() {
+    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), per_channel: false };
+    let deepseek = shape([257, 256, 7168, 9], storage);
+    let asked_for = Asked { engine: Engine::SGLANG, ..asked(&deepseek, H100) };
+    let spec = loaded(&asked_for);
+    let rows = pruned(Engine::SGLANG, H100, &asked_for.tuned(), 1);
+    let can_win = |row: &&Row| misfit(row, Some(Precision::Fp8W8A8), H100).is_none() && accumulators(row, 32) < 256;
+    let left = rows.iter().filter(can_win).count();
+    let told = candidates(&spec, &asked_for, "sm_90-132", 1);
+    assert_eq!(told, [("Default1".to_string(), 1), ("Searched".to_string(), left)]);
 }

@@ -4,14 +4,22 @@ use std::fmt::Write as _;
 
 use bluefin_common::arch::Vendor;
 
-use super::{Asked, Routing, SEARCHED, is_naive, sizes};
-use crate::engine::Precision;
+use super::{Asked, Routing, SEARCHED, is_naive, is_sglangs, sizes};
+use crate::engine::{Engine, Precision};
 use crate::installed::Source;
 use crate::row::{K, M, N, NONKDIM, WARPS};
 
-/// Routes of a launch's rows, sorted and in blocks of M.
-const SORTED: &str = "if routes < experts { min(routes * BLOCK_SIZE_M, routes + experts * (BLOCK_SIZE_M - 1)) } else \
+/// Routes of a launch's rows, sorted and in blocks of M, as vLLM makes room for them.
+const SORTED_BY_VLLM: &str = "if routes < experts { min(routes * BLOCK_SIZE_M, routes + experts * (BLOCK_SIZE_M - 1)) } else \
     { routes + experts * (BLOCK_SIZE_M - 1) }";
+
+/// The same by SGLang, which has one bucket more and whole vectors of four.
+const SORTED_BY_SGLANG: &str = "round_up(if routes < experts + 1 { routes * BLOCK_SIZE_M } else \
+    { routes + (experts + 1) * (BLOCK_SIZE_M - 1) }, 4)";
+
+fn room(engine: Engine) -> &'static str {
+    if engine == Engine::SGLANG { SORTED_BY_SGLANG } else { SORTED_BY_VLLM }
+}
 
 /// One of the two products of a layer.
 struct Product {
@@ -46,6 +54,7 @@ const PRODUCTS: [Product; 2] = [
 
 pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
     let mut text = head(asked, source, includes);
+    let is_sglangs = is_sglangs(asked, source);
     buffers(asked, &mut text);
     tolerance(asked, &mut text);
     reference(asked, &mut text);
@@ -55,7 +64,8 @@ pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> S
             let solver = Solver {
                 name: &format!("{name}{tokens}"),
                 applicable: &applicable,
-                naive: is_naive(asked.shape, *tokens),
+                naive: is_naive(asked.engine, asked.shape, *tokens),
+                is_sglangs,
             };
             solver.begin(&mut text);
             let fields: Vec<String> = row.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -63,10 +73,16 @@ pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> S
             solver.end(asked, &mut text);
         }
     }
-    for naive in [false, true].into_iter().filter(|_| asked.searched) {
-        let applicable = if naive { "routes * 4 <= experts" } else { "routes * 4 > experts" };
+    let naive_ones =
+        [false, true].into_iter().filter(|naive| asked.searched && (!naive || asked.engine == Engine::VLLM));
+    for naive in naive_ones {
+        let applicable = match (asked.engine == Engine::VLLM, naive) {
+            (false, _) => "true",
+            (true, false) => "routes * 4 > experts",
+            (true, true) => "routes * 4 <= experts",
+        };
         let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
-        let solver = Solver { name: &name, applicable, naive };
+        let solver = Solver { name: &name, applicable, naive, is_sglangs };
         solver.begin(&mut text);
         let constraints: Vec<String> = constraints(asked).iter().map(|one| format!("{one:?}")).collect();
         let _ = writeln!(text, "constraints = [{}]", constraints.join(", "));
@@ -146,8 +162,14 @@ fn buffers(asked: &Asked<'_>, text: &mut String) {
     );
     let blocked =
         |part: &str| format!("recipe = {{ {part} = \"topk_ids\", groups = \"experts\", block = \"BLOCK_SIZE_M\" }}\n");
-    add("sorted", "INT32", SORTED, "input", &blocked("rows_of"));
-    add("owners", "INT32", &format!("ceil_div({SORTED}, BLOCK_SIZE_M)"), "input", &blocked("groups_of"));
+    add("sorted", "INT32", room(asked.engine), "input", &blocked("rows_of"));
+    add(
+        "owners",
+        "INT32",
+        &format!("ceil_div({}, BLOCK_SIZE_M)", room(asked.engine)),
+        "input",
+        &blocked("groups_of"),
+    );
     add("padded", "INT32", "1", "input", &blocked("count_of"));
     // Where nothing is sorted every block holds something.
     add("endless", "INT32", "1", "input", "fill = 2147483647\n");
@@ -201,6 +223,7 @@ struct Solver<'a> {
     name: &'a str,
     applicable: &'a str,
     naive: bool,
+    is_sglangs: bool,
 }
 
 impl Solver<'_> {
@@ -211,11 +234,19 @@ impl Solver<'_> {
     }
 
     fn end(&self, asked: &Asked<'_>, text: &mut String) {
+        let mut defines = Vec::new();
         // On Hopper the launcher turns products of FP8 round where tiles have few rows.
         if asked.shape.storage.dtype.is_some() {
-            text.push_str(
-                "defines = { SWAP = \"if target == \\\"sm_90\\\" && BLOCK_SIZE_M < 64 && BLOCK_SIZE_N >= 64 { 1 } else { 0 }\" }\n",
-            );
+            let swaps = "if target == \\\"sm_90\\\" && BLOCK_SIZE_M < 64 && BLOCK_SIZE_N >= 64 { 1 } else { 0 }";
+            defines.push(format!("SWAP = \"{swaps}\""));
+        }
+        // SGLang's is compiled for whether a tile ends where the sum does.
+        for (name, k) in [("EVEN_FIRST", "hidden"), ("EVEN_SECOND", "intermediate")].iter().filter(|_| self.is_sglangs)
+        {
+            defines.push(format!("{name} = \"if {k} % BLOCK_SIZE_K == 0 {{ 1 }} else {{ 0 }}\""));
+        }
+        if !defines.is_empty() {
+            let _ = writeln!(text, "defines = {{ {} }}", defines.join(", "));
         }
         constants(asked, text);
         let _ =
@@ -235,11 +266,16 @@ impl Solver<'_> {
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
         let (sorted, owners, padded) =
             if self.naive { ("none", "topk_ids", "endless") } else { ("sorted", "owners", "padded") };
+        let sorted_routes = room(asked.engine);
         let em = if self.naive {
             "routes * BLOCK_SIZE_M".to_string()
+        } else if asked.engine == Engine::SGLANG {
+            sorted_routes.to_string()
         } else {
             // Few rows are routed to few experts.
-            format!("if {rows} < BLOCK_SIZE_M {{ min({SORTED}, routes * BLOCK_SIZE_M) }} else {{ {SORTED} }}")
+            format!(
+                "if {rows} < BLOCK_SIZE_M {{ min({sorted_routes}, routes * BLOCK_SIZE_M) }} else {{ {sorted_routes} }}"
+            )
         };
         let [asm, bse, bsn] = match (asked.shape.storage.dtype, asked.block_shape()) {
             (None, _) => ["0", "0", "0"].map(str::to_string),
@@ -274,12 +310,20 @@ fn params(asked: &Asked<'_>, text: &mut String) {
 fn constraints(asked: &Asked<'_>) -> Vec<String> {
     let is_fp8 = asked.shape.storage.dtype.is_some();
     let bytes = if is_fp8 { 1 } else { 2 };
-    if asked.gpu.vendor == Vendor::Amd {
-        return of_rocm(is_fp8, asked.gpu.is_cdna);
-    }
     let mut constraints = Vec::new();
-    if let Some([block_n, _]) = asked.block_shape() {
-        constraints.push(format!("BLOCK_SIZE_N % {block_n} == 0 || {block_n} % BLOCK_SIZE_N == 0"));
+    if let Some([block_n, block_k]) = asked.block_shape() {
+        constraints.push(match asked.engine == Engine::SGLANG {
+            true => format!("{block_k} % BLOCK_SIZE_K == 0"),
+            false => format!("BLOCK_SIZE_N % {block_n} == 0 || {block_n} % BLOCK_SIZE_N == 0"),
+        });
+    }
+    if asked.gpu.vendor == Vendor::Amd {
+        if asked.engine == Engine::SGLANG {
+            constraints.push(format!("(BLOCK_SIZE_M + BLOCK_SIZE_N) * BLOCK_SIZE_K * {bytes} <= shared_memory"));
+            return constraints;
+        }
+        constraints.extend(of_rocm(is_fp8, asked.gpu.is_cdna));
+        return constraints;
     }
     // Tiles of Hopper's own products keep a stage more than others.
     let swaps = if is_fp8 { " || BLOCK_SIZE_N >= 64" } else { "" };
