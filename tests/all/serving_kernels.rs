@@ -236,6 +236,15 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     assert_eq!(fixed["4"]["BLOCK_SIZE_K"], 128, "{fixed}");
     assert_eq!(fixed["4"]["SPLIT_K"], 1, "{fixed}");
 
+    // Where one loses another is searched for; the rest keeps its row.
+    std::fs::write(bench.folder().join(name), &rows).unwrap();
+    expect(bench.command(&verify).args(["--retune", "--budget", "1", "--json"]), 0);
+    let retuned: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
+    assert_ne!(retuned["4"]["num_warps"], 32, "{retuned}");
+    if timed["verdict"] != "slower" {
+        assert_eq!(retuned["2"]["num_warps"], 1, "{retuned}");
+    }
+
     let stranger = bench.folder().join("triton_3_6_0");
     std::fs::create_dir(&stranger).unwrap();
     std::fs::write(stranger.join(name), &rows).unwrap();

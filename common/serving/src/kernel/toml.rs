@@ -163,13 +163,7 @@ fn buffers(asked: &Asked<'_>, text: &mut String) {
     let blocked =
         |part: &str| format!("recipe = {{ {part} = \"topk_ids\", groups = \"experts\", block = \"BLOCK_SIZE_M\" }}\n");
     add("sorted", "INT32", room(asked.engine), "input", &blocked("rows_of"));
-    add(
-        "owners",
-        "INT32",
-        &format!("ceil_div({}, BLOCK_SIZE_M)", room(asked.engine)),
-        "input",
-        &blocked("groups_of"),
-    );
+    add("owners", "INT32", &format!("ceil_div({}, BLOCK_SIZE_M)", room(asked.engine)), "input", &blocked("groups_of"));
     add("padded", "INT32", "1", "input", &blocked("count_of"));
     // Where nothing is sorted every block holds something.
     add("endless", "INT32", "1", "input", "fill = 2147483647\n");
