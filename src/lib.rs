@@ -34,12 +34,14 @@ mod report;
 mod results;
 mod run;
 mod selftest;
+mod serving;
 mod session;
 mod shell;
 mod solvers;
 mod status;
 mod tune;
 mod tune_gemm;
+mod verify;
 mod workers;
 
 use std::process::ExitCode;
@@ -77,7 +79,7 @@ struct Cli {
 
 /// Its verbs by what they are for, as help has them.
 const GROUPS: [Group; 6] = [
-    Group { title: "Tune", verbs: &["tune", "tune-gemm", "aiter", "run"] },
+    Group { title: "Tune", verbs: &["tune", "tune-gemm", "aiter", "serving", "verify", "run"] },
     Group { title: "Kernels of your own", verbs: &["init", "check", "capture", "apply", "gain"] },
     Group {
         title: "A fleet",
@@ -172,6 +174,9 @@ enum Verb {
     Db(db::DbVerb),
     #[command(subcommand)]
     Aiter(aiter::AiterVerb),
+    #[command(subcommand)]
+    Serving(serving::ServingVerb),
+    Verify(Box<verify::VerifyArgs>),
     #[command(subcommand)]
     Bench(bluefin_bench::BenchVerb),
     Completions(shell::CompletionsArgs),
@@ -294,6 +299,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Dashboard(args) => args.run().await,
             Verb::Db(verb) => verb.run().await,
             Verb::Aiter(verb) => verb.run().await,
+            Verb::Serving(verb) => verb.run().await,
+            Verb::Verify(args) => args.run().await,
             Verb::Capture(args) => args.run().await,
             Verb::Apply(args) => args.run().await,
             Verb::Gain(args) => args.run().await,

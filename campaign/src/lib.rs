@@ -20,6 +20,7 @@ pub mod parts;
 pub mod ports;
 pub mod priors;
 pub mod search;
+pub mod serving;
 pub mod site;
 pub mod stretches;
 pub mod timed;

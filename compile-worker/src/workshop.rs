@@ -169,6 +169,20 @@ impl Workshop {
         Ok(TaskRef::Blob(digest))
     }
 
+    /// Keeps what buffers of a task hold that was made from a recipe.
+    ///
+    /// # Errors
+    /// If the store is away.
+    pub async fn put_made(&self, bytes: &[u8]) -> Result<(), Error> {
+        let digest = Digest::of(bytes);
+        let known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).is_some();
+        if !known {
+            self.store.put_blob(bytes).await?;
+            self.tasks.lock().unwrap_or_else(PoisonError::into_inner).put(digest, ());
+        }
+        Ok(())
+    }
+
     /// Trusts nothing that this worker has put into the store: somebody did not find it.
     pub(crate) fn forget(&self) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -105,7 +105,7 @@ const READERS: [&str; 4] = ["producer", "exporter", "monitor", "admin"];
 const PLANNERS: [&str; 2] = ["producer", "admin"];
 
 /// Verbs that are not in [`VERBS`]: without a fleet, of a role that runs until it is stopped, or made of those.
-const OTHERS: [&str; 35] = [
+const OTHERS: [&str; 37] = [
     "tune",
     "tune-gemm",
     "problems export",
@@ -135,6 +135,8 @@ const OTHERS: [&str; 35] = [
     "coverage",
     "db",
     "aiter",
+    "serving",
+    "verify",
     "bench",
     "completions",
     "man",

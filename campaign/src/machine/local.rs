@@ -120,6 +120,8 @@ impl Compilers {
 pub struct LocalDevice {
     /// What all of them are.
     pub target: Target,
+    /// As the driver names the first of them.
+    pub name: String,
     devices: Vec<DeviceChild>,
     /// Models and driver versions.
     identity: String,
@@ -166,7 +168,8 @@ impl LocalDevice {
         let versions = selected.iter().map(|device| format!("{} {} {}", device.name, device.driver, device.runtime));
         let mut identities: Vec<String> = versions.map(|text| text.trim_end().to_string()).collect();
         identities.dedup();
-        Ok(Self { target: target.clone(), devices, identity: identities.join("\n"), limits })
+        let name = selected.first().map_or_else(String::new, |device| device.name.to_string());
+        Ok(Self { target: target.clone(), name, devices, identity: identities.join("\n"), limits })
     }
 
     /// Whether there is but one: what it hands back no other takes.

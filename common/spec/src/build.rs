@@ -160,7 +160,8 @@ impl KernelSpec {
             true => self.task_parts(scope)?.0,
             false => Vec::new(),
         };
-        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target, &buffers);
+        let own = self.parts(solver, &candidate.params, scope)?;
+        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target, &buffers, &own);
         let launches = solver.launches.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
         let typed = if is_python { self.typed(solver, &launches, workspace, scope)? } else { Vec::new() };
         let (defines, constants) = (defines.into_iter().collect(), constants.into_iter().collect());
@@ -254,8 +255,15 @@ fn define(expression: &Expression, values: &mut Values) -> Result<String, SpecEr
 }
 
 impl LaunchSpec {
-    fn evaluate(&self, values: &mut Values, target: &Target, buffers: &[Buffer]) -> Result<Launch, SpecError> {
-        let arguments = self.arguments.iter().map(|argument| argument.evaluate(values, buffers));
+    /// `own`: where the candidate's part of each buffer begins that has parts, in bytes.
+    fn evaluate(
+        &self,
+        values: &mut Values,
+        target: &Target,
+        buffers: &[Buffer],
+        own: &[Option<u64>],
+    ) -> Result<Launch, SpecError> {
+        let arguments = self.arguments.iter().map(|argument| argument.evaluate(values, buffers, own));
         let arguments = arguments.collect::<Result<_, _>>()?;
         let (grid, block, shared) = match &self.geometry {
             Some(geometry) => geometry.evaluate(values, target)?,
@@ -321,9 +329,12 @@ impl ArgumentSpec {
         }
     }
 
-    fn evaluate(&self, values: &mut Values, buffers: &[Buffer]) -> Result<Argument, SpecError> {
+    fn evaluate(&self, values: &mut Values, buffers: &[Buffer], own: &[Option<u64>]) -> Result<Argument, SpecError> {
         Ok(match self {
-            Self::Buffer(index) => Argument::Buffer(*index),
+            Self::Buffer(index) => match own.get(usize::from(*index)).copied().flatten() {
+                Some(bytes) => Argument::BufferAt { buffer: *index, bytes },
+                None => Argument::Buffer(*index),
+            },
             Self::Part(index, offset) => {
                 let of = buffers.get(usize::from(*index));
                 let (length, size) = of.map_or((0, 1), |buffer| (buffer.length, buffer.data_type.size()));

@@ -57,6 +57,33 @@ pub(super) struct RawBuffer {
     pub(super) fill: Option<f64>,
     /// A file beside the spec.
     pub(super) data: Option<String>,
+    /// What it is made of.
+    pub(super) recipe: Option<RawRecipe>,
+}
+
+/// What a buffer is made of: a routing, or the part of one in blocks that one of the fields `..._of` names.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRecipe {
+    pub(super) routing: Option<RawSpread>,
+    pub(super) rows_of: Option<String>,
+    pub(super) groups_of: Option<String>,
+    pub(super) count_of: Option<String>,
+    pub(super) groups: Scalar,
+    pub(super) picks: Option<Scalar>,
+    pub(super) exponent: Option<f64>,
+    pub(super) counts: Option<Vec<u32>>,
+    pub(super) seed: Option<u64>,
+    /// The param that is the size of a block.
+    pub(super) block: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawSpread {
+    Uniform,
+    Zipf,
+    Counts,
 }
 
 #[derive(Deserialize)]
@@ -212,7 +239,7 @@ impl Scalar {
         Self::Bool(true)
     }
 
-    fn zero() -> Self {
+    pub(super) fn zero() -> Self {
         Self::Int(0)
     }
 

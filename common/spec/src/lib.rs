@@ -25,6 +25,7 @@ mod mistake_tests;
 mod permutation;
 mod place;
 mod points;
+mod recipe;
 mod rules;
 mod scope;
 pub mod search;
@@ -150,6 +151,8 @@ pub struct KernelSpec {
     buffers: Vec<BufferSpec>,
     tolerance: BTreeMap<DataType, ToleranceSpec>,
     data: BTreeMap<String, ArtifactRef>,
+    /// Blobs of its recipes that were made.
+    made: recipe::Made,
 }
 
 /// What of an argument a compiler may rely on, so that a kernel is compiled for arguments of that kind alone.
@@ -214,6 +217,8 @@ enum ContentSpec {
     Plain(Content),
     /// The file of that name.
     Data(String),
+    /// What a recipe makes.
+    Made(Box<recipe::RecipeSpec>),
 }
 
 /// How far an output may be from the reference.

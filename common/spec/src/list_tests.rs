@@ -252,7 +252,7 @@ fn mistakes_name_their_line() {
         (
             "fill = 0.5",
             "fill = 0.5\ndata = \"index.bin\"",
-            "buffer[2].data: found \"data\", expected one of fill, data, and low with high",
+            "buffer[2].data: found \"data\", expected one of fill, data, recipe, and low with high",
         ),
         (
             "type = \"FP32\"",

@@ -1,6 +1,7 @@
 //! From the text of a spec to a [`KernelSpec`]: every check that needs no problem.
 
 mod lists;
+mod recipes;
 mod solvers;
 mod spaces;
 
@@ -73,11 +74,12 @@ impl Loader<'_> {
             Ok(applicable) => (applicable, false),
             Err(_) => (self.condition(&raw.applicable.text(), "applicable", &names)?, true),
         };
-        let buffers = self.buffers(raw, &names)?;
+        let mut buffers = self.buffers(raw, &names)?;
         let tolerance = self.tolerance(raw, &names)?;
         let flops = self.amount(raw.flops.as_ref(), "flops", &names)?;
         let bytes = self.amount(raw.bytes.as_ref(), "bytes", &names)?;
         let solvers = self.solvers(raw, bundle, &names, on_gpu)?;
+        self.recipes(raw, &names, &solvers, &mut buffers)?;
         let reference = solvers.iter().position(|solver| solver.name == raw.reference).ok_or_else(|| {
             let known: Vec<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
             self.invalid("reference", &raw.reference, format!("one of the solvers {}", known.join(" ")))
@@ -111,6 +113,7 @@ impl Loader<'_> {
             buffers,
             tolerance,
             data: bundle.data.clone(),
+            made: crate::recipe::Made::default(),
         })
     }
 
@@ -246,7 +249,10 @@ impl Loader<'_> {
             Some(data_type) => TypeOf::Fixed(data_type),
             None => TypeOf::Named(Expression::parse(&raw.r#type, self.places.at(&format!("{field}.type")), names)?),
         };
-        let length = self.expression(&raw.length, &format!("{field}.length"), names)?;
+        // The length of one that is made in parts may say the size of a block; it is read with the recipe.
+        let plain = Scalar::zero();
+        let length = if raw.recipe.is_some() { &plain } else { &raw.length };
+        let length = self.expression(length, &format!("{field}.length"), names)?;
         let content = self.content(raw, field, &data_type)?;
         Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role, content })
     }
@@ -257,6 +263,7 @@ impl Loader<'_> {
             ("fill", raw.fill.is_some()),
             ("data", raw.data.is_some()),
             ("low", raw.low.is_some() || raw.high.is_some()),
+            ("recipe", raw.recipe.is_some()),
         ];
         let mut said = said.into_iter().filter(|(_, said)| *said).map(|(name, _)| name);
         let (first, second) = (said.next(), said.next());
@@ -268,7 +275,7 @@ impl Loader<'_> {
             ));
         }
         if let Some(name) = second {
-            return Err(self.invalid(&format!("{field}.{name}"), name, "one of fill, data, and low with high"));
+            return Err(self.invalid(&format!("{field}.{name}"), name, "one of fill, data, recipe, and low with high"));
         }
         // Of a type that an expression names no more is known here than of a float.
         let integers = match data_type {

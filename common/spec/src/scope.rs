@@ -198,11 +198,15 @@ impl KernelSpec {
         let mut total = 0_u64;
         for spec in &self.buffers {
             let data_type = spec.data_type.evaluate(&mut values)?;
-            let length = spec.length.bounded(&mut values, 1, MAX_BYTES)?;
+            let length = match &spec.content {
+                ContentSpec::Made(_) => self.recipe(spec, scope)?.length(),
+                _ => spec.length.bounded(&mut values, 1, MAX_BYTES)?,
+            };
             let own = data_type.on(scope.target.arch());
             let content = match &spec.content {
                 ContentSpec::Plain(content) => *content,
                 ContentSpec::Data(file) => Content::Data(self.data_of(spec, file, own, length)?),
+                ContentSpec::Made(_) => Content::Data(self.make(spec, scope)?.0),
             };
             let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role, content };
             total = total.saturating_add(buffer.bytes());

@@ -160,6 +160,15 @@ impl Bench<'_> {
             }
         };
         let task = if built.iter().any(Result::is_ok) {
+            // Before the task: whoever has that looks for them.
+            match spec.made(self.scope) {
+                Ok(made) => {
+                    for bytes in made {
+                        self.workshop.put_made(&bytes).await?;
+                    }
+                }
+                Err(error) => return Ok(Err(invalid(error.to_string()))),
+            }
             self.workshop.put_task(session, Task { buffers, reference, tolerance }).await?
         } else {
             TaskRef::None

@@ -1,0 +1,171 @@
+//! The ladder of batch sizes of a mixture of experts: a problem for each, in one session, and the row that each comes to.
+
+pub mod verify;
+
+use std::collections::HashMap;
+
+use bluefin_common::clock::now_ms;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::{GroupId, group_id};
+use bluefin_common::problem::Problem;
+use bluefin_common::session::{SearchPlan, Session, Stage};
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_producer::plan::{Asked, CandidateBudget};
+use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_serving::kernel::{self, SPEC_FILE, row_of};
+use bluefin_serving::{ConfigFile, Row, Version, installed::Source};
+use bluefin_spec::Bundle;
+
+use crate::carry::Watch;
+use crate::machine::local::{Compilers, LocalDevice};
+use crate::order::{CarriedOut, End, Order, Workers};
+use crate::site::Site;
+use crate::usage;
+
+/// A layer with its problems.
+pub struct Ladder {
+    loaded: LoadedSpec,
+    problems: Vec<(i64, Problem)>,
+}
+
+/// What came of a batch size.
+pub struct Rung {
+    /// The batch size.
+    pub tokens: i64,
+    /// Nothing, where it was not tuned.
+    pub summary: Option<Summary>,
+    /// What is written: the engine's default where nothing is known to be faster.
+    pub row: Row,
+    /// Whether that is the engine's default.
+    pub is_default: bool,
+}
+
+/// A ladder that was tuned.
+pub struct Tuned {
+    /// By batch size.
+    pub rungs: Vec<Rung>,
+    /// The session that was carried out.
+    pub session: Session,
+    /// Of the problems.
+    pub groups: Vec<GroupId>,
+    /// How busy the devices were, in words.
+    pub utilisation: Option<String>,
+}
+
+/// How the ladder is tuned.
+#[derive(Clone)]
+pub struct How {
+    /// Candidates of each solver.
+    pub budget: CandidateBudget,
+    /// How they are chosen in rounds.
+    pub search: Option<SearchPlan>,
+    /// Winners of earlier work, which searches begin with.
+    pub priors: Option<Digest>,
+    /// What tells the session from others that are asked for the same, where times are to be taken anew.
+    pub anew: Option<String>,
+}
+
+impl Ladder {
+    /// The problems of a layer.
+    ///
+    /// # Errors
+    /// If there are no kernels for it.
+    pub fn of(asked: &kernel::Asked<'_>, source: &Source) -> anyhow::Result<Self> {
+        let mut files = kernel::files(asked, source).map_err(|error| usage(error.to_string()))?;
+        let toml = files.remove(SPEC_FILE).unwrap_or_default();
+        let loaded = LoadedSpec::load(Bundle { toml, files, ..Bundle::default() })?;
+        let problem = |tokens: &i64| {
+            let sizes = kernel::sizes(asked.shape, *tokens);
+            let sizes = sizes.into_iter().map(|(name, size)| (name, Value::Int(size))).collect();
+            Ok((*tokens, loaded.spec.problem(&sizes)?))
+        };
+        let problems = asked.tokens.iter().map(problem).collect::<anyhow::Result<_>>()?;
+        Ok(Self { loaded, problems })
+    }
+
+    /// Tunes all batch sizes by the compilers and devices of this machine. `None`: a signal interrupted it.
+    ///
+    /// # Errors
+    /// As [`Site::carry_out`].
+    pub async fn carry_out(
+        &self,
+        asked: &kernel::Asked<'_>,
+        how: How,
+        site: &Site,
+        (compilers, device): (Compilers, LocalDevice),
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Option<Tuned>> {
+        let versions = format!("{}\n{}", compilers.versions(), device.versions());
+        let session = self.session(&device.target, &versions, &how)?;
+        let store = &*site.ports.store;
+        let specs = Specs::for_target(vec![LoadedSpec::load(self.loaded.bundle.clone())?], &device.target);
+        let plan = Asked { specs, budget: how.budget, ..Asked::default() };
+        let problems: Vec<Problem> = self.problems.iter().map(|(_, problem)| problem.clone()).collect();
+        let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, self.loaded.digest)).collect();
+        let order = Order::of(session.clone(), problems, &plan);
+        let CarriedOut { end, .. } = site.carry_out(order, Workers::Device(compilers, device), watch).await?;
+        let utilisation = match end {
+            End::Interrupted => return Ok(None),
+            End::Complete(utilisation) => utilisation,
+            End::DoneBefore | End::Nothing => None,
+        };
+        let found = summaries(store, &session, &groups).await?;
+        let mut found: HashMap<String, Summary> =
+            found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
+        let rung = |(tokens, problem): &(i64, Problem)| Rung::of(asked, *tokens, found.remove(&problem.canonical()));
+        Ok(Some(Tuned { rungs: self.problems.iter().map(rung).collect(), session, groups, utilisation }))
+    }
+
+    /// Results of another compiler, device, search or beginning are another session.
+    fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
+        let (search, priors) =
+            (how.search.as_ref().map(|plan| format!("{plan:?}")), how.priors.map(|blob| blob.to_string()));
+        let said = search.as_deref().into_iter().chain(priors.as_deref()).chain(how.anew.as_deref());
+        let shaped = [versions].into_iter().chain(said).map(str::as_bytes);
+        let shaped = Digest::of_parts(digest::VERSIONS, shaped);
+        let name = format!("serving-{target}-{}", &shaped.short()[..8]).parse()?;
+        let plain = Session::of_kernels(name, target.clone(), "bluefin serving tune", &Stage::ALL, now_ms());
+        Ok(Session { search: how.search.clone(), priors: how.priors, ..plain })
+    }
+}
+
+impl Rung {
+    fn of(asked: &kernel::Asked<'_>, tokens: i64, summary: Option<Summary>) -> Self {
+        let default = asked.default_row(tokens).ordered(asked.engine);
+        let won = summary.as_ref().and_then(|summary| summary.winner.as_ref()).map(|winner| {
+            let number = |(name, value): &(String, Value)| match value {
+                Value::Int(value) => Some((name.clone(), *value)),
+                Value::Text(_) | Value::Bool(_) => None,
+            };
+            let params: Vec<(String, i64)> = winner.params.iter().filter_map(number).collect();
+            row_of(asked, tokens, &winner.solver, &params)
+        });
+        let row = won.unwrap_or_else(|| default.clone());
+        Self { tokens, summary, is_default: row == default, row }
+    }
+
+    /// Milliseconds of the winner.
+    #[must_use]
+    pub fn median_ms(&self) -> Option<f64> {
+        self.summary.as_ref()?.winner.as_ref().map(|winner| winner.median_ms)
+    }
+}
+
+impl Tuned {
+    /// The engine's file.
+    #[must_use]
+    pub fn file(&self, asked: &kernel::Asked<'_>, triton: Option<Version>) -> ConfigFile {
+        ConfigFile::of(asked.engine, triton, self.rungs.iter().map(|rung| (rung.tokens, rung.row.clone())))
+    }
+}
+
+/// The version of Triton among compilers.
+#[must_use]
+pub fn triton_of(compilers: &Compilers) -> Option<Version> {
+    let versions = compilers.versions();
+    let words = versions.split(|character: char| character.is_whitespace() || character == ',');
+    let mut after = words.skip_while(|word| !word.eq_ignore_ascii_case("triton")).skip(1);
+    after.find_map(|word| word.parse().ok())
+}

@@ -1,0 +1,62 @@
+"""A kernel of bluefin's own with the parameters of vLLM's, to try things where no engine is installed. What is found with it says little of
+the engine's."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fused_moe_kernel(
+    a_ptr, b_ptr, c_ptr, b_bias_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr, sorted_token_ids_ptr, expert_ids_ptr,
+    num_tokens_post_padded_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm, stride_cn,
+    stride_asm, stride_ask, stride_bse, stride_bsk, stride_bsn, stride_bbe, stride_bbn,
+    group_n: tl.constexpr, group_k: tl.constexpr, naive_block_assignment: tl.constexpr, BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, SPLIT_K: tl.constexpr,
+    MUL_ROUTED_WEIGHT: tl.constexpr, top_k: tl.constexpr, compute_type: tl.constexpr, use_fp8_w8a8: tl.constexpr,
+    use_int8_w8a8: tl.constexpr, use_int8_w8a16: tl.constexpr, per_channel_quant: tl.constexpr, HAS_BIAS: tl.constexpr,
+    SWAP_AB: tl.constexpr, USE_TD: tl.constexpr = False,
+):
+    # Blocks of rows that share columns follow each other, GROUP_SIZE_M at a time.
+    blocks = tl.cdiv(EM, BLOCK_SIZE_M)
+    columns = tl.cdiv(N, BLOCK_SIZE_N)
+    at = tl.program_id(0)
+    band = at // (GROUP_SIZE_M * columns) * GROUP_SIZE_M
+    height = min(blocks - band, GROUP_SIZE_M)
+    inside = at % (GROUP_SIZE_M * columns)
+    block = band + inside % height
+    column = inside // height
+    if block * BLOCK_SIZE_M < tl.load(num_tokens_post_padded_ptr):
+        lanes = tl.arange(0, BLOCK_SIZE_M)
+        if naive_block_assignment:
+            route = tl.where(lanes == 0, block, num_valid_tokens)
+        else:
+            route = tl.load(sorted_token_ids_ptr + block * BLOCK_SIZE_M + lanes)
+        route = route.to(tl.int64)
+        is_route = route < num_valid_tokens
+        expert = tl.load(expert_ids_ptr + block).to(tl.int64)
+        n = column * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+        is_column = n < N
+        k = tl.arange(0, BLOCK_SIZE_K)
+        row = route // top_k
+        a = a_ptr + row[:, None] * stride_am + k[None, :] * stride_ak
+        b = b_ptr + expert * stride_be + n[None, :].to(tl.int64) * stride_bn + k[:, None] * stride_bk
+        sums = tl.zeros([BLOCK_SIZE_M, BLOCK_SIZE_N], tl.float32)
+        for start in range(0, K, BLOCK_SIZE_K):
+            x = tl.load(a, mask=is_route[:, None] & (k < K - start)[None, :], other=0.0)
+            y = tl.load(b, mask=(k < K - start)[:, None] & is_column[None, :], other=0.0)
+            if use_fp8_w8a8 and group_k > 0:
+                group = start // group_k
+                x_scale = tl.load(a_scale_ptr + row * stride_asm + group * stride_ask, mask=is_route, other=0.0)
+                of_column = b_scale_ptr + expert * stride_bse + n // group_n * stride_bsn + group * stride_bsk
+                y_scale = tl.load(of_column, mask=is_column, other=0.0)
+                sums += tl.dot(x, y) * x_scale[:, None] * y_scale[None, :]
+            else:
+                sums = tl.dot(x, y, acc=sums)
+            a += BLOCK_SIZE_K * stride_ak
+            b += BLOCK_SIZE_K * stride_bk
+        if use_fp8_w8a8 and group_k == 0:
+            sums = sums * tl.load(a_scale_ptr) * tl.load(b_scale_ptr + expert)
+        if MUL_ROUTED_WEIGHT:
+            sums = sums * tl.load(topk_weights_ptr + route, mask=is_route, other=0.0)[:, None]
+        c = c_ptr + route[:, None] * stride_cm + n[None, :] * stride_cn
+        tl.store(c, sums.to(compute_type), mask=is_route[:, None] & is_column[None, :])

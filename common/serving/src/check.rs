@@ -1,0 +1,255 @@
+//! Checks of config files: whether the engine finds a file, loads it, launches its rows, and is right by them.
+
+mod row;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+pub use rules::{Rule, Severity, UnknownRule};
+
+use crate::default::Gpu;
+use crate::device::architecture_of;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::file::{Document, VERSION_KEY, batch_size, version_of};
+use crate::files::{Found, name_of};
+use crate::name::FileName;
+use crate::row::{M, Row};
+use crate::space::LADDER;
+use crate::version::Version;
+
+/// How strictly to check.
+#[derive(Clone, Debug, Default)]
+pub struct Strictness {
+    /// Rules whose findings are not reported.
+    pub allow: BTreeSet<Rule>,
+    /// Rules whose findings are errors.
+    pub deny: BTreeSet<Rule>,
+    /// The Triton at hand, if that is known.
+    pub triton: Option<Version>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The key of the row, or the part of the file.
+    pub place: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is broken.
+    pub rule: Rule,
+    /// What was found, and what was expected.
+    pub message: String,
+}
+
+/// What a check of one file found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub engine: Engine,
+    /// Rows that it has.
+    pub rows: usize,
+    /// In the order of the file.
+    pub findings: Vec<Finding>,
+}
+
+impl FileReport {
+    /// Whether there is more than notes.
+    #[must_use]
+    pub fn has_findings(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity > Severity::Note)
+    }
+}
+
+/// A finding and its file, as one line.
+pub struct Located<'a>(pub &'a FileReport, pub &'a Finding);
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(file, Finding { place, severity, rule, message }) = self;
+        write!(formatter, "{}: {place}: {severity} {rule}: {message}", file.path.display())
+    }
+}
+
+/// Findings of a file while it is checked.
+struct Findings<'a> {
+    strictness: &'a Strictness,
+    found: Vec<Finding>,
+}
+
+impl Findings<'_> {
+    fn add(&mut self, rule: Rule, place: &str, message: impl Into<String>) {
+        if self.strictness.allow.contains(&rule) {
+            return;
+        }
+        let severity = if self.strictness.deny.contains(&rule) { Severity::Error } else { rule.severity() };
+        self.found.push(Finding { place: place.to_string(), severity, rule, message: message.into() });
+    }
+}
+
+/// Checks files, each by itself, and those of second GEMMs against those of the first among them.
+#[must_use]
+pub fn check(files: &[Found], strictness: &Strictness) -> Vec<FileReport> {
+    files.iter().map(|file| check_one(file, files, strictness)).collect()
+}
+
+/// Checks a row as if it were in a file.
+#[must_use]
+pub fn check_row(file: &Found, row: &Row, strictness: &Strictness) -> Vec<Finding> {
+    let mut findings = Findings { strictness, found: Vec::new() };
+    row::check(&row::Place::of(file), "row", &Json::Object(row.0.clone()), &mut findings);
+    findings.found
+}
+
+fn check_one(file: &Found, all: &[Found], strictness: &Strictness) -> FileReport {
+    let mut findings = Findings { strictness, found: Vec::new() };
+    check_name(file, &mut findings);
+    let mut rows = 0;
+    match &file.document {
+        Err(error) => findings.add(Rule::Torn, "the file", said(error)),
+        Ok(document) => {
+            let sizes = check_document(file, document, &mut findings);
+            rows = sizes.len();
+            check_ladder(&sizes, &mut findings);
+            if let Some(name) = file.name.as_ref().ok().filter(|name| name.down) {
+                check_down(file, name, all, &mut findings);
+            }
+        }
+    }
+    FileReport { path: file.path.clone(), engine: file.engine, rows, findings: findings.found }
+}
+
+/// What an error says besides its file.
+fn said(error: &Error) -> String {
+    match error {
+        Error::Torn { line, column, found, .. } => {
+            format!("line {line}, column {column}: found {found}, expected JSON")
+        }
+        Error::Content { found, expected, .. } => format!("found {found}, expected {expected}"),
+        other => other.to_string(),
+    }
+}
+
+fn check_name(file: &Found, findings: &mut Findings<'_>) {
+    let text = name_of(&file.path);
+    let engine = file.engine;
+    match &file.name {
+        Err(error) => findings.add(Rule::Name, "name", error.to_string()),
+        Ok(name) => match name.is_built(&text, engine) {
+            Ok(()) => {}
+            Err(Some(built)) => {
+                findings.add(
+                    Rule::Name,
+                    "name",
+                    format!("found {text}, expected {built}, which {engine}'s loader builds"),
+                );
+            }
+            Err(None) => {
+                let message = format!("found a file of a type or a variant that {engine}'s loader never asks for");
+                findings.add(Rule::Name, "name", message);
+            }
+        },
+    }
+    if let Some((folder, triton)) = file.folder.as_ref().zip(findings.strictness.triton.clone()) {
+        other_triton(folder, &triton, "folder", findings);
+    }
+}
+
+fn other_triton(made_with: &Version, triton: &Version, place: &str, findings: &mut Findings<'_>) {
+    if made_with != triton {
+        findings.add(Rule::OtherTriton, place, format!("found Triton {made_with}, expected {triton}"));
+    }
+}
+
+/// Checks the fields of a file. Returns the batch sizes that have rows.
+fn check_document(file: &Found, document: &Document, findings: &mut Findings<'_>) -> BTreeSet<i64> {
+    let mut sizes = BTreeSet::new();
+    let place = row::Place::of(file);
+    for (key, value) in &document.fields {
+        if key == VERSION_KEY {
+            check_version(file.engine, value, findings);
+            continue;
+        }
+        match batch_size(key) {
+            None => findings.add(Rule::Key, key, format!("found {key:?}, expected a batch size")),
+            Some(size) => {
+                if !sizes.insert(size) {
+                    findings.add(Rule::Key, key, "found the batch size twice, expected once: the last row counts");
+                }
+                row::check(&place, key, value, findings);
+            }
+        }
+    }
+    sizes
+}
+
+fn check_version(engine: Engine, value: &Json, findings: &mut Findings<'_>) {
+    if !engine.info().has_version_key {
+        let message = format!("found {value}, expected no such key: {engine}'s loader takes batch sizes alone");
+        findings.add(Rule::Version, VERSION_KEY, message);
+        return;
+    }
+    match version_of(value) {
+        Err(found) => {
+            findings.add(Rule::Version, VERSION_KEY, format!("found {found}, expected a version such as \"3.6.0\""));
+        }
+        Ok(version) => {
+            if let Some(triton) = findings.strictness.triton.clone() {
+                other_triton(&version, &triton, VERSION_KEY, findings);
+            }
+        }
+    }
+}
+
+fn check_ladder(sizes: &BTreeSet<i64>, findings: &mut Findings<'_>) {
+    let missing: Vec<String> = LADDER.iter().filter(|size| !sizes.contains(size)).map(ToString::to_string).collect();
+    if !missing.is_empty() {
+        findings.add(Rule::Gap, "rows", format!("found none for {}, expected one for each", missing.join(", ")));
+    }
+}
+
+/// A file of second GEMMs, against the file of the first that lies with it.
+fn check_down(file: &Found, name: &FileName, all: &[Found], findings: &mut Findings<'_>) {
+    let up = FileName { down: false, ..name.clone() };
+    let is_up = |other: &&Found| other.folder == file.folder && other.name.as_ref() == Ok(&up);
+    let Some(first) = all.iter().find(is_up) else {
+        if !file.path.with_file_name(up.build(file.engine)).is_file() {
+            findings.add(Rule::Down, "name", format!("found no {} beside it, expected one", up.build(file.engine)));
+        }
+        return;
+    };
+    let rows = |found: &Found| -> BTreeMap<String, Option<i64>> {
+        let fields = found.document.as_ref().map(|document| document.fields.as_slice()).unwrap_or_default();
+        let of_row = |(key, value): &(String, Json)| (key.clone(), value.get(M).and_then(Json::as_i64));
+        fields.iter().map(of_row).collect()
+    };
+    let firsts = rows(first);
+    for (key, found) in rows(file) {
+        if let Some(expected) = firsts.get(&key).filter(|expected| **expected != found) {
+            let shown = |value: Option<i64>| value.map_or("none".to_string(), |value| value.to_string());
+            let message =
+                format!("{M}: found {}, expected {} as the first GEMM has it", shown(found), shown(*expected));
+            findings.add(Rule::Down, &key, message);
+        }
+    }
+}
+
+/// The GPU of a file's name, if the table of architectures has it.
+fn gpu_of(name: Option<&FileName>) -> Option<Gpu> {
+    name.and_then(|name| architecture_of(&name.device)).map(Gpu::of)
+}
+
+/// The fields of a row.
+fn row_of(value: &Json) -> Option<Row> {
+    value.as_object().map(|fields| Row(fields.clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use std::path::Path;
+
+use super::*;
+
+const NAME: &str = "E=8,N=64,device_name=NVIDIA_H100_80GB_HBM3.json";
+
+fn found(name: &str, text: &str) -> Found {
+    let path = Path::new(name);
+    let file_name = FileName::parse(&name_of(path));
+    Found {
+        path: path.to_path_buf(),
+        engine: Engine::of_path(path),
+        name: file_name,
+        folder: Version::of_folder(path),
+        document: Document::parse(path, text),
+    }
+}
+
+fn told(name: &str, text: &str) -> Vec<String> {
+    let strictness = Strictness { allow: [Rule::Gap].into(), ..Strictness::default() };
+    let reports = check(&[found(name, text)], &strictness);
+    reports[0].findings.iter().map(|finding| Located(&reports[0], finding).to_string()).collect()
+}
+
+fn row(fields: &str) -> String {
+    format!("{{\"BLOCK_SIZE_M\": 64, \"BLOCK_SIZE_N\": 64, \"BLOCK_SIZE_K\": 64, \"GROUP_SIZE_M\": 1{fields}}}")
+}
+
+#[test]
+fn each_finding_names_file_row_and_what_was_expected() {
+    let one = |fields: &str| told(NAME, &format!("{{\"64\": {}}}", row(fields)));
+    assert!(one("").is_empty());
+    assert!(one(", \"num_ctas\": 1").is_empty());
+    for (fields, expected) in [
+        (", \"num_wraps\": 4", "64: error unknown-key: found \"num_wraps\", expected BLOCK_SIZE_M, BLOCK_SIZE_N"),
+        (", \"num_warps\": 3", "64: error value: num_warps: found 3, expected a power of two"),
+        (", \"num_stages\": 0", "64: error value: num_stages: found 0, expected a whole number from 1 on"),
+        (", \"num_stages\": \"3\"", "64: error value: num_stages: found \"3\", expected a whole number from 1 on"),
+        (
+            ", \"num_stages\": 20",
+            "64: error memory: 64x64x64 g1 s20: found 327680 bytes of shared memory a block, of at most 232448",
+        ),
+    ] {
+        let told = one(fields);
+        assert!(told.len() == 1 && told[0].starts_with(&format!("{NAME}: {expected}")), "{told:?}");
+    }
+    let all = |text: &str| told(NAME, text).join("\n");
+    assert_eq!(all("{\"1\": 7}"), format!("{NAME}: 1: error row: found 7, expected an object of block sizes"));
+    assert!(all("{\"1\": {}}").contains("1: error row: found no BLOCK_SIZE_M, expected it in every row"));
+    assert_eq!(all("{\"best\": {}}"), format!("{NAME}: best: error key: found \"best\", expected a batch size"));
+    let twice = all(&format!("{{\"1\": {0}, \"1\": {0}}}", row("")));
+    assert_eq!(twice, format!("{NAME}: 1: error key: found the batch size twice, expected once: the last row counts"));
+    let torn = all("{\"1\": {");
+    assert!(torn.starts_with(&format!("{NAME}: the file: error torn: line 1, column 7: found EOF")), "{torn}");
+    let version = all("{\"triton_version\": \"new\"}");
+    assert!(version.contains("triton_version: error version: found \"new\", expected a version"), "{version}");
+}
+
+#[test]
+fn a_name_that_no_loader_builds_is_told_with_the_one_that_it_builds() {
+    let text = format!("{{\"64\": {}}}", row(""));
+    let blank = told("E=8,N=64,device_name=AMD Instinct MI300X.json", &text);
+    assert!(
+        blank[0].contains("expected E=8,N=64,device_name=AMD_Instinct_MI300X.json, which vllm's loader builds"),
+        "{blank:?}"
+    );
+    let of_type = told("E=8,N=64,device_name=X,dtype=int8_w8a8.json", &text);
+    assert!(of_type[0].contains("a type or a variant that vllm's loader never asks for"), "{of_type:?}");
+    let bf16 = told("E=8,N=64,device_name=X,dtype=bf16.json", &text);
+    assert!(bf16[0].contains("name: error name: found \"bf16\", expected dtype= fp8_w8a8"), "{bf16:?}");
+}
+
+#[test]
+fn what_one_engine_lowers_is_wrong_for_the_other() {
+    let large = row("").replace("\"BLOCK_SIZE_K\": 64", "\"BLOCK_SIZE_K\": 256");
+    let text = format!("{{\"64\": {large}}}");
+    let vllm = told("E=8,N=128,device_name=X,dtype=fp8_w8a8,block_shape=[128,128].json", &text);
+    assert!(vllm.len() == 1 && vllm[0].contains("64: note lowered: BLOCK_SIZE_K: found 256, which is launched as 128"));
+    let sglang = told("triton_3_6_0/E=8,N=128,device_name=X,dtype=fp8_w8a8,block_shape=[128, 128].json", &text);
+    assert!(sglang.len() == 1 && sglang[0].contains("64: error block: BLOCK_SIZE_K: found 256, expected a divisor"));
+    let version = told("triton_3_6_0/E=8,N=128,device_name=X.json", "{\"triton_version\": \"3.6.0\"}");
+    assert!(version[0].contains("expected no such key: sglang's loader takes batch sizes alone"), "{version:?}");
+}
+
+#[test]
+fn gaps_and_other_versions_are_warnings() {
+    let file = found(NAME, &format!("{{\"triton_version\": \"3.4.0\", \"64\": {}}}", row("")));
+    let strictness = Strictness { triton: Some("3.6.0".parse().unwrap()), ..Strictness::default() };
+    let reports = check(&[file], &strictness);
+    let told: Vec<_> = reports[0].findings.iter().map(|finding| (finding.rule, finding.severity)).collect();
+    assert_eq!(told, [(Rule::OtherTriton, Severity::Warning), (Rule::Gap, Severity::Warning)]);
+    let gap = &reports[0].findings[1].message;
+    assert!(gap.starts_with("found none for 1, 2, 4, 8, 16, 24, 32, 48, 96, 128"), "{gap}");
+    assert!(reports[0].has_findings() && reports[0].rows == 1);
+}
+
+#[test]
+fn the_second_gemm_has_the_rows_of_the_first() {
+    let text = format!("{{\"64\": {}}}", row(""));
+    let other = text.replace("\"BLOCK_SIZE_M\": 64", "\"BLOCK_SIZE_M\": 16");
+    let up = found("triton_3_6_0/E=8,N=64,device_name=X.json", &text);
+    let down = found("triton_3_6_0/E=8,N=64,device_name=X_down.json", &other);
+    let strictness = Strictness { allow: [Rule::Gap].into(), ..Strictness::default() };
+    let alone = check(std::slice::from_ref(&down), &strictness);
+    assert!(alone[0].findings[0].message.starts_with("found no E=8,N=64,device_name=X.json beside it"));
+    let both = check(&[up, down], &strictness);
+    let message = &both[1].findings[0].message;
+    assert_eq!(message, "BLOCK_SIZE_M: found 16, expected 64 as the first GEMM has it");
+    assert!(both[0].findings.is_empty());
+}

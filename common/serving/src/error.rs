@@ -1,0 +1,68 @@
+//! Why a config file, a model or a request can not be worked with.
+
+use std::path::{Path, PathBuf};
+
+/// What is wrong with a file, or with what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It can not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Of the file.
+        path: PathBuf,
+        /// What the system says of it.
+        source: std::io::Error,
+    },
+    /// It is no JSON.
+    #[error("{}:{line}:{column}: found {found}, expected JSON: the file is torn", path.display())]
+    Torn {
+        /// Of the file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What the parser says.
+        found: String,
+    },
+    /// A part of it is other than its reader takes it.
+    #[error("{}: {place}: found {found}, expected {expected}", path.display())]
+    Content {
+        /// Of the file.
+        path: PathBuf,
+        /// Of the part: the key of a row, a field.
+        place: String,
+        /// What it says.
+        found: String,
+        /// What it could have said.
+        expected: String,
+    },
+    /// Its name is none of a config file.
+    #[error("{}: name: {source}", path.display())]
+    Name {
+        /// Of the file.
+        path: PathBuf,
+        /// The part that is wrong.
+        source: crate::name::NameError,
+    },
+    /// A folder of other things.
+    #[error("{}: found no config file, expected names such as E=8,N=7168,device_name=NVIDIA_H200.json", path.display())]
+    NoFile {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// Names the file of an error of the system.
+    pub fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self::File { path, source }
+    }
+
+    /// Whether it is of what a file holds, so that other files may be read nevertheless.
+    #[must_use]
+    pub const fn is_of_content(&self) -> bool {
+        matches!(self, Self::Torn { .. } | Self::Content { .. })
+    }
+}

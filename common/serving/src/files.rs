@@ -1,0 +1,120 @@
+//! Config files that are named on a command line: files, and folders with those of all versions of Triton.
+
+use std::path::{Path, PathBuf};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::file::Document;
+use crate::name::{FileName, NameError};
+use crate::version::Version;
+
+/// A file as it was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub engine: Engine,
+    /// What its name says.
+    pub name: Result<FileName, NameError>,
+    /// The version of Triton that its folder says.
+    pub folder: Option<Version>,
+    /// What it holds.
+    pub document: Result<Document, Error>,
+}
+
+impl Found {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If the system does not let it be read.
+    pub fn read(path: &Path, engine: Option<Engine>) -> Result<Self, Error> {
+        let document = match Document::read(path) {
+            Err(error) if !error.is_of_content() => return Err(error),
+            document => document,
+        };
+        let engine = engine.unwrap_or_else(|| Engine::of_path(path));
+        let name = FileName::parse(&name_of(path));
+        Ok(Self { path: path.to_path_buf(), engine, name, folder: Version::of_folder(path), document })
+    }
+}
+
+/// The last part of a path.
+#[must_use]
+pub fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// Reads files, and of folders all whose names begin as config files do, and those of folders of Triton's versions in them, in the order
+/// of their names.
+///
+/// # Errors
+/// If the system does not let one be read, or a folder has none.
+pub fn read_all(paths: &[PathBuf], engine: Option<Engine>) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for path in list(paths)? {
+        found.push(Found::read(&path, engine)?);
+    }
+    Ok(found)
+}
+
+/// The files that paths stand for.
+fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let before = files.len();
+        let (own, folders) = entries(path)?;
+        files.extend(own);
+        for folder in folders {
+            files.extend(entries(&folder)?.0);
+        }
+        if files.len() == before {
+            return Err(Error::NoFile { path: path.clone() });
+        }
+    }
+    Ok(files)
+}
+
+/// The config files of a folder, and the folders of Triton's versions in it.
+fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in folder.read_dir().map_err(Error::at(folder))? {
+        let path = entry.map_err(Error::at(folder))?.path();
+        let name = name_of(&path);
+        let begins = name.starts_with("E=") || name.starts_with("N=");
+        if begins && name.ends_with(".json") && path.is_file() {
+            files.push(path);
+        } else if name.starts_with("triton_") && path.is_dir() {
+            folders.push(path);
+        }
+    }
+    files.sort();
+    folders.sort();
+    Ok((files, folders))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stands_for_its_files_and_those_of_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = read_all(&[folder.path().to_path_buf()], None).unwrap_err().to_string();
+        assert!(error.contains("found no config file, expected names such as E=8"), "{error}");
+        let version = folder.path().join("triton_3_6_0");
+        std::fs::create_dir(&version).unwrap();
+        std::fs::write(folder.path().join("E=8,N=64,device_name=X.json"), "{").unwrap();
+        std::fs::write(folder.path().join("README.md"), "").unwrap();
+        std::fs::write(version.join("E=8,N=64,device_name=X_down.json"), "{}").unwrap();
+        let found = read_all(&[folder.path().to_path_buf()], None).unwrap();
+        let told: Vec<_> =
+            found.iter().map(|file| (file.engine, file.folder.is_some(), file.document.is_ok())).collect();
+        assert_eq!(told, [(Engine::VLLM, false, false), (Engine::SGLANG, true, true)]);
+        assert!(found[1].name.as_ref().unwrap().down);
+    }
+}

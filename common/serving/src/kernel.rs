@@ -1,0 +1,237 @@
+//! Kernel specs of mixtures of experts: a problem for each number of tokens, both products in one candidate as an engine launches them by
+//! one row, and the engine's default rows as solvers of their own, so that each play-off has them.
+
+mod toml;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::default::{Gpu, Question, default_row};
+use crate::engine::{Engine, Precision};
+use crate::error::Error;
+use crate::file::ConfigFile;
+use crate::installed::Source;
+use crate::row::{GROUP, K, M, N, Row, SPLIT_K};
+use crate::shapes::MoeShape;
+use crate::space::{Tuned, axes, launched};
+
+/// How tokens are sent to experts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Routing {
+    /// All experts as often, as the engines' tuners have it.
+    #[default]
+    Uniform,
+    /// The nth expert n to this power times less often than the first.
+    Zipf(f64),
+    /// As often as was recorded.
+    Counts(Vec<u32>),
+}
+
+/// What a spec is made for.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// Whose launches they are.
+    pub engine: Engine,
+    /// The layer on one rank.
+    pub shape: &'a MoeShape,
+    /// The type of layers of 16 bits, and of all outputs: `BF16` or `FP16`.
+    pub half: &'static str,
+    /// Where it runs.
+    pub gpu: Gpu,
+    /// Numbers of tokens that are to be tuned.
+    pub tokens: &'a [i64],
+    /// How tokens are sent to experts.
+    pub routing: &'a Routing,
+    /// A file whose rows are tried beside the rest.
+    pub shipped: Option<&'a ConfigFile>,
+    /// Another one.
+    pub known: Option<&'a ConfigFile>,
+    /// Whether the space is tried; else those rows alone.
+    pub searched: bool,
+}
+
+/// What the spec's solvers are called.
+pub const SEARCHED: &str = "Searched";
+/// Followed by the number of tokens, as are the next two.
+pub const DEFAULT: &str = "Default";
+/// The row of [`Asked::shipped`].
+pub const SHIPPED: &str = "Shipped";
+/// The row of [`Asked::known`].
+pub const KNOWN: &str = "Known";
+
+/// The name of a spec's file.
+pub const SPEC_FILE: &str = "spec.toml";
+
+/// Why there is no spec for a layer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, expected {expected}")]
+pub struct Unmade {
+    /// What was asked for.
+    pub found: String,
+    /// What there are kernels for.
+    pub expected: &'static str,
+}
+
+/// Makes the files of a spec by name: it, the sources of its kernels, and what stands in for the engine's modules.
+///
+/// # Errors
+/// If layers whose weights are stored so are not known here.
+pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
+    let unmade = |found: String, expected| Err(Unmade { found, expected });
+    let storage = asked.shape.storage;
+    if !matches!(storage.dtype, None | Some(Precision::Fp8W8A8)) || storage.per_channel {
+        let word = storage.dtype.map_or("16 bits", Precision::word);
+        let kind = if storage.per_channel { " with scales of channels" } else { "" };
+        return unmade(
+            format!("weights of {word}{kind}"),
+            "16 bits, or fp8_w8a8 with a scale for each expert or block",
+        );
+    }
+    let layer = match is_sglangs(asked, source) {
+        true => include_str!("../kernels/layer_sglang.py"),
+        false => include_str!("../kernels/layer.py"),
+    };
+    let mut files = BTreeMap::from([
+        ("layer.py".to_string(), layer.to_string()),
+        ("fused_moe.py".to_string(), source.text.clone()),
+    ]);
+    if source.is_engines && asked.engine == Engine::VLLM {
+        // What the engine's file takes Triton from; its other modules are stood in for.
+        files.insert("vllm/__init__.py".to_string(), String::new());
+        let triton = "import triton\nimport triton.language as tl\n";
+        files.insert("vllm/triton_utils/__init__.py".to_string(), triton.to_string());
+    }
+    let includes: Vec<String> = files.keys().filter(|name| *name != "layer.py").cloned().collect();
+    files.insert(SPEC_FILE.to_string(), toml::spec(asked, source, &includes));
+    Ok(files)
+}
+
+/// The sizes of the problem of so many tokens.
+#[must_use]
+pub fn sizes(shape: &MoeShape, tokens: i64) -> BTreeMap<String, i64> {
+    let sizes = [
+        ("tokens", tokens),
+        ("experts", shape.experts.into()),
+        ("hidden", shape.hidden.into()),
+        ("intermediate", shape.intermediate.into()),
+        ("topk", shape.topk.into()),
+    ];
+    sizes.map(|(name, size)| (name.to_string(), size)).into()
+}
+
+/// Whether the kernel is SGLang's own, which takes other arguments than vLLM's, and bluefin's.
+fn is_sglangs(asked: &Asked<'_>, source: &Source) -> bool {
+    asked.engine == Engine::SGLANG && source.is_engines
+}
+
+/// Whether vLLM sorts nothing: there are so few routes that each is a block of its own. SGLang always sorts.
+fn is_naive(engine: Engine, shape: &MoeShape, tokens: i64) -> bool {
+    engine == Engine::VLLM && tokens.saturating_mul(shape.topk.into()).saturating_mul(4) <= shape.experts.into()
+}
+
+impl Asked<'_> {
+    fn block_shape(&self) -> Option<[i64; 2]> {
+        self.shape.storage.block_shape.map(|shape| shape.map(i64::from)).filter(|shape| !shape.contains(&0))
+    }
+
+    fn tuned(&self) -> Tuned {
+        Tuned {
+            intermediate: self.shape.intermediate.into(),
+            hidden: self.shape.hidden.into(),
+            topk: self.shape.topk.into(),
+            dtype: self.shape.storage.dtype,
+            block_shape: self.block_shape(),
+        }
+    }
+
+    /// The row that the engine takes for so many tokens without a file.
+    #[must_use]
+    pub fn default_row(&self, tokens: i64) -> Row {
+        let question = Question {
+            tokens,
+            experts: self.shape.experts.into(),
+            topk: self.shape.topk.into(),
+            dtype: self.shape.storage.dtype,
+            block_shape: self.block_shape(),
+        };
+        default_row(self.engine, self.gpu, &question)
+    }
+
+    /// Keys and values of the space, those that launch the same once.
+    fn axes(&self) -> Vec<(&'static str, Vec<i64>)> {
+        let least = self.block_shape().map(|[n, k]| n.min(k)).filter(|_| self.engine.info().lowers_block_k);
+        let axes = axes(self.engine, self.gpu, &self.tuned());
+        let lowered = |(key, values): (&'static str, &'static [i64])| {
+            let mut values: Vec<i64> = values.to_vec();
+            if let Some(least) = least.filter(|_| key == K) {
+                values = values.into_iter().map(|value| value.min(least)).collect();
+                values.dedup();
+            }
+            (key, values)
+        };
+        axes.into_iter().map(lowered).collect()
+    }
+
+    /// Rows that are solvers of their own for so many tokens, each launch once: name and what is launched.
+    fn given(&self, tokens: i64) -> Vec<(&'static str, Row)> {
+        let mut given = vec![(DEFAULT, self.launched(&self.default_row(tokens)))];
+        for (name, file) in [(SHIPPED, self.shipped), (KNOWN, self.known)] {
+            let Some(row) = file.and_then(|file| file.row_for(tokens)).map(|(_, row)| self.launched(row)) else {
+                continue;
+            };
+            if is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
+                given.push((name, row));
+            }
+        }
+        given
+    }
+
+    /// The solver that a row is for so many tokens. `None`: it is not tried, as it says what no kernel here takes.
+    #[must_use]
+    pub fn solver_of(&self, tokens: i64, row: &Row) -> Option<String> {
+        let launched = self.launched(row);
+        let given = self.given(tokens).into_iter().find(|(_, known)| known.is_same(&launched));
+        given.map(|(name, _)| format!("{name}{tokens}"))
+    }
+
+    fn launched(&self, row: &Row) -> Row {
+        launched(self.engine, row, self.block_shape())
+    }
+}
+
+/// Whether the kernel can be launched by a row: all block sizes are there, and all values are numbers.
+fn is_tried(row: &Row) -> bool {
+    row.0.values().all(Json::is_i64) && [M, N, K, GROUP].iter().all(|key| row.0.contains_key(*key))
+}
+
+/// The row that a winner says: `solver` and its params by name. A default that won is written as the engine has it.
+#[must_use]
+pub fn row_of(asked: &Asked<'_>, tokens: i64, solver: &str, params: &[(String, i64)]) -> Row {
+    if solver.starts_with(DEFAULT) {
+        return asked.default_row(tokens).ordered(asked.engine);
+    }
+    let mut row = Row::default();
+    for (key, value) in params {
+        row.set(key, *value);
+    }
+    row.without(SPLIT_K).ordered(asked.engine)
+}
+
+/// Writes the files of a spec into a folder of its own.
+///
+/// # Errors
+/// If the system does not let them be written.
+pub fn write(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), Error> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent).map_err(Error::at(parent))?;
+        crate::merge::write(&path, text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

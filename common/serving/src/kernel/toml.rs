@@ -1,0 +1,363 @@
+//! The text of a spec.
+
+use std::fmt::Write as _;
+
+use bluefin_common::arch::Vendor;
+
+use super::{Asked, Routing, SEARCHED, is_naive, is_sglangs, sizes};
+use crate::engine::{Engine, Precision};
+use crate::installed::Source;
+use crate::row::{K, M, N, NONKDIM, WARPS};
+
+/// Routes of a launch's rows, sorted and in blocks of M, as vLLM makes room for them.
+const SORTED_BY_VLLM: &str = "if routes < experts { min(routes * BLOCK_SIZE_M, routes + experts * (BLOCK_SIZE_M - 1)) } else \
+    { routes + experts * (BLOCK_SIZE_M - 1) }";
+
+/// The same by SGLang, which has one bucket more and whole vectors of four.
+const SORTED_BY_SGLANG: &str = "round_up(if routes < experts + 1 { routes * BLOCK_SIZE_M } else \
+    { routes + (experts + 1) * (BLOCK_SIZE_M - 1) }, 4)";
+
+fn room(engine: Engine) -> &'static str {
+    if engine == Engine::SGLANG { SORTED_BY_SGLANG } else { SORTED_BY_VLLM }
+}
+
+/// One of the two products of a layer.
+struct Product {
+    entry: &'static str,
+    /// Activations, weights, result, scales of both.
+    buffers: [&'static str; 5],
+    /// Rows of the activations, columns of the result, what is summed over.
+    rows: &'static str,
+    n: &'static str,
+    k: &'static str,
+    is_weighted: bool,
+}
+
+const PRODUCTS: [Product; 2] = [
+    Product {
+        entry: "first",
+        buffers: ["x", "w1", "c1", "x_scale", "w1_scale"],
+        rows: "tokens",
+        n: "wide",
+        k: "hidden",
+        is_weighted: false,
+    },
+    Product {
+        entry: "second",
+        buffers: ["h", "w2", "c2", "h_scale", "w2_scale"],
+        rows: "routes",
+        n: "hidden",
+        k: "intermediate",
+        is_weighted: true,
+    },
+];
+
+pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
+    let mut text = head(asked, source, includes);
+    let is_sglangs = is_sglangs(asked, source);
+    buffers(asked, &mut text);
+    tolerance(asked, &mut text);
+    reference(asked, &mut text);
+    for tokens in asked.tokens {
+        for (name, row) in asked.given(*tokens) {
+            let applicable = format!("tokens == {tokens}");
+            let solver = Solver {
+                name: &format!("{name}{tokens}"),
+                applicable: &applicable,
+                naive: is_naive(asked.engine, asked.shape, *tokens),
+                is_sglangs,
+            };
+            solver.begin(&mut text);
+            let fields: Vec<String> = row.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let _ = writeln!(text, "points = [{{ {} }}]", fields.join(", "));
+            solver.end(asked, &mut text);
+        }
+    }
+    let naive_ones =
+        [false, true].into_iter().filter(|naive| asked.searched && (!naive || asked.engine == Engine::VLLM));
+    for naive in naive_ones {
+        let applicable = match (asked.engine == Engine::VLLM, naive) {
+            (false, _) => "true",
+            (true, false) => "routes * 4 > experts",
+            (true, true) => "routes * 4 <= experts",
+        };
+        let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
+        let solver = Solver { name: &name, applicable, naive, is_sglangs };
+        solver.begin(&mut text);
+        let constraints: Vec<String> = constraints(asked).iter().map(|one| format!("{one:?}")).collect();
+        let _ = writeln!(text, "constraints = [{}]", constraints.join(", "));
+        let _ = writeln!(text, "compile_cost = \"BLOCK_SIZE_M * BLOCK_SIZE_N / num_warps\"");
+        solver.end(asked, &mut text);
+        params(asked, &mut text);
+    }
+    text
+}
+
+fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
+    let shape = asked.shape;
+    let dtype = shape.storage.dtype.map_or(asked.half.to_ascii_lowercase(), |dtype| dtype.word().replace('_', "-"));
+    let block = shape.storage.block_shape.map_or(String::new(), |[n, k]| format!("-{n}x{k}"));
+    let (e, n, k, topk) = (shape.experts, shape.intermediate, shape.hidden, shape.topk);
+    let vendor = if asked.gpu.vendor == Vendor::Amd { "amd" } else { "nvidia" };
+    let includes: Vec<String> = includes.iter().map(|name| format!("{name:?}")).collect();
+    let mut text = format!(
+        "# The kernel is {}.\nname = \"{}-moe-e{e}-n{n}-k{k}-t{topk}-{dtype}{block}\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\n\
+         targets = [\"{vendor}\"]\nsource = \"layer.py\"\nincludes = [{}]\nreference = \"Sums\"\n\
+         let = [\"routes = tokens * topk\", \"wide = 2 * intermediate\"]\n\
+         flops = \"2 * routes * (wide * hidden + hidden * intermediate)\"\n\n[sizes]\n",
+        source.from,
+        asked.engine,
+        includes.join(", "),
+    );
+    let first = asked.tokens.first().copied().unwrap_or(1);
+    for (name, size) in sizes(shape, first) {
+        let _ = writeln!(text, "{name} = {size}");
+    }
+    text
+}
+
+fn buffers(asked: &Asked<'_>, text: &mut String) {
+    let operand = if asked.shape.storage.dtype == Some(Precision::Fp8W8A8) { "FP8" } else { asked.half };
+    let mut add = |name: &str, of_type: &str, length: &str, role: &str, more: &str| {
+        let _ = write!(
+            text,
+            "\n[[buffer]]\nname = \"{name}\"\ntype = \"{of_type}\"\nlength = \"{length}\"\nrole = \"{role}\"\n{more}"
+        );
+    };
+    add("x", operand, "tokens * hidden", "input", "");
+    add("w1", operand, "experts * wide * hidden", "input", "");
+    add("h", operand, "routes * intermediate", "input", "");
+    add("w2", operand, "experts * hidden * intermediate", "input", "");
+    let scale = "low = 0.5\nhigh = 1.0\n";
+    if operand == "FP8" {
+        let (lengths, [n, k]) = match asked.block_shape() {
+            None => (["1", "experts", "1", "experts"].map(str::to_string), [1, 1]),
+            Some([n, k]) => (
+                [
+                    format!("tokens * ceil_div(hidden, {k})"),
+                    format!("experts * ceil_div(wide, {n}) * ceil_div(hidden, {k})"),
+                    format!("routes * ceil_div(intermediate, {k})"),
+                    format!("experts * ceil_div(hidden, {n}) * ceil_div(intermediate, {k})"),
+                ],
+                [n, k],
+            ),
+        };
+        debug_assert!(n > 0 && k > 0, "blocks without rows are none");
+        for (name, length) in ["x_scale", "w1_scale", "h_scale", "w2_scale"].iter().zip(&lengths) {
+            add(name, "FP32", length, "input", scale);
+        }
+    }
+    add("topk_weights", "FP32", "routes", "input", "low = 0.05\nhigh = 0.5\n");
+    let spread = match asked.routing {
+        Routing::Uniform => "routing = \"uniform\"".to_string(),
+        Routing::Zipf(exponent) => format!("routing = \"zipf\", exponent = {exponent:?}"),
+        Routing::Counts(counts) => format!("routing = \"counts\", counts = {counts:?}"),
+    };
+    add(
+        "topk_ids",
+        "INT32",
+        "routes",
+        "input",
+        &format!("recipe = {{ {spread}, groups = \"experts\", picks = \"topk\" }}\n"),
+    );
+    let blocked =
+        |part: &str| format!("recipe = {{ {part} = \"topk_ids\", groups = \"experts\", block = \"BLOCK_SIZE_M\" }}\n");
+    add("sorted", "INT32", room(asked.engine), "input", &blocked("rows_of"));
+    add("owners", "INT32", &format!("ceil_div({}, BLOCK_SIZE_M)", room(asked.engine)), "input", &blocked("groups_of"));
+    add("padded", "INT32", "1", "input", &blocked("count_of"));
+    // Where nothing is sorted every block holds something.
+    add("endless", "INT32", "1", "input", "fill = 2147483647\n");
+    add("c1", asked.half, "routes * wide", "output", "");
+    add("c2", asked.half, "routes * hidden", "output", "");
+}
+
+/// Outputs are rounded once, and sums are made in another order: what is wrong by a tile is wrong by the size of the sums.
+fn tolerance(asked: &Asked<'_>, text: &mut String) {
+    let longest = f64::from(asked.shape.hidden.max(asked.shape.intermediate));
+    // The deviation of a sum of products of numbers that are uniform in [-1, 1].
+    let deviation = longest.sqrt() / 3.0;
+    let share = if asked.shape.storage.dtype.is_some() { 0.03 } else { 0.01 };
+    let _ = write!(text, "\n[tolerance.{}]\nabsolute = {:.4}\nrelative = 0.01\n", asked.half, share * deviation);
+}
+
+/// The constants that the launches of a solver have in common.
+fn constants(asked: &Asked<'_>, text: &mut String) {
+    let [n, k] = asked.block_shape().unwrap_or([0, 0]);
+    let is_fp8 = asked.shape.storage.dtype.is_some();
+    let _ = write!(
+        text,
+        "  [solver.constants]\n  TOP_K = {}\n  GROUP_N = {n}\n  GROUP_K = {k}\n  FP8 = {is_fp8}\n",
+        asked.shape.topk
+    );
+}
+
+fn reference(asked: &Asked<'_>, text: &mut String) {
+    text.push_str("\n[[solver]]\nname = \"Sums\"\nalgorithm = \"Direct\"\ncandidate = false\n");
+    constants(asked, text);
+    for Product { entry, buffers, n, k, is_weighted, .. } in &PRODUCTS {
+        let [a, w, c, ..] = buffers;
+        let [a_scale, w_scale] = scales(asked, buffers);
+        let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
+        let _ = write!(
+            text,
+            "  [[solver.launch]]\n  entry = \"plain_{entry}\"\n  arguments = [\"{a}\", \"{w}\", \"{c}\", \"{a_scale}\", \"{w_scale}\", \
+             {weights}\"topk_ids\", {{ i32 = \"{n}\" }}, {{ i32 = \"{k}\" }}]\n  grid = [\"routes\", \"ceil_div({n}, 64)\"]\n"
+        );
+    }
+}
+
+/// The buffers of the scales, or None.
+fn scales(asked: &Asked<'_>, buffers: &[&'static str; 5]) -> [&'static str; 2] {
+    let [.., a_scale, w_scale] = buffers;
+    if asked.shape.storage.dtype.is_some() { [a_scale, w_scale] } else { ["none", "none"] }
+}
+
+/// A solver that launches both products.
+struct Solver<'a> {
+    name: &'a str,
+    applicable: &'a str,
+    naive: bool,
+    is_sglangs: bool,
+}
+
+impl Solver<'_> {
+    fn begin(&self, text: &mut String) {
+        let Self { name, applicable, .. } = self;
+        let _ =
+            write!(text, "\n[[solver]]\nname = \"{name}\"\nalgorithm = \"Direct\"\napplicable = \"{applicable}\"\n");
+    }
+
+    fn end(&self, asked: &Asked<'_>, text: &mut String) {
+        let mut defines = Vec::new();
+        // On Hopper the launcher turns products of FP8 round where tiles have few rows.
+        if asked.shape.storage.dtype.is_some() {
+            let swaps = "if target == \\\"sm_90\\\" && BLOCK_SIZE_M < 64 && BLOCK_SIZE_N >= 64 { 1 } else { 0 }";
+            defines.push(format!("SWAP = \"{swaps}\""));
+        }
+        // SGLang's is compiled for whether a tile ends where the sum does.
+        for (name, k) in [("EVEN_FIRST", "hidden"), ("EVEN_SECOND", "intermediate")].iter().filter(|_| self.is_sglangs)
+        {
+            defines.push(format!("{name} = \"if {k} % BLOCK_SIZE_K == 0 {{ 1 }} else {{ 0 }}\""));
+        }
+        if !defines.is_empty() {
+            let _ = writeln!(text, "defines = {{ {} }}", defines.join(", "));
+        }
+        constants(asked, text);
+        let _ =
+            writeln!(text, "  NAIVE = {}\n  OUT = {{ dtype = \"{}\" }}", self.naive, asked.half.to_ascii_lowercase());
+        if asked.shape.storage.dtype.is_none() {
+            text.push_str("  SWAP = false\n");
+        }
+        for product in &PRODUCTS {
+            self.launch(asked, product, text);
+        }
+    }
+
+    fn launch(&self, asked: &Asked<'_>, product: &Product, text: &mut String) {
+        let Product { entry, buffers, rows, n, k, is_weighted } = product;
+        let [a, w, c, ..] = buffers;
+        let [a_scale, w_scale] = scales(asked, buffers);
+        let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
+        let (sorted, owners, padded) =
+            if self.naive { ("none", "topk_ids", "endless") } else { ("sorted", "owners", "padded") };
+        let sorted_routes = room(asked.engine);
+        let em = if self.naive {
+            "routes * BLOCK_SIZE_M".to_string()
+        } else if asked.engine == Engine::SGLANG {
+            sorted_routes.to_string()
+        } else {
+            // Few rows are routed to few experts.
+            format!(
+                "if {rows} < BLOCK_SIZE_M {{ min({sorted_routes}, routes * BLOCK_SIZE_M) }} else {{ {sorted_routes} }}"
+            )
+        };
+        let [asm, bse, bsn] = match (asked.shape.storage.dtype, asked.block_shape()) {
+            (None, _) => ["0", "0", "0"].map(str::to_string),
+            (Some(_), None) => ["0", "1", "0"].map(str::to_string),
+            (Some(_), Some([block_n, block_k])) => [
+                format!("ceil_div({k}, {block_k})"),
+                format!("ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),
+                format!("ceil_div({k}, {block_k})"),
+            ],
+        };
+        let whole = format!("{n} * {k}");
+        let numbers = [n, k, em.as_str(), "routes", k, &whole, k, n, &asm, &bse, &bsn];
+        let numbers: Vec<String> = numbers.iter().map(|number| format!("{{ i32 = \"{number}\" }}")).collect();
+        let _ = write!(
+            text,
+            "  [[solver.launch]]\n  entry = \"{entry}\"\n  arguments = [\"{a}\", \"{w}\", \"{c}\", \"{a_scale}\", \"{w_scale}\", {weights}\
+             \"{sorted}\", \"{owners}\", \"{padded}\", {}]\n  grid = [\"ceil_div({em}, BLOCK_SIZE_M) * ceil_div({n}, BLOCK_SIZE_N)\"]\n",
+            numbers.join(", ")
+        );
+    }
+}
+
+fn params(asked: &Asked<'_>, text: &mut String) {
+    // The first row of the space is no better than others: it begins in the middle.
+    for (key, values) in asked.axes() {
+        let middle = values.get(values.len() / 2).or(values.first()).copied().unwrap_or(1);
+        let _ = write!(text, "  [[solver.param]]\n  name = \"{key}\"\n  values = {values:?}\n  default = {middle}\n");
+    }
+}
+
+/// What the engine's tuner leaves out, and what can not be launched.
+fn constraints(asked: &Asked<'_>) -> Vec<String> {
+    let is_fp8 = asked.shape.storage.dtype.is_some();
+    let bytes = if is_fp8 { 1 } else { 2 };
+    let mut constraints = Vec::new();
+    if let Some([block_n, block_k]) = asked.block_shape() {
+        constraints.push(match asked.engine == Engine::SGLANG {
+            true => format!("{block_k} % BLOCK_SIZE_K == 0"),
+            false => format!("BLOCK_SIZE_N % {block_n} == 0 || {block_n} % BLOCK_SIZE_N == 0"),
+        });
+    }
+    if asked.gpu.vendor == Vendor::Amd {
+        if asked.engine == Engine::SGLANG {
+            constraints.push(format!("(BLOCK_SIZE_M + BLOCK_SIZE_N) * BLOCK_SIZE_K * {bytes} <= shared_memory"));
+            return constraints;
+        }
+        constraints.extend(of_rocm(is_fp8, asked.gpu.is_cdna));
+        return constraints;
+    }
+    // Tiles of Hopper's own products keep a stage more than others.
+    let swaps = if is_fp8 { " || BLOCK_SIZE_N >= 64" } else { "" };
+    let hopper = format!("target == \"sm_90\" && (BLOCK_SIZE_M >= 64{swaps})");
+    let stages = format!("(if {hopper} {{ num_stages }} else {{ num_stages - 1 }})");
+    constraints.push(format!("(BLOCK_SIZE_M + BLOCK_SIZE_N) * BLOCK_SIZE_K * {bytes} * {stages} <= shared_memory"));
+    // More sums than a thread has registers are spilled: such candidates take longest to compile, and never win.
+    constraints.push("BLOCK_SIZE_M * BLOCK_SIZE_N < 256 * 32 * num_warps".to_string());
+    constraints
+}
+
+/// What vLLM's tuner keeps on ROCm: configs that go with both products, or with one of them.
+fn of_rocm(is_fp8: bool, is_cdna: bool) -> Vec<String> {
+    let bytes = if is_fp8 { 1 } else { 2 };
+    let mut kept = vec![
+        format!("{M} * {N} >= 64"),
+        format!("routes * 2 >= {M} || {M} == 16"),
+        format!("GROUP_SIZE_M == 1 || GROUP_SIZE_M * {M} <= routes"),
+        format!("({M} + {N}) * {K} * {bytes} <= 65536"),
+    ];
+    let has_instruction = is_cdna && !is_fp8;
+    if has_instruction {
+        kept.push(format!("{NONKDIM} <= {M} && {NONKDIM} <= {N} && ({NONKDIM} < routes || {NONKDIM} == {M})"));
+    }
+    if !is_cdna {
+        kept.push(format!("{M} / 16 * ({N} / 16) / {WARPS} * 8 < 256"));
+    }
+    let of_product = |n: &str, k: &str| {
+        let large = format!("{M} >= 64 && {N} >= 64 && {K} >= 64 && {WARPS} >= 4");
+        let mut kept = vec![
+            format!("({n} * 2 >= {N} || {N} == 16)"),
+            format!("{k} % {K} == 0"),
+            format!("(routes < 2048 || {n} < 2048 || {large})"),
+        ];
+        if has_instruction {
+            kept.push(format!("{NONKDIM} <= (if routes < 32 || {n} < 32 {{ 16 }} else {{ 32 }})"));
+            kept.push(format!("({NONKDIM} < {n} || {NONKDIM} == {N})"));
+        }
+        kept.join(" && ")
+    };
+    kept.push(format!("({}) || ({})", of_product("wide", "hidden"), of_product("hidden", "intermediate")));
+    kept
+}

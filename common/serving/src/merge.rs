@@ -1,0 +1,164 @@
+//! Rows of config files brought together in one, also from one engine's file into the other's.
+
+use std::path::Path;
+
+use bluefin_common::files::{FileError, FileSet};
+use serde::Serialize;
+
+use crate::check::{Severity, Strictness, check_row};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::file::ConfigFile;
+use crate::files::{Found, name_of};
+use crate::name::FileName;
+use crate::row::{Row, SPLIT_K};
+use crate::space::launched;
+
+/// Which of two rows of a batch size stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The one that came later.
+    #[default]
+    Newest,
+    /// The one that is there: only batch sizes without a row get one.
+    Missing,
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// It is there to the letter.
+    Same,
+    /// Its batch size had none.
+    Added,
+    /// It took the place of another one.
+    Replaced,
+    /// Another one is there.
+    Kept,
+    /// The engine of the file could not launch it, or would be wrong by it.
+    Refused(String),
+}
+
+impl Fate {
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Same => "the same",
+            Self::Added => "added",
+            Self::Replaced => "replaced",
+            Self::Kept => "kept as it was",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// A row of one of the files that were brought in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// Its batch size.
+    pub size: i64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Brings the rows of `other` into `base`, which the file at `base_found` holds.
+///
+/// # Errors
+/// If they are of different layers or GPUs, or made with different versions of Triton while `any_triton` is not set.
+pub fn merge(
+    base: &mut ConfigFile,
+    base_found: &Found,
+    other_found: &Found,
+    policy: Policy,
+    any_triton: bool,
+) -> Result<Vec<Told>, Error> {
+    let other = ConfigFile::read(&other_found.path, other_found.engine)?;
+    let (name, of_other) = (named(base_found)?, named(other_found)?);
+    let wrong = |place: &str, found: String, expected: String| Error::Content {
+        path: other_found.path.clone(),
+        place: place.to_string(),
+        found,
+        expected,
+    };
+    if !is_of_same(name, of_other) {
+        let engine = base_found.engine;
+        return Err(wrong(
+            "name",
+            of_other.build(engine),
+            format!("a file of the same layer and GPU as {}", name.build(engine)),
+        ));
+    }
+    let versions = |file: &ConfigFile, found: &Found| found.folder.clone().or(file.version.clone());
+    let pair = versions(base, base_found).zip(versions(&other, other_found));
+    if let Some((ours, theirs)) = pair.filter(|(ours, theirs)| !any_triton && ours != theirs) {
+        let expected = format!("{ours}, as the first file says; --any-triton takes rows of others nevertheless");
+        return Err(wrong("triton_version", theirs.to_string(), expected));
+    }
+    let block_shape = name.block_shape.map(|shape| shape.map(i64::from));
+    let rows: Vec<(i64, Row)> = other
+        .rows()
+        .map(|(size, row)| (size, carried(row, other_found.engine, base_found.engine, block_shape)))
+        .collect();
+    Ok(rows.into_iter().map(|(size, row)| Told { size, fate: bring(base, base_found, size, row, policy) }).collect())
+}
+
+fn named(found: &Found) -> Result<&FileName, Error> {
+    found.name.as_ref().map_err(|source| Error::Name { path: found.path.clone(), source: source.clone() })
+}
+
+/// Whether two files are for the same layer on the same GPU, however their engines spell it.
+fn is_of_same(one: &FileName, other: &FileName) -> bool {
+    let device = |name: &FileName| Engine::VLLM.device_word(&name.device);
+    device(one) == device(other)
+        && (one.layer, one.dtype, one.block_shape, one.down, &one.backend)
+            == (other.layer, other.dtype, other.block_shape, other.down, &other.backend)
+}
+
+/// A row as another engine's file has to say it for the same launch.
+fn carried(row: &Row, from: Engine, to: Engine, block_shape: Option<[i64; 2]>) -> Row {
+    if from == to {
+        return row.clone();
+    }
+    launched(from, row, block_shape).without(SPLIT_K).ordered(to)
+}
+
+fn bring(base: &mut ConfigFile, found: &Found, size: i64, row: Row, policy: Policy) -> Fate {
+    if base.row(size).is_some_and(|own| own.is_same(&row)) {
+        return Fate::Same;
+    }
+    if let Some(reason) = refusal(found, &row) {
+        return Fate::Refused(reason);
+    }
+    match (base.row(size).is_some(), policy) {
+        (true, Policy::Missing) => Fate::Kept,
+        (is_there, _) => {
+            base.set(size, row);
+            if is_there { Fate::Replaced } else { Fate::Added }
+        }
+    }
+}
+
+/// Why the engine of a file does not take a row.
+fn refusal(found: &Found, row: &Row) -> Option<String> {
+    let findings = check_row(found, row, &Strictness::default());
+    findings.into_iter().find(|finding| finding.severity == Severity::Error).map(|finding| finding.message)
+}
+
+/// Writes a file as a whole, or not at all.
+///
+/// # Errors
+/// If the system does not let it be written.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let whole = |error: FileError| Error::File { path: error.path, source: error.source };
+    let mut files = FileSet::new(folder).map_err(whole)?;
+    let temporary = files.add(&name_of(path)).map_err(whole)?;
+    std::fs::write(&temporary, text).map_err(Error::at(&temporary))?;
+    files.commit().map_err(whole)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use std::collections::BTreeMap;
+
+use bluefin_common::artifact::Argument;
+use bluefin_common::candidate::Candidate;
+use bluefin_common::task::Content;
+
+use super::*;
+use crate::Bundle;
+
+const SPEC: &str = r#"
+name = "grouped"
+problem = "kernel"
+toolchain = "cc"
+targets = ["host"]
+source = "grouped.c"
+reference = "Plain"
+let = ["routes = rows * picks"]
+
+[sizes]
+rows = 2
+groups = 3
+picks = 2
+
+[[buffer]]
+name = "routing"
+type = "INT32"
+length = "routes"
+role = "input"
+recipe = { routing = "uniform", groups = "groups", picks = "picks", seed = 7 }
+
+[[buffer]]
+name = "sorted"
+type = "INT32"
+length = "routes + groups * (BLOCK - 1)"
+role = "input"
+recipe = { rows_of = "routing", groups = "groups", block = "BLOCK" }
+
+[[buffer]]
+name = "owners"
+type = "INT32"
+length = "ceil_div(routes + groups * (BLOCK - 1), BLOCK)"
+role = "input"
+recipe = { groups_of = "routing", groups = "groups", block = "BLOCK" }
+
+[[buffer]]
+name = "padded"
+type = "INT32"
+length = 1
+role = "input"
+recipe = { count_of = "routing", groups = "groups", block = "BLOCK" }
+
+[[buffer]]
+name = "out"
+type = "FP32"
+length = "routes"
+role = "output"
+
+[tolerance.FP32]
+absolute = 0.0
+relative = 0.0
+
+[[solver]]
+name = "Plain"
+algorithm = "Direct"
+candidate = false
+  [[solver.launch]]
+  entry = "plain"
+  arguments = ["routing", "out"]
+
+[[solver]]
+name = "Blocked"
+algorithm = "Direct"
+  [[solver.param]]
+  name = "BLOCK"
+  values = [4, 2]
+  default = 4
+  [[solver.launch]]
+  entry = "blocked"
+  arguments = ["sorted", "owners", "padded", "routing", "out"]
+"#;
+
+fn spec(text: &str) -> Result<KernelSpec, String> {
+    let files = BTreeMap::from([("grouped.c".to_string(), String::new())]);
+    let bundle = Bundle { toml: text.to_string(), files, ..Bundle::default() };
+    KernelSpec::load(&bundle).map_err(|error| error.to_string())
+}
+
+fn scope(spec: &KernelSpec, sizes: &[(&str, i64)]) -> Scope {
+    let sizes = sizes.iter().map(|(name, size)| ((*name).to_string(), Value::Int(*size))).collect();
+    let problem = spec.problem(&sizes).unwrap();
+    spec.scope(&problem, &"host".parse().unwrap()).unwrap().unwrap()
+}
+
+fn ints(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+/// Rows [1, 0], [1, 2] of 3 groups in blocks of 2: group 0 has route 1, group 1 routes 0 and 2, group 2 route 3.
+#[test]
+fn routes_are_put_into_whole_blocks_of_their_group() {
+    let by_group = [vec![1], vec![0, 2], vec![3]];
+    let of = |part, block, length| blocks(&by_group, 4, part, block, length);
+    let rows = of(Part::Rows, 2, 7).unwrap();
+    assert_eq!((rows.len(), &rows[..8]), (64, &[1, 4, 0, 2, 3, 4, 4, 4][..]));
+    let groups = of(Part::Groups, 2, 4).unwrap();
+    assert_eq!(groups[..4], [0, 1, 2, 0]);
+    assert_eq!(of(Part::Count, 2, 1).unwrap()[0], 6);
+    assert_eq!(of(Part::Count, 4, 1).unwrap()[0], 12);
+    let short = of(Part::Rows, 4, 11).unwrap_err();
+    assert_eq!(short, "found 11 elements, expected at least 12 for blocks of 4");
+}
+
+#[test]
+fn a_candidate_is_given_the_part_for_its_own_block() {
+    let spec = spec(SPEC).unwrap();
+    let scope = scope(&spec, &[("rows", 50), ("groups", 5)]);
+    let made = spec.made(&scope).unwrap();
+    let (buffers, _) = spec.task_parts(&scope).unwrap();
+    let lengths: Vec<u64> = buffers.iter().map(|buffer| buffer.length).collect();
+    // 100 routes; 105 and 115 places in blocks of 2 and of 4, each rounded up to 64 elements.
+    assert_eq!(lengths, [100, 256, 128, 128, 100]);
+    for (buffer, made) in buffers.iter().zip(&made) {
+        assert_eq!(buffer.content, Content::Data(ArtifactRef::of(made)));
+        assert_eq!(buffer.bytes(), made.len() as u64);
+    }
+    let arguments = |block: i64| {
+        let candidate = Candidate { solver: "Blocked".to_string(), params: vec![Value::Int(block)] };
+        spec.build(&candidate, &scope).unwrap().launches.remove(0).arguments
+    };
+    let at = |buffer, bytes| Argument::BufferAt { buffer, bytes };
+    assert_eq!(arguments(2), [at(1, 0), at(2, 0), at(3, 0), Argument::Buffer(0), Argument::Buffer(4)]);
+    assert_eq!(arguments(4), [at(1, 512), at(2, 256), at(3, 256), Argument::Buffer(0), Argument::Buffer(4)]);
+    // Every route is there once in each part, in a block of its group.
+    let (routing, sorted, owners, counts) = (ints(&made[0]), ints(&made[1]), ints(&made[2]), ints(&made[3]));
+    for (block, from, first) in [(2, 0, 0), (4, 128, 64)] {
+        let count = usize::try_from(counts[first]).unwrap();
+        let mut seen = vec![0; 100];
+        for (place, route) in sorted[from..from + count].iter().enumerate() {
+            if let Some(times) = seen.get_mut(usize::try_from(*route).unwrap()) {
+                *times += 1;
+                assert_eq!(owners[first + place / block], routing[usize::try_from(*route).unwrap()]);
+            }
+        }
+        assert!(seen.iter().all(|times| *times == 1) && count.is_multiple_of(block));
+    }
+}
+
+#[test]
+fn rows_go_to_as_many_other_groups_as_the_spread_says() {
+    let shares = |recipe: &str| {
+        let text = SPEC.replace("routing = \"uniform\"", recipe);
+        let spec = spec(&text).unwrap();
+        let made = spec.made(&scope(&spec, &[("rows", 4000), ("groups", 8)])).unwrap();
+        let routing = ints(&made[0]);
+        assert!(routing.chunks(2).all(|two| two[0] != two[1]));
+        let mut counts = [0; 8];
+        routing.iter().for_each(|group| counts[usize::try_from(*group).unwrap()] += 1);
+        counts
+    };
+    let uniform = shares("routing = \"uniform\"");
+    assert!(uniform.iter().all(|count| (900..1100).contains(count)), "{uniform:?}");
+    let zipf = shares("routing = \"zipf\", exponent = 1.5");
+    assert!(zipf[0] > 3 * zipf[3] && zipf[3] > zipf[7] && zipf.is_sorted_by(|one, other| one >= other), "{zipf:?}");
+    let counts = shares("routing = \"counts\", counts = [1, 1, 1, 1, 1, 1, 100, 100]");
+    assert!(counts[6] > 3500 && counts[7] > 3500, "{counts:?}");
+    // The same bytes wherever they are made: other workers look for them by their digest.
+    let spec = spec(SPEC).unwrap();
+    let made = spec.made(&scope(&spec, &[("rows", 4), ("groups", 8)])).unwrap();
+    assert_eq!(ints(&made[0]), [2, 3, 3, 4, 0, 3, 6, 1]);
+}
+
+#[test]
+fn what_is_no_recipe_is_one_error() {
+    let error = |from: &str, to: &str| spec(&SPEC.replacen(from, to, 1)).unwrap_err();
+    for (from, to, expected) in [
+        ("rows_of = \"routing\"", "rows_of = \"out\"", "expected the name of a buffer with a routing"),
+        ("block = \"BLOCK\" }", "block = \"B\" }", "expected the name of a param"),
+        (", block = \"BLOCK\" }", " }", "expected the param that is the size of a block"),
+        (
+            "rows_of = \"routing\"",
+            "rows_of = \"routing\", count_of = \"routing\"",
+            "expected one of routing, rows_of, groups_of and count_of",
+        ),
+        ("picks = \"picks\", seed", "seed", "expected how many groups a row goes to"),
+        ("routing = \"uniform\"", "routing = \"zipf\", exponent = 17.0", "expected 0 to 16"),
+        ("routing = \"uniform\"", "routing = \"uniform\", exponent = 1.0", "expected none: it is for another routing"),
+        ("routing = \"uniform\"", "routing = \"even\"", "unknown variant `even`"),
+        ("type = \"INT32\"", "type = \"FP32\"", "expected INT32: recipes make no other type"),
+        ("values = [4, 2]", "values = [4, 0]", "expected a param whose values are whole numbers from 1 to 4096"),
+        (
+            "[\"routing\", \"out\"]",
+            "[\"sorted\", \"out\"]",
+            "expected a param BLOCK of Plain, which launches with the buffer",
+        ),
+        (
+            "[\"sorted\", \"owners\"",
+            "[{ buffer = \"sorted\", offset = 1 }, \"owners\"",
+            "expected no offset in the arguments of Blocked",
+        ),
+        ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, and low with high"),
+    ] {
+        let error = error(from, to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let late = |from: &str, to: &str| {
+        let spec = spec(&SPEC.replacen(from, to, 1)).unwrap();
+        spec.task_parts(&scope(&spec, &[])).unwrap_err().to_string()
+    };
+    assert!(
+        late("length = \"routes\"", "length = \"routes - 1\"")
+            .contains("found 3 elements, expected a multiple of 2 groups a row")
+    );
+    assert!(late("length = \"routes + groups", "length = \"1 + groups").contains("expected at least"));
+    let other = late("rows_of = \"routing\", groups = \"groups\"", "rows_of = \"routing\", groups = \"4\"");
+    assert!(other.contains("found 4 groups, expected 3 as routing has"), "{other}");
+    assert!(late("picks = \"picks\", seed", "picks = \"4\", seed").contains("expected 1 to 3"));
+}

@@ -1,0 +1,76 @@
+//! `bluefin serving check`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bluefin_common::spelled::counted;
+use bluefin_serving::check::{FileReport, Located, Rule, Strictness, check};
+use bluefin_serving::files::read_all;
+use bluefin_serving::{Engine, Version};
+use bluefin_terminal::out;
+
+/// Check config files: are they found, loaded, launched, and right
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  bluefin serving check vllm/model_executor/layers/fused_moe/configs --triton 3.6.0 --allow gap\n\n\
+    One line a finding: FILE: ROW: severity rule: what was found, what was expected. Exit code 1 if there is an error or a \
+    warning; notes are harmless. Shared memory is told from the block sizes, without compiling anything."
+)]
+pub struct CheckArgs {
+    /// Files, or folders with all of theirs and those of their triton_X_Y_Z
+    #[arg(value_name = "FILE|DIR", required_unless_present = "rules")]
+    files: Vec<PathBuf>,
+    /// Whose the files are [default: told by place and name]
+    #[arg(long, value_name = "vllm|sglang")]
+    engine: Option<Engine>,
+    /// The Triton that the engine runs with [default: any]
+    #[arg(long, value_name = "VERSION")]
+    triton: Option<Version>,
+    /// Report nothing of these rules
+    #[arg(long, value_name = "RULE,...", value_delimiter = ',')]
+    allow: Vec<Rule>,
+    /// Take findings of these rules for errors
+    #[arg(long, value_name = "RULE,...", value_delimiter = ',')]
+    deny: Vec<Rule>,
+    /// List the rules
+    #[arg(long)]
+    rules: bool,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl CheckArgs {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.rules {
+            for rule in Rule::ALL {
+                out::line(format_args!("{:<14} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let files = read_all(&self.files, self.engine)?;
+        let strictness = Strictness {
+            allow: BTreeSet::from_iter(self.allow),
+            deny: BTreeSet::from_iter(self.deny),
+            triton: self.triton,
+        };
+        let reports = check(&files, &strictness);
+        if self.json {
+            out::json(&reports)?;
+        } else {
+            for file in &reports {
+                print(file)?;
+            }
+        }
+        Ok(if reports.iter().any(FileReport::has_findings) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn print(file: &FileReport) -> anyhow::Result<()> {
+    for finding in &file.findings {
+        out::line(Located(file, finding))?;
+    }
+    let (rows, findings) = (counted(file.rows as u64, "row"), counted(file.findings.len() as u64, "finding"));
+    Ok(out::line(format_args!("{}: {}, {rows}, {findings}", file.path.display(), file.engine))?)
+}

@@ -1,0 +1,73 @@
+//! `bluefin serving kernels`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bluefin_serving::default::Gpu;
+use bluefin_serving::device::architecture_of;
+use bluefin_serving::kernel::{Asked, SPEC_FILE, files, write};
+use bluefin_terminal::out;
+use serde_json::json;
+
+use super::layer::LayerArgs;
+use super::models::ModelArgs;
+
+/// Write kernel specs of a model's mixtures of experts, for check, tune and enqueue
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  bluefin serving kernels --moe 8,14336,4096,2 --engine vllm --tp 2 --gpu 'NVIDIA H200' --installed venv/lib/python3.12/site-packages/vllm -o moe\n  \
+    bluefin check --kernel moe/E=8,N=7168/spec.toml --size tokens=64 --target gfx942\n\n\
+    A folder for each layer, with a spec whose problems are batch sizes: a candidate launches both products of the layer as the engine launches them by one \
+    row, and is checked against plain sums over experts. The engine's default rows, and those of --shipped, are solvers of their own."
+)]
+pub struct KernelsArgs {
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
+    /// Folder to write them to; made if need be
+    #[arg(short, long, visible_alias = "out", value_name = "DIR")]
+    output: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl KernelsArgs {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let engine = self.models.engine;
+        let gpu = self.models.one_gpu()?;
+        let architecture = architecture_of(&gpu).ok_or_else(|| super::models::unknown_gpu(&gpu))?;
+        let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
+        let mut written = Vec::new();
+        for one in self.models.spread(false)? {
+            let name = one.moe.file_name(engine, &gpu).build(engine);
+            let shipped = self.layer.shipped(engine, &name)?;
+            let asked = Asked {
+                engine,
+                shape: &one.moe,
+                half: self.models.half(),
+                gpu: Gpu::of(architecture),
+                tokens: &tokens,
+                routing: &routing,
+                shipped: shipped.as_ref(),
+                known: None,
+                searched: true,
+            };
+            let folder = self.output.join(format!("E={},N={}", one.moe.experts, one.moe.intermediate));
+            write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;
+            written.push((folder.join(SPEC_FILE), name));
+        }
+        if self.json {
+            let all = written
+                .iter()
+                .map(|(spec, name)| json!({ "spec": spec, "file": name, "kernel": source.from, "tokens": tokens }));
+            out::json(&all.collect::<Vec<_>>())?;
+        } else {
+            for (spec, name) in &written {
+                out::line(format_args!("{}: {name}", spec.display()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,75 @@
+//! What the verbs that are about the kernels of a layer have in common: whose source, which inputs, which batch sizes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use bluefin_serving::files::name_of;
+use bluefin_serving::installed::Source;
+use bluefin_serving::kernel::Routing;
+use bluefin_serving::space::LADDER;
+use bluefin_serving::{ConfigFile, Engine};
+
+#[derive(clap::Args)]
+pub struct LayerArgs {
+    /// Folder of the engine's package, such as .../site-packages/vllm, whose own kernel is taken [default: a kernel of bluefin's own]
+    #[arg(long, value_name = "DIR")]
+    installed: Option<PathBuf>,
+    /// How tokens are sent to experts: uniform, zipf or zipf:EXPONENT, or counts:FILE, a JSON list of how often each expert was taken
+    #[arg(long, value_name = "ROUTING", default_value = "uniform")]
+    routing: String,
+    /// Batch sizes [default: the 18 of the engines' tuners, 1 to 4096]
+    #[arg(long, value_name = "TOKENS,...", value_delimiter = ',', value_parser = clap::value_parser!(i64).range(1..=1 << 20))]
+    tokens: Vec<i64>,
+    /// A config file whose rows are tried as well, or a folder that may have one of the layer's name
+    #[arg(long, value_name = "FILE|DIR")]
+    shipped: Option<PathBuf>,
+}
+
+impl LayerArgs {
+    pub fn source(&self, engine: Engine) -> anyhow::Result<Source> {
+        let source = match &self.installed {
+            Some(folder) => Source::installed(engine, folder)?,
+            None => Source::own(),
+        };
+        eprintln!("note: the kernel is {}", source.from);
+        Ok(source)
+    }
+
+    pub fn routing(&self) -> anyhow::Result<Routing> {
+        let wrong = || {
+            let found = &self.routing;
+            crate::usage(format!("--routing: found {found:?}, expected uniform, zipf, zipf:EXPONENT or counts:FILE"))
+        };
+        match self.routing.split_once(':').unwrap_or((&self.routing, "")) {
+            ("uniform", "") => Ok(Routing::Uniform),
+            ("zipf", "") => Ok(Routing::Zipf(1.0)),
+            ("zipf", exponent) => {
+                let exponent = exponent.parse().ok().filter(|exponent| (0.0..=16.0).contains(exponent));
+                Ok(Routing::Zipf(exponent.ok_or_else(wrong)?))
+            }
+            ("counts", path) if !path.is_empty() => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("--routing: {path}"))?;
+                let counts: Vec<u32> = serde_json::from_str(&text)
+                    .with_context(|| format!("--routing: {path}: expected a JSON list of whole numbers"))?;
+                Ok(Routing::Counts(counts))
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Ascending, each once.
+    pub fn tokens(&self) -> Vec<i64> {
+        let mut tokens = if self.tokens.is_empty() { LADDER.to_vec() } else { self.tokens.clone() };
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens
+    }
+
+    /// The file whose rows are tried as well, of the layer that has this name.
+    pub fn shipped(&self, engine: Engine, name: &str) -> anyhow::Result<Option<ConfigFile>> {
+        let Some(path) = &self.shipped else { return Ok(None) };
+        let path = if path.is_dir() { path.join(name) } else { path.clone() };
+        let is_there = path.is_file() || name_of(Path::new(name)) != name_of(&path);
+        if is_there { Ok(Some(ConfigFile::read(&path, engine)?)) } else { Ok(None) }
+    }
+}

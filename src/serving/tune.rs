@@ -1,0 +1,195 @@
+//! `bluefin serving tune`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::machine::local::{Compilers, LocalDevice};
+use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::serving::{How, Ladder, Rung, Tuned, triton_of};
+use bluefin_campaign::site::Site;
+use bluefin_common::arch::{self, Architecture};
+use bluefin_common::spelled::human;
+use bluefin_producer::plan::CandidateBudget;
+use bluefin_serving::default::Gpu;
+use bluefin_serving::kernel::Asked;
+use bluefin_serving::merge::write;
+use bluefin_serving::{Row, Version};
+use bluefin_terminal::out;
+use bluefin_terminal::progress::Display;
+use serde_json::json;
+
+use super::layer::LayerArgs;
+use super::models::{ModelArgs, Spread};
+use crate::workers::LoadArgs;
+
+/// Tune a model's mixtures of experts on this machine, and write the engine's config files
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  bluefin serving tune --moe 8,14336,4096,2 --engine vllm --tp 2 --installed venv/lib/python3.12/site-packages/vllm --device gpu -o tuned\n\n\
+    Every batch size of the ladder is a problem of one session, whose searches learn from each other. Each candidate is checked against plain sums over \
+    experts; a winner has to beat the engine's default row in the play-off, else the default's row is written. The file has the name that the engine's loader builds \
+    for the device, and lies where VLLM_TUNED_CONFIG_FOLDER, or SGLANG_MOE_CONFIG_DIR, of -o finds it. Ctrl-C loses nothing: the same command continues."
+)]
+pub struct TuneArgs {
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
+    /// Devices to tune on, all of one target, as `bluefin devices` shows them
+    #[arg(long, value_name = "DEVICE", default_value = "gpu")]
+    device: String,
+    /// Candidates of each solver for each batch size: quick (8), normal (16), thorough (64), all, or a number
+    #[arg(long, default_value_t = CandidateBudget::All)]
+    budget: CandidateBudget,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Compilers to run at a time [default: the number of CPUs]
+    #[arg(long, value_name = "N")]
+    compile_slots: Option<usize>,
+    /// Where the work is kept
+    #[arg(long, value_name = "FILE", default_value = "serving.db")]
+    state: PathBuf,
+    /// Folder for the files; made if need be
+    #[arg(short, long, visible_alias = "out", value_name = "DIR", default_value = "tuned")]
+    output: PathBuf,
+    /// Print the result as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Where it is tuned.
+struct Machine {
+    compilers: Compilers,
+    device: LocalDevice,
+    gpu: String,
+    architecture: &'static Architecture,
+    triton: Option<Version>,
+}
+
+impl TuneArgs {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let (device, compilers) = tokio::try_join!(
+            LocalDevice::find(&self.device, self.load.limits()),
+            Compilers::probe(&["triton"], self.compile_slots)
+        )?;
+        let compilers = compilers.all_for(&device.target)?;
+        let architecture = arch::of(device.target.arch()).ok_or_else(|| {
+            crate::usage(format!("--device {}: found {}, expected a GPU", self.device, device.target))
+        })?;
+        let gpu = if self.models.gpu.is_empty() { device.name.clone() } else { self.models.one_gpu()? };
+        let triton = triton_of(&compilers);
+        let machine = Machine { compilers, device, gpu, architecture, triton };
+        let store = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+        let site = Site::open(&store, false, &self.admin).await?;
+        let result = self.all(&site, &machine).await;
+        site.close().await;
+        result
+    }
+
+    async fn all(&self, site: &Site, machine: &Machine) -> anyhow::Result<ExitCode> {
+        let mut written = Vec::new();
+        let mut is_whole = true;
+        for one in self.models.spread(false)? {
+            let Some((told, has_all)) = self.layer(site, machine, &one).await? else { return Ok(crate::interrupted()) };
+            written.push(told);
+            is_whole &= has_all;
+        }
+        if self.json {
+            out::json(&written)?;
+        }
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Where the engine's loader looks for files of this Triton.
+    fn folder(&self, machine: &Machine) -> anyhow::Result<PathBuf> {
+        if !self.models.engine.info().has_version_folders {
+            return Ok(self.output.clone());
+        }
+        let triton = machine
+            .triton
+            .as_ref()
+            .context("the version of Triton is not known, and SGLang's folders are of versions")?;
+        Ok(self.output.join("configs").join(triton.folder()))
+    }
+
+    /// Tunes a layer and writes its file. What is told of it, and whether every batch size has a winner. `None`: it was interrupted.
+    async fn layer(
+        &self,
+        site: &Site,
+        machine: &Machine,
+        one: &Spread,
+    ) -> anyhow::Result<Option<(serde_json::Value, bool)>> {
+        let engine = self.models.engine;
+        let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
+        let name = one.moe.file_name(engine, &machine.gpu).build(engine);
+        let shipped = self.layer.shipped(engine, &name)?;
+        let asked = Asked {
+            engine,
+            shape: &one.moe,
+            half: self.models.half(),
+            gpu: Gpu::of(machine.architecture),
+            tokens: &tokens,
+            routing: &routing,
+            shipped: shipped.as_ref(),
+            known: None,
+            searched: true,
+        };
+        let started = Instant::now();
+        let target = &machine.device.target;
+        let how = How {
+            budget: self.budget,
+            search: self.search.plan()?,
+            priors: self.search.priors(&*site.ports.store, target, None).await?,
+            anew: None,
+        };
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        let workers = (machine.compilers.clone(), machine.device.clone());
+        let tuned = Ladder::of(&asked, &source)?.carry_out(&asked, how, site, workers, &mut display).await?;
+        let Some(tuned) = tuned else { return Ok(None) };
+        let path = self.folder(machine)?.join(&name);
+        write(&path, &tuned.file(&asked, machine.triton.clone()).text())?;
+        eprintln!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
+        if !self.json {
+            print(&tuned, &path.display().to_string())?;
+        }
+        let rows: Vec<_> = tuned.rungs.iter().map(told).collect();
+        let is_whole = tuned.rungs.iter().all(|rung| rung.median_ms().is_some());
+        Ok(Some((
+            json!({ "file": path, "kernel": source.from, "triton": machine.triton, "session": tuned.session.name, "rows": rows }),
+            is_whole,
+        )))
+    }
+}
+
+fn told(rung: &Rung) -> serde_json::Value {
+    let Rung { tokens, summary, row, is_default } = rung;
+    let summary = summary.as_ref();
+    json!({
+        "tokens": tokens,
+        "row": row,
+        "default": is_default,
+        "median_ms": rung.median_ms(),
+        "solver": summary.and_then(|summary| summary.winner.as_ref()).map(|winner| &winner.solver),
+        "tried": summary.map(|summary| summary.tried),
+        "failed": summary.map(|summary| &summary.failed),
+        "reason": summary.and_then(|summary| summary.reason.as_ref()),
+    })
+}
+
+fn print(tuned: &Tuned, path: &str) -> anyhow::Result<()> {
+    for rung in &tuned.rungs {
+        let time = rung.median_ms().map_or("nothing was right".to_string(), |time| format!("{:.1} us", 1000.0 * time));
+        let default = if rung.is_default { ", the engine's default" } else { "" };
+        out::line(format_args!("{:>6}: {}{default}: {time}", rung.tokens, Row::short(&rung.row)))?;
+    }
+    let sessions = &tuned.session.name;
+    Ok(out::line(format_args!("wrote {path}; every candidate: bluefin results --session {sessions}"))?)
+}

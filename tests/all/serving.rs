@@ -1,0 +1,196 @@
+//! `bluefin serving` as a person or a script meets it, on the files that vLLM and SGLang ship.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use bluefin_test_support::data_text;
+
+fn serving(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bluefin")).arg("serving").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a verb that must end with `code`. Returns what it printed, both streams.
+fn ends(code: i32, arguments: &[&str]) -> (String, String) {
+    let output = serving(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
+    (out, err)
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = serving(&[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// A folder with all files of an engine.
+fn installed(list: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let list = data_text(list);
+    let mut rest = list.as_str();
+    while let Some((head, body)) = rest.split_once('\n') {
+        let (path, length) = head.strip_prefix("# ").unwrap().rsplit_once(' ').unwrap();
+        let (text, after) = body.split_at(length.parse().unwrap());
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        rest = after.strip_prefix('\n').unwrap();
+    }
+    folder
+}
+
+fn file(folder: &Path, name: &str, content: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    path.display().to_string()
+}
+
+const DEEPSEEK: &str = r#"{"architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 7168, "intermediate_size": 18432,
+    "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
+    "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+    "v_head_dim": 128, "first_k_dense_replace": 3,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"#;
+
+#[test]
+fn shapes_are_told_with_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = file(folder.path(), "config.json", DEEPSEEK);
+    let (out, _) = ends(0, &["shapes", &config, "--engine", "vllm", "--tp", "8,16", "--gpu", "NVIDIA H200 NVL"]);
+    let expected = "DeepseekV3ForCausalLM tp=8 ep=1: E=256 N=256 K=7168 topk=8 fp8_w8a8 block 128x128\n  \
+        E=256,N=256,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json\n\
+        DeepseekV3ForCausalLM tp=16 ep=1: E=256 N=128 K=7168 topk=8 fp8_w8a8 block 128x128\n  \
+        E=256,N=128,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json\n";
+    assert_eq!(out, expected);
+    // Pairs that the engine has not are left out, and each layer is there once.
+    let shapes = json(&["shapes", &config, "--engine", "sglang", "--tp", "1,8", "--ep", "1,8", "--gemms"]);
+    let told: Vec<_> = shapes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["tp"], &one["ep"], &one["moe"]["E"], &one["moe"]["N"]))
+        .collect();
+    assert_eq!(
+        format!("{told:?}"),
+        "[(Number(1), Number(1), Number(257), Number(2048)), (Number(8), Number(1), Number(257), Number(256)), (Number(8), Number(8), Number(32), Number(2048))]"
+    );
+    assert_eq!(
+        shapes[1]["gemms"][0],
+        serde_json::json!({"layer": "fused_qkv_a_proj", "N": 2112, "K": 7168, "block_shape": [128, 128]})
+    );
+    let sizes = ["shapes", "--moe", "8,14336,4096,2", "--engine", "vllm", "--tp", "2", "--dtype", "fp8_w8a8"];
+    assert_eq!(ends(0, &sizes).0, "8,14336,4096,2 tp=2 ep=1: E=8 N=7168 K=4096 topk=2 fp8_w8a8\n");
+}
+
+#[test]
+fn what_is_no_such_model_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, content: &str| file(folder.path(), name, content);
+    let error = |code, config: &str, more: &[&str]| {
+        let (_, err) = ends(code, &[&["shapes", config, "--engine", "vllm"], more].concat());
+        assert_eq!(err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{err}");
+        err
+    };
+    let dense = error(1, &of("dense.json", r#"{"architectures": ["BertModel"]}"#), &[]);
+    assert!(dense.contains("architectures: found \"BertModel\", expected one with experts that is known"), "{dense}");
+    assert!(dense.contains("--moe E,N,K,TOPK says them for any model"), "{dense}");
+    let torn = error(1, &of("torn.json", "{\"architectures\": ["), &[]);
+    assert!(torn.contains("torn.json:1:19: found EOF while parsing a list, expected JSON: the file is torn"), "{torn}");
+    let config = of("config.json", DEEPSEEK);
+    let odd = error(2, &config, &["--ep", "3"]);
+    assert!(odd.contains("found 256 experts on 3 ranks, expected a number that 3 divides"), "{odd}");
+    let engine = ends(2, &["shapes", &config, "--engine", "tgi"]).1;
+    assert!(engine.contains("found \"tgi\", expected vllm or sglang"), "{engine}");
+    let sizes = ends(2, &["shapes", "--moe", "8,64", "--engine", "vllm"]).1;
+    assert!(sizes.contains("expected four whole numbers from 1 on, as in 8,14336,4096,2"), "{sizes}");
+}
+
+#[test]
+fn coverage_finds_what_the_loader_finds() {
+    let (vllm, sglang) = (installed("serving/vllm-0.33.0.txt"), installed("serving/sglang-0.5.23.txt"));
+    let models = tempfile::tempdir().unwrap();
+    let config = file(models.path(), "config.json", DEEPSEEK);
+    let configs = vllm.path().display().to_string();
+    let gpus = ["--gpu", "NVIDIA H200", "--gpu", "NVIDIA H100 80GB HBM3"];
+    let ask = [&["coverage", &config, "--engine", "vllm", "--tp", "8", "--configs", &configs], &gpus[..]].concat();
+    let (out, _) = ends(0, &ask);
+    let name = |gpu: &str| format!("E=256,N=256,device_name={gpu},dtype=fp8_w8a8,block_shape=[128,128].json");
+    let (there, missing) = (name("NVIDIA_H200"), name("NVIDIA_H100_80GB_HBM3"));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines, [format!("{there}: tuned: {configs}/{there}"), format!("{missing}: missing")]);
+    assert_eq!(ends(1, &[&ask[..], &["--missing"]].concat()).0, format!("{missing}: missing\n"));
+    // SGLang's of the Triton at hand first, then those of the newest.
+    let configs = sglang.path().display().to_string();
+    let ask = ["coverage", &config, "--engine", "sglang", "--tp", "8", "--configs", &configs, "--gpu", "NVIDIA H200"];
+    let of = |triton: &str| {
+        let covered = json(&[&ask[..], &["--triton", triton]].concat());
+        (covered[0]["presence"].clone(), covered[0]["triton"].clone())
+    };
+    assert_eq!(of("3.2.0"), ("tuned".into(), "3.2.0".into()));
+    assert_eq!(of("3.6.0"), ("other-triton".into(), "3.5.1".into()));
+    let none = ends(2, &["coverage", &config, "--engine", "sglang", "--configs", &configs]).1;
+    assert!(none.contains("--gpu: found none, expected the name of a GPU"), "{none}");
+}
+
+#[test]
+fn check_names_file_row_and_what_was_expected() {
+    let sglang = installed("serving/sglang-0.5.23.txt");
+    let folder = sglang.path().display().to_string();
+    let (out, _) = ends(1, &["check", &folder, "--allow", "gap"]);
+    let wrong = "triton_3_5_1/E=512,N=256,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8,block_shape=[128, 128].json";
+    let line =
+        format!("{folder}/{wrong}: 64: error block: BLOCK_SIZE_K: found 256, expected a divisor of the block of 128");
+    assert!(out.lines().any(|one| one == line), "{out}");
+    assert_eq!(out.lines().filter(|line| line.contains(": error ")).count(), 8);
+    let rules = ["gap", "block", "memory", "name"].join(",");
+    ends(0, &["check", &folder, "--allow", &rules]);
+    ends(1, &["check", &folder, "--allow", &rules, "--triton", "3.6.0"]);
+    assert!(ends(0, &["check", "--rules"]).0.contains("unknown-key    error"));
+
+    let torn = file(sglang.path(), "E=8,N=64,device_name=X.json", "{\"1\": {");
+    let report = json(&["check", &torn]);
+    assert_eq!(
+        report[0]["findings"][0]["message"],
+        "line 1, column 7: found EOF while parsing an object, expected JSON"
+    );
+    let none = ends(1, &["check", "/nowhere.json"]).1;
+    assert!(none.starts_with("error: /nowhere.json: "), "{none}");
+}
+
+const ROWS: &str = "{\n    \"1\": {\n        \"BLOCK_SIZE_M\": 16,\n        \"BLOCK_SIZE_N\": 64,\n        \"BLOCK_SIZE_K\": 128,\n        \
+    \"GROUP_SIZE_M\": 1,\n        \"num_warps\": 4,\n        \"num_stages\": 3\n    }\n}\n";
+
+#[test]
+fn rows_are_compared_and_brought_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "E=8,N=7168,device_name=NVIDIA_H200.json";
+    let base = file(folder.path(), name, ROWS);
+    let newer = ROWS.replace("\"1\": {", "\"2\": {").replace(": 16,", ": 32,");
+    std::fs::create_dir(folder.path().join("new")).unwrap();
+    let other = file(&folder.path().join("new"), name, &newer);
+    let (out, _) = ends(1, &["diff", &base, &other]);
+    let expected = format!(
+        "       0 the same\nREMOVED {name} 1: 16x64x128 g1 w4 s3 -> none\nNEW {name} 2: none -> 32x64x128 g1 w4 s3\n"
+    );
+    assert_eq!(out, expected);
+    assert_eq!(ends(0, &["diff", &base, &base]).0, "       1 the same\n");
+
+    assert_eq!(ends(0, &["merge", &base, &other, "--dry-run"]).0, "2 rows; 1 added\n");
+    assert_eq!(std::fs::read_to_string(&base).unwrap(), ROWS);
+    let merged = folder.path().join("merged.json").display().to_string();
+    ends(0, &["merge", &base, &other, "--out", &merged]);
+    let both = ROWS.replace("    }\n}\n", &format!("    }},\n{}", newer.strip_prefix("{\n").unwrap()));
+    assert_eq!(std::fs::read_to_string(&merged).unwrap(), both);
+    ends(0, &["merge", &base, &other]);
+    assert_eq!(std::fs::read_to_string(&base).unwrap(), both);
+
+    let wrong = file(&folder.path().join("new"), name, &newer.replace("num_warps", "num_wraps"));
+    let (out, err) = ends(1, &["merge", &base, &wrong]);
+    assert_eq!(out, "2 rows; 1 refused\n");
+    assert!(err.starts_with(&format!("refused: {wrong}: 2: found \"num_wraps\", expected BLOCK_SIZE_M")), "{err}");
+    let stranger = file(&folder.path().join("new"), "E=8,N=64,device_name=NVIDIA_H200.json", ROWS);
+    let err = ends(1, &["merge", &base, &stranger]).1;
+    assert!(err.contains("expected a file of the same layer and GPU as E=8,N=7168"), "{err}");
+}

@@ -1,0 +1,333 @@
+//! The kernels of mixtures of experts, with the Python that BLUEFIN_TEST_PYTHON names: executed for AMD's GPUs, and tuned on a made-up one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bluefin_test_support::hip::HipMachine;
+use serde_json::Value;
+use yaml_rust2::YamlLoader;
+
+use crate::common::{bluefin, expect, json, text};
+
+/// A folder in which a kernel is checked or tuned.
+struct Bench {
+    python: std::ffi::OsString,
+    machine: HipMachine,
+}
+
+impl Bench {
+    /// Nothing on a machine without Triton.
+    fn new() -> Option<Self> {
+        let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+            println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+            return None;
+        };
+        Some(Self { python, machine: HipMachine::new("gfx942-304") })
+    }
+
+    fn folder(&self) -> &Path {
+        self.machine.folder()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = bluefin();
+        command.current_dir(self.folder()).args(arguments).env("BLUEFIN_PYTHON", &self.python);
+        command.envs(self.machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        command.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command
+    }
+
+    /// The spec of a layer, whose kernel is that of `more` if it names one.
+    fn spec(&self, sizes: &str, more: &[&str]) -> PathBuf {
+        self.spec_of("vllm", sizes, more)
+    }
+
+    fn spec_of(&self, engine: &str, sizes: &str, more: &[&str]) -> PathBuf {
+        let kernels = [
+            "serving",
+            "kernels",
+            "--engine",
+            engine,
+            "--gpu",
+            "AMD Instinct MI300X",
+            "--moe",
+            sizes,
+            "--json",
+            "-o",
+            "moe",
+        ];
+        let told = json(&expect(self.command(&kernels).args(more), 0));
+        self.folder().join(told[0]["spec"].as_str().unwrap())
+    }
+
+    /// How many candidates of each solver are right for so many tokens, and how many there are.
+    fn checked(&self, spec: &Path, tokens: u32, budget: u32) -> (usize, usize) {
+        let size = format!("tokens={tokens}");
+        let mut command =
+            self.command(&["check", "--target", "gfx942", "--json", "--size", &size, "--budget", &budget.to_string()]);
+        let output = command.arg("--kernel").arg(spec).output().unwrap();
+        let report = json(&output);
+        let candidates = report["candidates"].as_array().unwrap();
+        let right = candidates.iter().filter(|one| one["result"] == "right").count();
+        (right, candidates.len())
+    }
+}
+
+#[test]
+fn every_config_is_checked_against_plain_sums() {
+    let Some(bench) = Bench::new() else { return };
+    let spec = bench.spec("16,64,64,2", &["--routing", "zipf:1.2", "--tokens", "1,8"]);
+    // One token is sent to two of 16 experts, so that nothing is sorted: another kernel.
+    for tokens in [1, 8] {
+        assert_eq!(bench.checked(&spec, tokens, 4), (5, 5), "{tokens}");
+    }
+    for more in [&["--dtype", "fp16"][..], &["--dtype", "fp8_w8a8"], &["--dtype", "fp8_w8a8", "--block-shape", "64,64"]]
+    {
+        let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
+        assert_eq!(bench.checked(&spec, 8, 3), (4, 4), "{more:?}");
+    }
+    // A tile of the wrong expert is found, whatever the rounding.
+    let source = spec.parent().unwrap().join("fused_moe.py");
+    let wrong =
+        std::fs::read_to_string(&source).unwrap().replace("expert_ids_ptr + block)", "expert_ids_ptr + block // 2)");
+    std::fs::write(&source, wrong).unwrap();
+    let (right, of) = bench.checked(&spec, 8, 4);
+    assert!(right < of, "{right} of {of}");
+}
+
+/// What vLLM's file imports and does beside its kernels.
+const HEAD: &str = "import functools\nimport torch\nimport vllm.envs as envs\nfrom vllm import _custom_ops as ops\nfrom vllm.logger import init_logger\n\
+    from vllm.platforms import current_platform\nfrom vllm.triton_utils import tl, triton\n\
+    from vllm.triton_utils.allocation import set_triton_allocator\nfrom vllm.utils.torch_utils import direct_register_custom_op\n\n\
+    logger = init_logger(__name__)\n\n\n@functools.lru_cache\ndef get_moe_configs(E: int, block_shape: torch.Tensor | None):\n    return envs.X\n\n\n\
+    direct_register_custom_op(op_name=\"x\", op_func=get_moe_configs, mutates_args=[])\n\n\n";
+
+#[test]
+fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
+    let Some(bench) = Bench::new() else { return };
+    let spec = bench.spec("4,64,64,2", &["--tokens", "8"]);
+    let own = std::fs::read_to_string(spec.parent().unwrap().join("fused_moe.py")).unwrap();
+    let kernel = own.split_once("@triton.jit").unwrap().1;
+    let file = bench.folder().join("site-packages/vllm/model_executor/layers/fused_moe/fused_moe.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::create_dir(bench.folder().join("site-packages/vllm-0.33.0.dist-info")).unwrap();
+    std::fs::write(&file, format!("{HEAD}@triton.jit{kernel}")).unwrap();
+    let spec = bench.spec("4,64,64,2", &["--tokens", "8", "--installed", "site-packages/vllm"]);
+    assert!(std::fs::read_to_string(&spec).unwrap().starts_with("# The kernel is vllm 0.33.0.\n"));
+    assert_eq!(bench.checked(&spec, 8, 2), (3, 3));
+
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("stride_ask, ", "")).unwrap();
+    let kernels = ["serving", "kernels", "--engine", "vllm", "--gpu", "NVIDIA H200", "--moe", "4,64,64,2", "-o", "moe"];
+    let error = |more: &[&str], code| text(&expect(bench.command(&kernels).args(more), code).stderr);
+    let other = error(&["--installed", "site-packages/vllm"], 1);
+    assert!(other.contains("argument 23 of fused_moe_kernel: found stride_bse, expected stride_ask"), "{other}");
+    let none = error(&["--installed", "site-packages"], 1);
+    assert!(none.contains("site-packages: installed: found no kernel of vllm, expected model_executor/"), "{none}");
+    let routing = error(&["--routing", "even"], 2);
+    assert!(
+        routing.contains("--routing: found \"even\", expected uniform, zipf, zipf:EXPONENT or counts:FILE"),
+        "{routing}"
+    );
+    let dtype = error(&["--dtype", "int8_w8a16"], 2);
+    assert!(dtype.contains("found weights of int8_w8a16, expected 16 bits, or fp8_w8a8"), "{dtype}");
+}
+
+/// SGLang's kernel, by its arguments; what it computes is bluefin's.
+const SGLANGS: &str = "\n\n@triton.jit\ndef fused_moe_kernel(\n    a_ptr, a_desc, b_ptr, b_desc, bias_ptr, c_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr,\n    \
+    sorted_token_ids_ptr, expert_ids_ptr, num_tokens_post_padded_ptr, add_mask_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak,\n    \
+    stride_be, stride_bk, stride_bn, stride_bias_e, stride_bias_n, stride_cm, stride_cn, stride_asm, stride_ask, stride_bse,\n    \
+    stride_bsk, stride_bsn, group_n: tl.constexpr, group_k: tl.constexpr, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,\n    \
+    BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, MUL_ROUTED_WEIGHT: tl.constexpr, top_k: tl.constexpr,\n    \
+    compute_type: tl.constexpr, use_fp8_w8a8: tl.constexpr, use_int8_w8a8: tl.constexpr, use_int8_w8a16: tl.constexpr,\n    \
+    per_channel_quant: tl.constexpr, even_Ks: tl.constexpr, c_sorted: tl.constexpr, swap_ab: tl.constexpr,\n    \
+    FUSE_ADD_TO_OUTPUT: tl.constexpr, MASK_OUTPUT: tl.constexpr, FUSE_SUM_ALL_REDUCE: tl.constexpr, ROUTER_TOPK: tl.constexpr,\n    \
+    FUSE_SWIGLU: tl.constexpr = False,\n):\n    tl.static_assert(a_desc is None and add_mask_ptr is None and ROUTER_TOPK == 1)\n    \
+    tl.static_assert(even_Ks == (BLOCK_SIZE_K <= 64))\n    \
+    own(a_ptr, b_ptr, c_ptr, bias_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr, sorted_token_ids_ptr, expert_ids_ptr,\n        \
+    num_tokens_post_padded_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm,\n        \
+    stride_cn, stride_asm, stride_ask, stride_bse, stride_bsk, stride_bsn, 0, 0, group_n, group_k, False, BLOCK_SIZE_M,\n        \
+    BLOCK_SIZE_N, BLOCK_SIZE_K, GROUP_SIZE_M, 1, MUL_ROUTED_WEIGHT, top_k, compute_type, use_fp8_w8a8, False, False, False,\n        \
+    False, swap_ab)\n";
+
+#[test]
+fn sglangs_kernel_is_launched_as_sglang_launches_it() {
+    let Some(bench) = Bench::new() else { return };
+    let own = bench.spec("4,64,64,2", &["--tokens", "8"]);
+    let own = std::fs::read_to_string(own.parent().unwrap().join("fused_moe.py")).unwrap();
+    let kernel = own.split_once("@triton.jit").unwrap().1.replace("def fused_moe_kernel(", "def own(");
+    let file = bench.folder().join("site-packages/sglang/kernels/ops/moe/fused_moe_triton_kernels.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let head = "import torch\nimport triton\nimport triton.language as tl\nfrom sglang.srt.utils import is_hip\n\n_is_hip = is_hip()\n\n\n";
+    std::fs::write(&file, format!("{head}@triton.jit{kernel}{SGLANGS}")).unwrap();
+    let more = ["--tokens", "1,8", "--installed", "site-packages/sglang"];
+    for dtype in [&["--dtype", "bf16"][..], &["--dtype", "fp8_w8a8", "--block-shape", "64,64"]] {
+        let spec = bench.spec_of("sglang", "16,64,64,2", &[&more, dtype].concat());
+        for tokens in [1, 8] {
+            assert_eq!(bench.checked(&spec, tokens, 4), (5, 5), "{dtype:?} {tokens}");
+        }
+    }
+}
+
+#[test]
+fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
+    let Some(bench) = Bench::new() else { return };
+    let tune = [
+        "serving",
+        "tune",
+        "--moe",
+        "2,16,16,1",
+        "--engine",
+        "vllm",
+        "--tokens",
+        "1,2",
+        "--budget",
+        "1",
+        "--gpu",
+        "AMD Instinct MI300X",
+    ];
+    let told = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
+    let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
+    assert_eq!(told[0]["file"], format!("tuned/{name}"));
+    let rows = told[0]["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["tokens"]).collect::<Vec<_>>(), [1, 2], "{told}");
+    assert!(rows.iter().all(|row| row["median_ms"].is_number() && row["failed"] == serde_json::json!({})), "{told}");
+    let path = bench.folder().join("tuned").join(name);
+    let written = std::fs::read_to_string(&path).unwrap();
+    let file: Value = serde_json::from_str(&written).unwrap();
+    for row in rows {
+        assert_eq!(file[row["tokens"].to_string()], row["row"], "{written}");
+    }
+    assert!(written.starts_with("{\n    \"triton_version\": \"3.") && written.ends_with("    }\n}\n"), "{written}");
+    // Once more there is nothing to do, and the file is the same.
+    std::fs::remove_file(&path).unwrap();
+    let again = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
+    assert_eq!((again, std::fs::read_to_string(&path).unwrap()), (told, written));
+    let host = text(&expect(bench.command(&tune).args(["--device", "host"]), 1).stderr);
+    assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
+}
+
+#[test]
+fn a_row_that_loses_to_the_default_is_told_and_replaced() {
+    let Some(bench) = Bench::new() else { return };
+    let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
+    let row = |m: u32, warps: u32| {
+        format!(
+            "{{\"BLOCK_SIZE_M\": {m}, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \"num_warps\": {warps}, \
+             \"num_stages\": 2}}"
+        )
+    };
+    // 32 warps are more threads than a block may have.
+    let rows = format!("{{\"2\": {}, \"4\": {}}}\n", row(16, 1), row(16, 32));
+    std::fs::write(bench.folder().join(name), &rows).unwrap();
+    let verify = ["verify", name, "--hidden", "16", "--topk", "1", "--device", "gpu"];
+    let told = json(&expect(bench.command(&verify).arg("--json"), 1));
+    let judged = told[0]["rows"].as_array().unwrap();
+    assert_eq!((&told[0]["replaced"], judged.len()), (&false.into(), 2), "{told:#}");
+    let timed = &judged[0];
+    assert!(["faster", "tied", "slower"].contains(&timed["verdict"].as_str().unwrap()), "{told:#}");
+    assert!(timed["time"]["median_ms"].is_number() && timed["default"]["median_ms"].is_number(), "{told:#}");
+    assert!(timed["regret"].as_f64().unwrap() >= 0.0, "{told:#}");
+    assert_eq!((&judged[1]["verdict"], &judged[1]["tokens"]), (&"fails".into(), &4.into()), "{told:#}");
+    assert_eq!(std::fs::read_to_string(bench.folder().join(name)).unwrap(), rows);
+
+    let said = text(&expect(bench.command(&verify).arg("--fix"), 0).stdout);
+    assert!(said.contains("4 FAILS   16x16x16 g1 w32 s2: - us, default "), "{said}");
+    let fixed: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
+    assert_eq!(fixed["4"]["BLOCK_SIZE_K"], 128, "{fixed}");
+    assert_eq!(fixed["4"]["SPLIT_K"], 1, "{fixed}");
+
+    // Where one loses another is searched for; the rest keeps its row.
+    std::fs::write(bench.folder().join(name), &rows).unwrap();
+    expect(bench.command(&verify).args(["--retune", "--budget", "1", "--json"]), 0);
+    let retuned: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
+    assert_ne!(retuned["4"]["num_warps"], 32, "{retuned}");
+    if timed["verdict"] != "slower" {
+        assert_eq!(retuned["2"]["num_warps"], 1, "{retuned}");
+    }
+
+    let stranger = bench.folder().join("triton_3_6_0");
+    std::fs::create_dir(&stranger).unwrap();
+    std::fs::write(stranger.join(name), &rows).unwrap();
+    let other =
+        ["verify", name, "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
+    let error = text(&expect(&mut bench.command(&other), 1).stderr);
+    assert!(error.contains("found a file of sglang, expected one of vllm as the first is"), "{error}");
+}
+
+/// Runs the steps of the workflow in `folder`, a repository, with stand-ins for what a runner has. Returns what they printed.
+fn run_workflow(bench: &Bench, folder: &Path, workflow: &str) -> String {
+    let workflow = &YamlLoader::load_from_str(workflow).unwrap()[0]["jobs"]["verify"];
+    let bin = bench.folder().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for (name, script) in [
+        ("python3", format!("#!/bin/sh\necho {}\n", bench.folder().join("site-packages/vllm").display())),
+        ("gh", format!("#!/bin/sh\necho \"$@\" > {}\n", bench.folder().join("pull-request").display())),
+    ] {
+        std::fs::write(bin.join(name), script).unwrap();
+        std::fs::set_permissions(bin.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_bluefin"));
+    let mut paths = vec![bin, program.parent().unwrap().to_path_buf()];
+    paths.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut printed = String::new();
+    for step in workflow["steps"].as_vec().unwrap() {
+        let Some(script) = step["run"].as_str() else { continue };
+        let mut command = bench.command(&[]);
+        let environment: Vec<_> =
+            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+        command = Command::new("bash");
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        for (name, value) in workflow["env"].as_hash().unwrap() {
+            let value = value.as_str().map(|value| value.replace("${{ github.run_id }}", "7"));
+            command.env(name.as_str().unwrap(), value.unwrap());
+        }
+        command.current_dir(folder).args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+        command.env("PATH", std::env::join_paths(&paths).unwrap()).env("RUNNER_TEMP", bench.folder());
+        command.env("HIDDEN", "16").env("TOPK", "1").env("GITHUB_STEP_SUMMARY", bench.folder().join("summary.md"));
+        printed += &text(&expect(&mut command, 0).stdout);
+    }
+    printed
+}
+
+#[test]
+fn a_workflow_replaces_what_loses_and_opens_a_pull_request() {
+    let Some(bench) = Bench::new() else { return };
+    let file = bench.folder().join("site-packages/vllm/model_executor/layers/fused_moe/fused_moe.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let spec = bench.spec("2,16,16,1", &["--tokens", "4"]);
+    std::fs::copy(spec.parent().unwrap().join("fused_moe.py"), file).unwrap();
+    let tree = bench.folder().join("tree");
+    std::fs::create_dir_all(tree.join("configs")).unwrap();
+    let row =
+        "{\"BLOCK_SIZE_M\": 16, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \"num_warps\": 32}";
+    std::fs::write(tree.join("configs/E=2,N=16,device_name=AMD_Instinct_MI300X.json"), format!("{{\"4\": {row}}}\n"))
+        .unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]).args(arguments);
+        text(&expect(command.current_dir(&tree), 0).stdout)
+    };
+    git(&["init", "-q", "--bare", "../origin"]);
+    git(&["init", "-q"]);
+    git(&["remote", "add", "origin", "../origin"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "configs"]);
+    let printed = run_workflow(&bench, &tree, include_str!("../../examples/github/vllm-verify.yaml"));
+    assert!(printed.contains("4 FAILS   16x16x16 g1 w32: - us, default "), "{printed}");
+    let request = std::fs::read_to_string(bench.folder().join("pull-request")).unwrap();
+    assert_eq!(
+        request,
+        "pr create --title configs: the default where a row was slower --body-file verified.txt --head verified/7\n"
+    );
+    let pushed = git(&["--git-dir", "../origin", "show", "--stat", "verified/7"]);
+    assert!(
+        pushed.contains("E=2,N=16,device_name=AMD_Instinct_MI300X.json") && !pushed.contains("verified.txt"),
+        "{pushed}"
+    );
+    assert!(std::fs::read_to_string(bench.folder().join("summary.md")).unwrap().contains("FAILS"));
+}
