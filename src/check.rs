@@ -164,7 +164,7 @@ impl CheckArgs {
     }
 }
 
-/// How fast candidates are executed, apart from the compilers and disassemblers, which are processes of their own.
+/// How fast candidates are executed, apart from the compilers, which are processes of their own.
 fn say_speed(own: Timespec, right: usize, slots: usize) {
     let seconds = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
     let rate = right as f64 * slots as f64 / seconds.max(1e-9);

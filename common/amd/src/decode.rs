@@ -1,6 +1,5 @@
-//! From the disassembler's text to instructions as they are executed.
+//! From instructions as their words say to instructions as they are executed.
 
-mod encoding;
 mod halves;
 mod memory;
 mod operand;
@@ -10,12 +9,11 @@ mod vector;
 
 use std::collections::HashMap;
 
-use crate::disassembly::Line;
 use crate::instruction::{Action, Counter, Instruction, Touches, Wait};
+use crate::isa::{At, Encoded, Line, Operand};
 use crate::operations;
 use crate::operations::memory::{Kind as MemoryKind, Space};
 use crate::target::{Generation, Target};
-use crate::text::Text;
 
 /// Why an instruction is not executed; it is said when it is reached.
 pub(crate) type Refusal = String;
@@ -29,33 +27,19 @@ pub(crate) struct Decoder<'a> {
     pub indices: &'a HashMap<u64, usize>,
 }
 
-/// One instruction, with its raw words.
+/// One instruction.
 pub(crate) struct Raw<'a> {
-    pub line: &'a Line,
-    pub text: Text<'a>,
+    pub address: u64,
+    pub encoded: &'a Encoded,
 }
 
 impl Raw<'_> {
-    /// The lower half of the first word: the constant of SOPP and SOPK.
-    pub fn simm16(&self) -> u16 {
-        self.line.words.first().map_or(0, |word| *word as u16)
+    pub fn operand(&self, at: usize) -> Decoded<&Operand> {
+        self.encoded.operands.get(at).ok_or_else(|| format!("operand {at} of {}", self.text()))
     }
 
-    pub fn operand(&self, at: usize) -> Decoded<&str> {
-        self.text.operands.get(at).copied().ok_or_else(|| format!("operand {at} of `{}`", self.line.text))
-    }
-
-    pub fn number(&self, modifier: &str) -> Decoded<i64> {
-        self.text.number(modifier).ok_or_else(|| format!("{modifier} of `{}`", self.line.text))
-    }
-
-    /// # Errors
-    /// A modifier that is not among `known`.
-    pub fn only(&self, known: &[&str]) -> Decoded<()> {
-        match self.text.modifiers.iter().find(|(name, _)| !known.contains(name)) {
-            Some((name, _)) => Err(format!("modifier {name} of {}", self.text.mnemonic)),
-            None => Ok(()),
-        }
+    pub fn text(&self) -> String {
+        format!("`{}`", self.encoded)
     }
 }
 
@@ -106,9 +90,10 @@ pub(crate) fn is_without_effect(mnemonic: &str) -> bool {
 
 impl Decoder<'_> {
     pub fn decode(&self, line: &Line) -> Instruction {
-        let action = self.action(line).unwrap_or_else(|what| Action::Unimplemented(what.into_boxed_str()));
+        let action = line.encoded.as_ref().map_err(Clone::clone).and_then(|encoded| self.action(line.address, encoded));
+        let action = action.unwrap_or_else(|what| Action::Unimplemented(what.into_boxed_str()));
         let next_address = line.address + 4 * line.words.len() as u64;
-        let mut touches = touches(&line.text);
+        let mut touches = line.encoded.as_ref().map(touches).unwrap_or_default();
         if let Action::Memory(memory) = &action {
             let counter = match memory.space {
                 Space::Lds => Some(Counter::Scalar),
@@ -123,19 +108,19 @@ impl Decoder<'_> {
         Instruction { action, touches, next_address }
     }
 
-    fn action(&self, line: &Line) -> Decoded {
-        if let Some((first, second)) = line.text.split_once(" :: ") {
-            let half = |text| self.dual(&Raw { line, text: Text::parse(text) });
-            return Ok(Action::Dual(Box::new([half(first)?, half(second)?])));
+    fn action(&self, address: u64, encoded: &Encoded) -> Decoded {
+        let raw = Raw { address, encoded };
+        if let Some(second) = &encoded.other {
+            return Ok(Action::Dual(Box::new([self.dual(&raw)?, self.dual(&Raw { address, encoded: second })?])));
         }
-        let raw = Raw { line, text: Text::parse(&line.text) };
-        let name = raw.text.mnemonic;
+        let name = encoded.name;
         if WITHOUT_EFFECT.contains(&name) {
             return Ok(Action::Nothing);
         }
         if CACHES.contains(&name) {
             // Of gfx942, those without sc1 are for the waves of a block.
-            let device = self.target.generation != Generation::Cdna3 || line.text.contains(" sc1");
+            let has_scopes = matches!(self.target.generation, Generation::Cdna3 | Generation::Cdna4);
+            let device = !has_scopes || encoded.modifiers.sc1;
             return Ok(match (device, name) {
                 (false, _) => Action::Nothing,
                 (true, "buffer_wbl2") => Action::WriteBack,
@@ -154,7 +139,7 @@ impl Decoder<'_> {
         if name.starts_with("ds_") {
             return self.exchange(&raw);
         }
-        Err(format!("`{}`", line.text))
+        Err(raw.text())
     }
 
     /// "S_WAITCNT": on gfx9 vmcnt is bits 0-3 and 14-15, lgkmcnt 8-11; on gfx11 vmcnt is bits 10-15, lgkmcnt 4-9.
@@ -169,16 +154,17 @@ impl Decoder<'_> {
     }
 }
 
-/// All registers that a text names.
-fn touches(text: &str) -> Touches {
+/// All registers that an instruction names.
+fn touches(encoded: &Encoded) -> Touches {
     let mut touches = Touches::default();
-    for half in text.split(" :: ") {
-        for operand in Text::parse(half).operands {
-            if let Some((at, count)) = operand::vgprs(operand) {
-                touches.vgprs.push((at, count));
-            } else if let Some((at, count)) = operand::sgprs(operand) {
+    let other = encoded.other.iter().flat_map(|other| &other.operands);
+    for operand in encoded.operands.iter().chain(other) {
+        match operand.at {
+            At::Vgpr(at, count) => touches.vgprs.push((at, u16::from(count))),
+            At::Sgpr(at, count) => {
                 (at..at.saturating_add(count).min(128)).for_each(|at| touches.sgprs |= 1 << at);
             }
+            _ => {}
         }
     }
     touches

@@ -1,6 +1,6 @@
 //! Executes code objects for AMD GPUs on the CPU, instruction by instruction, and stricter than a GPU.
 //!
-//! [`Program::load`] takes a code object apart, LLVM's disassembler decodes it, and [`Program::run`] executes a [`Launch`] on a
+//! [`Program::load`] takes a code object apart and decodes it by tables of its own, and [`Program::run`] executes a [`Launch`] on a
 //! [`Memory`]. What a kernel must not do ends the launch with a [`Verdict`], which names the instruction, the wave, the lane and
 //! the element: touches outside of buffers and LDS, values that nobody wrote, races, registers that are used before the
 //! `s_waitcnt` they need, barriers that not all threads reach, misalignment, loops without end.
@@ -18,10 +18,10 @@
 )]
 
 mod decode;
-mod disassembly;
 mod error;
 mod execute;
 mod instruction;
+mod isa;
 mod launch;
 pub mod matrix;
 mod memory;
@@ -34,13 +34,13 @@ mod program;
 mod random;
 mod registers;
 mod shadow;
+mod source;
 mod target;
-mod text;
 mod verdict;
 mod wave;
 
-pub use disassembly::Disassembler;
 pub use error::{LaunchError, LoadError};
+pub use isa::disassemble;
 pub use launch::{Launch, Options, Report};
 pub use memory::{Memory, Outside};
 pub use object::{Argument, Kernel};

@@ -4,12 +4,20 @@
 /// A family of instruction sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// gfx90a ("CDNA 2" instruction set document).
+    /// gfx908 ("CDNA 1" instruction set document).
+    Cdna1,
+    /// gfx90a ("CDNA 2").
     Cdna2,
     /// gfx942 ("CDNA 3").
     Cdna3,
-    /// gfx11 ("RDNA 3").
+    /// gfx950 ("CDNA 4").
+    Cdna4,
+    /// gfx103x ("RDNA 2").
+    Rdna2,
+    /// gfx11 ("RDNA 3", "RDNA 3.5").
     Rdna3,
+    /// gfx12 ("RDNA 4").
+    Rdna4,
 }
 
 /// What code objects are executed for.
@@ -84,6 +92,12 @@ impl Target {
     }
 
     pub(crate) fn is_gfx9(&self) -> bool {
-        self.generation != Generation::Rdna3
+        use Generation::{Cdna1, Cdna2, Cdna3, Cdna4};
+        matches!(self.generation, Cdna1 | Cdna2 | Cdna3 | Cdna4)
+    }
+
+    /// Vector registers of an operand that has several begin at an even one.
+    pub(crate) fn aligns_vgprs(&self) -> bool {
+        self.is_gfx9() && self.generation != Generation::Cdna1
     }
 }
