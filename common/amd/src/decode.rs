@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use crate::instruction::{Action, Counter, Instruction, Touches, Wait};
 use crate::isa::{At, Encoded, Line, Operand};
 use crate::operations;
-use crate::operations::memory::{Kind as MemoryKind, Space};
+use crate::operations::memory::{Form, Kind as MemoryKind, Space};
 use crate::target::{Generation, Target};
 
 /// Why an instruction is not executed; it is said when it is reached.
@@ -53,6 +53,16 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_inst_prefetch",
     "s_set_inst_prefetch_distance",
     "s_waitcnt_depctr",
+    "s_wait_alu",
+    "s_wait_event",
+    "s_wait_expcnt",
+    "s_wait_samplecnt",
+    "s_wait_bvhcnt",
+    "s_prefetch_inst",
+    "s_prefetch_inst_pc_rel",
+    "s_prefetch_data",
+    "s_prefetch_data_pc_rel",
+    "s_singleuse_vdst",
     "s_wait_idle",
     "s_icache_inv",
     "s_dcache_inv",
@@ -71,7 +81,16 @@ const WITHOUT_EFFECT: &[&str] = &[
 ];
 
 /// Instructions on caches, which decide what of other blocks a wave may rely on.
-const CACHES: &[&str] = &["buffer_gl1_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_inv", "buffer_wbl2"];
+const CACHES: &[&str] = &[
+    "buffer_gl1_inv",
+    "buffer_wbinvl1",
+    "buffer_wbinvl1_vol",
+    "buffer_inv",
+    "buffer_wbl2",
+    "global_inv",
+    "global_wb",
+    "global_wbinv",
+];
 
 /// Whether an instruction of that name is executed, whatever its operands.
 #[cfg(test)]
@@ -101,6 +120,18 @@ impl Decoder<'_> {
                 Space::Global | Space::Scratch | Space::Buffer => Some(Counter::Vector),
             };
             let loads = matches!(memory.kind, MemoryKind::Load { .. } | MemoryKind::LoadTwo { .. });
+            let half = match memory.kind {
+                MemoryKind::Store { bytes: 1 | 2, form: Form::High { .. } } => Some(true),
+                MemoryKind::Store { bytes: 1 | 2, .. } => Some(false),
+                _ => None,
+            };
+            // What is stored is a half; an address never is.
+            if half.is_some()
+                && let Some(data) = touches.vgprs.iter_mut().find(|(at, count, _)| (*at, *count) == (memory.data, 1))
+                && !memory.address.vgprs().contains(&memory.data)
+            {
+                data.2 = half;
+            }
             if let (Some(counter), true, false) = (counter, loads, touches.vgprs.is_empty()) {
                 touches.loaded = Some((touches.vgprs.remove(0), counter));
             }
@@ -119,11 +150,14 @@ impl Decoder<'_> {
         }
         if CACHES.contains(&name) {
             // Of gfx942, those without sc1 are for the waves of a block.
-            let has_scopes = matches!(self.target.generation, Generation::Cdna3 | Generation::Cdna4);
-            let device = !has_scopes || encoded.modifiers.sc1;
+            let device = match self.target.generation {
+                Generation::Cdna3 | Generation::Cdna4 => encoded.modifiers.sc1,
+                Generation::Rdna4 => encoded.modifiers.scope >= memory::SCOPE_DEVICE,
+                _ => true,
+            };
             return Ok(match (device, name) {
                 (false, _) => Action::Nothing,
-                (true, "buffer_wbl2") => Action::WriteBack,
+                (true, "buffer_wbl2" | "global_wb") => Action::WriteBack,
                 (true, _) => Action::Invalidate,
             });
         }
@@ -142,15 +176,16 @@ impl Decoder<'_> {
         Err(raw.text())
     }
 
-    /// "S_WAITCNT": on gfx9 vmcnt is bits 0-3 and 14-15, lgkmcnt 8-11; on gfx11 vmcnt is bits 10-15, lgkmcnt 4-9.
+    /// "S_WAITCNT": up to gfx10 vmcnt is bits 0-3 and 14-15, lgkmcnt 8-11, of gfx10 to 13; on gfx11 vmcnt is bits 10-15, lgkmcnt 4-9.
     fn wait(&self, simm16: u16) -> Wait {
         let limit = |value: u16, most: u16| (value < most).then_some(value as u8);
-        if self.target.is_gfx9() {
-            let vector = simm16 & 15 | simm16 >> 14 << 4;
-            Wait { vector: limit(vector, 63), scalar: limit(simm16 >> 8 & 15, 15), stores: None }
-        } else {
-            Wait { vector: limit(simm16 >> 10, 63), scalar: limit(simm16 >> 4 & 63, 63), stores: None }
-        }
+        let upper = limit(simm16 & 15 | simm16 >> 14 << 4, 63);
+        let (vector, scalar) = match self.target.generation {
+            Generation::Rdna3 | Generation::Rdna4 => (limit(simm16 >> 10, 63), limit(simm16 >> 4 & 63, 63)),
+            Generation::Rdna2 => (upper, limit(simm16 >> 8 & 63, 63)),
+            _ => (upper, limit(simm16 >> 8 & 15, 15)),
+        };
+        Wait { vector, scalar, ..Wait::default() }
     }
 }
 
@@ -160,7 +195,7 @@ fn touches(encoded: &Encoded) -> Touches {
     let other = encoded.other.iter().flat_map(|other| &other.operands);
     for operand in encoded.operands.iter().chain(other) {
         match operand.at {
-            At::Vgpr(at, count) => touches.vgprs.push((at, u16::from(count))),
+            At::Vgpr(at, count) => touches.vgprs.push((at, u16::from(count), operand.half)),
             At::Sgpr(at, count) => {
                 (at..at.saturating_add(count).min(128)).for_each(|at| touches.sgprs |= 1 << at);
             }

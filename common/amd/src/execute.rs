@@ -14,6 +14,7 @@ mod sources;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod transpose;
 mod vector;
 
 pub(crate) use self::lds::Lds;
@@ -122,7 +123,7 @@ impl Block<'_> {
             Action::Memory(memory) => self.access(wave, memory, at),
             Action::Exchange(exchange) => {
                 cross::exchange(wave, *exchange)?;
-                wave.pending.lds(at, (exchange.to(), 1), [None, None]);
+                wave.pending.lds(at, (exchange.to(), 1, None), [None, None]);
                 Ok(())
             }
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),

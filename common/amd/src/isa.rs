@@ -109,6 +109,8 @@ pub(crate) struct Modifiers {
     pub op_sel_hi: u8,
     pub neg_lo: u8,
     pub neg_hi: u8,
+    /// The truth table of V_BITOP3.
+    pub table: Option<u8>,
     pub cbsz: u8,
     pub abid: u8,
     pub blgp: u8,
@@ -131,6 +133,17 @@ pub(crate) struct Modifiers {
     pub nv: bool,
     pub scope: u8,
     pub th: u8,
+    /// The scales of a matrix instruction.
+    pub scales: Option<Scales>,
+}
+
+/// Where the scales of a matrix instruction are, and the two bits of each that choose a byte of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scales {
+    pub a: At,
+    pub b: At,
+    pub op_sel: u8,
+    pub op_sel_hi: u8,
 }
 
 /// SDWA: the parts of the result and the sources.

@@ -59,7 +59,7 @@ impl Wave {
             registers: Registers::new(lanes),
             at: 0,
             state: State::Running,
-            mode: Mode::default(),
+            mode: Mode { ocp: target.has_ocp(), ..Mode::default() },
             mode_bits: 0,
             pending: Pending::new(target.most_scalar()),
             number: 0,
@@ -72,6 +72,6 @@ impl Wave {
 
     pub fn set_mode(&mut self, bits: u32) {
         self.mode_bits = bits;
-        self.mode = Mode::from_bits(bits);
+        self.mode = Mode { ocp: self.mode.ocp, ..Mode::from_bits(bits) };
     }
 }

@@ -4,19 +4,23 @@ use super::operand::{sgpr, source, vgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Address, Exchange, Memory};
 use crate::isa::At;
-use crate::operations::memory::{Atomic, Kind, Space, find};
+use crate::operations::memory::{Atomic, Form, Kind, Space, find, transposed};
 use crate::operations::vector;
 use crate::target::Generation;
 
 /// SCOPE_DEV.
-const SCOPE_DEVICE: u8 = 2;
+pub(super) const SCOPE_DEVICE: u8 = 2;
 
 impl Decoder<'_> {
     pub(super) fn memory(&self, raw: &Raw<'_>) -> Decoded {
         let name = raw.encoded.name;
         let (space, mut kind) = find(name).ok_or_else(|| raw.text())?;
         let modifiers = &raw.encoded.modifiers;
-        for (set, modifier) in [(modifiers.lds, "lds"), (modifiers.gds, "gds"), (modifiers.tfe, "tfe")] {
+        if let (true, Space::Buffer, Kind::Load { bytes, form: Form::Dwords }) = (modifiers.lds, space, kind) {
+            kind = Kind::LoadToLds { bytes };
+        }
+        let other = modifiers.lds && !matches!(kind, Kind::LoadToLds { .. });
+        for (set, modifier) in [(other, "lds"), (modifiers.gds, "gds"), (modifiers.tfe, "tfe")] {
             if set {
                 return Err(format!("modifier {modifier} of {name}"));
             }
@@ -36,6 +40,7 @@ impl Decoder<'_> {
             data2: 0,
             compare: 0,
             sync: space != Space::Lds && self.is_atomic(raw),
+            transposed: transposed(name),
         };
         if let (Kind::Atomic { returns: flag, .. }, true) = (&mut kind, space != Space::Lds) {
             *flag = returns;
@@ -68,8 +73,10 @@ impl Decoder<'_> {
                 }
             }
             Space::Buffer => {
-                let data = vgpr(next()?)?;
-                (memory.to, memory.data) = (data, data);
+                if !matches!(kind, Kind::LoadToLds { .. }) {
+                    let data = vgpr(next()?)?;
+                    (memory.to, memory.data) = (data, data);
+                }
                 let address = next()?;
                 let descriptor = sgpr(next()?)?;
                 let (scalar, _) = source(next()?, vector::Kind::U32)?;
@@ -87,7 +94,7 @@ impl Decoder<'_> {
                     memory.to = vgpr(next()?)?;
                 }
                 let address = next()?;
-                if !loads {
+                if !loads && !matches!(kind, Kind::LoadToLds { .. }) {
                     memory.data = vgpr(next()?)?;
                 }
                 let base = if space == Space::Flat { None } else { Some(next()?).filter(|base| base.at != At::Off) };

@@ -56,12 +56,10 @@ fn is_of_waiting(instruction: &Instruction) -> bool {
 
 /// Whether a load has the same address each time.
 fn is_fixed(memory: &Memory, body: &[Instruction]) -> bool {
-    let vgprs: Vec<u16> = match memory.address {
-        Address::Lds(at) => vec![at],
-        Address::Pair(at) => vec![at, at + 1],
-        Address::Base(_, at) => at.into_iter().collect(),
-        Address::Offset(..) | Address::Descriptor { .. } => return false,
-    };
+    if let Address::Offset(..) | Address::Descriptor { .. } = memory.address {
+        return false;
+    }
+    let vgprs = memory.address.vgprs();
     let writers = |at: &u16| body.iter().filter(move |instruction| writes(&instruction.action, *at)).count();
     vgprs
         .iter()

@@ -9,7 +9,7 @@ use crate::operations::vector::Kind;
 use crate::registers::NULL;
 
 /// SOPK: the source is the constant of the encoding.
-const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32"];
+const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_addk_co_i32", "s_mulk_i32"];
 
 fn kind(dwords: u8) -> Kind {
     if dwords == 2 { Kind::U64 } else { Kind::U32 }
@@ -81,11 +81,39 @@ pub(super) fn knows(name: &str) -> bool {
         || name.starts_with("s_load_")
 }
 
+/// What gfx12 calls otherwise.
+fn renamed(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("s_")?;
+    Some(match rest {
+        "add_co_ci_u32" => "s_addc_u32".into(),
+        "sub_co_ci_u32" => "s_subb_u32".into(),
+        "addk_co_i32" => "s_addk_i32".into(),
+        _ if rest.contains("_co_") => format!("s_{}", rest.replace("_co_", "_")),
+        _ => return None,
+    })
+}
+
+/// The waits of gfx12, one a counter, or two: the first in bits 8 to 13.
+fn split_wait(name: &str, simm16: u16) -> Option<Wait> {
+    let (first, second) = (Some((simm16 >> 8 & 63) as u8), Some((simm16 & 63) as u8));
+    let none = Wait::default();
+    Some(match name {
+        "s_wait_loadcnt" => Wait { vector: second, ..none },
+        "s_wait_storecnt" => Wait { stores: second, ..none },
+        "s_wait_dscnt" => Wait { lds: second, ..none },
+        "s_wait_kmcnt" => Wait { constants: Some((simm16 & 31) as u8), ..none },
+        "s_wait_loadcnt_dscnt" => Wait { vector: first, lds: second, ..none },
+        "s_wait_storecnt_dscnt" => Wait { stores: first, lds: second, ..none },
+        _ => return None,
+    })
+}
+
 impl Decoder<'_> {
     pub(super) fn scalar_action(&self, raw: &Raw<'_>) -> Decoded {
         let name = raw.encoded.name;
         let simm16 = raw.encoded.simm16;
-        if let Some(definition) = scalar::find(name) {
+        let renamed = renamed(name);
+        if let Some(definition) = scalar::find(renamed.as_deref().unwrap_or(name)) {
             return scalar_alu(raw, definition);
         }
         if let Some(condition) = condition(name) {
@@ -112,13 +140,17 @@ impl Decoder<'_> {
                     return Err(format!("`{}` with a register", raw.text()));
                 }
                 let count = Some(simm16.min(255) as u8);
-                let none = Wait { vector: None, scalar: None, stores: None };
+                let none = Wait::default();
                 Action::Wait(match name {
                     "s_waitcnt_vscnt" => Wait { stores: count, ..none },
                     "s_waitcnt_vmcnt" => Wait { vector: count, ..none },
                     _ => Wait { scalar: count, ..none },
                 })
             }
+            name if name.starts_with("s_wait_") => Action::Wait(split_wait(name, simm16).ok_or_else(|| raw.text())?),
+            // A wave arrives where it signals, and may go on to where it waits; here it does both in one place.
+            "s_barrier_signal" if raw.operand(0)?.at == At::Integer(-1) => Action::Nothing,
+            "s_barrier_wait" if simm16 == u16::MAX => Action::Barrier,
             "s_waitcnt_expcnt" => Action::Nothing,
             "s_trap" => Action::Trap(u32::from(simm16)),
             // MSG_DEALLOC_VGPRS and MSG_INTERRUPT change nothing that a kernel sees.

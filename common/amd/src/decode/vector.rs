@@ -9,10 +9,10 @@ use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
     Action, Cross, Destination, Halves, MatrixMultiply, Output, Select, Source, Unused, Vector, VectorSource,
 };
-use crate::isa::{At, Family, Operand};
+use crate::isa::{At, Family, Operand, Scales};
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers, Operand as Factor};
 use crate::operations::vector::{Definition, Kind, Run, comparison};
-use crate::operations::{float, integer};
+use crate::operations::{float, integer, newer};
 use crate::registers::VCC;
 
 /// 16-bit operations of gfx9 that leave the upper half alone, since it introduced them so; others clear it.
@@ -37,8 +37,12 @@ const KEEP_UPPER_HALF: &[&str] = &[
 
 fn find(name: &str) -> Option<Definition> {
     static TABLE: LazyLock<HashMap<&'static str, Definition>> =
-        LazyLock::new(|| integer::rows().into_iter().chain(float::rows()).collect());
-    TABLE.get(name).copied().or_else(|| comparison(name))
+        LazyLock::new(|| integer::rows().into_iter().chain(float::rows()).chain(newer::rows()).collect());
+    TABLE.get(name).copied().or_else(|| comparison(name)).or_else(|| {
+        // gfx12's names of what returns a number where one of both is, and of what has a carry.
+        let plain = ["_num_", "_co_"].iter().find(|part| name.contains(**part))?;
+        find(&name.replace(plain, "_"))
+    })
 }
 
 /// A mnemonic without its encoding.
@@ -64,8 +68,9 @@ pub(super) fn knows(mnemonic: &str) -> bool {
 impl Decoder<'_> {
     pub(super) fn vector_action(&self, raw: &Raw<'_>) -> Decoded {
         let name = raw.encoded.name;
-        if let Some(matrix) = Matrix::named(name) {
-            return self.matrix(raw, matrix);
+        let plain = name.replace("_scale_", "_");
+        if let Some(matrix) = Matrix::of(&plain, self.target.generation) {
+            return self.matrix(raw, *matrix);
         }
         if let Some(cross) = cross(raw)? {
             return Ok(Action::Cross(cross));
@@ -82,8 +87,12 @@ impl Decoder<'_> {
         let (mnemonic, modifiers, family) = (raw.encoded.name, &raw.encoded.modifiers, raw.encoded.family);
         let refused = || mnemonic.to_string();
         let mut output = Output { clamp: modifiers.clamp, omod: modifiers.omod };
+        let signs = name.ends_with("_iu8") || name.ends_with("_iu4");
+        let signed_name = signs.then(|| format!("{name} {}", modifiers.neg_lo & 3));
+        let name = signed_name.as_deref().unwrap_or(name);
         let saturates = output.clamp.then(|| find(&format!("{name} clamp"))).flatten();
-        let definition = saturates.or_else(|| find(name)).ok_or_else(refused)?;
+        let by_table = modifiers.table.and_then(|table| newer::bit_operation(name, table));
+        let definition = saturates.or(by_table).or_else(|| find(name)).ok_or_else(refused)?;
         if saturates.is_some() {
             output.clamp = false;
         } else if output != Output::default() && !definition.result.is_float() {
@@ -131,6 +140,7 @@ impl Decoder<'_> {
                 false if high && operand.half.is_some() => {
                     (change.high, change.select) = (false, Some(Select::Word(1)))
                 }
+                false if high && name.starts_with("cvt_scalef32_") => change.select = Some(Select::Word(1)),
                 false if high => return Err(format!("operand {operand}")),
                 false => {}
             }
@@ -154,7 +164,7 @@ impl Decoder<'_> {
             return Err(format!("{mnemonic} with more operands"));
         }
         let has_halves = packed || mixed || matches!(definition.run, Run::PackedPair(_) | Run::PackedMove);
-        if !has_halves {
+        if !has_halves && !signs {
             no_halves(raw, dotted.is_some())?;
         }
         let halves = match family {
@@ -222,7 +232,8 @@ impl Decoder<'_> {
             return Ok(if name.starts_with("cmpx_") { Destination::Exec(Some(at)) } else { Destination::Mask(at) });
         }
         let at = vgpr(operand)?;
-        if let Some(parts) = raw.encoded.modifiers.sdwa {
+        // A pair of registers has no parts.
+        if let Some(parts) = raw.encoded.modifiers.sdwa.filter(|_| !definition.result.is_wide()) {
             return Ok(Destination::Part(at, parts.to, parts.unused));
         }
         if chooses_byte(name) {
@@ -243,12 +254,24 @@ impl Decoder<'_> {
         Ok(if keeps { Destination::Half(at, high) } else { Destination::Cleared(at) })
     }
 
-    fn matrix(&self, raw: &Raw<'_>, matrix: &'static Matrix) -> Decoded {
+    fn matrix(&self, raw: &Raw<'_>, matrix: Matrix) -> Decoded {
         let (name, modifiers) = (raw.encoded.name, &raw.encoded.modifiers);
+        let (matrix, cbsz, blgp) = if name.ends_with("_f8f6f4") {
+            let formats = matrix.with_formats(modifiers.cbsz, modifiers.blgp);
+            (formats.ok_or_else(|| format!("a format of {name}"))?, 0, 0)
+        } else {
+            (matrix, modifiers.cbsz, modifiers.blgp)
+        };
+        let scale = |operand: At| Ok::<_, String>(source(&operand.into(), Kind::U32)?.0);
+        let byte = |scales: &Scales, of: u8| scales.op_sel >> of & 1 | (scales.op_sel_hi >> of & 1) << 1;
+        let scales = match &modifiers.scales {
+            Some(scales) => Some(([scale(scales.a)?, scale(scales.b)?], [byte(scales, 0), byte(scales, 1)])),
+            None => None,
+        };
         let modifiers = MatrixModifiers {
-            cbsz: modifiers.cbsz,
+            cbsz,
             abid: modifiers.abid,
-            blgp: modifiers.blgp,
+            blgp,
             neg_lo: modifiers.neg_lo,
             neg_hi: modifiers.neg_hi,
             op_sel: modifiers.op_sel,
@@ -273,7 +296,7 @@ impl Decoder<'_> {
                 _ => return Err(format!("operand {operand} of {name}")),
             },
         };
-        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, modifiers, a, b, c, d })))
+        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, scales, modifiers, a, b, c, d })))
     }
 }
 
@@ -301,6 +324,11 @@ fn cross(raw: &Raw<'_>) -> Decoded<Option<Cross>> {
             bound_zero,
         },
         "v_permlane64_b32" => Cross::ExchangeHalves { to: vgpr(raw.operand(0)?)?, from: vgpr(raw.operand(1)?)? },
+        "v_permlane16_swap_b32" | "v_permlane32_swap_b32" => Cross::SwapRows {
+            first: vgpr(raw.operand(0)?)?,
+            second: vgpr(raw.operand(1)?)?,
+            rows: if name.contains("16") { 16 } else { 32 },
+        },
         "v_swap_b32" => Cross::Swap(vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?),
         _ => return Ok(None),
     }))

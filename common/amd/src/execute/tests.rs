@@ -12,7 +12,7 @@ use crate::isa::Line;
 use crate::matrix::{Matrix, Operand};
 use crate::program::{decode_lines, lines};
 use crate::registers::{ACCUMULATION, EXEC, LANES, VCC};
-use crate::target::{TARGETS, Target};
+use crate::target::{Generation, TARGETS, Target};
 use crate::verdict::Step;
 use crate::wave::{Temporaries, Wave};
 
@@ -66,7 +66,7 @@ fn cases<'a>(table: &'a str, target: &Target) -> Vec<Case<'a>> {
         let serves = match *targets {
             "all" => true,
             "gfx9" => target.is_gfx9(),
-            "gfx11" => !target.is_gfx9(),
+            "gfx11" => target.generation == Generation::Rdna3,
             "wave64" => target.lanes == 64,
             "wave32" => target.lanes == 32,
             name => name == target.name,
@@ -171,9 +171,15 @@ fn decoded(texts: &[&str], target: &'static Target) -> Option<Vec<(Line, Instruc
     Some(decode_lines(lines, target, target.lanes))
 }
 
+/// The targets that the tables of cases are made for: the instructions of the others have other names, or an assembler does not know them.
+fn documented() -> impl Iterator<Item = &'static Target> {
+    use Generation::{Cdna2, Cdna3, Rdna3};
+    TARGETS.iter().filter(|target| matches!(target.generation, Cdna2 | Cdna3 | Rdna3))
+}
+
 fn check(table: &str) {
     let mut wrong = Vec::new();
-    for target in &TARGETS {
+    for target in documented() {
         let cases = cases(table, target);
         let texts: Vec<&str> = cases.iter().map(|case| case.text).collect();
         let Some(instructions) = decoded(&texts, target) else {
@@ -363,7 +369,7 @@ fn lanes_are_exchanged() {
 
 #[test]
 fn a_wide_result_carries_lane_by_lane() {
-    for target in &TARGETS {
+    for target in documented() {
         let text = if target.is_gfx9() { "v_add_co_u32_e64 v0, s[4:5], v1, v2" } else { "v_add_co_u32 v0, s4, v1, v2" };
         let Some(mut instructions) = decoded(&[text], target) else { return };
         let (_, instruction) = instructions.remove(0);

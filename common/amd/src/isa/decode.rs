@@ -3,13 +3,17 @@
 use super::operand::{LITERAL, Refused};
 use super::table::{Encoding, Field, Place, Row, Spec, Width};
 use super::trailer::{Trailer, TrailerKind, dpp8, dpp16, sdwa};
-use super::{At, Encoded, Family, Isa, Modifiers, Operand, address, words_text};
+use super::{At, Encoded, Family, Isa, Modifiers, Operand, Scales, address, words_text};
 use crate::target::Generation;
 
 const SDWA: u32 = 249;
 const DPP16: u32 = 250;
 /// The second reads lanes that EXEC leaves out.
 const DPP8: [u32; 2] = [233, 234];
+/// What is in front of a matrix instruction with scales, and says where they are.
+const SCALES: &str = "v_mfma_ld_scale_b32";
+/// A bit of ABID.
+const SCALED: u32 = 1 << 11;
 /// A source that is not there may say that it is the constant 0.
 const ZERO: u32 = 128;
 
@@ -23,6 +27,7 @@ pub(crate) fn decode(isa: &Isa, lanes: u32, words: &[u32]) -> (Result<Encoded, S
         }
         let mut decoder = Decoder::new(isa, encoding, lanes, words);
         match decoder.instruction() {
+            Ok(Some(encoded)) if encoded.name == SCALES => return decoder.scaled(&encoded),
             Ok(Some(encoded)) => return (Ok(encoded), decoder.used),
             Ok(None) => refusal = (refusal.0, refusal.1.max(encoding.dwords)),
             Err(reason) => {
@@ -71,6 +76,30 @@ impl<'a> Decoder<'a> {
         let word = self.words.get(self.used).copied().ok_or("a word is missing")?;
         self.used += 1;
         Ok(word)
+    }
+
+    /// A matrix instruction with scales: four words.
+    fn scaled(&self, prefix: &Encoded) -> (Result<Encoded, String>, usize) {
+        let mut words: Vec<u32> = self.words.iter().skip(self.used).take(2).copied().collect();
+        if let Some(first) = words.first_mut() {
+            // It says that there are scales.
+            *first &= !SCALED;
+        }
+        let (encoded, length) = decode(self.isa, self.lanes, &words);
+        let whole = encoded.and_then(|mut encoded| {
+            let [a, b] = prefix.operands.as_slice() else { return Err(format!("{SCALES} with other operands")) };
+            encoded.name = match encoded.name {
+                "v_mfma_f32_16x16x128_f8f6f4" => "v_mfma_scale_f32_16x16x128_f8f6f4",
+                "v_mfma_f32_32x32x64_f8f6f4" => "v_mfma_scale_f32_32x32x64_f8f6f4",
+                other => return Err(format!("{SCALES} in front of {other}")),
+            };
+            // They stand where other matrix instructions have ABID and ACC.
+            let (op_sel, op_sel_hi) = (prefix.modifiers.abid & 3, self.value(Field::Acc) as u8);
+            encoded.modifiers.scales = Some(Scales { a: a.at, b: b.at, op_sel, op_sel_hi });
+            encoded.operands.extend([*a, *b]);
+            Ok(encoded)
+        });
+        (whole, self.used + length)
     }
 
     /// `None` if there is no instruction of that number in the encoding.
@@ -130,7 +159,8 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// A flat address with a scalar base, or with an offset that is negative, which only the others have.
     fn check_flat(&self, row: &Row) -> Refused<()> {
-        if self.encoding.family != Family::Flat {
+        let without = self.encoding.family == Family::Global && !row.operands.contains(&Spec::Saddr);
+        if self.encoding.family != Family::Flat && !without {
             return Ok(());
         }
         if self.value(Field::Saddr) != 0 && self.scalar_base()? != At::Off {
@@ -169,6 +199,11 @@ impl<'a> Decoder<'a> {
             th: byte(Field::Th),
             ..Modifiers::default()
         };
+        if row.name.starts_with("v_bitop3_") {
+            // It stands where others have signs and OMOD.
+            modifiers.table = Some(byte(Field::Neg) | byte(Field::Abs) << 3 | byte(Field::Omod) << 6);
+            modifiers.omod = 0;
+        }
         if row.two_offsets {
             modifiers.offset = i64::from(self.value(Field::Offset0));
             modifiers.offset1 = Some(byte(Field::Offset1));
@@ -358,7 +393,7 @@ impl<'a> Decoder<'a> {
             _ => self.isa.vector(number, dwords, accumulation)?.into(),
         };
         (operand.source, operand.dwords) = (source, dwords);
-        self.change(&mut operand, field, half && !short, trailer);
+        self.change(&mut operand, field, half && !short, modifiers, trailer);
         Ok(operand)
     }
 
@@ -385,8 +420,10 @@ impl<'a> Decoder<'a> {
     fn accumulates(&self, field: Field) -> bool {
         let row = self.encoding.rows.get(&self.value(Field::Op));
         match (self.encoding.family, field) {
-            // Those that move accumulation registers say so by their names.
-            (Family::Mai, _) if row.is_some_and(|row| row.name.starts_with("v_accvgpr_")) => false,
+            // Those that move accumulation registers say so by their names; scales have other modifiers there.
+            (Family::Mai, _) if row.is_some_and(|row| row.name.starts_with("v_accvgpr_") || row.name == SCALES) => {
+                false
+            }
             (Family::Mai, Field::Vdst | Field::Src2) => self.flag(Field::Acccd),
             (Family::Mai, Field::Src0) => self.value(Field::Acc) & 1 == 1,
             (Family::Mai, Field::Src1) => self.value(Field::Acc) & 2 == 2,
@@ -427,7 +464,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Signs and halves of an operand.
-    fn change(&self, operand: &mut Operand, field: Field, long_half: bool, trailer: Option<Trailer>) {
+    fn change(
+        &self,
+        operand: &mut Operand,
+        field: Field,
+        long_half: bool,
+        modifiers: &Modifiers,
+        trailer: Option<Trailer>,
+    ) {
         let selected = |at: u8| self.value(Field::Opsel) >> at & 1 == 1;
         let Some(at) = operand.source else {
             if long_half && field == Field::Vdst {
@@ -436,7 +480,7 @@ impl<'a> Decoder<'a> {
             return;
         };
         let bit = |field: Field| self.value(field) >> at & 1 == 1;
-        if matches!(self.encoding.family, Family::Vop3 | Family::Vop3b) {
+        if modifiers.table.is_none() && matches!(self.encoding.family, Family::Vop3 | Family::Vop3b) {
             (operand.absolute, operand.negate) = (bit(Field::Abs), bit(Field::Neg));
         }
         if long_half {

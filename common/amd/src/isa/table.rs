@@ -274,7 +274,7 @@ fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, 
         // Of gfx12: 1 where the format is the descriptor's.
         known |= encoding.place(Field::Format).map_or(0, |place| 1 << place.low);
     }
-    if encoding.family == Family::Flat {
+    if encoding.family == Family::Flat || encoding.family == Family::Global && !operands.contains(&Spec::Saddr) {
         // A flat address has no scalar base, which the field says on most targets.
         known |= encoding.place(Field::Saddr).map_or(0, Place::mask);
     }

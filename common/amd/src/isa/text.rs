@@ -141,6 +141,7 @@ impl Encoded {
             Family::Mai => matrix(f, self),
             _ => {
                 self.op_sel(f)?;
+                modifiers.table.map_or(Ok(()), |table| write!(f, " bitop3:{table:#x}"))?;
                 clamp_and_omod(f, modifiers)?;
                 modifiers.sdwa.map_or(Ok(()), |parts| sdwa(f, parts, &self.operands))?;
                 modifiers.dpp.map_or(Ok(()), |how| dpp(f, how))
@@ -343,6 +344,13 @@ fn matrix(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
     if encoded.name.starts_with("v_accvgpr") {
         return Ok(());
     }
+    if let Some(scales) = modifiers.scales {
+        for (name, value, usual) in [("op_sel", scales.op_sel, 0), ("op_sel_hi", scales.op_sel_hi, 3)] {
+            if value != usual {
+                list(f, name, &[value & 1, value >> 1 & 1])?;
+            }
+        }
+    }
     for (name, value) in [("cbsz", modifiers.cbsz), ("abid", modifiers.abid)] {
         if value != 0 {
             write!(f, " {name}:{value}")?;
@@ -362,7 +370,8 @@ fn sdwa(f: &mut Formatter<'_>, parts: Sdwa, operands: &[Operand]) -> fmt::Result
         Select::Word(word) => format!("WORD_{word}"),
         Select::Dword | Select::Halves { .. } => "DWORD".into(),
     };
-    if parts.has_result {
+    let pair = operands.first().is_some_and(|operand| operand.dwords == 2);
+    if parts.has_result && !pair {
         let unused = match parts.unused {
             Unused::Pad => "UNUSED_PAD",
             Unused::Sext => "UNUSED_SEXT",

@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Launch, LaunchError, Memory, Options, Program, TARGETS};
 
-use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
 
 const CALLS: &str = r#"
 __attribute__((device, noinline)) int twice(int x) { return x * 2 + 1; }
@@ -15,7 +15,7 @@ extern "C" __attribute__((global)) void calls(int* out) {
 #[test]
 fn functions_are_called() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(CALLS, target);
         let mut memory = Memory::new();
         let out = memory.allocate("out", 64 * 4, 4);
@@ -47,7 +47,7 @@ extern "C" __attribute__((global)) void hidden(int* out, char c, short s, double
 #[test]
 fn hidden_arguments_and_three_dimensions_are_there() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(HIDDEN, target);
         let (grid, block) = ([2, 3, 2], [5, 3, 2]);
         let mut memory = Memory::new();
@@ -67,7 +67,7 @@ fn hidden_arguments_and_three_dimensions_are_there() {
 fn preloaded_arguments_are_in_registers() {
     let Some(tools) = Tools::find() else { return };
     let source = "extern \"C\" __attribute__((global)) void f(int* out, int a, int b) { out[__builtin_amdgcn_workitem_id_x()] = a * b; }";
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let object = tools.compile("kernel.hip", source, target, &["-mllvm", "-amdgpu-kernarg-preload-count=16"]);
         let program = tools.load(&object, target);
         let mut memory = Memory::new();
@@ -99,7 +99,7 @@ fn bundle(object: &[u8], arch: &str) -> Vec<u8> {
 #[test]
 fn code_objects_of_both_versions_and_bundles_are_loaded() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         for version in ["5", "6"] {
             let flag = format!("-mcode-object-version={version}");
             let program = tools.load(&tools.compile("kernel.hip", CALLS, target, &[&flag]), target);
@@ -109,7 +109,7 @@ fn code_objects_of_both_versions_and_bundles_are_loaded() {
         assert!(Program::load(&old, target).is_err_and(|error| error.to_string().contains("ABI version is 2")));
         let bundle = bundle(&tools.compile("kernel.hip", CALLS, target, &[]), target.name);
         assert!(tools.load(&bundle, target).kernel("calls").is_some());
-        for other in TARGETS.iter().filter(|other| *other != target) {
+        for other in targets().filter(|other| *other != target) {
             assert!(Program::load(&bundle, other).is_err());
             assert!(Program::load(&old, other).is_err());
         }
@@ -122,7 +122,7 @@ fn code_objects_of_both_versions_and_bundles_are_loaded() {
 #[test]
 fn waves_of_64_lanes_run_on_gfx11() {
     let Some(tools) = Tools::find() else { return };
-    let Some(target) = TARGETS.iter().find(|target| target.name == "gfx1100") else { return };
+    let Some(target) = targets().find(|target| target.name == "gfx1100") else { return };
     let program = tools.load(&tools.compile("kernel.hip", CALLS, target, &["-mwavefrontsize64"]), target);
     assert_eq!(program.kernel("calls").map(|kernel| kernel.lanes), Some(64));
     let mut memory = Memory::new();
@@ -161,7 +161,7 @@ fn a_launch_that_does_not_fit_is_refused() {
 fn what_is_not_implemented_is_named_when_it_is_reached() {
     let Some(tools) = Tools::find() else { return };
     let source = "extern \"C\" __attribute__((global)) void f(int* out) {\n if (out) asm volatile(\"s_sleep 1\"); else asm volatile(\"ds_gws_barrier v0 gds\"); out[__builtin_amdgcn_workitem_id_x()] = 1; }";
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let program = tools.program(source, target);
         let missing = program.unimplemented();
         assert_eq!(missing.len(), 1, "{missing:?}");
@@ -189,7 +189,7 @@ extern "C" __attribute__((global)) void stack(int* out, int n) {
 #[test]
 fn arrays_of_a_lane_are_in_scratch() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(STACK, target);
         assert!(program.kernel("stack").is_some_and(|kernel| kernel.scratch >= 64));
         let mut memory = Memory::new();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use bluefin_amd::{Failure, Launch, Memory, Options, Program, Report, Target, Verdict};
+use bluefin_amd::{Failure, Generation, Launch, Memory, Options, Program, Report, TARGETS, Target, Verdict};
 
 const CLANGS: [&str; 2] = ["clang-19", "clang"];
 
@@ -133,4 +133,14 @@ pub fn verdict(program: &Program, memory: &mut Memory, launch: &Launch<'_>) -> V
         Err(Failure::Verdict(verdict)) => *verdict,
         other => panic!("expected a verdict, found {other:?}"),
     }
+}
+
+/// The targets that the assembly of these tests is written for.
+pub fn targets() -> impl Iterator<Item = &'static Target> {
+    TARGETS.iter().take(3)
+}
+
+/// The targets that clang 19 compiles for.
+pub fn compiled_targets() -> impl Iterator<Item = &'static Target> {
+    TARGETS.iter().filter(|target| target.generation != Generation::Cdna4)
 }

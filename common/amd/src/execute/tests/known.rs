@@ -5,7 +5,7 @@ use super::*;
 /// Every matrix instruction's operands, as they are decoded, are of the sizes that it wants.
 #[test]
 fn matrix_instructions_are_decoded() {
-    for target in &TARGETS {
+    for target in documented() {
         let lanes = target.lanes as usize;
         let text = |matrix: &Matrix| {
             let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(|operand| matrix.registers(operand, lanes));
