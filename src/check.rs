@@ -32,7 +32,7 @@ use crate::input::{Input, InputArgs};
 pub struct CheckArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// gfx90a, gfx942 or gfx1100; with compute units, as in gfx942-304, where they shape the kernel
+    /// What is executed: gfx908, gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1150, gfx1151, gfx1200 or gfx1201; with compute units, as in gfx942-304, where they shape the kernel
     #[arg(long, value_name = "TARGET")]
     target: ArchOrTarget,
     /// Decides the order of blocks and waves, and what inputs hold

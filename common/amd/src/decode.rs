@@ -94,11 +94,11 @@ const CACHES: &[&str] = &[
 
 /// Whether an instruction of that name is executed, whatever its operands.
 #[cfg(test)]
-pub(crate) fn knows(mnemonic: &str) -> bool {
+pub(crate) fn knows(mnemonic: &str, target: &Target) -> bool {
     is_without_effect(mnemonic)
         || operations::memory::find(mnemonic).is_some()
         || scalar::knows(mnemonic)
-        || vector::knows(mnemonic)
+        || vector::knows(mnemonic, target)
         || ["ds_permute_b32", "ds_bpermute_b32", "ds_swizzle_b32"].contains(&mnemonic)
 }
 

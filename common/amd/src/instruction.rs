@@ -133,7 +133,19 @@ pub(crate) enum Destination {
     Exec(Option<u8>),
 }
 
+/// What is done to the index of registers ("S_SET_GPR_IDX_ON" and its like).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Index {
+    On(Source, u8),
+    Off,
+    /// Bits 0 to 7 of M0.
+    Number(Source),
+    /// Bits 12 to 15.
+    Enabled(u8),
+}
+
 /// A vector ALU instruction.
+#[derive(Clone)]
 pub(crate) struct Vector {
     pub run: Run,
     pub result: Kind,
@@ -337,6 +349,10 @@ pub(crate) struct Wait {
 
 pub(crate) enum Action {
     Vector(Box<Vector>),
+    /// Registers of it are numbered from M0 on: bits 0 to 2 for the sources, bit 3 for the result.
+    Relative(Box<Vector>, u8),
+    /// From here on, registers of vector instructions are so, as M0 says.
+    Index(Index),
     /// Both read before either writes.
     Dual(Box<[Vector; 2]>),
     Matrix(Box<MatrixMultiply>),

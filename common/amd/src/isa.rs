@@ -4,6 +4,7 @@
 //! Every bit of the words is accounted for: one that is set and has no use makes the instruction one that is not known.
 
 mod address;
+mod composed;
 mod decode;
 mod operand;
 mod table;

@@ -401,7 +401,7 @@ impl Prepared<'_> {
         wave.registers.reset(lanes as usize);
         wave.pending.clear();
         (wave.at, wave.state, wave.number, wave.origin) = (self.entry, State::Running, number, None);
-        wave.order = Order::default();
+        (wave.order, wave.indexed) = (Order::default(), false);
         let [first, second, _] = self.kernel.resources;
         wave.set_mode(first >> 12 & 0xff | (first >> 21 & 1) << 8 | (first >> 23 & 1) << 9 | (first >> 26 & 1) << 23);
         let left = self.threads - number * lanes;

@@ -5,7 +5,7 @@
 //! the element: touches outside of buffers and LDS, values that nobody wrote, races, registers that are used before the
 //! `s_waitcnt` they need, barriers that not all threads reach, misalignment, loops without end.
 //!
-//! Semantics are those of AMD's documents "MI200" (CDNA 2), "MI300" (CDNA 3) and "RDNA 3 Instruction Set Architecture" and of
+//! Semantics are those of AMD's documents "MI100" (CDNA 1) to "CDNA 4" and "RDNA 2" to "RDNA 4 Instruction Set Architecture" and of
 //! LLVM's "User Guide for AMDGPU Backend"; comments name the section.
 //!
 //! What this does not show: time, caches, clocks, and faults of drivers. The blocks of a launch run one after the other, so one

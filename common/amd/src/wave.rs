@@ -30,6 +30,8 @@ pub(crate) struct Wave {
     /// What the first value was that was loaded though nobody had written it.
     pub origin: Option<String>,
     pub order: Order,
+    /// Registers are indexed by M0.
+    pub indexed: bool,
 }
 
 /// Room for the values of one instruction.
@@ -67,6 +69,7 @@ impl Wave {
             scratch: 0,
             origin: None,
             order: Order::default(),
+            indexed: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::operand::{Wanted, sgpr, source};
 use super::{Decoded, Decoder, Raw};
-use crate::instruction::{Action, Condition, Hardware, SaveExec, Scalar, ScalarLoad, Source, Wait};
+use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, ScalarLoad, Source, Wait};
 use crate::isa::{At, Operand};
 use crate::operations::scalar;
 use crate::operations::vector::Kind;
@@ -73,12 +73,40 @@ fn hardware(simm16: u16) -> Decoded<(Hardware, u8, u8)> {
 /// Whether a scalar instruction of that name is executed.
 #[cfg(test)]
 pub(super) fn knows(name: &str) -> bool {
-    let others = ["s_endpgm", "s_barrier", "s_waitcnt", "s_waitcnt_vscnt", "s_sendmsg"];
-    scalar::find(name).is_some()
+    let others = [
+        "s_endpgm",
+        "s_endpgm_saved",
+        "s_barrier",
+        "s_barrier_signal",
+        "s_barrier_wait",
+        "s_waitcnt",
+        "s_waitcnt_vscnt",
+        "s_waitcnt_vmcnt",
+        "s_waitcnt_lgkmcnt",
+        "s_waitcnt_expcnt",
+        "s_sendmsg",
+        "s_trap",
+        "s_getpc_b64",
+        "s_setpc_b64",
+        "s_swappc_b64",
+        "s_call_b64",
+        "s_getreg_b32",
+        "s_setreg_b32",
+        "s_setreg_imm32_b32",
+        "s_round_mode",
+        "s_denorm_mode",
+        "s_memtime",
+        "s_memrealtime",
+    ];
+    let loads = ["s_load_b", "s_load_dword", "s_buffer_load_b", "s_buffer_load_dword"];
+    scalar::find(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || save_exec(name).is_some()
+        || split_wait(name, 0).is_some()
+        || name.contains("_wrexec_b")
+        || name.starts_with("s_set_gpr_idx_")
         || others.contains(&name)
-        || name.starts_with("s_load_")
+        || loads.iter().any(|load| name.starts_with(load))
 }
 
 /// What gfx12 calls otherwise.
@@ -172,6 +200,13 @@ impl Decoder<'_> {
             }
             "s_round_mode" => Action::SetMode { shift: 0, value: simm16 as u8 & 15 },
             "s_denorm_mode" => Action::SetMode { shift: 4, value: simm16 as u8 & 15 },
+            "s_set_gpr_idx_on" => {
+                let At::Immediate(enabled) = raw.operand(1)?.at else { return Err(raw.text()) };
+                Action::Index(Index::On(plain_source(raw.operand(0)?, 1)?, enabled as u8))
+            }
+            "s_set_gpr_idx_off" => Action::Index(Index::Off),
+            "s_set_gpr_idx_idx" => Action::Index(Index::Number(plain_source(raw.operand(0)?, 1)?)),
+            "s_set_gpr_idx_mode" => Action::Index(Index::Enabled(simm16 as u8)),
             "s_memtime" | "s_memrealtime" => Action::Clock { to: sgpr(raw.operand(0)?)?, dwords: 2 },
             "s_code_end" => return Err("s_code_end, which is behind the code".into()),
             _ => return self.scalar_load(raw),

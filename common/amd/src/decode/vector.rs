@@ -55,13 +55,25 @@ fn stem(mnemonic: &str) -> &str {
 
 /// Whether a vector instruction of that name is executed.
 #[cfg(test)]
-pub(super) fn knows(mnemonic: &str) -> bool {
-    let cross = ["readlane", "readfirstlane", "writelane", "permlane16", "permlanex16", "swap"];
+pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
+    let cross = [
+        "readlane",
+        "readfirstlane",
+        "writelane",
+        "permlane16",
+        "permlanex16",
+        "permlane64",
+        "swap",
+        "permlane16_swap",
+        "permlane32_swap",
+    ];
     let name = stem(mnemonic);
     let dual = mnemonic.strip_prefix("v_dual_").unwrap_or(name);
-    Matrix::named(mnemonic).is_some()
-        || find(name).is_some()
-        || find(dual).is_some()
+    let signed = format!("{name} 0");
+    Matrix::of(mnemonic, target.generation).is_some()
+        || [name, dual, &signed].iter().any(|name| find(name).is_some())
+        || ["movrels_b32", "movreld_b32", "movrelsd_b32"].contains(&name)
+        || newer::bit_operation(name, 0).is_some()
         || cross.iter().any(|cross| name.strip_suffix("_b32") == Some(cross))
 }
 
@@ -74,6 +86,16 @@ impl Decoder<'_> {
         }
         if let Some(cross) = cross(raw)? {
             return Ok(Action::Cross(cross));
+        }
+        // "V_MOVRELS", "V_MOVRELD", "V_MOVRELSD": the source, the result, or both are relative.
+        let relative = match stem(name) {
+            "movrels_b32" => Some(1),
+            "movreld_b32" => Some(8),
+            "movrelsd_b32" => Some(9),
+            _ => None,
+        };
+        if let Some(which) = relative {
+            return Ok(Action::Relative(Box::new(self.vector(raw, "mov_b32")?), which));
         }
         Ok(Action::Vector(Box::new(self.vector(raw, stem(name))?)))
     }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use super::address::{Addresses, To, place, unwritten};
 use super::transpose::transpose;
 use super::{Block, Lane, scalar};
-use crate::instruction::{Memory, ScalarLoad, Source};
+use crate::instruction::{Memory, ScalarLoad};
 use crate::memory::{Loaded, Touching};
 use crate::operations::memory::{Atomic, Form, Kind, Space};
 use crate::order::Known;
 use crate::pending::LdsTouch;
-use crate::registers::{LANES, M0, Registers};
+use crate::registers::{LANES, Registers};
 use crate::shadow::{How, Toucher};
 use crate::verdict::{Access, Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
@@ -119,7 +119,14 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: &[Toucher<'_>; 2]) -> Lane<Loaded> {
+    pub(super) fn lane_load(
+        &mut self,
+        wave: &Wave,
+        to: To,
+        bytes: usize,
+        lane: usize,
+        by: &[Toucher<'_>; 2],
+    ) -> Lane<Loaded> {
         match to {
             To::Memory(address) => {
                 let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
@@ -133,7 +140,7 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_store(
+    pub(super) fn lane_store(
         &mut self,
         wave: &Wave,
         to: To,
@@ -204,34 +211,6 @@ impl Block<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whole dwords of each lane to LDS: from what M0 says on, a lane behind the other. Where they went.
-    fn load_to_lds(
-        &mut self,
-        wave: &mut Wave,
-        memory: &Memory,
-        addresses: &Addresses,
-        exec: u64,
-        bytes: usize,
-    ) -> Step<[u32; LANES]> {
-        let clock = Rc::clone(&wave.order.clock);
-        let by = self.touchers(wave, &clock, memory, exec);
-        let (base, poison) = scalar::read(&wave.registers, Source::Sgpr(M0), 1);
-        if poison != 0 {
-            return Err(unwritten(0, Use::Address, wave));
-        }
-        let mut offsets = [0; LANES];
-        for lane in lanes_of(exec) {
-            let from = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
-            let to = (base as u32).wrapping_add(memory.offset as u32).wrapping_add((lane * bytes) as u32);
-            offsets[lane] = to;
-            let loaded = self.lane_load(wave, from, bytes, lane, &by).map_err(|fault| Raised::at(lane, fault))?;
-            let data: Vec<u8> = loaded.dwords.iter().flat_map(|dword| dword.to_le_bytes()).take(bytes).collect();
-            self.lane_store(wave, To::Lds(to.into()), &data, loaded.unwritten, lane, &by)
-                .map_err(|fault| Raised::at(lane, fault))?;
-        }
-        Ok(offsets)
     }
 
     #[expect(clippy::too_many_arguments, reason = "an access has that many parts")]

@@ -3,7 +3,7 @@
 use super::operand::{LITERAL, Refused};
 use super::table::{Encoding, Field, Place, Row, Spec, Width};
 use super::trailer::{Trailer, TrailerKind, dpp8, dpp16, sdwa};
-use super::{At, Encoded, Family, Isa, Modifiers, Operand, Scales, address, words_text};
+use super::{At, Encoded, Family, Isa, Modifiers, Operand, address, words_text};
 use crate::target::Generation;
 
 const SDWA: u32 = 249;
@@ -11,9 +11,7 @@ const DPP16: u32 = 250;
 /// The second reads lanes that EXEC leaves out.
 const DPP8: [u32; 2] = [233, 234];
 /// What is in front of a matrix instruction with scales, and says where they are.
-const SCALES: &str = "v_mfma_ld_scale_b32";
-/// A bit of ABID.
-const SCALED: u32 = 1 << 11;
+pub(super) const SCALES: &str = "v_mfma_ld_scale_b32";
 /// A source that is not there may say that it is the constant 0.
 const ZERO: u32 = 128;
 
@@ -48,11 +46,11 @@ fn guessed_length(first: u32) -> usize {
 pub(super) struct Decoder<'a> {
     pub isa: &'static Isa,
     pub encoding: &'a Encoding,
-    lanes: u32,
-    words: &'a [u32],
+    pub lanes: u32,
+    pub words: &'a [u32],
     /// The words of the encoding itself.
-    whole: u128,
-    used: usize,
+    pub whole: u128,
+    pub used: usize,
     literal: Option<u32>,
 }
 
@@ -76,30 +74,6 @@ impl<'a> Decoder<'a> {
         let word = self.words.get(self.used).copied().ok_or("a word is missing")?;
         self.used += 1;
         Ok(word)
-    }
-
-    /// A matrix instruction with scales: four words.
-    fn scaled(&self, prefix: &Encoded) -> (Result<Encoded, String>, usize) {
-        let mut words: Vec<u32> = self.words.iter().skip(self.used).take(2).copied().collect();
-        if let Some(first) = words.first_mut() {
-            // It says that there are scales.
-            *first &= !SCALED;
-        }
-        let (encoded, length) = decode(self.isa, self.lanes, &words);
-        let whole = encoded.and_then(|mut encoded| {
-            let [a, b] = prefix.operands.as_slice() else { return Err(format!("{SCALES} with other operands")) };
-            encoded.name = match encoded.name {
-                "v_mfma_f32_16x16x128_f8f6f4" => "v_mfma_scale_f32_16x16x128_f8f6f4",
-                "v_mfma_f32_32x32x64_f8f6f4" => "v_mfma_scale_f32_32x32x64_f8f6f4",
-                other => return Err(format!("{SCALES} in front of {other}")),
-            };
-            // They stand where other matrix instructions have ABID and ACC.
-            let (op_sel, op_sel_hi) = (prefix.modifiers.abid & 3, self.value(Field::Acc) as u8);
-            encoded.modifiers.scales = Some(Scales { a: a.at, b: b.at, op_sel, op_sel_hi });
-            encoded.operands.extend([*a, *b]);
-            Ok(encoded)
-        });
-        (whole, self.used + length)
     }
 
     /// `None` if there is no instruction of that number in the encoding.
@@ -163,7 +137,9 @@ impl<'a> Decoder<'a> {
         if self.encoding.family != Family::Flat && !without {
             return Ok(());
         }
-        if self.value(Field::Saddr) != 0 && self.scalar_base()? != At::Off {
+        // Of gfx9 the field is 0.
+        let none = self.isa.target.is_gfx9() && self.value(Field::Saddr) == 0;
+        if self.encoding.place(Field::Saddr).is_some() && !none && self.scalar_base()? != At::Off {
             return Err(format!("{} with a scalar base", row.name));
         }
         let negative = self.isa.target.generation != Generation::Rdna4 && self.offset(row) < 0;
@@ -281,7 +257,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn operand(
+    pub(super) fn operand(
         &mut self,
         spec: Spec,
         modifiers: &Modifiers,
@@ -360,6 +336,8 @@ impl<'a> Decoder<'a> {
         let short = matches!(self.encoding.family, Family::Vop1 | Family::Vop2 | Family::Vopc);
         let half = width == Width::Half;
         let mut operand: Operand = match field {
+            // A constant in place of a source.
+            Field::Ssrc1 if dwords == 0 => At::Immediate(i64::from(number)).into(),
             Field::Vdst if scalar => self.isa.scalar(number, dwords)?.into(),
             Field::Sdst | Field::Sdata => self.isa.scalar(number, dwords)?.into(),
             Field::Sbase => self.isa.scalar(number * 2, dwords)?.into(),
@@ -499,34 +477,5 @@ impl<'a> Decoder<'a> {
             }
             _ => {}
         }
-    }
-
-    /// VOPD: two instructions in one, which share a literal.
-    fn dual(&mut self, first: &Row) -> Refused<Encoded> {
-        let isa = self.isa;
-        let second = isa.family(Family::Vopdy).and_then(|encoding| encoding.rows.get(&self.value(Field::Opy)));
-        let second = second.ok_or_else(|| format!("{} with operation {}", first.name, self.value(Field::Opy)))?;
-        let known = first.known | second.known | self.encoding.place(Field::Opy).map_or(0, Place::mask);
-        if self.whole & !known != 0 {
-            return Err(format!("{} and {} have no use for a bit", first.name, second.name));
-        }
-        let mut half = |row: &Row, family| {
-            let (mut operands, modifiers) = (Vec::new(), Modifiers::default());
-            for spec in &row.operands {
-                self.operand(*spec, &modifiers, None, &mut operands)?;
-            }
-            Ok::<_, String>(Encoded {
-                name: row.name,
-                family,
-                target: isa.target,
-                operands,
-                modifiers,
-                simm16: 0,
-                other: None,
-            })
-        };
-        let encoded = half(first, Family::Vopdx)?;
-        let other = half(second, Family::Vopdy)?;
-        Ok(Encoded { other: Some(Box::new(other)), ..encoded })
     }
 }

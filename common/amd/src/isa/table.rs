@@ -222,6 +222,12 @@ impl Isa {
     pub(super) fn family(&self, family: Family) -> Option<&Encoding> {
         self.encodings.iter().find(|encoding| encoding.family == family)
     }
+
+    /// All encodings with their instructions.
+    #[cfg(test)]
+    pub fn names(&self) -> impl Iterator<Item = (Family, &'static str)> + '_ {
+        self.encodings.iter().flat_map(|encoding| encoding.rows.values().map(|row| (encoding.family, row.name)))
+    }
 }
 
 fn encoding(row: &str, generation: &str) -> Option<Encoding> {

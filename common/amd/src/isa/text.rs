@@ -60,8 +60,11 @@ impl Encoded {
         match operand.at {
             // A second constant of scalar memory is a modifier.
             At::Immediate(value) if self.family == Family::Smem && at == 3 => write!(f, "offset:{value:#x}"),
-            At::Immediate(0) if self.family == Family::Smem && !self.target.is_gfx9() => f.write_str("null"),
+            At::Immediate(0) if self.family == Family::Smem && self.target.generation == Generation::Rdna3 => {
+                f.write_str("null")
+            }
             At::Immediate(value) if self.family == Family::Smem => hexadecimal(f, value),
+            At::Immediate(value) if self.family == Family::Sopc => write!(f, "{value:#x}"),
             At::Immediate(_) => self.immediate(f),
             // The same number as single precision has, with more digits.
             At::Float(TURN) if operand.dwords == 2 && operand.negate => f.write_str("neg(0.15915494309189532)"),

@@ -253,6 +253,9 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
         "inc_u64" => (Increment, 8),
         "dec" | "dec_u32" => (Decrement, bytes),
         "dec_u64" => (Decrement, 8),
+        // gfx10's names.
+        "fmin" => (if bytes == 8 { MinF64 } else { MinF32 }, bytes),
+        "fmax" => (if bytes == 8 { MaxF64 } else { MaxF32 }, bytes),
         "add_f32" => (AddF32, 4),
         "add_f64" => (AddF64, 8),
         "min_f32" => (MinF32, 4),

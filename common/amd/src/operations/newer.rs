@@ -110,6 +110,14 @@ fn extreme<F: Format>(mode: &Mode, larger: bool, a: F::Bits, b: F::Bits) -> F::B
     if larger { number::max::<F>(mode, a, b) } else { number::min::<F>(mode, a, b) }
 }
 
+/// The same on both halves of each source.
+fn packed(definition: Definition) -> Definition {
+    match definition.run {
+        Run::Narrow(run) => Definition { run: Run::Packed(run), ..definition },
+        _ => definition,
+    }
+}
+
 fn extremes() -> Vec<Row> {
     macro_rules! single {
         ($a:ident $b:ident, $larger:literal) => {
@@ -146,6 +154,8 @@ fn extremes() -> Vec<Row> {
         ("minimummaximum_f32", three!(false, true)),
         ("minimum_f16", half!(false)),
         ("maximum_f16", half!(true)),
+        ("pk_minimum_f16", packed(half!(false))),
+        ("pk_maximum_f16", packed(half!(true))),
         ("minimum_f64", define!(F64 [F64 F64]; wide!(|mode, a, b, _| extreme::<F64>(mode, false, a, b)))),
         ("maximum_f64", define!(F64 [F64 F64]; wide!(|mode, a, b, _| extreme::<F64>(mode, true, a, b)))),
         ("minmax_f16", numbers!(min, max)),

@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Launch, LaunchError, Memory, Options, Program, TARGETS};
 
-use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
+use crate::support::{Arguments, Tools, compiled_targets, dwords, launch, run, targets, verdict};
 
 const CALLS: &str = r#"
 __attribute__((device, noinline)) int twice(int x) { return x * 2 + 1; }
@@ -203,5 +203,27 @@ fn arrays_of_a_lane_are_in_scratch() {
         };
         let expected: Vec<u32> = (0..64).map(lane).collect();
         assert_eq!(dwords(&memory, out, 64), expected, "{}", target.name);
+    }
+}
+
+/// Registers that M0 chooses, by a mode of gfx9 and by instructions of RDNA.
+#[test]
+fn registers_are_indexed() {
+    let Some(tools) = Tools::find() else { return };
+    let gfx9 = "s_set_gpr_idx_on %2, 1\n v_mov_b32 %0, v40\n s_set_gpr_idx_off\n s_set_gpr_idx_on %2, 8\n v_mov_b32 v40, 77\n s_set_gpr_idx_off\n v_mov_b32 %1, v43";
+    let rdna = "s_mov_b32 m0, %2\n v_movrels_b32 %0, v40\n v_movreld_b32 v40, 77\n v_mov_b32 %1, v43";
+    for target in compiled_targets() {
+        let code = if target.name.starts_with("gfx9") { gfx9 } else { rdna };
+        let source = format!(
+            "extern \"C\" __attribute__((global)) void f(int* out, int which) {{ int found, written; \
+             asm volatile(\"v_mov_b32 v43, 12\\n v_mov_b32 v42, 11\\n {}\" : \"=v\"(found), \"=v\"(written) : \"s\"(which) : \"v40\", \"v42\", \"v43\", \"m0\"); \
+             out[2 * __builtin_amdgcn_workitem_id_x()] = found; out[2 * __builtin_amdgcn_workitem_id_x() + 1] = written; }}",
+            code.replace('\n', "\\n")
+        );
+        let program = tools.program(&source, target);
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", 64 * 8, 4);
+        run(&program, &mut memory, &launch("f", 1, 64, &Arguments::default().pointer(out).int(3)), 0);
+        assert_eq!(dwords(&memory, out, 2), [12, 77], "{}", target.name);
     }
 }

@@ -74,3 +74,36 @@ fn halves_are_read_from_the_words() {
         assert_eq!(wave.registers.v[2][0], *expected, "`{}`: {:x}", line.text(), wave.registers.v[2][0]);
     }
 }
+
+/// A sample of each target's instructions is decoded as LLVM decodes it.
+#[test]
+fn instructions_are_those_of_llvm() {
+    let rows = include_str!("../../../tests/data/decoded.tsv").lines().filter(|row| !row.starts_with('#'));
+    let mut count = 0;
+    for row in rows {
+        let parts: Vec<&str> = row.split('\t').collect();
+        let [target, words, text] = parts[..] else { panic!("{row}") };
+        let target = Target::named(target).expect("a target");
+        let words: Vec<u32> = words.split(' ').map(|word| u32::from_str_radix(word, 16).expect("a word")).collect();
+        let (decoded, length) = crate::isa::disassemble(&words, target, target.lanes);
+        assert_eq!((decoded.as_deref(), length), (Ok(text), words.len()), "{row}");
+        count += 1;
+    }
+    assert!(count > 1000, "{count}");
+}
+
+/// Words that are no instruction, or that say more than one has a use for, are refused and named.
+#[test]
+fn what_is_not_understood_is_refused_with_its_words() {
+    let refused = |target: &str, words: &[u32]| {
+        let target = Target::named(target).expect("a target");
+        decoded_words(words, target).expect_err("words that are no instruction")
+    };
+    assert!(refused("gfx942", &[0xd100_0001, 0x8002_0501]).contains("8002"), "a sign of a mask");
+    assert!(refused("gfx942", &[0xd100_8001, 0x0002_0501]).contains("no use for bit 15"));
+    assert!(refused("gfx1100", &[0xd518_0001, 0x0402_0501]).contains("no use for bit"), "an unused source");
+    // An odd pair, of scalar and of vector registers.
+    assert!(refused("gfx942", &[0xbe80_0103]).contains("scalar register 3"));
+    assert!(refused("gfx942", &[0x7e00_3103]).contains("vector register 3"));
+    assert!(refused("gfx942", &[0xd3ff_ffff, 0]).contains("D3FFFFFF"));
+}

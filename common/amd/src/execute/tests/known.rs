@@ -71,7 +71,10 @@ fn all_instructions_of_bluefin_and_triton_are_known() {
         include_str!("../../../tests/all/flow.rs"),
     ];
     for (name, list) in lists {
-        let unknown: Vec<&str> = list.lines().filter(|mnemonic| !crate::decode::knows(mnemonic)).collect();
+        let unknown: Vec<&str> = list
+            .lines()
+            .filter(|mnemonic| !crate::decode::knows(mnemonic, Target::named(name).expect("a target")))
+            .collect();
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
         let in_table = |text: String| tables.iter().any(|table| table.contains(&text));
         // With operands, as a text of its own, or at the end of a line of assembly.
@@ -89,5 +92,31 @@ fn all_instructions_of_bluefin_and_triton_are_known() {
             .filter(|mnemonic| !stem(mnemonic).iter().any(|name| tried(name)))
             .collect();
         assert!(untried.is_empty(), "{name}: no case for {untried:?}");
+    }
+}
+
+/// Which instructions of each target are executed and which are not, by name: `isa/coverage.tsv` says so, so that a change shows what it
+/// changed. With `BLUEFIN_WRITE_COVERAGE` set, the test makes it anew.
+#[test]
+fn what_is_executed_and_what_is_not_is_written_down() {
+    let mut rows: Vec<String> =
+        vec!["# Instructions of each target that are executed, and below those that are not.".into()];
+    let mut missing: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    for target in &TARGETS {
+        let names: std::collections::BTreeSet<&str> =
+            crate::isa::Isa::of(target).names().map(|(_, name)| name).collect();
+        let unknown: Vec<&str> = names.iter().copied().filter(|name| !crate::decode::knows(name, target)).collect();
+        rows.push(format!("{}\t{}\tof {}", target.name, names.len() - unknown.len(), names.len()));
+        unknown.into_iter().for_each(|name| missing.entry(name).or_default().push(target.name));
+    }
+    rows.extend(missing.iter().map(|(name, targets)| format!("{name}\t{}", targets.join(" "))));
+    let found = rows.join("\n") + "\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/isa/coverage.tsv");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    if std::env::var_os("BLUEFIN_WRITE_COVERAGE").is_some() {
+        std::fs::write(path, &found).expect("it is written");
+    } else if let Some((expected, found)) = written.lines().zip(found.lines()).find(|(written, found)| written != found)
+    {
+        panic!("{path}: found `{expected}`, expected `{found}`; BLUEFIN_WRITE_COVERAGE=1 makes it anew");
     }
 }
