@@ -32,7 +32,7 @@ use crate::input::{Input, InputArgs};
 pub struct CheckArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// gfx90a, gfx942 or gfx1100; with compute units, as in gfx942-304, where they shape the kernel
+    /// What is executed: gfx908, gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1150, gfx1151, gfx1200 or gfx1201; with compute units, as in gfx942-304, where they shape the kernel
     #[arg(long, value_name = "TARGET")]
     target: ArchOrTarget,
     /// Decides the order of blocks and waves, and what inputs hold
@@ -164,7 +164,7 @@ impl CheckArgs {
     }
 }
 
-/// How fast candidates are executed, apart from the compilers and disassemblers, which are processes of their own.
+/// How fast candidates are executed, apart from the compilers, which are processes of their own.
 fn say_speed(own: Timespec, right: usize, slots: usize) {
     let seconds = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
     let rate = right as f64 * slots as f64 / seconds.max(1e-9);

@@ -1,7 +1,7 @@
 //! Candidates for AMD's GPUs, executed on the CPU instruction by instruction and compared with their reference. Nothing is timed:
 //! what executing takes says nothing of a GPU.
 
-use bluefin_amd::{self as amd, Disassembler, Fault, Launch, LoadError, Memory, Options, Program};
+use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Program};
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
@@ -19,7 +19,6 @@ const MAX_BYTES: u64 = 1 << 28;
 #[derive(Clone, Debug)]
 pub struct Executor {
     target: &'static amd::Target,
-    disassembler: Disassembler,
     options: Options,
 }
 
@@ -28,8 +27,6 @@ pub struct Executor {
 pub enum ExecutorError {
     #[error("found {found}, which can not be executed, expected one of {expected}")]
     Target { found: String, expected: String },
-    #[error(transparent)]
-    Disassembler(#[from] LoadError),
 }
 
 /// The architecture `arch` as it is executed.
@@ -91,27 +88,21 @@ impl Executor {
     /// a launch that executes more than `max_instructions` instructions hangs.
     ///
     /// # Errors
-    /// An architecture that can not be executed, or no disassembler of LLVM.
+    /// An architecture that can not be executed.
     pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, ExecutorError> {
         let target = executed(arch)?;
-        let disassembler = Disassembler::find()?;
-        Ok(Self { target, disassembler, options: Options { seed, max_instructions } })
+        Ok(Self { target, options: Options { seed, max_instructions } })
     }
 
-    /// Loads artifacts, with one call of the disassembler where nothing is wrong with any.
+    /// Loads artifacts.
     pub fn load(&self, artifacts: &[impl AsRef<[u8]>]) -> Vec<Attempt<Loaded>> {
-        let unpacked: Vec<_> = artifacts.iter().map(|artifact| archive::unpack(artifact.as_ref())).collect();
-        let all: Vec<&[u8]> = unpacked.iter().flatten().flatten().map(Vec::as_slice).collect();
-        let mut loaded = Program::load_all(&all, self.target, &self.disassembler).ok().map(Vec::into_iter);
-        let mut load = |code: Vec<u8>| match loaded.as_mut().and_then(Iterator::next) {
-            Some(program) => Ok(program),
-            None => Program::load(&code, self.target, &self.disassembler).map_err(|error| load_failure(&error)),
-        };
+        let unpacked = artifacts.iter().map(|artifact| archive::unpack(artifact.as_ref()));
+        let load = |code: Vec<u8>| Program::load(&code, self.target).map_err(|error| load_failure(&error));
         let one = |objects: std::io::Result<Vec<Vec<u8>>>| {
             let objects = objects.map_err(|error| Failure::new(FailureKind::LoadError, format!("archive: {error}")))?;
-            Ok(Loaded(objects.into_iter().map(&mut load).collect::<Attempt<_>>()?))
+            Ok(Loaded(objects.into_iter().map(load).collect::<Attempt<_>>()?))
         };
-        unpacked.into_iter().map(one).collect()
+        unpacked.map(one).collect()
     }
 
     /// Executes the reference of `task`, which is in `loaded`, twice on the same inputs; `data` is what the task's buffers hold of their

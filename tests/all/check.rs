@@ -100,6 +100,26 @@ fn all_that_is_shipped_is_right_on_gfx1100() {
 }
 
 #[test]
+fn all_that_is_shipped_is_right_on_gfx1201() {
+    all_that_is_shipped_is_right("gfx1201", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx908() {
+    all_that_is_shipped_is_right("gfx908", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx1030() {
+    all_that_is_shipped_is_right("gfx1030", &SOLVERS);
+}
+
+#[test]
+fn all_that_is_shipped_is_right_on_gfx1151() {
+    all_that_is_shipped_is_right("gfx1151", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+}
+
+#[test]
 fn other_types_and_layouts_are_right_on_gfx90a() {
     other_types_and_layouts_are_right("gfx90a", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text, write};
 
-const TARGETS: [&str; 3] = ["gfx90a", "gfx942", "gfx1100"];
+const TARGETS: [&str; 5] = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1030"];
 
 /// What a kernel `found` is to write into `out`, element by element.
 struct Known {

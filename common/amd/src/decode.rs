@@ -1,6 +1,5 @@
-//! From the disassembler's text to instructions as they are executed.
+//! From instructions as their words say to instructions as they are executed.
 
-mod encoding;
 mod halves;
 mod memory;
 mod operand;
@@ -10,12 +9,11 @@ mod vector;
 
 use std::collections::HashMap;
 
-use crate::disassembly::Line;
 use crate::instruction::{Action, Counter, Instruction, Touches, Wait};
+use crate::isa::{At, Encoded, Line, Operand};
 use crate::operations;
-use crate::operations::memory::{Kind as MemoryKind, Space};
+use crate::operations::memory::{Form, Kind as MemoryKind, Space};
 use crate::target::{Generation, Target};
-use crate::text::Text;
 
 /// Why an instruction is not executed; it is said when it is reached.
 pub(crate) type Refusal = String;
@@ -29,33 +27,19 @@ pub(crate) struct Decoder<'a> {
     pub indices: &'a HashMap<u64, usize>,
 }
 
-/// One instruction, with its raw words.
+/// One instruction.
 pub(crate) struct Raw<'a> {
-    pub line: &'a Line,
-    pub text: Text<'a>,
+    pub address: u64,
+    pub encoded: &'a Encoded,
 }
 
 impl Raw<'_> {
-    /// The lower half of the first word: the constant of SOPP and SOPK.
-    pub fn simm16(&self) -> u16 {
-        self.line.words.first().map_or(0, |word| *word as u16)
+    pub fn operand(&self, at: usize) -> Decoded<&Operand> {
+        self.encoded.operands.get(at).ok_or_else(|| format!("operand {at} of {}", self.text()))
     }
 
-    pub fn operand(&self, at: usize) -> Decoded<&str> {
-        self.text.operands.get(at).copied().ok_or_else(|| format!("operand {at} of `{}`", self.line.text))
-    }
-
-    pub fn number(&self, modifier: &str) -> Decoded<i64> {
-        self.text.number(modifier).ok_or_else(|| format!("{modifier} of `{}`", self.line.text))
-    }
-
-    /// # Errors
-    /// A modifier that is not among `known`.
-    pub fn only(&self, known: &[&str]) -> Decoded<()> {
-        match self.text.modifiers.iter().find(|(name, _)| !known.contains(name)) {
-            Some((name, _)) => Err(format!("modifier {name} of {}", self.text.mnemonic)),
-            None => Ok(()),
-        }
+    pub fn text(&self) -> String {
+        format!("`{}`", self.encoded)
     }
 }
 
@@ -69,6 +53,16 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_inst_prefetch",
     "s_set_inst_prefetch_distance",
     "s_waitcnt_depctr",
+    "s_wait_alu",
+    "s_wait_event",
+    "s_wait_expcnt",
+    "s_wait_samplecnt",
+    "s_wait_bvhcnt",
+    "s_prefetch_inst",
+    "s_prefetch_inst_pc_rel",
+    "s_prefetch_data",
+    "s_prefetch_data_pc_rel",
+    "s_singleuse_vdst",
     "s_wait_idle",
     "s_icache_inv",
     "s_dcache_inv",
@@ -87,15 +81,24 @@ const WITHOUT_EFFECT: &[&str] = &[
 ];
 
 /// Instructions on caches, which decide what of other blocks a wave may rely on.
-const CACHES: &[&str] = &["buffer_gl1_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_inv", "buffer_wbl2"];
+const CACHES: &[&str] = &[
+    "buffer_gl1_inv",
+    "buffer_wbinvl1",
+    "buffer_wbinvl1_vol",
+    "buffer_inv",
+    "buffer_wbl2",
+    "global_inv",
+    "global_wb",
+    "global_wbinv",
+];
 
 /// Whether an instruction of that name is executed, whatever its operands.
 #[cfg(test)]
-pub(crate) fn knows(mnemonic: &str) -> bool {
+pub(crate) fn knows(mnemonic: &str, target: &Target) -> bool {
     is_without_effect(mnemonic)
         || operations::memory::find(mnemonic).is_some()
         || scalar::knows(mnemonic)
-        || vector::knows(mnemonic)
+        || vector::knows(mnemonic, target)
         || ["ds_permute_b32", "ds_bpermute_b32", "ds_swizzle_b32"].contains(&mnemonic)
 }
 
@@ -106,9 +109,10 @@ pub(crate) fn is_without_effect(mnemonic: &str) -> bool {
 
 impl Decoder<'_> {
     pub fn decode(&self, line: &Line) -> Instruction {
-        let action = self.action(line).unwrap_or_else(|what| Action::Unimplemented(what.into_boxed_str()));
+        let action = line.encoded.as_ref().map_err(Clone::clone).and_then(|encoded| self.action(line.address, encoded));
+        let action = action.unwrap_or_else(|what| Action::Unimplemented(what.into_boxed_str()));
         let next_address = line.address + 4 * line.words.len() as u64;
-        let mut touches = touches(&line.text);
+        let mut touches = line.encoded.as_ref().map(touches).unwrap_or_default();
         if let Action::Memory(memory) = &action {
             let counter = match memory.space {
                 Space::Lds => Some(Counter::Scalar),
@@ -116,6 +120,18 @@ impl Decoder<'_> {
                 Space::Global | Space::Scratch | Space::Buffer => Some(Counter::Vector),
             };
             let loads = matches!(memory.kind, MemoryKind::Load { .. } | MemoryKind::LoadTwo { .. });
+            let half = match memory.kind {
+                MemoryKind::Store { bytes: 1 | 2, form: Form::High { .. } } => Some(true),
+                MemoryKind::Store { bytes: 1 | 2, .. } => Some(false),
+                _ => None,
+            };
+            // What is stored is a half; an address never is.
+            if half.is_some()
+                && let Some(data) = touches.vgprs.iter_mut().find(|(at, count, _)| (*at, *count) == (memory.data, 1))
+                && !memory.address.vgprs().contains(&memory.data)
+            {
+                data.2 = half;
+            }
             if let (Some(counter), true, false) = (counter, loads, touches.vgprs.is_empty()) {
                 touches.loaded = Some((touches.vgprs.remove(0), counter));
             }
@@ -123,22 +139,25 @@ impl Decoder<'_> {
         Instruction { action, touches, next_address }
     }
 
-    fn action(&self, line: &Line) -> Decoded {
-        if let Some((first, second)) = line.text.split_once(" :: ") {
-            let half = |text| self.dual(&Raw { line, text: Text::parse(text) });
-            return Ok(Action::Dual(Box::new([half(first)?, half(second)?])));
+    fn action(&self, address: u64, encoded: &Encoded) -> Decoded {
+        let raw = Raw { address, encoded };
+        if let Some(second) = &encoded.other {
+            return Ok(Action::Dual(Box::new([self.dual(&raw)?, self.dual(&Raw { address, encoded: second })?])));
         }
-        let raw = Raw { line, text: Text::parse(&line.text) };
-        let name = raw.text.mnemonic;
+        let name = encoded.name;
         if WITHOUT_EFFECT.contains(&name) {
             return Ok(Action::Nothing);
         }
         if CACHES.contains(&name) {
             // Of gfx942, those without sc1 are for the waves of a block.
-            let device = self.target.generation != Generation::Cdna3 || line.text.contains(" sc1");
+            let device = match self.target.generation {
+                Generation::Cdna3 | Generation::Cdna4 => encoded.modifiers.sc1,
+                Generation::Rdna4 => encoded.modifiers.scope >= memory::SCOPE_DEVICE,
+                _ => true,
+            };
             return Ok(match (device, name) {
                 (false, _) => Action::Nothing,
-                (true, "buffer_wbl2") => Action::WriteBack,
+                (true, "buffer_wbl2" | "global_wb") => Action::WriteBack,
                 (true, _) => Action::Invalidate,
             });
         }
@@ -154,31 +173,33 @@ impl Decoder<'_> {
         if name.starts_with("ds_") {
             return self.exchange(&raw);
         }
-        Err(format!("`{}`", line.text))
+        Err(raw.text())
     }
 
-    /// "S_WAITCNT": on gfx9 vmcnt is bits 0-3 and 14-15, lgkmcnt 8-11; on gfx11 vmcnt is bits 10-15, lgkmcnt 4-9.
+    /// "S_WAITCNT": up to gfx10 vmcnt is bits 0-3 and 14-15, lgkmcnt 8-11, of gfx10 to 13; on gfx11 vmcnt is bits 10-15, lgkmcnt 4-9.
     fn wait(&self, simm16: u16) -> Wait {
         let limit = |value: u16, most: u16| (value < most).then_some(value as u8);
-        if self.target.is_gfx9() {
-            let vector = simm16 & 15 | simm16 >> 14 << 4;
-            Wait { vector: limit(vector, 63), scalar: limit(simm16 >> 8 & 15, 15), stores: None }
-        } else {
-            Wait { vector: limit(simm16 >> 10, 63), scalar: limit(simm16 >> 4 & 63, 63), stores: None }
-        }
+        let upper = limit(simm16 & 15 | simm16 >> 14 << 4, 63);
+        let (vector, scalar) = match self.target.generation {
+            Generation::Rdna3 | Generation::Rdna4 => (limit(simm16 >> 10, 63), limit(simm16 >> 4 & 63, 63)),
+            Generation::Rdna2 => (upper, limit(simm16 >> 8 & 63, 63)),
+            _ => (upper, limit(simm16 >> 8 & 15, 15)),
+        };
+        Wait { vector, scalar, ..Wait::default() }
     }
 }
 
-/// All registers that a text names.
-fn touches(text: &str) -> Touches {
+/// All registers that an instruction names.
+fn touches(encoded: &Encoded) -> Touches {
     let mut touches = Touches::default();
-    for half in text.split(" :: ") {
-        for operand in Text::parse(half).operands {
-            if let Some((at, count)) = operand::vgprs(operand) {
-                touches.vgprs.push((at, count));
-            } else if let Some((at, count)) = operand::sgprs(operand) {
+    let other = encoded.other.iter().flat_map(|other| &other.operands);
+    for operand in encoded.operands.iter().chain(other) {
+        match operand.at {
+            At::Vgpr(at, count) => touches.vgprs.push((at, u16::from(count), operand.half)),
+            At::Sgpr(at, count) => {
                 (at..at.saturating_add(count).min(128)).for_each(|at| touches.sgprs |= 1 << at);
             }
+            _ => {}
         }
     }
     touches

@@ -17,9 +17,6 @@ pub enum LoadError {
     /// An offload bundle without the target.
     #[error("the offload bundle has no code object for {target}")]
     NotInBundle { target: &'static str },
-    /// LLVM's disassembler is not there, or failed.
-    #[error("{program}: {reason}; it comes with LLVM 19 or later (Debian: apt install llvm-19)")]
-    Disassembler { program: String, reason: String },
 }
 
 /// Why a launch is not begun: what a runtime would refuse.

@@ -3,6 +3,7 @@
 mod address;
 mod cross;
 mod flow;
+mod index;
 mod lds;
 mod matrix;
 mod memory;
@@ -14,6 +15,8 @@ mod sources;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod to_lds;
+mod transpose;
 mod vector;
 
 pub(crate) use self::lds::Lds;
@@ -110,7 +113,10 @@ impl Block<'_> {
         }
         wave.at = at + 1;
         match &instruction.action {
+            Action::Vector(vector) if wave.indexed => index::run(wave, self.temporaries, vector, None),
             Action::Vector(vector) => vector::run(wave, self.temporaries, vector),
+            Action::Relative(vector, which) => index::run(wave, self.temporaries, vector, Some(*which)),
+            Action::Index(index) => index::set(wave, *index),
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
             Action::Matrix(matrix) => matrix::run(wave, matrix),
             Action::Cross(cross) => cross::run(wave, cross),
@@ -122,7 +128,7 @@ impl Block<'_> {
             Action::Memory(memory) => self.access(wave, memory, at),
             Action::Exchange(exchange) => {
                 cross::exchange(wave, *exchange)?;
-                wave.pending.lds(at, (exchange.to(), 1), [None, None]);
+                wave.pending.lds(at, (exchange.to(), 1, None), [None, None]);
                 Ok(())
             }
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),

@@ -133,7 +133,19 @@ pub(crate) enum Destination {
     Exec(Option<u8>),
 }
 
+/// What is done to the index of registers ("S_SET_GPR_IDX_ON" and its like).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Index {
+    On(Source, u8),
+    Off,
+    /// Bits 0 to 7 of M0.
+    Number(Source),
+    /// Bits 12 to 15.
+    Enabled(u8),
+}
+
 /// A vector ALU instruction.
+#[derive(Clone)]
 pub(crate) struct Vector {
     pub run: Run,
     pub result: Kind,
@@ -201,6 +213,18 @@ pub(crate) enum Address {
     Lds(u16),
 }
 
+impl Address {
+    /// The vector registers that it is made of.
+    pub fn vgprs(&self) -> Vec<u16> {
+        match *self {
+            Self::Lds(at) => vec![at],
+            Self::Pair(at) => vec![at, at + 1],
+            Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
+            Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),
+        }
+    }
+}
+
 /// A vector memory or LDS instruction.
 pub(crate) struct Memory {
     pub space: Space,
@@ -219,6 +243,8 @@ pub(crate) struct Memory {
     pub compare: u16,
     /// A load or store that is an atomic one, by its modifiers or since it is repeated until it finds what it waits for.
     pub sync: bool,
+    /// What is loaded is transposed among 16 lanes: elements of so many bits.
+    pub transposed: Option<u8>,
 }
 
 /// A scalar load.
@@ -288,11 +314,20 @@ pub(crate) enum Cross {
         from: u16,
     },
     Swap(u16, u16),
+    /// V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: of each two rows of so many lanes, the upper one of the first register and the lower one of the
+    /// second.
+    SwapRows {
+        first: u16,
+        second: u16,
+        rows: usize,
+    },
 }
 
 /// A matrix instruction.
 pub(crate) struct MatrixMultiply {
-    pub matrix: &'static Matrix,
+    pub matrix: Matrix,
+    /// Where the scales of A and B are, and which byte of them.
+    pub scales: Option<([Source; 2], [u8; 2])>,
     pub modifiers: MatrixModifiers,
     pub a: u16,
     pub b: u16,
@@ -302,15 +337,22 @@ pub(crate) struct MatrixMultiply {
 }
 
 /// What `s_waitcnt` waits for: at most so many of each kind may be under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub vector: Option<u8>,
     pub scalar: Option<u8>,
     pub stores: Option<u8>,
+    /// Of LDS alone, and of scalar memory alone, where they are counted apart.
+    pub lds: Option<u8>,
+    pub constants: Option<u8>,
 }
 
 pub(crate) enum Action {
     Vector(Box<Vector>),
+    /// Registers of it are numbered from M0 on: bits 0 to 2 for the sources, bit 3 for the result.
+    Relative(Box<Vector>, u8),
+    /// From here on, registers of vector instructions are so, as M0 says.
+    Index(Index),
     /// Both read before either writes.
     Dual(Box<[Vector; 2]>),
     Matrix(Box<MatrixMultiply>),
@@ -398,15 +440,17 @@ pub(crate) enum Counter {
     Scalar,
 }
 
+/// Vector registers: the first, how many, and which half of them where that is all (the upper one if true).
+pub(crate) type Span = (u16, u16, Option<bool>);
+
 /// Registers that an instruction reads or writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touches {
-    /// First and count.
-    pub vgprs: Vec<(u16, u16)>,
+    pub vgprs: Vec<Span>,
     /// One bit each.
     pub sgprs: u128,
     /// What a load that returns in order writes.
-    pub loaded: Option<((u16, u16), Counter)>,
+    pub loaded: Option<(Span, Counter)>,
 }
 
 pub(crate) struct Instruction {

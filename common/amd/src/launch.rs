@@ -8,8 +8,9 @@ use crate::object::Kernel;
 use crate::order::{Order, Places};
 use crate::program::{Code, Program};
 use crate::random::Random;
-use crate::registers::{EXEC, Registers};
+use crate::registers::{EXEC, Registers, TTMP};
 use crate::shadow::BLOCK_NUMBERS;
+use crate::target::Generation;
 use crate::verdict::{Failure, Fault, Missing, Raised, Site, Verdict};
 use crate::wave::{State, Temporaries, Wave};
 
@@ -137,9 +138,6 @@ impl Program {
         let lds = u64::from(kernel.static_lds) + u64::from(launch.dynamic_lds);
         if lds > u64::from(self.target().lds_bytes) {
             return Err(LaunchError::Lds { kernel: name(), found: lds, most: self.target().lds_bytes });
-        }
-        if kernel.properties >> 2 & 1 == 1 {
-            return Err(LaunchError::Unimplemented { kernel: name(), what: "the queue's address".into() });
         }
         let code = self.code(kernel.lanes);
         let code = code.ok_or_else(|| LaunchError::Unimplemented { kernel: name(), what: "its waves".into() })?;
@@ -403,7 +401,7 @@ impl Prepared<'_> {
         wave.registers.reset(lanes as usize);
         wave.pending.clear();
         (wave.at, wave.state, wave.number, wave.origin) = (self.entry, State::Running, number, None);
-        wave.order = Order::default();
+        (wave.order, wave.indexed) = (Order::default(), false);
         let [first, second, _] = self.kernel.resources;
         wave.set_mode(first >> 12 & 0xff | (first >> 21 & 1) << 8 | (first >> 23 & 1) << 9 | (first >> 26 & 1) << 23);
         let left = self.threads - number * lanes;
@@ -426,6 +424,8 @@ impl Prepared<'_> {
                     words.iter().for_each(|word| next(*word, 0));
                 }
                 1 => pair(&mut next, self.dispatch),
+                // There is no queue.
+                2 => (0..2).for_each(|_| next(0, u32::MAX)),
                 3 => pair(&mut next, self.arguments),
                 5 => pair(&mut next, SCRATCH_BASE),
                 6 => next(self.kernel.lane_scratch(), 0),
@@ -450,20 +450,28 @@ impl Prepared<'_> {
         if second & 1 == 1 && !block.target.architected_scratch {
             next((wave.scratch - SCRATCH_BASE) as u32, 0);
         }
+        if block.target.generation == Generation::Rdna4 {
+            put(registers, TTMP + 9, id[0], 0);
+            put(registers, TTMP + 7, id[1] & 0xffff | id[2] << 16, 0);
+            put(registers, TTMP + 8, number << 25, 0);
+        }
         let axes = second >> 11 & 3;
         let [x, y, _] = self.launch.block;
-        let ids = &mut wave.registers.v[0];
-        for (lane, packed) in ids.iter_mut().enumerate().take(lanes as usize) {
+        let packed = block.target.packed_ids;
+        for lane in 0..lanes as usize {
             let thread = number * lanes + lane as u32;
-            *packed = thread % x;
-            if axes >= 1 {
-                *packed |= (thread / x % y) << 10;
-            }
-            if axes >= 2 {
-                *packed |= (thread / (x * y)) << 20;
+            for (axis, of) in [thread % x, thread / x % y, thread / (x * y)].into_iter().enumerate() {
+                match (axis <= axes as usize, packed) {
+                    (false, _) => {}
+                    (true, true) if axis == 0 => registers.v[0][lane] = of,
+                    (true, true) => registers.v[0][lane] |= of << (10 * axis),
+                    (true, false) => registers.v[axis][lane] = of,
+                }
             }
         }
-        wave.registers.poison[0] = [!wave.lanes; 2];
+        for axis in 0..if packed { 1 } else { axes as usize + 1 } {
+            registers.poison[axis] = [!wave.lanes; 2];
+        }
     }
 }
 

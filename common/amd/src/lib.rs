@@ -1,11 +1,11 @@
 //! Executes code objects for AMD GPUs on the CPU, instruction by instruction, and stricter than a GPU.
 //!
-//! [`Program::load`] takes a code object apart, LLVM's disassembler decodes it, and [`Program::run`] executes a [`Launch`] on a
+//! [`Program::load`] takes a code object apart and decodes it by tables of its own, and [`Program::run`] executes a [`Launch`] on a
 //! [`Memory`]. What a kernel must not do ends the launch with a [`Verdict`], which names the instruction, the wave, the lane and
 //! the element: touches outside of buffers and LDS, values that nobody wrote, races, registers that are used before the
 //! `s_waitcnt` they need, barriers that not all threads reach, misalignment, loops without end.
 //!
-//! Semantics are those of AMD's documents "MI200" (CDNA 2), "MI300" (CDNA 3) and "RDNA 3 Instruction Set Architecture" and of
+//! Semantics are those of AMD's documents "MI100" (CDNA 1) to "CDNA 4" and "RDNA 2" to "RDNA 4 Instruction Set Architecture" and of
 //! LLVM's "User Guide for AMDGPU Backend"; comments name the section.
 //!
 //! What this does not show: time, caches, clocks, and faults of drivers. The blocks of a launch run one after the other, so one
@@ -18,10 +18,10 @@
 )]
 
 mod decode;
-mod disassembly;
 mod error;
 mod execute;
 mod instruction;
+mod isa;
 mod launch;
 pub mod matrix;
 mod memory;
@@ -34,13 +34,13 @@ mod program;
 mod random;
 mod registers;
 mod shadow;
+mod source;
 mod target;
-mod text;
 mod verdict;
 mod wave;
 
-pub use disassembly::Disassembler;
 pub use error::{LaunchError, LoadError};
+pub use isa::disassemble;
 pub use launch::{Launch, Options, Report};
 pub use memory::{Memory, Outside};
 pub use object::{Argument, Kernel};

@@ -1,10 +1,12 @@
-//! Matrix instructions: MFMA of gfx90a and gfx942, WMMA of gfx11.
+//! Matrix instructions: MFMA of gfx908 to gfx950, WMMA of gfx11 and gfx12.
 //!
 //! Where each element lies is AMD's "Matrix Instruction Calculator" (github.com/ROCm/amd_matrix_instruction_calculator); the same is
 //! in the MI200 and MI300 documents, section "Dense matrix operations" ("Matrix arithmetic instructions"), and in the RDNA 3 one,
 //! section "Wave matrix multiply accumulate". How they round is in [`Sum`]. All ignore EXEC and MODE.
 //!
-//! Not known: the sparse `v_smfmac_*`, and what gfx950 and gfx12 added.
+//! gfx950's are in the "CDNA 4" document, gfx12's, of which no lane has copies, in the "RDNA 4" one.
+//!
+//! Not known: the sparse `v_smfmac_*` and `v_swmmac_*`.
 
 mod layout;
 mod product;
@@ -14,6 +16,7 @@ mod table;
 use thiserror::Error;
 
 use self::layout::Layout;
+use crate::target::Generation;
 
 /// A type of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,14 @@ pub enum Element {
     Iu8,
     /// As `Iu8`, of 4 bits.
     Iu4,
+    /// FP8 and BF8 of the Open Compute Project.
+    OcpFp8,
+    OcpBf8,
+    /// 6 bits: E2M3 and E3M2.
+    Fp6,
+    Bf6,
+    /// E2M1.
+    Fp4,
 }
 
 impl Element {
@@ -42,8 +53,9 @@ impl Element {
             Element::F64 => 64,
             Element::F32 | Element::Xf32 | Element::I32 => 32,
             Element::F16 | Element::Bf16 => 16,
-            Element::Fp8 | Element::Bf8 | Element::I8 | Element::Iu8 => 8,
-            Element::Iu4 => 4,
+            Element::Fp8 | Element::Bf8 | Element::OcpFp8 | Element::OcpBf8 | Element::I8 | Element::Iu8 => 8,
+            Element::Fp6 | Element::Bf6 => 6,
+            Element::Iu4 | Element::Fp4 => 4,
         }
     }
 }
@@ -69,7 +81,7 @@ pub enum Sum {
     TruncatedHalves,
     /// Integers: exact, modulo 2^32 or with `clamp` saturated.
     Exact,
-    /// WMMA of floats. Chosen here, for want of a source: products and sums in FP32, k ascending, each step rounded to the nearest
+    /// WMMA of floats, and what gfx950 added. Chosen here, for want of a source: products and sums in FP32, k ascending, each step rounded to the nearest
     /// even; where the result is FP16 or BF16, it is rounded to that at the end. Denormals are kept.
     Wide,
 }
@@ -96,6 +108,17 @@ pub struct Matrix {
     broadcasts_a: bool,
     /// What `blgp` does.
     pattern: Pattern,
+    unit: Unit,
+}
+
+/// Where the elements lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Mfma,
+    /// gfx11's WMMA: lanes of A and B are copies of each other.
+    Copies,
+    /// gfx12's WMMA, whose 16-bit results lie in pairs.
+    Pairs,
 }
 
 /// What the field `blgp` means for an instruction.
@@ -157,10 +180,35 @@ impl Matrix {
         table::MATRICES.iter().find(|matrix| matrix.name == name)
     }
 
+    /// The instruction that LLVM prints so for a generation: some have names that older ones have, and other elements or another layout.
+    #[must_use]
+    pub fn of(name: &str, generation: Generation) -> Option<&'static Matrix> {
+        let own = match generation {
+            Generation::Cdna4 => table::CDNA4.as_slice(),
+            Generation::Rdna4 => table::RDNA4.as_slice(),
+            _ => &[],
+        };
+        own.iter().find(|matrix| matrix.name == name).or_else(|| Self::named(name))
+    }
+
+    /// A and B as `cbsz` and `blgp` of the instructions that leave them open (`..._f8f6f4`) say.
+    pub(crate) fn with_formats(&self, cbsz: u8, blgp: u8) -> Option<Matrix> {
+        let format = |code: u8| {
+            let formats = [Element::OcpFp8, Element::OcpBf8, Element::Fp6, Element::Bf6, Element::Fp4];
+            formats.get(usize::from(code)).copied()
+        };
+        Some(Matrix { a: format(cbsz)?, b: format(blgp)?, ..*self })
+    }
+
+    /// Whether `cbsz` and `blgp` say what its elements are.
+    fn is_open(&self) -> bool {
+        self.name.ends_with("_f8f6f4")
+    }
+
     /// Whether it is WMMA.
     #[must_use]
     pub fn is_wmma(&self) -> bool {
-        self.name.starts_with("v_wmma")
+        self.unit != Unit::Mfma
     }
 
     /// How many registers an operand has in a wave of so many lanes; D has as many as C.
@@ -185,7 +233,21 @@ impl Matrix {
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len()])?;
-        product::run(self, &layout, modifiers, a, b, c, d);
+        product::run(self, &layout, modifiers, [a, b, c], None, d);
+        Ok(())
+    }
+
+    /// The same with scales of A and B: a register each, and which byte of it.
+    pub(crate) fn run_scaled(
+        &self,
+        modifiers: Modifiers,
+        [a, b, c]: [&[[u32; 64]]; 3],
+        (scales, at): ([&[u32; 64]; 2], [u8; 2]),
+        d: &mut [[u32; 64]],
+    ) -> Result<(), Refused> {
+        let layout = self.checked(modifiers, 64, [a.len(), b.len(), c.len(), d.len()])?;
+        let scales = product::Scales::read(self.rows, scales, at);
+        product::run(self, &layout, modifiers, [a, b, c], Some(&scales), d);
         Ok(())
     }
 
@@ -226,7 +288,7 @@ impl Matrix {
     /// multiply accumulate"; what comes out otherwise is not said); `None` for MFMA.
     #[must_use]
     pub fn unreplicated(&self, lanes: usize, a: &[[u32; 64]], b: &[[u32; 64]]) -> Option<(Operand, usize, usize)> {
-        if !self.is_wmma() {
+        if self.unit != Unit::Copies {
             return None;
         }
         let find = |operand, registers: &[[u32; 64]]| {
@@ -263,7 +325,8 @@ impl Matrix {
             return refuse("neg_hi", neg_hi);
         }
         // Bits 0 and 1 have no meaning.
-        if op_sel & !4 != 0 || op_sel > 0 && self.result.bits() != 16 {
+        let halves = self.unit == Unit::Copies && self.result.bits() == 16;
+        if op_sel & !4 != 0 || op_sel > 0 && !halves {
             return refuse("op_sel", op_sel);
         }
         if clamp && !(wmma && integer) {

@@ -16,6 +16,7 @@ mod mode;
 mod parts;
 mod select;
 mod transcendental;
+mod turn;
 
 pub use self::arithmetic::{add, fma, mad, mul, mul_legacy, sub};
 pub use self::compare::{Comparison, class, compare};
@@ -28,13 +29,14 @@ pub use self::dot::{
     Lanes, Part, dot2_bf16, dot2_f16, dot2_f32_bf16, dot2_f32_f16, dot2_i16, dot4_i8, dot8_i4, fma_mix, fma_mix_f16,
     mix_source,
 };
-pub use self::eight_bit::{Eight, eight_from_f32, eight_from_f32_stochastic, eight_to_f32};
+pub use self::eight_bit::{Eight, eight_from_f32, eight_from_f32_stochastic, eight_to_f32, small_to_f32};
 pub use self::format::{F16, F32, F64, Format};
 pub(crate) use self::format::{half_to_single, single_to_half};
 pub use self::mode::{Behaviour, Mode};
 pub use self::parts::{ceil, floor, fract, frexp_exponent, frexp_mantissa, ldexp, round_even, trunc};
 pub use self::select::{clamp, max, max3, median3, min, min3, output_modifier};
 pub use self::transcendental::{cos, exp2, log2, rcp, rsq, sin, sqrt};
+pub use self::turn::trig_preop;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{
-    LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationFlags, RelocationTarget,
-    SymbolIndex, elf,
+    LittleEndian, Object, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationFlags,
+    RelocationTarget, SectionKind, SymbolIndex, elf,
 };
 use rmpv::Value;
 
@@ -30,6 +30,8 @@ pub(crate) struct CodeObject {
     pub image: Vec<u8>,
     /// Executable ranges of the image.
     pub code: Vec<(u64, u64)>,
+    /// Address and words of each section of code.
+    pub text: Vec<(u64, Vec<u32>)>,
     pub kernels: BTreeMap<String, Kernel>,
     /// Variables, by name: offset in the image and size.
     pub variables: BTreeMap<String, (u64, u64)>,
@@ -255,8 +257,16 @@ impl CodeObject {
         if kernels.is_empty() {
             return Err(bad("no kernel"));
         }
-        Ok(Self { image, code, kernels, variables, relocations })
+        let text = sections(&file);
+        Ok(Self { image, code, text, kernels, variables, relocations })
     }
+}
+
+/// Address and words of each section of code.
+pub(crate) fn sections<'a>(file: &impl Object<'a>) -> Vec<(u64, Vec<u32>)> {
+    let of_code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    let words = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    of_code.filter_map(|section| Some((section.address(), words(section.data().ok()?)))).collect()
 }
 
 /// The address of a symbol that the file defines.

@@ -5,5 +5,7 @@
 pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod memory;
+pub(crate) mod newer;
 pub(crate) mod scalar;
+mod scalar_float;
 pub(crate) mod vector;

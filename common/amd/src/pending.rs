@@ -4,7 +4,7 @@
 //! ("S_WAITCNT" and "Data dependency resolution" of the instruction set documents). A count that was waited for says that the youngest so
 //! many of what is ordered may be missing, and all that is not ordered unless the count is 0.
 
-use crate::instruction::{Counter, Touches, Wait};
+use crate::instruction::{Counter, Span, Touches, Wait};
 use crate::registers::{LANES, sgpr_name, vgpr_name};
 
 /// The words of LDS that an access touches.
@@ -18,7 +18,7 @@ pub(crate) struct LdsTouch {
 struct Entry {
     /// Index of the instruction.
     instruction: usize,
-    vgprs: (u16, u16),
+    vgprs: Span,
     sgprs: u128,
     ordered: bool,
     lds: [Option<Box<LdsTouch>>; 2],
@@ -55,7 +55,7 @@ impl Queue {
         if self.entries.len() >= most && self.entries.iter().all(|entry| entry.ordered) {
             self.wait(most - 1);
         }
-        let (first, count) = entry.vgprs;
+        let (first, count, _) = entry.vgprs;
         for at in first..first + count {
             self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
         }
@@ -64,9 +64,16 @@ impl Queue {
     }
 
     fn wait(&mut self, limit: usize) {
-        let mut younger = self.entries.iter().filter(|entry| entry.ordered).count();
+        self.wait_among(limit, |_| true);
+    }
+
+    /// The same of some entries, which have a counter of their own.
+    fn wait_among(&mut self, limit: usize, counted: impl Fn(&Entry) -> bool) {
+        let mut younger = self.entries.iter().filter(|entry| entry.ordered && counted(entry)).count();
         self.entries.retain(|entry| {
-            if entry.ordered {
+            if !counted(entry) {
+                true
+            } else if entry.ordered {
                 younger -= 1;
                 younger < limit
             } else {
@@ -86,10 +93,17 @@ impl Queue {
         self.vgprs[usize::from(at / 64)] >> (at % 64) & 1 == 1
     }
 
-    fn vgpr(&self, (first, count): (u16, u16), counter: &'static str) -> Option<TooEarly> {
-        let at = (first..first + count).find(|at| self.has(*at))?;
-        let covers = |entry: &&Entry| (entry.vgprs.0..entry.vgprs.0 + entry.vgprs.1).contains(&at);
-        let entry = self.entries.iter().rev().find(covers)?;
+    /// Halves of a register may be under way apart.
+    fn vgpr(&self, (first, count, half): Span, counter: &'static str) -> Option<TooEarly> {
+        (first..first + count).find(|at| self.has(*at))?;
+        let covering = |at: u16| {
+            self.entries.iter().rev().find(|entry| {
+                let (begin, count, of) = entry.vgprs;
+                let other = half.is_some() && of.is_some() && half != of;
+                (begin..begin + count).contains(&at) && !other
+            })
+        };
+        let (at, entry) = (first..first + count).find_map(|at| Some((at, covering(at)?)))?;
         Some(TooEarly { register: vgpr_name(at), counter, instruction: entry.instruction })
     }
 }
@@ -114,23 +128,31 @@ impl Pending {
     }
 
     /// A vector memory access other than a flat one; stores have no registers.
-    pub fn vector(&mut self, instruction: usize, vgprs: (u16, u16)) {
+    pub fn vector(&mut self, instruction: usize, vgprs: Span) {
         self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds: [None, None] }, MOST_VECTOR);
     }
 
-    pub fn flat(&mut self, instruction: usize, vgprs: (u16, u16)) {
+    /// A load to LDS, which a barrier does not order before it was waited for.
+    pub fn vector_to_lds(&mut self, instruction: usize, touch: Box<LdsTouch>) {
+        let entry = Entry { instruction, vgprs: (0, 0, None), sgprs: 0, ordered: true, lds: [Some(touch), None] };
+        self.vector.push(entry, MOST_VECTOR);
+    }
+
+    pub fn flat(&mut self, instruction: usize, vgprs: Span) {
         self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, MOST_VECTOR);
         self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, self.most_scalar);
     }
 
-    pub fn lds(&mut self, instruction: usize, vgprs: (u16, u16), lds: [Option<Box<LdsTouch>>; 2]) {
+    pub fn lds(&mut self, instruction: usize, vgprs: Span, lds: [Option<Box<LdsTouch>>; 2]) {
         self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds }, self.most_scalar);
     }
 
     pub fn scalar(&mut self, instruction: usize, first: u8, count: u8) {
         let sgprs = (first..first + count).fold(0, |all, at| all | 1 << at);
-        self.scalar
-            .push(Entry { instruction, vgprs: (0, 0), sgprs, ordered: false, lds: [None, None] }, self.most_scalar);
+        self.scalar.push(
+            Entry { instruction, vgprs: (0, 0, None), sgprs, ordered: false, lds: [None, None] },
+            self.most_scalar,
+        );
     }
 
     pub fn wait(&mut self, wait: Wait) {
@@ -140,11 +162,22 @@ impl Pending {
         if let Some(limit) = wait.scalar {
             self.scalar.wait(usize::from(limit));
         }
+        if let Some(limit) = wait.lds {
+            self.scalar.wait_among(usize::from(limit), |entry| entry.sgprs == 0);
+        }
+        if let Some(limit) = wait.constants {
+            self.scalar.wait_among(usize::from(limit), |entry| entry.sgprs != 0);
+        }
     }
 
     /// LDS accesses that a barrier does not order, since they were not waited for.
     pub fn lds_touches(&self) -> impl Iterator<Item = &LdsTouch> {
-        self.scalar.entries.iter().flat_map(|entry| &entry.lds).filter_map(|touch| touch.as_deref())
+        self.scalar
+            .entries
+            .iter()
+            .chain(&self.vector.entries)
+            .flat_map(|entry| &entry.lds)
+            .filter_map(|touch| touch.as_deref())
     }
 
     /// The first register among `touches` that is still under way.
@@ -178,19 +211,19 @@ mod tests {
     use super::*;
 
     fn early(pending: &Pending, vgpr: u16) -> bool {
-        pending.too_early(&Touches { vgprs: vec![(vgpr, 1)], ..Touches::default() }).is_some()
+        pending.too_early(&Touches { vgprs: vec![(vgpr, 1, None)], ..Touches::default() }).is_some()
     }
 
     fn wait(pending: &mut Pending, vector: Option<u8>, scalar: Option<u8>) {
-        pending.wait(Wait { vector, scalar, stores: None });
+        pending.wait(Wait { vector, scalar, ..Wait::default() });
     }
 
     #[test]
     fn vector_loads_return_in_order() {
         let mut pending = Pending::new(15);
-        pending.vector(0, (0, 2));
-        pending.vector(1, (2, 1));
-        pending.vector(2, (0, 0));
+        pending.vector(0, (0, 2, None));
+        pending.vector(1, (2, 1, None));
+        pending.vector(2, (0, 0, None));
         assert!(early(&pending, 1) && early(&pending, 2) && !early(&pending, 3));
         wait(&mut pending, Some(2), None);
         assert!(!early(&pending, 1) && early(&pending, 2));
@@ -203,16 +236,16 @@ mod tests {
     fn what_a_counter_can_not_count_has_returned() {
         let mut pending = Pending::new(15);
         for at in 0..64 {
-            pending.vector(usize::from(at), (at, 1));
+            pending.vector(usize::from(at), (at, 1, None));
         }
         assert!(!early(&pending, 0) && early(&pending, 1));
         for at in 0..16 {
-            pending.lds(usize::from(at), (100 + at, 1), [None, None]);
+            pending.lds(usize::from(at), (100 + at, 1, None), [None, None]);
         }
         assert!(!early(&pending, 100) && early(&pending, 101));
         // A scalar load may return before or after what came before.
         pending.scalar(99, 0, 1);
-        pending.lds(100, (120, 1), [None, None]);
+        pending.lds(100, (120, 1, None), [None, None]);
         assert!(early(&pending, 102));
     }
 
@@ -220,8 +253,8 @@ mod tests {
     fn scalar_loads_return_in_any_order() {
         let mut pending = Pending::new(15);
         pending.scalar(0, 4, 2);
-        pending.lds(1, (7, 1), [None, None]);
-        pending.lds(2, (8, 1), [None, None]);
+        pending.lds(1, (7, 1, None), [None, None]);
+        pending.lds(2, (8, 1, None), [None, None]);
         wait(&mut pending, None, Some(1));
         let sgprs = Touches { sgprs: 1 << 5, ..Touches::default() };
         assert!(!early(&pending, 7) && early(&pending, 8));
@@ -233,7 +266,7 @@ mod tests {
     #[test]
     fn a_flat_load_needs_both_counters() {
         let mut pending = Pending::new(15);
-        pending.flat(0, (3, 1));
+        pending.flat(0, (3, 1, None));
         wait(&mut pending, Some(0), None);
         assert!(early(&pending, 3));
         wait(&mut pending, None, Some(0));
@@ -243,9 +276,23 @@ mod tests {
     #[test]
     fn what_returns_in_order_may_be_loaded_over() {
         let mut pending = Pending::new(15);
-        pending.vector(0, (3, 1));
-        let over = |counter| Touches { loaded: Some(((3, 1), counter)), ..Touches::default() };
+        pending.vector(0, (3, 1, None));
+        let over = |counter| Touches { loaded: Some(((3, 1, None), counter)), ..Touches::default() };
         assert!(pending.too_early(&over(Counter::Vector)).is_none());
         assert!(pending.too_early(&over(Counter::Scalar)).is_some());
+    }
+
+    #[test]
+    fn halves_are_waited_for_apart() {
+        let early = |pending: &Pending, half| {
+            pending.too_early(&Touches { vgprs: vec![(7, 1, half)], ..Touches::default() }).is_some()
+        };
+        let mut pending = Pending::new(63);
+        pending.vector(0, (7, 1, Some(true)));
+        assert!(!early(&pending, Some(false)), "the lower half is there");
+        assert!(early(&pending, Some(true)) && early(&pending, None));
+        pending.vector(1, (7, 1, Some(false)));
+        wait(&mut pending, Some(1), None);
+        assert!(!early(&pending, Some(true)) && early(&pending, Some(false)) && early(&pending, None));
     }
 }

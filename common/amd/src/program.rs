@@ -1,21 +1,21 @@
 //! A code object, loaded and decoded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::{Decoder, poll};
-use crate::disassembly::{Disassembler, Line};
 use crate::error::LoadError;
 use crate::instruction::Instruction;
+use crate::isa::{self, Isa, Line};
 use crate::memory::Memory;
 use crate::object::{CodeObject, Kernel, unbundle};
+use crate::source;
 use crate::target::Target;
 use crate::verdict::Site;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 const NONE: u32 = u32::MAX;
-/// Lanes that a wave can have.
-const WAVES: [u32; 2] = [32, 64];
 
 /// A code object that can be launched.
 pub struct Program {
@@ -29,7 +29,7 @@ pub struct Program {
 /// Instructions for waves of so many lanes.
 pub(crate) struct Code {
     pub instructions: Vec<Instruction>,
-    sites: Vec<Site>,
+    lines: Vec<Line>,
     /// Address of the first one, and for each dword from there the instruction that begins in it.
     first: u64,
     at: Vec<u32>,
@@ -41,40 +41,17 @@ impl Program {
     /// Instructions that are not implemented are no error before they are reached.
     ///
     /// # Errors
-    /// It is no code object for the target, or the disassembler fails.
-    pub fn load(bytes: &[u8], target: &'static Target, disassembler: &Disassembler) -> Result<Self, LoadError> {
+    /// It is no code object for the target.
+    pub fn load(bytes: &[u8], target: &'static Target) -> Result<Self, LoadError> {
         let bytes = unbundle(bytes, target)?;
         let object = CodeObject::parse(bytes, target)?;
-        let mut codes = Vec::new();
-        for lanes in object.lanes() {
-            codes.push((lanes, Code::decode(disassembler.lines(bytes, target, lanes)?, target, lanes)));
-        }
+        let sources = source::lines(bytes);
+        let decode = |lanes| {
+            let lines = lines(&object.text, &sources, target, lanes);
+            (lanes, Code::decode(lines, target, lanes))
+        };
+        let codes = object.lanes().into_iter().map(decode).collect();
         Ok(Self::new(target, object, codes))
-    }
-
-    /// Loads several code objects with one call of the disassembler, whose start is most of a load's time.
-    ///
-    /// # Errors
-    /// As [`Program::load`], of the first one that fails.
-    pub fn load_all(
-        objects: &[&[u8]],
-        target: &'static Target,
-        disassembler: &Disassembler,
-    ) -> Result<Vec<Self>, LoadError> {
-        let plain = objects.iter().map(|bytes| unbundle(bytes, target)).collect::<Result<Vec<_>, _>>()?;
-        let parsed = plain.iter().map(|bytes| CodeObject::parse(bytes, target)).collect::<Result<Vec<_>, _>>()?;
-        let mut codes: Vec<Vec<(u32, Code)>> = parsed.iter().map(|_| Vec::new()).collect();
-        for lanes in WAVES {
-            let of_waves: Vec<usize> = (0..parsed.len()).filter(|at| parsed[*at].lanes().contains(&lanes)).collect();
-            if of_waves.is_empty() {
-                continue;
-            }
-            let bytes: Vec<&[u8]> = of_waves.iter().map(|at| plain[*at]).collect();
-            for (at, lines) in of_waves.into_iter().zip(disassembler.many(&bytes, target, lanes)?) {
-                codes[at].push((lanes, Code::decode(lines, target, lanes)));
-            }
-        }
-        Ok(parsed.into_iter().zip(codes).map(|(object, codes)| Self::new(target, object, codes)).collect())
     }
 
     fn new(target: &'static Target, object: CodeObject, codes: Vec<(u32, Code)>) -> Self {
@@ -135,6 +112,29 @@ impl Program {
     }
 }
 
+/// All instructions of sections of code, one after the other.
+pub(crate) fn lines(
+    text: &[(u64, Vec<u32>)],
+    sources: &BTreeMap<u64, Option<Arc<str>>>,
+    target: &'static Target,
+    lanes: u32,
+) -> Vec<Line> {
+    let isa = Isa::of(target);
+    let mut lines = Vec::new();
+    for (begin, words) in text {
+        let mut at = 0;
+        while at < words.len() {
+            let (encoded, length) = isa::decode(isa, lanes, &words[at..]);
+            let length = length.max(1);
+            let address = begin + 4 * at as u64;
+            let source = sources.range(..=address).next_back().and_then(|(_, source)| source.clone());
+            lines.push(Line { address, words: words[at..at + length].to_vec(), encoded, source });
+            at += length;
+        }
+    }
+    lines
+}
+
 /// Each line with its instruction.
 pub(crate) fn decode_lines(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Vec<(Line, Instruction)> {
     let indices: HashMap<u64, usize> = lines.iter().enumerate().map(|(at, line)| (line.address, at)).collect();
@@ -159,13 +159,12 @@ impl Code {
                 *slot = index as u32;
             }
         }
-        let site = |line: Line| Site { address: line.address, text: line.text, source: line.source };
-        let sites = lines.into_iter().map(site).collect();
-        Self { instructions, sites, first, at }
+        Self { instructions, lines, first, at }
     }
 
     pub fn site(&self, at: usize) -> Site {
-        self.sites.get(at).cloned().unwrap_or_default()
+        let site = |line: &Line| Site { address: line.address, text: line.text(), source: line.source.clone() };
+        self.lines.get(at).map(site).unwrap_or_default()
     }
 
     /// Index of the instruction at an offset of the image.

@@ -159,7 +159,7 @@ fn blend(to: &mut Vgpr, values: &Vgpr, exec: u64, lanes: usize) {
     }
 }
 
-/// The name that the disassembler gives a scalar register.
+/// The name that LLVM gives a scalar register.
 pub(crate) fn sgpr_name(at: u8) -> String {
     match at {
         FLAT_SCRATCH | 103 => format!("flat_scratch_{}", ["lo", "hi"][usize::from(at - FLAT_SCRATCH)]),

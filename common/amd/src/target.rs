@@ -4,12 +4,20 @@
 /// A family of instruction sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// gfx90a ("CDNA 2" instruction set document).
+    /// gfx908 ("CDNA 1" instruction set document).
+    Cdna1,
+    /// gfx90a ("CDNA 2").
     Cdna2,
     /// gfx942 ("CDNA 3").
     Cdna3,
-    /// gfx11 ("RDNA 3").
+    /// gfx950 ("CDNA 4").
+    Cdna4,
+    /// gfx103x ("RDNA 2").
+    Rdna2,
+    /// gfx11 ("RDNA 3", "RDNA 3.5").
     Rdna3,
+    /// gfx12 ("RDNA 4").
+    Rdna4,
 }
 
 /// What code objects are executed for.
@@ -30,40 +38,57 @@ pub struct Target {
     pub(crate) counts_stores: bool,
     /// A 16-bit result clears the upper half of its register.
     pub(crate) clears_upper_half: bool,
+    /// The three numbers of a thread are in one register, 10 bits each.
+    pub(crate) packed_ids: bool,
 }
 
-/// All targets.
-pub static TARGETS: [Target; 3] = [
+const CDNA: Target = Target {
+    name: "",
+    generation: Generation::Cdna2,
+    machine: 0,
+    lanes: 64,
+    lds_bytes: 65_536,
+    architected_scratch: false,
+    counts_stores: false,
+    clears_upper_half: true,
+    packed_ids: true,
+};
+
+const RDNA: Target = Target {
+    generation: Generation::Rdna3,
+    lanes: 32,
+    architected_scratch: true,
+    counts_stores: true,
+    clears_upper_half: false,
+    ..CDNA
+};
+
+/// All targets. The machine is EF_AMDGPU_MACH of LLVM's `ELF.h`.
+pub static TARGETS: [Target; 10] = [
+    Target { name: "gfx90a", machine: 0x3f, ..CDNA },
+    Target { name: "gfx942", generation: Generation::Cdna3, machine: 0x4c, architected_scratch: true, ..CDNA },
+    Target { name: "gfx1100", machine: 0x41, ..RDNA },
     Target {
-        name: "gfx90a",
-        generation: Generation::Cdna2,
-        machine: 0x3f,
-        lanes: 64,
-        lds_bytes: 65_536,
+        name: "gfx950",
+        generation: Generation::Cdna4,
+        machine: 0x4f,
+        architected_scratch: true,
+        lds_bytes: 163_840,
+        ..CDNA
+    },
+    Target { name: "gfx1201", generation: Generation::Rdna4, machine: 0x4e, ..RDNA },
+    Target { name: "gfx1200", generation: Generation::Rdna4, machine: 0x48, ..RDNA },
+    Target { name: "gfx908", generation: Generation::Cdna1, machine: 0x30, packed_ids: false, ..CDNA },
+    Target {
+        name: "gfx1030",
+        generation: Generation::Rdna2,
+        machine: 0x36,
         architected_scratch: false,
-        counts_stores: false,
-        clears_upper_half: true,
+        packed_ids: false,
+        ..RDNA
     },
-    Target {
-        name: "gfx942",
-        generation: Generation::Cdna3,
-        machine: 0x4c,
-        lanes: 64,
-        lds_bytes: 65_536,
-        architected_scratch: true,
-        counts_stores: false,
-        clears_upper_half: true,
-    },
-    Target {
-        name: "gfx1100",
-        generation: Generation::Rdna3,
-        machine: 0x41,
-        lanes: 32,
-        lds_bytes: 65_536,
-        architected_scratch: true,
-        counts_stores: true,
-        clears_upper_half: false,
-    },
+    Target { name: "gfx1150", machine: 0x43, ..RDNA },
+    Target { name: "gfx1151", machine: 0x4a, ..RDNA },
 ];
 
 impl Target {
@@ -83,7 +108,23 @@ impl Target {
         if self.is_gfx9() { 15 } else { 63 }
     }
 
+    /// FP8 and BF8 are those of the Open Compute Project.
+    pub(crate) fn has_ocp(&self) -> bool {
+        matches!(self.generation, Generation::Cdna4 | Generation::Rdna4)
+    }
+
+    /// What is written is seen by other blocks only after it was written back (`buffer_wbl2`).
+    pub(crate) fn writes_back(&self) -> bool {
+        matches!(self.generation, Generation::Cdna3 | Generation::Cdna4)
+    }
+
     pub(crate) fn is_gfx9(&self) -> bool {
-        self.generation != Generation::Rdna3
+        use Generation::{Cdna1, Cdna2, Cdna3, Cdna4};
+        matches!(self.generation, Cdna1 | Cdna2 | Cdna3 | Cdna4)
+    }
+
+    /// Vector registers of an operand that has several begin at an even one.
+    pub(crate) fn aligns_vgprs(&self) -> bool {
+        self.is_gfx9() && self.generation != Generation::Cdna1
     }
 }

@@ -37,7 +37,7 @@ impl From<LaunchError> for Failure {
 pub struct Site {
     /// From the code object's base.
     pub address: u64,
-    /// As the disassembler prints it.
+    /// As LLVM prints it.
     pub text: String,
     /// File and line that it was compiled from, where the code object says so.
     pub source: Option<Arc<str>>,

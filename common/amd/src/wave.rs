@@ -30,6 +30,8 @@ pub(crate) struct Wave {
     /// What the first value was that was loaded though nobody had written it.
     pub origin: Option<String>,
     pub order: Order,
+    /// Registers are indexed by M0.
+    pub indexed: bool,
 }
 
 /// Room for the values of one instruction.
@@ -59,7 +61,7 @@ impl Wave {
             registers: Registers::new(lanes),
             at: 0,
             state: State::Running,
-            mode: Mode::default(),
+            mode: Mode { ocp: target.has_ocp(), ..Mode::default() },
             mode_bits: 0,
             pending: Pending::new(target.most_scalar()),
             number: 0,
@@ -67,11 +69,12 @@ impl Wave {
             scratch: 0,
             origin: None,
             order: Order::default(),
+            indexed: false,
         }
     }
 
     pub fn set_mode(&mut self, bits: u32) {
         self.mode_bits = bits;
-        self.mode = Mode::from_bits(bits);
+        self.mode = Mode { ocp: self.mode.ocp, ..Mode::from_bits(bits) };
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bluefin_amd::{self as amd, Disassembler, Fault, Launch, LaunchError, Memory, Options, Program};
+use bluefin_amd::{self as amd, Fault, Launch, LaunchError, Memory, Options, Program};
 
 use crate::codes::{Code, Result};
 use crate::devices::Gpu;
@@ -113,12 +113,6 @@ impl Executed {
     }
 }
 
-fn disassembler() -> Result<&'static Disassembler> {
-    static FOUND: OnceLock<Option<Disassembler>> = OnceLock::new();
-    let find = || Disassembler::find().inspect_err(|error| eprintln!("{error}")).ok();
-    FOUND.get_or_init(find).as_ref().ok_or(Code::NOT_SUPPORTED)
-}
-
 fn outside(error: amd::Outside) -> Code {
     eprintln!("{error}");
     Code::INVALID_VALUE
@@ -220,7 +214,7 @@ impl Runtime for Executed {
         let target = amd::Target::named(&self.gpu(device)?.arch).ok_or(Code::NOT_SUPPORTED)?;
         // SAFETY: the caller vouches for the image.
         let image = unsafe { image_of(image.cast()) }?;
-        let program = Program::load(image, target, disassembler()?).map_err(|error| {
+        let program = Program::load(image, target).map_err(|error| {
             eprintln!("{error}");
             match error {
                 amd::LoadError::OtherTarget { .. } | amd::LoadError::NotInBundle { .. } => Code::NO_BINARY_FOR_GPU,

@@ -1,9 +1,9 @@
 //! Halves of registers: which instructions use them, and which they choose.
 
-use super::encoding::Form;
 use super::operand::Wanted;
 use super::{Decoded, Raw};
 use crate::instruction::Select;
+use crate::isa::Family;
 use crate::operations::vector::Kind;
 
 /// What the first two sources of a dot product of halves are, for constants.
@@ -16,11 +16,6 @@ pub(super) fn dotted(name: &str) -> Option<Wanted> {
     }
 }
 
-/// Sources of which 16 bits are used, and which RDNA 3 takes from either half, though their operations have 32.
-pub(super) fn takes_half(name: &str, index: usize) -> bool {
-    index == 2 && matches!(name, "alignbit_b32" | "alignbyte_b32") || index == 1 && name.ends_with("_class_f16")
-}
-
 /// "V_CVT_SR_FP8_F32": the last two bits of `op_sel` choose a byte of the result.
 pub(super) fn chooses_byte(name: &str) -> bool {
     name.starts_with("cvt_sr_")
@@ -28,27 +23,31 @@ pub(super) fn chooses_byte(name: &str) -> bool {
 
 /// What a source of a dot product is made of, where it is not the register as it is.
 pub(super) fn halves_of(raw: &Raw<'_>, index: usize) -> Option<Select> {
-    let bit = |name: &str, or: bool| three(raw.text.bits(name), or)[index];
-    let (low, high, negate) =
-        (bit("op_sel", false), bit("op_sel_hi", true), [bit("neg_lo", false), bit("neg_hi", false)]);
+    let modifiers = &raw.encoded.modifiers;
+    let bit = |bits: u8| bits >> index & 1 == 1;
+    let (low, high) = (bit(modifiers.op_sel), bit(modifiers.op_sel_hi));
+    let negate = [bit(modifiers.neg_lo), bit(modifiers.neg_hi)];
     ((low, high, negate) != (false, true, [false; 2])).then_some(Select::Halves { low, high, negate })
 }
 
 /// # Errors
 /// Halves or signs are chosen that the instruction does not use: all but those of the first two sources of a dot product.
-pub(super) fn no_halves(raw: &Raw<'_>, form: Form, dotted: bool) -> Decoded<()> {
-    let from = if dotted && form == Form::Packed { 2 } else { 0 };
-    let names = [("op_sel", false), ("op_sel_hi", true), ("neg_lo", false), ("neg_hi", false)];
-    let named = names.iter().filter(|(name, _)| form != Form::Long || *name != "op_sel");
-    for (name, usual) in named {
-        if raw.text.bits(name).is_some_and(|bits| bits.iter().skip(from).any(|bit| bit != usual)) {
-            return Err(format!("{name} of {}", raw.text.mnemonic));
-        }
+pub(super) fn no_halves(raw: &Raw<'_>, dotted: bool) -> Decoded<()> {
+    let encoded = raw.encoded;
+    if encoded.family != Family::Vop3p {
+        return Ok(());
+    }
+    let modifiers = &encoded.modifiers;
+    let of_sources = (1 << encoded.operands.iter().filter(|operand| operand.source.is_some()).count()) - 1;
+    let of_halves = if dotted { of_sources & !3 } else { of_sources };
+    let chosen = (modifiers.op_sel | modifiers.neg_lo | modifiers.neg_hi) & of_halves;
+    let high = modifiers.op_sel_hi & of_halves;
+    if chosen != 0 || high != of_halves && high != 0 {
+        return Err(format!("halves of {}", encoded.name));
     }
     Ok(())
 }
 
-pub(super) fn three(bits: Option<Vec<bool>>, or: bool) -> [bool; 3] {
-    let bits = bits.unwrap_or_default();
-    [0, 1, 2].map(|at| bits.get(at).copied().unwrap_or(or))
+pub(super) fn three(bits: u8) -> [bool; 3] {
+    [0, 1, 2].map(|at| bits >> at & 1 == 1)
 }

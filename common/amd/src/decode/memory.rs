@@ -1,41 +1,46 @@
 //! Vector memory, LDS, and exchanges between lanes.
 
 use super::operand::{sgpr, source, vgpr};
-use super::{Decoded, Decoder, Raw, encoding};
-use crate::instruction::{Action, Address, Exchange, Memory, Source};
-use crate::operations::memory::{Atomic, Kind, Space, find};
+use super::{Decoded, Decoder, Raw};
+use crate::instruction::{Action, Address, Exchange, Memory};
+use crate::isa::At;
+use crate::operations::memory::{Atomic, Form, Kind, Space, find, transposed};
 use crate::operations::vector;
 use crate::target::Generation;
-use crate::text::integer;
 
-/// They choose caches, and do not change values.
-const CACHES: &[&str] = &["glc", "slc", "dlc", "nt", "sc0", "sc1", "nv", "scc"];
+/// SCOPE_DEV.
+pub(super) const SCOPE_DEVICE: u8 = 2;
 
 impl Decoder<'_> {
     pub(super) fn memory(&self, raw: &Raw<'_>) -> Decoded {
-        let (space, mut kind) = find(raw.text.mnemonic).ok_or_else(|| format!("`{}`", raw.line.text))?;
-        let allowed: Vec<&str> = match space {
-            Space::Lds => vec!["offset", "offset0", "offset1"],
-            Space::Buffer => [CACHES, &["offset", "offen", "idxen"]].concat(),
-            _ => [CACHES, &["offset"]].concat(),
-        };
-        raw.only(&allowed)?;
-        encoding::memory(raw, self.target)?;
-        let returns = ["glc", "sc0"].iter().any(|name| raw.text.modifier(name).is_some());
-        let mut operands = raw.text.operands.iter().copied();
-        let missing = || format!("`{}` with other operands", raw.line.text);
+        let name = raw.encoded.name;
+        let (space, mut kind) = find(name).ok_or_else(|| raw.text())?;
+        let modifiers = &raw.encoded.modifiers;
+        if let (true, Space::Buffer, Kind::Load { bytes, form: Form::Dwords }) = (modifiers.lds, space, kind) {
+            kind = Kind::LoadToLds { bytes };
+        }
+        let other = modifiers.lds && !matches!(kind, Kind::LoadToLds { .. });
+        for (set, modifier) in [(other, "lds"), (modifiers.gds, "gds"), (modifiers.tfe, "tfe")] {
+            if set {
+                return Err(format!("modifier {modifier} of {name}"));
+            }
+        }
+        let returns = modifiers.glc || modifiers.th & 1 == 1;
+        let mut operands = raw.encoded.operands.iter();
+        let missing = || format!("`{}` with other operands", raw.text());
         let mut next = || operands.next().ok_or_else(missing);
         let mut memory = Memory {
             space,
             kind,
             address: Address::Lds(0),
-            offset: raw.number("offset")?,
+            offset: modifiers.offset,
             second: 0,
             to: 0,
             data: 0,
             data2: 0,
             compare: 0,
             sync: space != Space::Lds && self.is_atomic(raw),
+            transposed: transposed(name),
         };
         if let (Kind::Atomic { returns: flag, .. }, true) = (&mut kind, space != Space::Lds) {
             *flag = returns;
@@ -56,24 +61,26 @@ impl Decoder<'_> {
                     Kind::Atomic { kind: Atomic::CompareSwap, .. } => {
                         // gfx9 names the comparand first.
                         memory.compare = vgpr(next()?)?;
-                        if raw.text.mnemonic.contains("cmpst_") {
+                        if name.contains("cmpst_") {
                             std::mem::swap(&mut memory.compare, &mut memory.data);
                         }
                     }
                     _ => {}
                 }
                 if let Kind::LoadTwo { stride, .. } | Kind::StoreTwo { stride, .. } = kind {
-                    memory.offset = raw.number("offset0")? * i64::from(stride);
-                    memory.second = raw.number("offset1")? * i64::from(stride);
+                    memory.offset = modifiers.offset * i64::from(stride);
+                    memory.second = i64::from(modifiers.offset1.unwrap_or_default()) * i64::from(stride);
                 }
             }
             Space::Buffer => {
-                let data = vgpr(next()?)?;
-                (memory.to, memory.data) = (data, data);
+                if !matches!(kind, Kind::LoadToLds { .. }) {
+                    let data = vgpr(next()?)?;
+                    (memory.to, memory.data) = (data, data);
+                }
                 let address = next()?;
                 let descriptor = sgpr(next()?)?;
                 let (scalar, _) = source(next()?, vector::Kind::U32)?;
-                let [index, offset] = ["idxen", "offen"].map(|name| raw.text.modifier(name).is_some());
+                let (index, offset) = (modifiers.idxen, modifiers.offen);
                 let first = if index || offset { vgpr(address)? } else { 0 };
                 memory.address = Address::Descriptor {
                     descriptor,
@@ -87,21 +94,19 @@ impl Decoder<'_> {
                     memory.to = vgpr(next()?)?;
                 }
                 let address = next()?;
-                if !loads {
+                if !loads && !matches!(kind, Kind::LoadToLds { .. }) {
                     memory.data = vgpr(next()?)?;
                 }
-                let base = if space == Space::Flat { "off" } else { next()? };
+                let base = if space == Space::Flat { None } else { Some(next()?).filter(|base| base.at != At::Off) };
+                let register = if address.at == At::Off { None } else { Some(vgpr(address)?) };
                 memory.address = match (space, base) {
                     (Space::Scratch, base) => {
-                        let register = if address == "off" { None } else { Some(vgpr(address)?) };
-                        let scalar = match base {
-                            "off" => None,
-                            base => Some(source(base, vector::Kind::U32)?.0),
-                        };
+                        let scalar =
+                            base.map(|base| Ok::<_, String>(source(base, vector::Kind::U32)?.0)).transpose()?;
                         Address::Offset(register, scalar)
                     }
-                    (_, "off") => Address::Pair(vgpr(address)?),
-                    (_, base) => Address::Base(sgpr(base)?, if address == "off" { None } else { Some(vgpr(address)?) }),
+                    (_, None) => Address::Pair(vgpr(address)?),
+                    (_, Some(base)) => Address::Base(sgpr(base)?, register),
                 };
             }
         }
@@ -114,43 +119,38 @@ impl Decoder<'_> {
     /// Loads and stores that reach past the caches of their unit are atomic ones, or volatile ("Memory Model", the tables of code
     /// sequences); with the modifiers of streams they are plain.
     fn is_atomic(&self, raw: &Raw<'_>) -> bool {
-        let has = |name: &str| raw.text.modifier(name).is_some();
+        let modifiers = &raw.encoded.modifiers;
         match self.target.generation {
-            Generation::Cdna3 => (has("sc0") || has("sc1")) && !has("nt"),
-            Generation::Cdna2 | Generation::Rdna3 => has("glc") && !has("slc"),
+            Generation::Cdna3 | Generation::Cdna4 => (modifiers.glc || modifiers.sc1) && !modifiers.slc,
+            Generation::Cdna1 | Generation::Cdna2 | Generation::Rdna2 | Generation::Rdna3 => {
+                modifiers.glc && !modifiers.slc
+            }
+            // "TH": 0 is the plain policy.
+            Generation::Rdna4 => modifiers.scope >= SCOPE_DEVICE && modifiers.th == 0,
         }
     }
 
     pub(super) fn exchange(&self, raw: &Raw<'_>) -> Decoded {
-        let offset = || raw.number("offset").map(|offset| offset as u32);
+        let modifiers = &raw.encoded.modifiers;
         let three = || Ok::<_, String>((vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?, vgpr(raw.operand(2)?)?));
-        raw.only(&["offset"])?;
-        encoding::memory(raw, self.target)?;
-        Ok(Action::Exchange(match raw.text.mnemonic {
+        if modifiers.gds {
+            return Err(format!("modifier gds of {}", raw.encoded.name));
+        }
+        let offset = modifiers.offset as u32;
+        Ok(Action::Exchange(match raw.encoded.name {
             "ds_permute_b32" => {
                 let (to, address, data) = three()?;
-                Exchange::Permute { to, address, data, offset: offset()? }
+                Exchange::Permute { to, address, data, offset }
             }
             "ds_bpermute_b32" => {
                 let (to, address, data) = three()?;
-                Exchange::BackwardPermute { to, address, data, offset: offset()? }
+                Exchange::BackwardPermute { to, address, data, offset }
             }
             // The last patterns are those of a Fourier transform.
-            "ds_swizzle_b32" if raw.simm16() < 0xe000 => Exchange::Swizzle {
-                to: vgpr(raw.operand(0)?)?,
-                data: vgpr(raw.operand(1)?)?,
-                // The text names patterns; the encoding's offset is the first half word.
-                how: raw.simm16(),
-            },
-            _ => return Err(format!("`{}`", raw.line.text)),
+            "ds_swizzle_b32" if raw.encoded.simm16 < 0xe000 => {
+                Exchange::Swizzle { to: vgpr(raw.operand(0)?)?, data: vgpr(raw.operand(1)?)?, how: raw.encoded.simm16 }
+            }
+            _ => return Err(raw.text()),
         }))
-    }
-}
-
-/// A source that is a register or constant of 32 bits.
-pub(super) fn dword(text: &str) -> Decoded<Source> {
-    match text {
-        text if integer(text).is_none() && text.contains('.') => Err(format!("operand {text}")),
-        text => Ok(source(text, vector::Kind::U32)?.0),
     }
 }

@@ -56,12 +56,10 @@ fn is_of_waiting(instruction: &Instruction) -> bool {
 
 /// Whether a load has the same address each time.
 fn is_fixed(memory: &Memory, body: &[Instruction]) -> bool {
-    let vgprs: Vec<u16> = match memory.address {
-        Address::Lds(at) => vec![at],
-        Address::Pair(at) => vec![at, at + 1],
-        Address::Base(_, at) => at.into_iter().collect(),
-        Address::Offset(..) | Address::Descriptor { .. } => return false,
-    };
+    if let Address::Offset(..) | Address::Descriptor { .. } = memory.address {
+        return false;
+    }
+    let vgprs = memory.address.vgprs();
     let writers = |at: &u16| body.iter().filter(move |instruction| writes(&instruction.action, *at)).count();
     vgprs
         .iter()
@@ -91,7 +89,9 @@ fn writes(action: &Action, at: u16) -> bool {
         },
         Action::Exchange(exchange) => within(exchange.to(), 1),
         Action::Cross(Cross::ReadLane { .. } | Cross::ReadFirstLane { .. }) => false,
-        Action::Cross(_) | Action::Matrix(_) | Action::Unimplemented(_) => true,
+        Action::Cross(_) | Action::Matrix(_) | Action::Relative(..) | Action::Index(_) | Action::Unimplemented(_) => {
+            true
+        }
         _ => false,
     }
 }

@@ -1,45 +1,29 @@
 //! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
 
-use super::operand::{Wanted, sgpr, sgprs, source};
-use super::{Decoded, Decoder, Raw, encoding};
-use crate::instruction::{Action, Condition, Hardware, SaveExec, Scalar, ScalarLoad, Source, Wait};
+use super::operand::{Wanted, sgpr, source};
+use super::{Decoded, Decoder, Raw};
+use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, ScalarLoad, Source, Wait};
+use crate::isa::{At, Operand};
 use crate::operations::scalar;
 use crate::operations::vector::Kind;
 use crate::registers::NULL;
-use crate::text::integer;
 
 /// SOPK: the source is the constant of the encoding.
-const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32"];
+const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_addk_co_i32", "s_mulk_i32"];
 
 fn kind(dwords: u8) -> Kind {
     if dwords == 2 { Kind::U64 } else { Kind::U32 }
 }
 
-fn plain_source(text: &str, dwords: u8) -> Decoded<Source> {
-    wanted_source(text, kind(dwords).into())
+fn plain_source(operand: &Operand, dwords: u8) -> Decoded<Source> {
+    wanted_source(operand, kind(dwords).into())
 }
 
-fn wanted_source(text: &str, wanted: Wanted) -> Decoded<Source> {
-    let (at, change) = source(text, wanted)?;
-    match at {
-        Source::Vgpr(_) => Err(format!("operand {text}, expected a scalar")),
-        at if change == crate::instruction::Change::default() => Ok(at),
-        _ => Err(format!("operand {text}")),
+fn wanted_source(operand: &Operand, wanted: Wanted) -> Decoded<Source> {
+    match source(operand, wanted)?.0 {
+        Source::Vgpr(_) => Err(format!("operand {operand}, expected a scalar")),
+        at => Ok(at),
     }
-}
-
-/// The first operand, which is a register that is written.
-fn result(raw: &Raw<'_>) -> Decoded<u8> {
-    let at = sgpr(raw.operand(0)?)?;
-    encoding::register(raw, at, encoding::scalar_fields(raw).0)?;
-    Ok(at)
-}
-
-/// An operand that is a register and the first source.
-fn first_source(raw: &Raw<'_>, operand: usize) -> Decoded<u8> {
-    let at = sgpr(raw.operand(operand)?)?;
-    encoding::register(raw, at, encoding::scalar_fields(raw).1[0])?;
-    Ok(at)
 }
 
 fn condition(name: &str) -> Option<Condition> {
@@ -74,40 +58,90 @@ fn save_exec(name: &str) -> Option<SaveExec> {
     })
 }
 
-/// `hwreg(HW_REG_MODE, 4, 4)`: register, first bit, bits.
-fn hardware(text: &str) -> Decoded<(Hardware, u8, u8)> {
-    let refused = || format!("hardware register {text}");
-    let inner = text.strip_prefix("hwreg(").and_then(|inner| inner.strip_suffix(')')).ok_or_else(refused)?;
-    let mut parts = inner.split(',').map(str::trim);
-    let register = match parts.next() {
-        Some("HW_REG_MODE") => Hardware::Mode,
-        Some("HW_REG_HW_ID" | "HW_REG_HW_ID1" | "HW_REG_HW_ID2" | "HW_REG_XCC_ID") => Hardware::Unit,
-        Some("HW_REG_SH_MEM_BASES") => Hardware::Apertures,
-        _ => return Err(refused()),
+/// "Hardware Registers" in the constant of SOPK: register, first bit, bits.
+fn hardware(simm16: u16) -> Decoded<(Hardware, u8, u8)> {
+    let register = match simm16 & 63 {
+        1 => Hardware::Mode,
+        // HW_ID, HW_ID1, HW_ID2, XCC_ID.
+        4 | 20 | 23 | 24 => Hardware::Unit,
+        15 => Hardware::Apertures,
+        other => return Err(format!("hardware register {other}")),
     };
-    let mut number = |or: i64| parts.next().map_or(Some(or), integer).and_then(|number| u8::try_from(number).ok());
-    let (offset, width) = (number(0).ok_or_else(refused)?, number(32).ok_or_else(refused)?);
-    if offset > 31 || width == 0 || width > 32 {
-        return Err(refused());
-    }
-    Ok((register, offset, width))
+    Ok((register, (simm16 >> 6 & 31) as u8, (simm16 >> 11) as u8 + 1))
 }
 
 /// Whether a scalar instruction of that name is executed.
 #[cfg(test)]
 pub(super) fn knows(name: &str) -> bool {
-    let others = ["s_endpgm", "s_barrier", "s_waitcnt", "s_waitcnt_vscnt", "s_sendmsg"];
-    scalar::find(name).is_some()
+    let others = [
+        "s_endpgm",
+        "s_endpgm_saved",
+        "s_barrier",
+        "s_barrier_signal",
+        "s_barrier_wait",
+        "s_waitcnt",
+        "s_waitcnt_vscnt",
+        "s_waitcnt_vmcnt",
+        "s_waitcnt_lgkmcnt",
+        "s_waitcnt_expcnt",
+        "s_sendmsg",
+        "s_trap",
+        "s_getpc_b64",
+        "s_setpc_b64",
+        "s_swappc_b64",
+        "s_call_b64",
+        "s_getreg_b32",
+        "s_setreg_b32",
+        "s_setreg_imm32_b32",
+        "s_round_mode",
+        "s_denorm_mode",
+        "s_memtime",
+        "s_memrealtime",
+    ];
+    let loads = ["s_load_b", "s_load_dword", "s_buffer_load_b", "s_buffer_load_dword"];
+    scalar::find(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || save_exec(name).is_some()
+        || split_wait(name, 0).is_some()
+        || name.contains("_wrexec_b")
+        || name.starts_with("s_set_gpr_idx_")
         || others.contains(&name)
-        || name.starts_with("s_load_")
+        || loads.iter().any(|load| name.starts_with(load))
+}
+
+/// What gfx12 calls otherwise.
+fn renamed(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("s_")?;
+    Some(match rest {
+        "add_co_ci_u32" => "s_addc_u32".into(),
+        "sub_co_ci_u32" => "s_subb_u32".into(),
+        "addk_co_i32" => "s_addk_i32".into(),
+        _ if rest.contains("_co_") => format!("s_{}", rest.replace("_co_", "_")),
+        _ => return None,
+    })
+}
+
+/// The waits of gfx12, one a counter, or two: the first in bits 8 to 13.
+fn split_wait(name: &str, simm16: u16) -> Option<Wait> {
+    let (first, second) = (Some((simm16 >> 8 & 63) as u8), Some((simm16 & 63) as u8));
+    let none = Wait::default();
+    Some(match name {
+        "s_wait_loadcnt" => Wait { vector: second, ..none },
+        "s_wait_storecnt" => Wait { stores: second, ..none },
+        "s_wait_dscnt" => Wait { lds: second, ..none },
+        "s_wait_kmcnt" => Wait { constants: Some((simm16 & 31) as u8), ..none },
+        "s_wait_loadcnt_dscnt" => Wait { vector: first, lds: second, ..none },
+        "s_wait_storecnt_dscnt" => Wait { stores: first, lds: second, ..none },
+        _ => return None,
+    })
 }
 
 impl Decoder<'_> {
     pub(super) fn scalar_action(&self, raw: &Raw<'_>) -> Decoded {
-        let name = raw.text.mnemonic;
-        if let Some(definition) = scalar::find(name) {
+        let name = raw.encoded.name;
+        let simm16 = raw.encoded.simm16;
+        let renamed = renamed(name);
+        if let Some(definition) = scalar::find(renamed.as_deref().unwrap_or(name)) {
             return scalar_alu(raw, definition);
         }
         if let Some(condition) = condition(name) {
@@ -128,40 +162,51 @@ impl Decoder<'_> {
             }
             "s_endpgm" | "s_endpgm_saved" => Action::End,
             "s_barrier" => Action::Barrier,
-            "s_waitcnt" => Action::Wait(self.wait(raw.simm16())),
+            "s_waitcnt" => Action::Wait(self.wait(simm16)),
             "s_waitcnt_vscnt" | "s_waitcnt_vmcnt" | "s_waitcnt_lgkmcnt" => {
-                if raw.operand(0)? != "null" {
-                    return Err(format!("`{}` with a register", raw.line.text));
+                if sgpr(raw.operand(0)?)? != NULL {
+                    return Err(format!("`{}` with a register", raw.text()));
                 }
-                let count = Some(raw.simm16().min(255) as u8);
-                let none = Wait { vector: None, scalar: None, stores: None };
+                let count = Some(simm16.min(255) as u8);
+                let none = Wait::default();
                 Action::Wait(match name {
                     "s_waitcnt_vscnt" => Wait { stores: count, ..none },
                     "s_waitcnt_vmcnt" => Wait { vector: count, ..none },
                     _ => Wait { scalar: count, ..none },
                 })
             }
+            name if name.starts_with("s_wait_") => Action::Wait(split_wait(name, simm16).ok_or_else(|| raw.text())?),
+            // A wave arrives where it signals, and may go on to where it waits; here it does both in one place.
+            "s_barrier_signal" if raw.operand(0)?.at == At::Integer(-1) => Action::Nothing,
+            "s_barrier_wait" if simm16 == u16::MAX => Action::Barrier,
             "s_waitcnt_expcnt" => Action::Nothing,
-            "s_trap" => Action::Trap(u32::from(raw.simm16())),
+            "s_trap" => Action::Trap(u32::from(simm16)),
             // MSG_DEALLOC_VGPRS and MSG_INTERRUPT change nothing that a kernel sees.
-            "s_sendmsg" if matches!(raw.simm16() & 0xff, 1 | 3) => Action::Nothing,
-            "s_getpc_b64" => Action::GetPc { to: result(raw)? },
-            "s_setpc_b64" => Action::SetPc { from: first_source(raw, 0)? },
-            "s_swappc_b64" => Action::SwapPc { to: result(raw)?, from: first_source(raw, 1)? },
-            "s_call_b64" => Action::Call { to: result(raw)?, target: self.branch_target(raw)? },
+            "s_sendmsg" if matches!(simm16 & 0xff, 1 | 3) => Action::Nothing,
+            "s_getpc_b64" => Action::GetPc { to: sgpr(raw.operand(0)?)? },
+            "s_setpc_b64" => Action::SetPc { from: sgpr(raw.operand(0)?)? },
+            "s_swappc_b64" => Action::SwapPc { to: sgpr(raw.operand(0)?)?, from: sgpr(raw.operand(1)?)? },
+            "s_call_b64" => Action::Call { to: sgpr(raw.operand(0)?)?, target: self.branch_target(raw)? },
             "s_getreg_b32" => {
-                let (register, offset, width) = hardware(raw.operand(1)?)?;
+                let (register, offset, width) = hardware(simm16)?;
                 Action::GetRegister { to: sgpr(raw.operand(0)?)?, register, offset, width }
             }
             "s_setreg_b32" | "s_setreg_imm32_b32" => {
-                let (register, offset, width) = hardware(raw.operand(0)?)?;
+                let (register, offset, width) = hardware(simm16)?;
                 if register != Hardware::Mode {
-                    return Err(format!("`{}`", raw.line.text));
+                    return Err(raw.text());
                 }
                 Action::SetRegister { offset, width, value: plain_source(raw.operand(1)?, 1)? }
             }
-            "s_round_mode" => Action::SetMode { shift: 0, value: raw.simm16() as u8 & 15 },
-            "s_denorm_mode" => Action::SetMode { shift: 4, value: raw.simm16() as u8 & 15 },
+            "s_round_mode" => Action::SetMode { shift: 0, value: simm16 as u8 & 15 },
+            "s_denorm_mode" => Action::SetMode { shift: 4, value: simm16 as u8 & 15 },
+            "s_set_gpr_idx_on" => {
+                let At::Immediate(enabled) = raw.operand(1)?.at else { return Err(raw.text()) };
+                Action::Index(Index::On(plain_source(raw.operand(0)?, 1)?, enabled as u8))
+            }
+            "s_set_gpr_idx_off" => Action::Index(Index::Off),
+            "s_set_gpr_idx_idx" => Action::Index(Index::Number(plain_source(raw.operand(0)?, 1)?)),
+            "s_set_gpr_idx_mode" => Action::Index(Index::Enabled(simm16 as u8)),
             "s_memtime" | "s_memrealtime" => Action::Clock { to: sgpr(raw.operand(0)?)?, dwords: 2 },
             "s_code_end" => return Err("s_code_end, which is behind the code".into()),
             _ => return self.scalar_load(raw),
@@ -170,9 +215,7 @@ impl Decoder<'_> {
 
     /// Where the old EXEC goes, and what changes it.
     fn exec_operands(&self, raw: &Raw<'_>) -> Decoded<(u8, Source)> {
-        let source = plain_source(raw.operand(1)?, self.mask_dwords())?;
-        encoding::source(raw, source, encoding::scalar_fields(raw).1[0])?;
-        Ok((result(raw)?, source))
+        Ok((sgpr(raw.operand(0)?)?, plain_source(raw.operand(1)?, self.mask_dwords())?))
     }
 
     pub(super) fn mask_dwords(&self) -> u8 {
@@ -181,14 +224,14 @@ impl Decoder<'_> {
 
     /// The constant counts dwords from the next instruction.
     fn branch_target(&self, raw: &Raw<'_>) -> Decoded<usize> {
-        let offset = i64::from(raw.simm16() as i16) * 4 + 4;
-        let address = raw.line.address.wrapping_add_signed(offset);
+        let offset = i64::from(raw.encoded.simm16 as i16) * 4 + 4;
+        let address = raw.address.wrapping_add_signed(offset);
         self.indices.get(&address).copied().ok_or_else(|| format!("a branch to {address:#x}, where no instruction is"))
     }
 
     fn scalar_load(&self, raw: &Raw<'_>) -> Decoded {
-        let name = raw.text.mnemonic;
-        let refused = || format!("`{}`", raw.line.text);
+        let name = raw.encoded.name;
+        let refused = || raw.text();
         let buffer = name.starts_with("s_buffer_load_");
         let what = name.strip_prefix("s_load_").or_else(|| name.strip_prefix("s_buffer_load_")).ok_or_else(refused)?;
         let dwords = match what {
@@ -200,43 +243,36 @@ impl Decoder<'_> {
             "dwordx16" | "b512" => 16,
             _ => return Err(refused()),
         };
-        raw.only(&["offset", "glc", "dlc"])?;
-        let (to, count) = sgprs(raw.operand(0)?).ok_or_else(refused)?;
+        let At::Sgpr(to, count) = raw.operand(0)?.at else { return Err(refused()) };
         if count != dwords {
             return Err(refused());
         }
-        let text = raw.operand(2)?;
-        let offset = if text == "null" { Source::Constant(0) } else { plain_source(text, 1)? };
-        let (offset, immediate) = match offset {
-            // 21 bits with a sign.
-            Source::Constant(value) => (Source::Constant(0), i64::from(value as u32 as i32)),
-            Source::Sgpr(NULL) => (Source::Constant(0), 0),
-            offset => (offset, 0),
-        };
-        let immediate = immediate + raw.number("offset")?;
         let base = sgpr(raw.operand(1)?)?;
-        encoding::memory(raw, self.target)?;
-        encoding::scalar_load(raw, to, base)?;
+        let (mut offset, mut immediate) = (Source::Constant(0), 0);
+        for operand in raw.encoded.operands.iter().skip(2) {
+            match operand.at {
+                At::Immediate(value) => immediate += value,
+                _ => offset = plain_source(operand, 1)?,
+            }
+        }
         Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, base, buffer, offset, immediate })))
     }
 }
 
 fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
-    let name = raw.text.mnemonic;
-    raw.only(&[])?;
+    let name = raw.encoded.name;
     let with_constant = WITH_CONSTANT.contains(&name);
     let compares_constant = name.starts_with("s_cmpk_");
     let mut at = 0;
     let mut to = NULL;
-    let (first, fields) = encoding::scalar_fields(raw);
     if definition.result > 0 {
-        to = result(raw)?;
+        to = sgpr(raw.operand(0)?)?;
         at = 1;
     }
     let mut sources = [Source::Constant(0); 2];
     for (index, (into, dwords)) in sources.iter_mut().zip(definition.sources).enumerate() {
         *into = if with_constant || compares_constant && index == 1 {
-            let constant = raw.simm16();
+            let constant = raw.encoded.simm16;
             let zero_extended = compares_constant && name.ends_with("u32");
             Source::Constant(if zero_extended {
                 u64::from(constant)
@@ -246,9 +282,7 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
         } else {
             // "s_ashr_i64", "s_cls_i32_i64": the source has a sign.
             let wanted = Wanted { signed: name.contains("_i64"), ..kind(*dwords).into() };
-            let source = wanted_source(raw.operand(at + index)?, wanted)?;
-            encoding::source(raw, source, if compares_constant { first } else { fields[index] })?;
-            source
+            wanted_source(raw.operand(at + index)?, wanted)?
         };
     }
     Ok(Action::Scalar(Box::new(Scalar { definition, to, sources })))

@@ -71,6 +71,25 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
             }
             Ok(())
         }
+        Cross::SwapRows { first, second, rows } => {
+            let (a, b) = (usize::from(first), usize::from(second));
+            let (values, poison) = (registers.v[a], registers.poison[a]);
+            let (others, other_poison) = (registers.v[b], registers.poison[b]);
+            let (mut out, mut back) = (values, others);
+            let (mut out_poison, mut back_poison) = (poison, other_poison);
+            for upper in (0..registers.lanes).filter(|lane| lane / rows % 2 == 1) {
+                let lower = upper - rows;
+                (out[upper], back[lower]) = (others[lower], values[upper]);
+                let bit = |of: u64, lane: usize| of >> lane & 1;
+                for (half, (out, back)) in out_poison.iter_mut().zip(&mut back_poison).enumerate() {
+                    *out = *out & !(1 << upper) | bit(other_poison[half], lower) << upper;
+                    *back = *back & !(1 << lower) | bit(poison[half], upper) << lower;
+                }
+            }
+            registers.write_halves(first, &out, exec, out_poison);
+            registers.write_halves(second, &back, exec, back_poison);
+            Ok(())
+        }
         Cross::Swap(first, second) => {
             let (a, b) = (usize::from(first), usize::from(second));
             let (values, poison) = (registers.v[a], registers.poison[a]);

@@ -36,7 +36,19 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
     let to = usize::from(multiply.d);
     let (mut d, mut d_poison) = (all.v[to..to + count].to_vec(), all.poison[to..to + count].to_vec());
     let refused = |refused: crate::matrix::Refused| Raised::wave(Fault::Unimplemented { what: refused.to_string() });
-    matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?;
+    match &multiply.scales {
+        None => matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?,
+        Some((scales, at)) => {
+            let word = |source: &Source| match source {
+                Source::Vgpr(at) => all.v[usize::from(*at)],
+                Source::Sgpr(at) => [all.s[usize::from(*at)]; LANES],
+                Source::Constant(value) => [*value as u32; LANES],
+                _ => [0; LANES],
+            };
+            let [of_a, of_b] = [word(&scales[0]), word(&scales[1])];
+            matrix.run_scaled(*modifiers, [a, b, c], ([&of_a, &of_b], *at), &mut d).map_err(refused)?;
+        }
+    }
     let clean = |poison: &[Poison]| poison.iter().all(|halves| *halves == [0; 2]);
     if clean(a_poison) && clean(b_poison) && clean(c_poison) && matrix.result.bits() != 16 {
         d_poison.fill([0; 2]);

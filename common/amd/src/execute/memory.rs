@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::address::{Addresses, To, place, unwritten};
+use super::transpose::transpose;
 use super::{Block, Lane, scalar};
 use crate::instruction::{Memory, ScalarLoad};
 use crate::memory::{Loaded, Touching};
@@ -11,7 +12,6 @@ use crate::order::Known;
 use crate::pending::LdsTouch;
 use crate::registers::{LANES, Registers};
 use crate::shadow::{How, Toucher};
-use crate::target::Generation;
 use crate::verdict::{Access, Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
 
@@ -36,6 +36,15 @@ impl Block<'_> {
             match memory.kind {
                 Kind::Load { bytes, form: Form::Dwords } => {
                     self.load(wave, memory, &addresses, exec, usize::from(bytes), memory.to, memory.offset)?;
+                    if let Some(bits) = memory.transposed {
+                        transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), usize::from(bits));
+                    }
+                }
+                Kind::LoadToLds { bytes } => {
+                    let offsets = self.load_to_lds(wave, memory, &addresses, exec, usize::from(bytes))?;
+                    let touch = LdsTouch { offsets, exec, bytes: u32::from(bytes), write: true };
+                    wave.pending.vector_to_lds(at, Box::new(touch));
+                    return Ok(());
                 }
                 Kind::Load { bytes, form } => {
                     self.load_part(wave, memory, &addresses, exec, usize::from(bytes), form)?
@@ -64,7 +73,7 @@ impl Block<'_> {
                 wave.order.stored = true;
                 let shared = !matches!(memory.space, Space::Lds | Space::Scratch);
                 // Of gfx942, an atomic store is written through to where others see it.
-                wave.order.unseen |= shared && !(memory.sync && self.target.generation == Generation::Cdna3);
+                wave.order.unseen |= shared && !(memory.sync && self.target.writes_back());
                 wave.order.writing_back &= !shared;
             }
             self.note(wave, memory, &addresses, exec, at);
@@ -80,9 +89,16 @@ impl Block<'_> {
             Kind::Load { bytes, .. } => (u16::from(bytes.div_ceil(4)), bytes, false),
             Kind::LoadTwo { bytes, .. } => (u16::from(bytes / 2), bytes, false),
             Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (0, bytes, true),
+            Kind::LoadToLds { bytes } => (0, bytes, true),
             Kind::Atomic { bytes, returns, .. } => (if returns { u16::from(bytes / 4) } else { 0 }, 0, true),
         };
-        let vgprs = (memory.to, count);
+        // Loads of a half leave the other one alone, on targets that have registers by halves.
+        let half = match memory.kind {
+            Kind::Load { form: Form::Low { .. }, .. } if !self.target.is_gfx9() => Some(false),
+            Kind::Load { form: Form::High { .. }, .. } if !self.target.is_gfx9() => Some(true),
+            _ => None,
+        };
+        let vgprs = (memory.to, count, half);
         match memory.space {
             Space::Flat => wave.pending.flat(at, vgprs),
             Space::Lds => {
@@ -103,7 +119,14 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_load(&mut self, wave: &Wave, to: To, bytes: usize, lane: usize, by: &[Toucher<'_>; 2]) -> Lane<Loaded> {
+    pub(super) fn lane_load(
+        &mut self,
+        wave: &Wave,
+        to: To,
+        bytes: usize,
+        lane: usize,
+        by: &[Toucher<'_>; 2],
+    ) -> Lane<Loaded> {
         match to {
             To::Memory(address) => {
                 let (hint, block_of, suspected) = (&mut self.hint, self.block_of, &mut self.suspected);
@@ -117,7 +140,7 @@ impl Block<'_> {
     }
 
     #[inline(always)]
-    fn lane_store(
+    pub(super) fn lane_store(
         &mut self,
         wave: &Wave,
         to: To,

@@ -10,7 +10,6 @@ use crate::operations::memory::{Form, Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, Toucher};
-use crate::target::Generation;
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
 use crate::wave::{State, Wave};
 
@@ -96,7 +95,7 @@ impl Block<'_> {
         if let Some(stores) = stores {
             order.keep_stores(usize::from(stores));
         }
-        if stores == Some(0) && (self.target.generation != Generation::Cdna3 || order.writing_back) {
+        if stores == Some(0) && (!self.target.writes_back() || order.writing_back) {
             (order.unseen, order.writing_back) = (false, false);
         }
     }

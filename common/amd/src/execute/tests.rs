@@ -1,4 +1,4 @@
-//! Each instruction against its documented pseudocode: assembled, disassembled, decoded and executed alone.
+//! Each instruction against its documented pseudocode: assembled, decoded and executed alone.
 
 mod encoding;
 mod known;
@@ -7,12 +7,12 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::{cross, matrix, scalar, vector};
-use crate::disassembly::{Disassembler, Line};
 use crate::instruction::{Action, Instruction};
+use crate::isa::Line;
 use crate::matrix::{Matrix, Operand};
-use crate::program::decode_lines;
+use crate::program::{decode_lines, lines};
 use crate::registers::{ACCUMULATION, EXEC, LANES, VCC};
-use crate::target::{TARGETS, Target};
+use crate::target::{Generation, TARGETS, Target};
 use crate::verdict::Step;
 use crate::wave::{Temporaries, Wave};
 
@@ -66,7 +66,7 @@ fn cases<'a>(table: &'a str, target: &Target) -> Vec<Case<'a>> {
         let serves = match *targets {
             "all" => true,
             "gfx9" => target.is_gfx9(),
-            "gfx11" => !target.is_gfx9(),
+            "gfx11" => target.generation == Generation::Rdna3,
             "wave64" => target.lanes == 64,
             "wave32" => target.lanes == 32,
             name => name == target.name,
@@ -156,41 +156,56 @@ fn wave(target: &Target) -> Wave {
     wave
 }
 
+/// The instructions of an object file.
+fn lines_of(object: &[u8], target: &'static Target) -> Vec<Line> {
+    let file = object::File::parse(object).expect("an object");
+    lines(&crate::object::sections(&file), &Default::default(), target, target.lanes)
+}
+
 /// Instructions by their texts.
 fn decoded(texts: &[&str], target: &'static Target) -> Option<Vec<(Line, Instruction)>> {
     let source: String = texts.iter().map(|text| format!("{text}\n")).collect();
     let object = assemble(&source, target, target.lanes)?;
-    let disassembler = Disassembler::find().ok()?;
-    let lines = disassembler.lines(&object, target, target.lanes).expect("it disassembles");
+    let lines = lines_of(&object, target);
     assert_eq!(lines.len(), texts.len(), "{}: an instruction was lost", target.name);
     Some(decode_lines(lines, target, target.lanes))
 }
 
+/// The targets that the tables of cases are made for: the instructions of the others have other names, or an assembler does not know them.
+fn documented() -> impl Iterator<Item = &'static Target> {
+    use Generation::{Cdna2, Cdna3, Rdna3};
+    TARGETS.iter().filter(|target| matches!(target.generation, Cdna2 | Cdna3 | Rdna3))
+}
+
 fn check(table: &str) {
     let mut wrong = Vec::new();
-    for target in &TARGETS {
+    for target in documented() {
         let cases = cases(table, target);
         let texts: Vec<&str> = cases.iter().map(|case| case.text).collect();
         let Some(instructions) = decoded(&texts, target) else {
-            println!("SKIP: no assembler or no disassembler of LLVM 19");
+            println!("SKIP: no assembler");
             return;
         };
         for (case, (line, instruction)) in cases.iter().zip(&instructions) {
             if let Action::Unimplemented(what) = &instruction.action {
-                wrong.push(format!("{}: `{}`: not implemented: {what}", target.name, line.text));
+                wrong.push(format!("{}: `{}`: not implemented: {what}", target.name, line.text()));
                 continue;
             }
             let mut wave = wave(target);
             case.before.iter().for_each(|(name, value)| set(&mut wave, name, *value));
             let exec = wave.registers.exec();
             if let Err(raised) = execute(&mut wave, &instruction.action) {
-                wrong.push(format!("{}: `{}`: {}", target.name, line.text, raised.fault));
+                wrong.push(format!("{}: `{}`: {}", target.name, line.text(), raised.fault));
                 continue;
             }
             for (name, expected) in &case.after {
                 let found = get(&wave, name, exec);
                 if found != *expected {
-                    wrong.push(format!("{}: `{}`: {name} is {found:x}, expected {expected:x}", target.name, line.text));
+                    wrong.push(format!(
+                        "{}: `{}`: {name} is {found:x}, expected {expected:x}",
+                        target.name,
+                        line.text()
+                    ));
                 }
             }
         }
@@ -354,7 +369,7 @@ fn lanes_are_exchanged() {
 
 #[test]
 fn a_wide_result_carries_lane_by_lane() {
-    for target in &TARGETS {
+    for target in documented() {
         let text = if target.is_gfx9() { "v_add_co_u32_e64 v0, s[4:5], v1, v2" } else { "v_add_co_u32 v0, s4, v1, v2" };
         let Some(mut instructions) = decoded(&[text], target) else { return };
         let (_, instruction) = instructions.remove(0);

@@ -1,6 +1,6 @@
 //! Where the elements of the matrices lie.
 
-use super::{Element, Halves, Matrix, Modifiers, Operand, Pattern};
+use super::{Element, Halves, Matrix, Modifiers, Operand, Pattern, Unit};
 
 /// The layout of an instruction in a wave of so many lanes, modifiers applied.
 pub(super) struct Layout {
@@ -17,10 +17,12 @@ pub(super) struct Layout {
 pub(super) struct Factor {
     pub registers: usize,
     element: Element,
-    /// Elements of a lane: so many k in a row.
-    run: usize,
+    /// Elements of a lane whose k follow each other.
+    chunk: usize,
     /// Lanes from one group of k to the next.
     stride: usize,
+    /// How many groups of lanes the k of a row are in.
+    groups_of_k: usize,
     size: usize,
     /// Two to this many blocks use that one of them which `chosen` says.
     broadcast: u32,
@@ -36,6 +38,8 @@ pub(super) struct Results {
     pub registers: usize,
     pub element: Element,
     pub high: bool,
+    /// Two rows in each register.
+    packed: bool,
     /// Rows in adjacent registers.
     height: usize,
     /// Such stripes of rows side by side in one register.
@@ -61,12 +65,27 @@ impl Layout {
     /// Without modifiers.
     pub fn of(matrix: &Matrix, lanes: usize) -> Layout {
         let size = matrix.rows;
-        let result = if matrix.is_wmma() {
+        let result = if matrix.unit == Unit::Pairs {
+            // Rows in adjacent registers, two to a register where they have 16 bits.
+            let (height, packed) = (16 * 16 / lanes, matrix.result.bits() == 16);
+            Results {
+                registers: if packed { height / 2 } else { height },
+                element: matrix.result,
+                high: false,
+                packed,
+                height,
+                stripes: lanes / 16,
+                beside: 1,
+                span: height,
+                size,
+            }
+        } else if matrix.is_wmma() {
             // A register has the rows of each 16 lanes; 16-bit results take a register each.
             Results {
                 registers: 16 * 16 / lanes,
                 element: matrix.result,
                 high: false,
+                packed: false,
                 height: 1,
                 stripes: lanes / 16,
                 beside: 1,
@@ -80,6 +99,7 @@ impl Layout {
                 registers: (size * size * matrix.blocks / 64) * words,
                 element: matrix.result,
                 high: false,
+                packed: false,
                 height,
                 stripes: 64 / size,
                 beside: 64usize.div_ceil(size * size / height),
@@ -135,10 +155,10 @@ impl Layout {
                 let mask = ones(self.size) << place.lane;
                 let words = self.result.element.bits().div_ceil(32);
                 let halves = place.register..place.register + words;
-                let own = self.result.own(&c[halves.clone()]) & mask;
+                let own = self.result.own(&c[halves.clone()], place) & mask;
                 let all = if rows >> row & 1 == 1 { mask } else { columns << place.lane };
                 for register in halves {
-                    for half in self.result.written() {
+                    for half in self.result.written(place) {
                         d[register][half] = d[register][half] & !mask | (own | all) & mask;
                     }
                 }
@@ -172,25 +192,33 @@ impl Layout {
 impl Factor {
     fn of(matrix: &Matrix, element: Element, lanes: usize) -> Factor {
         let (size, depth, blocks) = (matrix.rows, matrix.depth, matrix.blocks);
-        let run = if matrix.is_wmma() { depth } else { size * depth * blocks / 64 };
+        let run = match matrix.unit {
+            Unit::Copies => depth,
+            Unit::Mfma => size * depth * blocks / 64,
+            Unit::Pairs => size * depth / lanes,
+        };
+        // Of gfx950's instructions of any format a lane has 16 k of 8 bits, and 16 further ones behind those of all lanes.
+        let apart = matrix.is_open() && element.bits() == 8;
         Factor {
             registers: (run * element.bits()).div_ceil(32),
             element,
-            run,
+            chunk: if apart { run / 2 } else { run },
             stride: size * blocks,
+            groups_of_k: (depth / run).max(1),
             size,
             broadcast: 0,
             chosen: 0,
             groups: [0, 1, 2, 3],
-            copies: if matrix.is_wmma() { lanes / 16 } else { 1 },
+            copies: if matrix.unit == Unit::Copies { lanes / 16 } else { 1 },
         }
     }
 
     /// The place of the elements of `k`, of rows (or columns) 0 and on, before the exchange of lanes.
     pub fn place(&self, block: usize, k: usize) -> Place {
         let block = (block >> self.broadcast << self.broadcast) + self.chosen;
-        let bit = k % self.run * self.element.bits();
-        Place { register: bit / 32, shift: bit % 32, lane: block * self.size + k / self.run * self.stride }
+        let (group, groups) = (k / self.chunk, self.groups_of_k);
+        let bit = (group / groups * self.chunk + k % self.chunk) * self.element.bits();
+        Place { register: bit / 32, shift: bit % 32, lane: block * self.size + group % groups * self.stride }
     }
 
     /// The lane that is read for a lane.
@@ -242,20 +270,25 @@ impl Results {
         let stripe = row / self.height;
         let slot = block * self.span + stripe / self.stripes * self.height + row % self.height;
         let lane = block % self.beside * self.size + stripe % self.stripes * self.beside * self.size;
-        let register = if self.element == Element::F64 { 2 * slot } else { slot };
-        Place { register, shift: if self.high { 16 } else { 0 }, lane }
+        let register = match (self.element, self.packed) {
+            (Element::F64, _) => 2 * slot,
+            (_, true) => slot / 2,
+            (_, false) => slot,
+        };
+        let upper = self.high || self.packed && slot % 2 == 1;
+        Place { register, shift: if upper { 16 } else { 0 }, lane }
     }
 
     /// Lanes of which the bits that C is read from are poisoned.
-    fn own(&self, registers: &[Halves]) -> u64 {
-        registers.iter().fold(0, |lanes, halves| self.written().fold(lanes, |lanes, half| lanes | halves[half]))
+    fn own(&self, registers: &[Halves], place: Place) -> u64 {
+        registers.iter().fold(0, |lanes, halves| self.written(place).fold(lanes, |lanes, half| lanes | halves[half]))
     }
 
     /// The halves that are read of C and written of D.
-    fn written(&self) -> std::ops::Range<usize> {
-        match (self.element.bits(), self.high) {
-            (16, false) => 0..1,
-            (16, true) => 1..2,
+    fn written(&self, place: Place) -> std::ops::Range<usize> {
+        match (self.element.bits(), place.shift) {
+            (16, 0) => 0..1,
+            (16, _) => 1..2,
             _ => 0..2,
         }
     }

@@ -4,13 +4,42 @@ use super::layout::{Factor, Layout, Results};
 use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape, Truncated};
 use super::{Element, Matrix, Modifiers, Pattern, Sum};
 use crate::number::{
-    Eight, F32, F64, Format, bf16_from_f32, bf16_to_f32, eight_to_f32, half_to_single, single_to_half,
+    Eight, F32, F64, Format, bf16_from_f32, bf16_to_f32, eight_to_f32, half_to_single, single_to_half, small_to_f32,
 };
 
-/// The most elements of A or B: 16 x 32.
-const FACTOR: usize = 512;
+/// The most elements of A or B: 16 x 32; and of gfx950, 16 x 128.
+const FEW: usize = 512;
+const MANY: usize = 2048;
 /// The most elements of C: two blocks of 32 x 32.
 const RESULT: usize = 2048;
+
+/// Elements that have a scale in common, and the most scales of a row.
+const SCALED: usize = 32;
+pub(super) const SCALES: usize = 4;
+
+/// The scales of the rows of A, and of the columns of B, by k.
+pub(super) struct Scales {
+    pub a: [[f32; SCALES]; 64],
+    pub b: [[f32; SCALES]; 64],
+}
+
+impl Scales {
+    /// From a register each, of which a lane has the scale of its row and k: E8M0, the byte `at` of the lane's word.
+    pub fn read(size: usize, [a, b]: [&[u32; 64]; 2], at: [u8; 2]) -> Self {
+        let read = |register: &[u32; 64], at: u8| {
+            let mut all = [[1.0; SCALES]; 64];
+            for (lane, word) in register.iter().enumerate() {
+                let byte = (word >> (8 * at)) as u8;
+                let scale = if byte == u8::MAX { f32::NAN } else { 2_f32.powi(i32::from(byte) - 127) };
+                if let Some(of) = all.get_mut(lane % size).and_then(|row| row.get_mut(lane / size)) {
+                    *of = scale;
+                }
+            }
+            all
+        };
+        Self { a: read(a, at[0]), b: read(b, at[1]) }
+    }
+}
 
 type Vgprs<'a> = &'a [[u32; 64]];
 
@@ -19,9 +48,23 @@ pub(super) fn run(
     matrix: &Matrix,
     layout: &Layout,
     modifiers: Modifiers,
-    a: Vgprs<'_>,
-    b: Vgprs<'_>,
-    c: Vgprs<'_>,
+    sources: [Vgprs<'_>; 3],
+    scales: Option<&Scales>,
+    d: &mut [[u32; 64]],
+) {
+    if matrix.rows * matrix.depth * matrix.blocks <= FEW {
+        sized::<FEW>(matrix, layout, modifiers, sources, scales, d);
+    } else {
+        sized::<MANY>(matrix, layout, modifiers, sources, scales, d);
+    }
+}
+
+fn sized<const FACTOR: usize>(
+    matrix: &Matrix,
+    layout: &Layout,
+    modifiers: Modifiers,
+    [a, b, c]: [Vgprs<'_>; 3],
+    scales: Option<&Scales>,
     d: &mut [[u32; 64]],
 ) {
     let signs = Signs::of(matrix, modifiers);
@@ -37,7 +80,7 @@ pub(super) fn run(
             read_results(&layout.result, shape, c, &mut sum, |bits| bits as i32);
             let saturate = modifiers.clamp;
             Product { rule: Exact { saturate }, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
-            write_results(&layout.result, shape, &sum, d, |value, _| value as u32);
+            write_results(&layout.result, shape, &sum, d, |value, _, _| value as u32);
         }
         Sum::Fused if matrix.result == Element::F64 => {
             let mut factors = [[0f64; FACTOR]; 2];
@@ -49,23 +92,29 @@ pub(super) fn run(
             Product { rule: FusedDoubles, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
             write_doubles(&layout.result, shape, &sum, d);
         }
-        sum => floats(matrix, layout, shape, sum, &signs, [a, b, c], d),
+        sum => floats::<FACTOR>(matrix, layout, shape, sum, &signs, [a, b, c], scales, d),
     }
 }
 
-fn floats(
+#[allow(clippy::too_many_arguments, reason = "what an instruction is, and what it works on")]
+fn floats<const FACTOR: usize>(
     matrix: &Matrix,
     layout: &Layout,
     shape: Shape,
     sum: Sum,
     signs: &Signs,
     [a, b, c]: [Vgprs<'_>; 3],
+    scales: Option<&Scales>,
     d: &mut [[u32; 64]],
 ) {
     let mut factors = [[0f32; FACTOR]; 2];
     let [a_matrix, b_matrix] = &mut factors;
     read_floats(matrix.a, &layout.a, shape, a, a_matrix, signs.a);
     read_floats(matrix.b, &layout.b, shape, b, b_matrix, signs.b);
+    if let Some(scales) = scales {
+        scale(shape, &scales.a, a_matrix);
+        scale(shape, &scales.b, b_matrix);
+    }
     let mut result = [0f32; RESULT];
     let adjust = |value: f32| {
         let value = if signs.absolute_c { value.abs() } else { value };
@@ -88,22 +137,22 @@ fn floats(
             sums::drop_denormals(&mut result, f32::MIN_POSITIVE);
             Product { rule: Pairs { group }, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
         }
-        Sum::Truncated(group) => truncated::<1>(matrix, shape, group.min(shape.depth), &factors, &mut result),
-        Sum::TruncatedHalves => truncated::<2>(matrix, shape, 16, &factors, &mut result),
+        Sum::Truncated(group) => truncated::<1, FACTOR>(matrix, shape, group.min(shape.depth), &factors, &mut result),
+        Sum::TruncatedHalves => truncated::<2, FACTOR>(matrix, shape, 16, &factors, &mut result),
         Sum::Fused | Sum::Wide | Sum::Exact => {
             Product { rule: Fused, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
         }
     }
     match matrix.result {
-        Element::F16 => write_results(&layout.result, shape, &result, d, |value, old| {
-            half(old, single_to_half(f32::from_bits(bits_of(value))), layout)
+        Element::F16 => write_results(&layout.result, shape, &result, d, |value, old, shift| {
+            half(old, single_to_half(f32::from_bits(bits_of(value))), shift)
         }),
         Element::Bf16 => {
-            write_results(&layout.result, shape, &result, d, |value, old| {
-                half(old, bf16_from_f32(bits_of(value)), layout)
+            write_results(&layout.result, shape, &result, d, |value, old, shift| {
+                half(old, bf16_from_f32(bits_of(value)), shift)
             });
         }
-        _ => write_results(&layout.result, shape, &result, d, |value, _| bits_of(value)),
+        _ => write_results(&layout.result, shape, &result, d, |value, _, _| bits_of(value)),
     }
 }
 
@@ -113,11 +162,11 @@ fn bits_of(value: f32) -> u32 {
     if value.is_nan() { F32::DEFAULT_NAN as u32 } else { value.to_bits() }
 }
 
-fn half(old: u32, new: u16, layout: &Layout) -> u32 {
-    if layout.result.high { old & 0xffff | u32::from(new) << 16 } else { old & 0xffff_0000 | u32::from(new) }
+fn half(old: u32, new: u16, shift: usize) -> u32 {
+    if shift == 16 { old & 0xffff | u32::from(new) << 16 } else { old & 0xffff_0000 | u32::from(new) }
 }
 
-fn truncated<const PARTS: usize>(
+fn truncated<const PARTS: usize, const FACTOR: usize>(
     matrix: &Matrix,
     shape: Shape,
     group: usize,
@@ -199,7 +248,7 @@ fn integer(element: Element, signed: bool) -> impl Fn(u32, usize) -> i32 {
     }
 }
 
-fn read_floats(
+fn read_floats<const FACTOR: usize>(
     element: Element,
     factor: &Factor,
     shape: Shape,
@@ -212,6 +261,11 @@ fn read_floats(
         Element::Bf16 => read_factor(factor, shape, from, to, |word, shift| f32::from_bits(word >> shift << 16)),
         Element::Fp8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::E4M3, word, shift)),
         Element::Bf8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::E5M2, word, shift)),
+        Element::OcpFp8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::OcpE4M3, word, shift)),
+        Element::OcpBf8 => read_factor(factor, shape, from, to, |word, shift| eight(Eight::OcpE5M2, word, shift)),
+        Element::Fp4 => read_factor(factor, shape, from, to, |word, shift| small_to_f32(word >> shift & 15, 2, 1)),
+        Element::Fp6 => read_sixes(factor, shape, from, to, (2, 3)),
+        Element::Bf6 => read_sixes(factor, shape, from, to, (3, 2)),
         // XF32 is cut off to 10 bits of mantissa: arXiv 2511.10909, section 4.
         Element::Xf32 => read_factor(factor, shape, from, to, |word, _| f32::from_bits(word & !0x1fff)),
         _ => read_factor(factor, shape, from, to, |word, _| f32::from_bits(word)),
@@ -225,13 +279,40 @@ fn read_floats(
     }
 }
 
+/// Elements of 6 bits, some of which are in two registers.
+fn read_sixes<const FACTOR: usize>(
+    factor: &Factor,
+    shape: Shape,
+    from: Vgprs<'_>,
+    to: &mut [f32; FACTOR],
+    (exponent, mantissa): (u32, u32),
+) {
+    for (index, row) in to.chunks_exact_mut(shape.size).take(shape.depth).enumerate() {
+        let place = factor.place(0, index);
+        for (value, lane) in row.iter_mut().zip(place.lane..) {
+            let upper = from.get(place.register + 1).map_or(0, |register| register[lane]);
+            let both = u64::from(from[place.register][lane]) | u64::from(upper) << 32;
+            *value = small_to_f32((both >> place.shift) as u32 & 63, exponent, mantissa);
+        }
+    }
+}
+
+/// Multiplies each 32 elements of a row, k being adjacent, by their scale.
+fn scale<const FACTOR: usize>(shape: Shape, scales: &[[f32; SCALES]; 64], to: &mut [f32; FACTOR]) {
+    for (k, row) in to.chunks_exact_mut(shape.size).take(shape.depth).enumerate() {
+        for (value, scales) in row.iter_mut().zip(scales) {
+            *value *= scales[k / SCALED];
+        }
+    }
+}
+
 fn eight(format: Eight, word: u32, shift: usize) -> f32 {
     f32::from_bits(eight_to_f32(format, (word >> shift) as u8))
 }
 
 /// Into rows of k, a block after the other: `to[(block * depth + k) * size + row]`.
 #[inline(always)]
-fn read_factor<T>(
+fn read_factor<T, const FACTOR: usize>(
     factor: &Factor,
     shape: Shape,
     from: Vgprs<'_>,
@@ -254,7 +335,13 @@ fn read_factor<T>(
     }
 }
 
-fn read_doubles_factor(factor: &Factor, shape: Shape, from: Vgprs<'_>, to: &mut [f64; FACTOR], negate: [bool; 2]) {
+fn read_doubles_factor<const FACTOR: usize>(
+    factor: &Factor,
+    shape: Shape,
+    from: Vgprs<'_>,
+    to: &mut [f64; FACTOR],
+    negate: [bool; 2],
+) {
     let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
     for (index, row) in rows.enumerate() {
         let place = factor.place(index / shape.depth, index % shape.depth);
@@ -285,12 +372,12 @@ fn write_results<T: Copy>(
     shape: Shape,
     from: &[T; RESULT],
     to: &mut [[u32; 64]],
-    convert: impl Fn(T, u32) -> u32,
+    convert: impl Fn(T, u32, usize) -> u32,
 ) {
     for (index, row) in from.chunks_exact(shape.size).take(shape.blocks * shape.size).enumerate() {
         let place = results.place(index / shape.size, index % shape.size);
         let lanes = &mut to[place.register][place.lane..place.lane + shape.size];
-        lanes.iter_mut().zip(row).for_each(|(word, &value)| *word = convert(value, *word));
+        lanes.iter_mut().zip(row).for_each(|(word, &value)| *word = convert(value, *word, place.shift));
     }
 }
 

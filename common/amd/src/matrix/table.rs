@@ -1,7 +1,7 @@
 //! The instructions, by target.
 
-use super::Element::{Bf8, Bf16, F16, F32, F64, Fp8, I8, I32, Iu4, Iu8, Xf32};
-use super::{Element, Matrix, Pattern, Sum};
+use super::Element::{Bf8, Bf16, F16, F32, F64, Fp8, I8, I32, Iu4, Iu8, OcpBf8, OcpFp8, Xf32};
+use super::{Element, Matrix, Pattern, Sum, Unit};
 
 pub(super) static MATRICES: [Matrix; 65] = [
     // gfx90a: "MI200 ISA", VOP3P-MAI instructions.
@@ -95,6 +95,7 @@ const fn mfma(
         sum,
         broadcasts_a: blocks > 1,
         pattern: Pattern::Lanes,
+        unit: Unit::Mfma,
     }
 }
 
@@ -111,5 +112,48 @@ const fn wmma(name: &'static str, factor: Element, result: Element) -> Matrix {
         I32 => Sum::Exact,
         _ => Sum::Wide,
     };
-    Matrix { pattern: Pattern::None, ..mfma(name, 16, 16, 1, factor, result, sum) }
+    Matrix { pattern: Pattern::None, unit: Unit::Copies, ..mfma(name, 16, 16, 1, factor, result, sum) }
+}
+
+/// What gfx950 added, and what has other elements there than on gfx942: "CDNA 4 ISA", VOP3P-MAI instructions.
+pub(super) static CDNA4: [Matrix; 16] = [
+    mfma("v_mfma_f32_16x16x32_f16", 16, 32, 1, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_32x32x16_f16", 32, 16, 1, F16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_16x16x32_bf16", 16, 32, 1, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_f32_32x32x16_bf16", 32, 16, 1, Bf16, F32, Sum::Truncated(8)),
+    mfma("v_mfma_i32_16x16x64_i8", 16, 64, 1, I8, I32, Sum::Exact),
+    mfma("v_mfma_i32_32x32x32_i8", 32, 32, 1, I8, I32, Sum::Exact),
+    open("v_mfma_f32_16x16x128_f8f6f4", 16, 128, OcpFp8, OcpFp8),
+    open("v_mfma_f32_32x32x64_f8f6f4", 32, 64, OcpFp8, OcpFp8),
+    open("v_mfma_f32_32x32x16_fp8_fp8", 32, 16, OcpFp8, OcpFp8),
+    open("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, OcpFp8, OcpBf8),
+    open("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, OcpBf8, OcpFp8),
+    open("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, OcpBf8, OcpBf8),
+    open("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, OcpFp8, OcpFp8),
+    open("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, OcpFp8, OcpBf8),
+    open("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, OcpBf8, OcpFp8),
+    open("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, OcpBf8, OcpBf8),
+];
+
+/// gfx12's: "RDNA 4 ISA", VOP3P instructions.
+pub(super) static RDNA4: [Matrix; 11] = [
+    pairs("v_wmma_f32_16x16x16_f16", 16, F16, F16, F32),
+    pairs("v_wmma_f32_16x16x16_bf16", 16, Bf16, Bf16, F32),
+    pairs("v_wmma_f16_16x16x16_f16", 16, F16, F16, F16),
+    pairs("v_wmma_bf16_16x16x16_bf16", 16, Bf16, Bf16, Bf16),
+    pairs("v_wmma_f32_16x16x16_fp8_fp8", 16, OcpFp8, OcpFp8, F32),
+    pairs("v_wmma_f32_16x16x16_fp8_bf8", 16, OcpFp8, OcpBf8, F32),
+    pairs("v_wmma_f32_16x16x16_bf8_fp8", 16, OcpBf8, OcpFp8, F32),
+    pairs("v_wmma_f32_16x16x16_bf8_bf8", 16, OcpBf8, OcpBf8, F32),
+    pairs("v_wmma_i32_16x16x16_iu8", 16, Iu8, Iu8, I32),
+    pairs("v_wmma_i32_16x16x16_iu4", 16, Iu4, Iu4, I32),
+    pairs("v_wmma_i32_16x16x32_iu4", 32, Iu4, Iu4, I32),
+];
+
+const fn open(name: &'static str, size: usize, depth: usize, a: Element, b: Element) -> Matrix {
+    Matrix { b, ..mfma(name, size, depth, 1, a, F32, Sum::Wide) }
+}
+
+const fn pairs(name: &'static str, depth: usize, a: Element, b: Element, result: Element) -> Matrix {
+    Matrix { depth, b, unit: Unit::Pairs, ..wmma(name, a, result) }
 }

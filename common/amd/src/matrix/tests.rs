@@ -5,9 +5,9 @@ mod modifiers;
 mod poison;
 mod sums;
 
-use super::{Element, Matrix, Modifiers, Operand, Sum};
+use super::{Element, Matrix, Modifiers, Operand, Sum, Unit};
 use crate::number::tests::Random;
-use crate::number::{Eight, F16, Format, Mode, eight_from_f32, eight_to_f32, half_to_single};
+use crate::number::{Eight, F16, Format, Mode, eight_from_f32, eight_to_f32, half_to_single, small_to_f32};
 
 type Vgprs = Vec<[u32; 64]>;
 
@@ -28,6 +28,12 @@ fn waves(matrix: &Matrix) -> &'static [usize] {
 fn factor_place(matrix: &Matrix, element: Element, i: usize, k: usize, block: usize) -> Place {
     let bits = element.bits();
     let packed = |item: usize| (item * bits / 32, item * bits % 32);
+    if matrix.unit == Unit::Pairs {
+        // gfx12, in waves of 32 lanes: half of k in each half of the lanes.
+        let half = matrix.depth / 2;
+        let (register, bit) = packed(k % half);
+        return (register, bit, 16 * (k / half) + i);
+    }
     if matrix.is_wmma() {
         let (register, bit) = packed(k);
         return (register, bit, i);
@@ -46,6 +52,13 @@ fn factor_place(matrix: &Matrix, element: Element, i: usize, k: usize, block: us
         (16, 1, 16) => (k % 4, 16 * (k / 4) + i),
         (32, 1, 16) => (k % 8, 32 * (k / 8) + i),
         (16, 1, 32) => (k % 8, 16 * (k / 8) + i),
+        (32, 1, 32) => (k % 16, 32 * (k / 16) + i),
+        (16, 1, 64) => (k % 16, 16 * (k / 16) + i),
+        // Of 8 bits a lane has 16 k, and 16 further ones behind those of all lanes.
+        (32, 1, 64) if bits == 8 => (k / 32 * 16 + k % 16, 32 * (k / 16 % 2) + i),
+        (16, 1, 128) if bits == 8 => (k / 64 * 16 + k % 16, 16 * (k / 16 % 4) + i),
+        (32, 1, 64) => (k % 32, 32 * (k / 32) + i),
+        (16, 1, 128) => (k % 32, 16 * (k / 32) + i),
         other => panic!("no layout of {other:?}"),
     };
     let (register, bit) = packed(item);
@@ -54,6 +67,10 @@ fn factor_place(matrix: &Matrix, element: Element, i: usize, k: usize, block: us
 
 /// The place of an element of C and D; the high half of 16-bit ones is the caller's matter.
 fn result_place(matrix: &Matrix, lanes: usize, i: usize, j: usize, block: usize) -> Place {
+    if matrix.unit == Unit::Pairs {
+        let lane = 16 * (i / 8) + j;
+        return if matrix.result.bits() == 16 { (i % 8 / 2, i % 2 * 16, lane) } else { (i % 8, 0, lane) };
+    }
     let (register, lane) = match (matrix.rows, matrix.blocks, matrix.result) {
         _ if matrix.is_wmma() && lanes == 32 => (i / 2, 16 * (i % 2) + j),
         _ if matrix.is_wmma() => (i / 4, 16 * (i % 4) + j),
@@ -77,6 +94,12 @@ fn encode(element: Element, value: i64) -> u64 {
         Element::Bf16 => u64::from((value as f32).to_bits() >> 16),
         Element::Fp8 => eight(Eight::E4M3),
         Element::Bf8 => eight(Eight::E5M2),
+        Element::OcpFp8 => eight(Eight::OcpE4M3),
+        Element::OcpBf8 => eight(Eight::OcpE5M2),
+        Element::Fp6 | Element::Bf6 | Element::Fp4 => {
+            let code = (0..1 << element.bits()).find(|code| decode(element, *code) == value as f64);
+            code.expect("a value of the format")
+        }
         Element::I32 => value as u64 & 0xffff_ffff,
         Element::I8 | Element::Iu8 => value as u64 & 0xff,
         Element::Iu4 => value as u64 & 0xf,
@@ -92,6 +115,11 @@ fn decode(element: Element, bits: u64) -> f64 {
         Element::Bf16 => f64::from(f32::from_bits((bits as u32) << 16)),
         Element::Fp8 => f64::from(f32::from_bits(eight_to_f32(Eight::E4M3, bits as u8))),
         Element::Bf8 => f64::from(f32::from_bits(eight_to_f32(Eight::E5M2, bits as u8))),
+        Element::OcpFp8 => f64::from(f32::from_bits(eight_to_f32(Eight::OcpE4M3, bits as u8))),
+        Element::OcpBf8 => f64::from(f32::from_bits(eight_to_f32(Eight::OcpE5M2, bits as u8))),
+        Element::Fp6 => f64::from(small_to_f32(bits as u32, 2, 3)),
+        Element::Bf6 => f64::from(small_to_f32(bits as u32, 3, 2)),
+        Element::Fp4 => f64::from(small_to_f32(bits as u32, 2, 1)),
         Element::I32 => f64::from(bits as u32 as i32),
         Element::I8 | Element::Iu8 => f64::from(bits as u8 as i8),
         Element::Iu4 => f64::from((bits as i8) << 4 >> 4),
@@ -103,8 +131,14 @@ fn put(registers: &mut Vgprs, (register, bit, lane): Place, bits: usize, value: 
         registers[register][lane] = value as u32;
         registers[register + 1][lane] = (value >> 32) as u32;
     } else {
-        let mask = (u32::MAX >> (32 - bits)) << bit;
-        registers[register][lane] = registers[register][lane] & !mask | (value as u32) << bit & mask;
+        let mask = (u64::from(u32::MAX) >> (32 - bits)) << bit;
+        let placed = value << bit & mask;
+        registers[register][lane] = registers[register][lane] & !(mask as u32) | placed as u32;
+        // An element of 6 bits may be in two registers.
+        if mask >> 32 != 0 {
+            let upper = &mut registers[register + 1][lane];
+            *upper = *upper & !((mask >> 32) as u32) | (placed >> 32) as u32;
+        }
     }
 }
 
@@ -112,7 +146,9 @@ fn get(registers: &Vgprs, (register, bit, lane): Place, bits: usize) -> u64 {
     if bits == 64 {
         u64::from(registers[register + 1][lane]) << 32 | u64::from(registers[register][lane])
     } else {
-        u64::from(registers[register][lane] >> bit & u32::MAX >> (32 - bits))
+        let upper = registers.get(register + 1).map_or(0, |register| register[lane]);
+        let both = u64::from(registers[register][lane]) | u64::from(upper) << 32;
+        both >> bit & u64::from(u32::MAX >> (32 - bits))
     }
 }
 
@@ -192,7 +228,7 @@ impl Example {
 
     /// Where the copies of a lane end.
     fn copies(&self, lane: usize) -> usize {
-        if self.matrix.is_wmma() { self.lanes } else { lane + 1 }
+        if self.matrix.unit == Unit::Copies { self.lanes } else { lane + 1 }
     }
 
     fn a(&self, i: usize, k: usize, block: usize) -> f64 {

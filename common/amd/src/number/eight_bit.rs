@@ -1,5 +1,6 @@
-//! FP8 and BF8 of gfx942: E4M3 and E5M2 without infinities and without -0, whose code is the NaN ("FNUZ", of
-//! arXiv 2206.02915; the conversions are in the MI300 document's pseudocode of V_CVT).
+//! FP8 and BF8. Of gfx942: E4M3 and E5M2 without infinities and without -0, whose code is the NaN ("FNUZ", of arXiv 2206.02915; the
+//! conversions are in the MI300 document's pseudocode of V_CVT). Of gfx950 and gfx12 those of the Open Compute Project ("OCP 8-bit
+//! Floating Point Specification"): FP8 without infinities, BF8 with them.
 
 use super::mode::Mode;
 
@@ -10,16 +11,20 @@ pub enum Eight {
     E4M3,
     /// BF8: 5 bits of exponent with bias 16, 2 of mantissa; up to 57,344.
     E5M2,
+    /// FP8 of the Open Compute Project: bias 7, up to 448.
+    OcpE4M3,
+    /// BF8 of the Open Compute Project: bias 15, up to 57,344, and infinities.
+    OcpE5M2,
 }
 
-/// The one NaN of either format.
+/// The one NaN of either format of gfx942.
 const NAN: u8 = 0x80;
 
 impl Eight {
     const fn mantissa_bits(self) -> u32 {
         match self {
-            Eight::E4M3 => 3,
-            Eight::E5M2 => 2,
+            Eight::E4M3 | Eight::OcpE4M3 => 3,
+            Eight::E5M2 | Eight::OcpE5M2 => 2,
         }
     }
 
@@ -27,7 +32,22 @@ impl Eight {
         match self {
             Eight::E4M3 => 8,
             Eight::E5M2 => 16,
+            Eight::OcpE4M3 => 7,
+            Eight::OcpE5M2 => 15,
         }
+    }
+
+    /// The largest number's code, and that of what is beyond it: a NaN, or an infinity.
+    const fn largest(self) -> [u8; 2] {
+        match self {
+            Eight::E4M3 | Eight::E5M2 => [0x7f, NAN],
+            Eight::OcpE4M3 => [0x7e, 0x7f],
+            Eight::OcpE5M2 => [0x7b, 0x7c],
+        }
+    }
+
+    const fn is_ocp(self) -> bool {
+        matches!(self, Eight::OcpE4M3 | Eight::OcpE5M2)
     }
 }
 
@@ -37,6 +57,8 @@ pub fn eight_to_f32(format: Eight, value: u8) -> u32 {
     match format {
         Eight::E4M3 => E4M3[usize::from(value)],
         Eight::E5M2 => E5M2[usize::from(value)],
+        Eight::OcpE4M3 => OCP_E4M3[usize::from(value)],
+        Eight::OcpE5M2 => OCP_E5M2[usize::from(value)],
     }
 }
 
@@ -68,8 +90,17 @@ pub fn eight_from_f32_stochastic(mode: &Mode, format: Eight, value: u32, random:
 #[inline]
 fn encode(mode: &Mode, format: Eight, value: u32, round: impl Fn(u64, u32) -> u64) -> u8 {
     let magnitude = value & 0x7fff_ffff;
-    if magnitude >= 0x7f80_0000 {
-        return NAN;
+    let sign = (value >> 24 & 0x80) as u8;
+    let [largest, beyond] = format.largest();
+    if magnitude > 0x7f80_0000 {
+        return if format.is_ocp() { sign | 0x7f } else { NAN };
+    }
+    if magnitude == 0x7f80_0000 {
+        return match format.is_ocp() {
+            true if mode.clamp_overflow => sign | largest,
+            true => sign | beyond,
+            false => NAN,
+        };
     }
     let (mantissa_bits, bias) = (format.mantissa_bits(), format.bias());
     let field = (magnitude >> 23) as i32;
@@ -79,17 +110,20 @@ fn encode(mode: &Mode, format: Eight, value: u32, round: impl Fn(u64, u32) -> u6
     let shift = 23 - mantissa_bits + (1 - exponent).clamp(0, 32) as u32;
     let kept = round(u64::from(significand), shift);
     let code = ((exponent.max(1) as u64 - 1) << mantissa_bits) + kept;
-    let sign = (value >> 24 & 0x80) as u8;
     match code {
+        0 if format.is_ocp() => sign,
         0 => 0,
-        1..=0x7f => sign | code as u8,
-        _ if mode.clamp_overflow => sign | 0x7f,
+        _ if code <= u64::from(largest) => sign | code as u8,
+        _ if mode.clamp_overflow => sign | largest,
+        _ if format.is_ocp() => sign | beyond,
         _ => NAN,
     }
 }
 
 static E4M3: [u32; 256] = table(Eight::E4M3);
 static E5M2: [u32; 256] = table(Eight::E5M2);
+static OCP_E4M3: [u32; 256] = table(Eight::OcpE4M3);
+static OCP_E5M2: [u32; 256] = table(Eight::OcpE5M2);
 
 const fn table(format: Eight) -> [u32; 256] {
     let mut table = [0; 256];
@@ -106,16 +140,33 @@ const fn decode(format: Eight, code: u32) -> u32 {
     let sign = (code & 0x80) << 24;
     let field = (code & 0x7f) >> bits;
     let mantissa = code & ((1 << bits) - 1);
-    if code == NAN as u32 {
+    let largest = format.largest()[0] as u32;
+    if format.is_ocp() && code & 0x7f > largest {
+        // An infinity, or NaNs.
+        if matches!(format, Eight::OcpE5M2) && mantissa == 0 { sign | 0x7f80_0000 } else { sign | 0x7fc0_0000 }
+    } else if !format.is_ocp() && code == NAN as u32 {
         0xffc0_0000
     } else if field != 0 {
         sign | ((field as i32 - format.bias() + 127) as u32) << 23 | mantissa << (23 - bits)
     } else if mantissa == 0 {
-        0
+        sign
     } else {
         // mantissa * 2^(1 - bias - bits), its leading one brought to the implicit place.
         let top = 31 - mantissa.leading_zeros();
         let exponent = 1 - format.bias() - bits as i32 + top as i32;
         sign | ((exponent + 127) as u32) << 23 | (mantissa ^ 1 << top) << (23 - top)
     }
+}
+
+/// A float of 4 or 6 bits of the Open Compute Project ("OCP Microscaling Formats"), which has neither infinities nor NaNs.
+#[must_use]
+pub fn small_to_f32(code: u32, exponent_bits: u32, mantissa_bits: u32) -> f32 {
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let field = code >> mantissa_bits & ((1 << exponent_bits) - 1);
+    let mantissa = (code & ((1 << mantissa_bits) - 1)) as f32 / (1_u32 << mantissa_bits) as f32;
+    let magnitude = match field {
+        0 => mantissa * 2_f32.powi(1 - bias),
+        field => (1.0 + mantissa) * 2_f32.powi(field as i32 - bias),
+    };
+    if code >> (exponent_bits + mantissa_bits) & 1 == 1 { -magnitude } else { magnitude }
 }

@@ -2,6 +2,8 @@
 
 use rustc_apfloat::Round as ExactRound;
 
+use super::eight_bit::Eight;
+
 /// Direction of rounding, in the order of the register's field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -67,9 +69,21 @@ pub struct Mode {
     pub ieee: bool,
     /// An FP16, FP8 or BF8 result that overflows is the largest finite number (FP16_OVFL).
     pub clamp_overflow: bool,
+    /// FP8 and BF8 are those of the Open Compute Project: no part of MODE, but of the target.
+    pub ocp: bool,
 }
 
 impl Mode {
+    /// FP8 or BF8 as the target has it.
+    #[must_use]
+    pub fn eight(&self, format: Eight) -> Eight {
+        match format {
+            Eight::E4M3 if self.ocp => Eight::OcpE4M3,
+            Eight::E5M2 if self.ocp => Eight::OcpE5M2,
+            format => format,
+        }
+    }
+
     /// From the register's bits: rounding 0-3, denormals 4-7, DX10_CLAMP 8, IEEE 9, FP16_OVFL 23. Bits 12-19 of a kernel
     /// descriptor's rsrc1 are bits 0-7 here; its bits 21, 23 and 26 are DX10_CLAMP, IEEE and FP16_OVFL.
     pub fn from_bits(bits: u32) -> Mode {
@@ -78,6 +92,7 @@ impl Mode {
             half_double: Behaviour::from_bits(bits >> 2, bits >> 6),
             dx10_clamp: bits >> 8 & 1 == 1,
             ieee: bits >> 9 & 1 == 1,
+            ocp: false,
             clamp_overflow: bits >> 23 & 1 == 1,
         }
     }
@@ -91,6 +106,7 @@ impl Default for Mode {
             half_double: Behaviour::IEEE,
             dx10_clamp: true,
             ieee: true,
+            ocp: false,
             clamp_overflow: false,
         }
     }

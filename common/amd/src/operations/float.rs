@@ -427,24 +427,24 @@ fn eights() -> Vec<Row> {
         u32::from(number::eight_from_f32(mode, format, a)) | u32::from(number::eight_from_f32(mode, format, b)) << 8
     }
     vec![
-        ("cvt_f32_fp8", define!(F32 [U32]; lanes!(|_, a, _, _| number::eight_to_f32(E4M3, a as u8)))),
-        ("cvt_f32_bf8", define!(F32 [U32]; lanes!(|_, a, _, _| number::eight_to_f32(E5M2, a as u8)))),
-        ("cvt_pk_f32_fp8", define!(F64 [U32]; wide!(|_, a, _, _| pair_of(E4M3, a)))),
-        ("cvt_pk_f32_bf8", define!(F64 [U32]; wide!(|_, a, _, _| pair_of(E5M2, a)))),
+        ("cvt_f32_fp8", define!(F32 [U32]; lanes!(|mode, a, _, _| number::eight_to_f32(mode.eight(E4M3), a as u8)))),
+        ("cvt_f32_bf8", define!(F32 [U32]; lanes!(|mode, a, _, _| number::eight_to_f32(mode.eight(E5M2), a as u8)))),
+        ("cvt_pk_f32_fp8", define!(F64 [U32]; wide!(|mode, a, _, _| pair_of(mode.eight(E4M3), a)))),
+        ("cvt_pk_f32_bf8", define!(F64 [U32]; wide!(|mode, a, _, _| pair_of(mode.eight(E5M2), a)))),
         (
             "cvt_sr_fp8_f32",
             define!(U32 [F32 U32]; lanes!(|mode, a, b, _| {
-                u32::from(number::eight_from_f32_stochastic(mode, E4M3, a, b))
+                u32::from(number::eight_from_f32_stochastic(mode, mode.eight(E4M3), a, b))
             })),
         ),
         (
             "cvt_sr_bf8_f32",
             define!(U32 [F32 U32]; lanes!(|mode, a, b, _| {
-                u32::from(number::eight_from_f32_stochastic(mode, E5M2, a, b))
+                u32::from(number::eight_from_f32_stochastic(mode, mode.eight(E5M2), a, b))
             })),
         ),
-        ("cvt_pk_fp8_f32", define!(U16 [F32 F32] keeps; lanes!(|mode, a, b, _| pack(mode, E4M3, a, b)))),
-        ("cvt_pk_bf8_f32", define!(U16 [F32 F32] keeps; lanes!(|mode, a, b, _| pack(mode, E5M2, a, b)))),
+        ("cvt_pk_fp8_f32", define!(U16 [F32 F32] keeps; lanes!(|mode, a, b, _| pack(mode, mode.eight(E4M3), a, b)))),
+        ("cvt_pk_bf8_f32", define!(U16 [F32 F32] keeps; lanes!(|mode, a, b, _| pack(mode, mode.eight(E5M2), a, b)))),
     ]
 }
 

@@ -179,6 +179,18 @@ fn products() -> Vec<Row> {
             "mad_u32_u24",
             define!(U32 [U32 U32 U32] upward; lanes!(|_, a, b, c| ((u24(a) * u24(b)) as u32).wrapping_add(c))),
         ),
+        (
+            "mad_u32_u24 clamp",
+            define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| {
+                u32::try_from(u24(a) * u24(b) + u64::from(c)).unwrap_or(u32::MAX)
+            })),
+        ),
+        (
+            "mad_i32_i24 clamp",
+            define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| {
+                (i24(a) * i24(b) + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
+            })),
+        ),
         ("mad_u32_u16", define!(U32 [U16 U16 U32]; lanes!(|_, a, b, c| (a * b).wrapping_add(c)))),
         (
             "mad_i32_i16",
@@ -349,6 +361,14 @@ fn halves() -> Vec<Row> {
             })),
         ),
         ("mul_lo_u16", define!(U16 [U16 U16]; lanes!(|_, a, b, _| (a * b) & 0xffff))),
+        ("mad_u16 clamp", define!(U16 [U16 U16 U16]; lanes!(|_, a, b, c| (a * b + c).min(0xffff)))),
+        (
+            "mad_i16 clamp",
+            define!(U16 [U16 U16 U16]; lanes!(|_, a, b, c| {
+                let sum = i64::from(a as i16) * i64::from(b as i16) + i64::from(c as i16);
+                sum.clamp(-0x8000, 0x7fff) as u32 & 0xffff
+            })),
+        ),
         ("mad_u16", mad),
         ("mad_legacy_u16", mad),
         ("mad_i16", mad),
@@ -377,6 +397,8 @@ fn packed() -> Vec<Row> {
         ("pk_add_i16 clamp", "add_nc_i16 clamp"),
         ("pk_sub_u16 clamp", "sub_u16 clamp"),
         ("pk_sub_i16 clamp", "sub_nc_i16 clamp"),
+        ("pk_mad_u16 clamp", "mad_u16 clamp"),
+        ("pk_mad_i16 clamp", "mad_i16 clamp"),
         ("pk_mul_lo_u16", "mul_lo_u16"),
         ("pk_mad_u16", "mad_u16"),
         ("pk_mad_i16", "mad_i16"),

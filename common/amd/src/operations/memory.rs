@@ -73,6 +73,10 @@ pub(crate) enum Kind {
         bytes: u8,
         stride: u32,
     },
+    /// Whole dwords, which go to LDS instead of registers.
+    LoadToLds {
+        bytes: u8,
+    },
     Atomic {
         kind: Atomic,
         bytes: u8,
@@ -90,8 +94,15 @@ pub(crate) fn find(name: &str) -> Option<(Space, Kind)> {
         ("ds_", Space::Lds),
     ];
     let (rest, space) = spaces.iter().find_map(|(prefix, space)| Some((name.strip_prefix(prefix)?, *space)))?;
+    let plain = rest.replace("_num_", "_");
+    let rest = plain.as_str();
     let kind = if space == Space::Lds { data_share(rest) } else { None };
     Some((space, kind.or_else(|| moved(rest, space)).or_else(|| atomic(rest, space))?))
+}
+
+/// The bits of the elements that a load transposes.
+pub(crate) fn transposed(name: &str) -> Option<u8> {
+    name.strip_prefix("ds_read_")?.split_once("_tr_b").and_then(|(_, bits)| bits.parse().ok())
 }
 
 fn moved(name: &str, space: Space) -> Option<Kind> {
@@ -107,6 +118,9 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
         })
     };
     if let Some(what) = load {
+        if let Some(bytes) = what.strip_prefix("lds_").and_then(dwords) {
+            return Some(Kind::LoadToLds { bytes });
+        }
         if let Some(bytes) = dwords(what) {
             return Some(Kind::Load { bytes, form: Form::Dwords });
         }
@@ -141,6 +155,9 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
 
 fn data_share(name: &str) -> Option<Kind> {
     Some(match name {
+        // What they transpose, see `transposed`.
+        "read_b64_tr_b16" | "read_b64_tr_b8" | "read_b64_tr_b4" => Kind::Load { bytes: 8, form: Form::Dwords },
+        "read_b96_tr_b6" => Kind::Load { bytes: 12, form: Form::Dwords },
         "read2_b32" | "load_2addr_b32" => Kind::LoadTwo { bytes: 4, stride: 4 },
         "read2st64_b32" | "load_2addr_stride64_b32" => Kind::LoadTwo { bytes: 4, stride: 4 * 64 },
         "read2_b64" | "load_2addr_b64" => Kind::LoadTwo { bytes: 8, stride: 8 },
@@ -236,6 +253,9 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
         "inc_u64" => (Increment, 8),
         "dec" | "dec_u32" => (Decrement, bytes),
         "dec_u64" => (Decrement, 8),
+        // gfx10's names.
+        "fmin" => (if bytes == 8 { MinF64 } else { MinF32 }, bytes),
+        "fmax" => (if bytes == 8 { MaxF64 } else { MaxF32 }, bytes),
         "add_f32" => (AddF32, 4),
         "add_f64" => (AddF64, 8),
         "min_f32" => (MinF32, 4),

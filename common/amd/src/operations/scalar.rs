@@ -44,6 +44,8 @@ macro_rules! op {
     }};
 }
 
+pub(super) use op;
+
 /// A result that is 0 clears SCC.
 fn nonzero(scc: &mut bool, value: u64) -> u64 {
     *scc = value != 0;
@@ -111,6 +113,7 @@ fn table() -> Vec<(&'static str, Definition)> {
     all.extend(logic());
     all.extend(bits());
     all.extend(compares());
+    all.extend(super::scalar_float::rows());
     all
 }
 
@@ -126,6 +129,9 @@ fn arithmetic() -> Vec<(&'static str, Definition)> {
                 overflowed(scc, (old as i32).overflowing_add(a as i32))
             }),
         ),
+        ("s_add_nc_u64", op!(2 [2 2]; |a, b, _, _| a.wrapping_add(b))),
+        ("s_sub_nc_u64", op!(2 [2 2]; |a, b, _, _| a.wrapping_sub(b))),
+        ("s_mul_u64", op!(2 [2 2]; |a, b, _, _| a.wrapping_mul(b))),
         ("s_mulk_i32", op!(1 [1] reads_old; |a, _, old, _| low(old.wrapping_mul(a)))),
         (
             "s_addc_u32",

@@ -1,8 +1,8 @@
 //! Kernels with planted faults: each is found, and named rightly.
 
-use bluefin_amd::{Access, Fault, Launch, Memory, Missing, Other, Place, Program, TARGETS, Target, Use, Verdict};
+use bluefin_amd::{Access, Fault, Launch, Memory, Missing, Other, Place, Program, Target, Use, Verdict};
 
-use crate::support::{Arguments, Tools, dwords, floats, launch, read_floats, run, verdict};
+use crate::support::{Arguments, Tools, dwords, floats, launch, read_floats, run, targets, verdict};
 
 /// Sums of what other threads of a block put into LDS, tile by tile. What is defined says what is wrong with it.
 const STAGED: &str = r#"
@@ -92,7 +92,7 @@ impl Staged {
 /// What is found in each target's code when the kernel is compiled with `flags`.
 fn verdicts(flags: &[&str]) -> Vec<(&'static Target, Verdict)> {
     let Some(tools) = Tools::find() else { return Vec::new() };
-    TARGETS.iter().map(|target| (target, Staged::new(&tools, target, flags).verdict())).collect()
+    targets().map(|target| (target, Staged::new(&tools, target, flags).verdict())).collect()
 }
 
 fn lanes(target: &Target) -> u32 {
@@ -106,7 +106,7 @@ fn buffer(name: &str, element: i64, elements: u64) -> Place {
 #[test]
 fn without_a_fault_sums_are_right_for_every_order_of_waves() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let staged = Staged::new(&tools, target, &[]);
         for seed in 0..4 {
             let found = staged.launched(|program, memory, launch, out| {
@@ -165,7 +165,7 @@ fn an_index_one_too_far_is_out_of_bounds() {
 #[test]
 fn a_tail_that_is_not_masked_is_out_of_bounds() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let mut staged = Staged::new(&tools, target, &[]);
         staged.out_elements = 500;
         let verdict = staged.verdict();
@@ -242,7 +242,7 @@ fn a_loop_without_end_meets_the_limit() {
 #[test]
 fn too_little_dynamic_lds_is_out_of_bounds() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let mut staged = Staged::new(&tools, target, &["-DDYNAMIC"]);
         staged.dynamic_lds = 1024;
         staged.launched(|program, memory, launch, _| run(program, memory, launch, 0));
@@ -312,7 +312,7 @@ fn waits(object: &[u8], target: &Target) -> Vec<usize> {
 #[test]
 fn an_s_waitcnt_that_was_taken_out_is_missed() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let object = tools.compile("kernel.hip", STAGED, target, &[]);
         let (mut counters, mut races) = (Vec::new(), 0);
         for at in waits(&object, target) {
@@ -393,7 +393,7 @@ fn product(tools: &Tools, target: &'static Target, flags: &[&str]) -> Result<boo
 #[test]
 fn a_wrong_layout_of_a_matrix_operand_gives_wrong_numbers() {
     let Some(tools) = Tools::find() else { return };
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let clear = "-DCLEAR=for (int r = 0; r < 16; ++r) sum[r] = 0";
         assert_eq!(product(&tools, target, &["-DK=lane/32*4+i", clear]), Ok(true), "{}", target.name);
         assert_eq!(product(&tools, target, &["-DK=i*2+lane/32", clear]), Ok(false), "{}", target.name);

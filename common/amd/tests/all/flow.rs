@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Launch, LaunchError, Memory, Options, Program, TARGETS};
 
-use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+use crate::support::{Arguments, Tools, compiled_targets, dwords, launch, run, targets, verdict};
 
 const CALLS: &str = r#"
 __attribute__((device, noinline)) int twice(int x) { return x * 2 + 1; }
@@ -15,7 +15,7 @@ extern "C" __attribute__((global)) void calls(int* out) {
 #[test]
 fn functions_are_called() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(CALLS, target);
         let mut memory = Memory::new();
         let out = memory.allocate("out", 64 * 4, 4);
@@ -47,7 +47,7 @@ extern "C" __attribute__((global)) void hidden(int* out, char c, short s, double
 #[test]
 fn hidden_arguments_and_three_dimensions_are_there() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(HIDDEN, target);
         let (grid, block) = ([2, 3, 2], [5, 3, 2]);
         let mut memory = Memory::new();
@@ -67,7 +67,7 @@ fn hidden_arguments_and_three_dimensions_are_there() {
 fn preloaded_arguments_are_in_registers() {
     let Some(tools) = Tools::find() else { return };
     let source = "extern \"C\" __attribute__((global)) void f(int* out, int a, int b) { out[__builtin_amdgcn_workitem_id_x()] = a * b; }";
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let object = tools.compile("kernel.hip", source, target, &["-mllvm", "-amdgpu-kernarg-preload-count=16"]);
         let program = tools.load(&object, target);
         let mut memory = Memory::new();
@@ -99,25 +99,22 @@ fn bundle(object: &[u8], arch: &str) -> Vec<u8> {
 #[test]
 fn code_objects_of_both_versions_and_bundles_are_loaded() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         for version in ["5", "6"] {
             let flag = format!("-mcode-object-version={version}");
             let program = tools.load(&tools.compile("kernel.hip", CALLS, target, &[&flag]), target);
             assert_eq!(program.kernels().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["calls"]);
         }
         let old = tools.compile("kernel.hip", CALLS, target, &["-mcode-object-version=4"]);
-        assert!(
-            Program::load(&old, target, &tools.disassembler)
-                .is_err_and(|error| error.to_string().contains("ABI version is 2"))
-        );
+        assert!(Program::load(&old, target).is_err_and(|error| error.to_string().contains("ABI version is 2")));
         let bundle = bundle(&tools.compile("kernel.hip", CALLS, target, &[]), target.name);
         assert!(tools.load(&bundle, target).kernel("calls").is_some());
-        for other in TARGETS.iter().filter(|other| *other != target) {
-            assert!(Program::load(&bundle, other, &tools.disassembler).is_err());
-            assert!(Program::load(&old, other, &tools.disassembler).is_err());
+        for other in targets().filter(|other| *other != target) {
+            assert!(Program::load(&bundle, other).is_err());
+            assert!(Program::load(&old, other).is_err());
         }
         for cut in [0, 3, 20, 64, 500, bundle.len() / 2] {
-            assert!(Program::load(&bundle[..cut], target, &tools.disassembler).is_err(), "cut at {cut}");
+            assert!(Program::load(&bundle[..cut], target).is_err(), "cut at {cut}");
         }
     }
 }
@@ -125,7 +122,7 @@ fn code_objects_of_both_versions_and_bundles_are_loaded() {
 #[test]
 fn waves_of_64_lanes_run_on_gfx11() {
     let Some(tools) = Tools::find() else { return };
-    let Some(target) = TARGETS.iter().find(|target| target.name == "gfx1100") else { return };
+    let Some(target) = targets().find(|target| target.name == "gfx1100") else { return };
     let program = tools.load(&tools.compile("kernel.hip", CALLS, target, &["-mwavefrontsize64"]), target);
     assert_eq!(program.kernel("calls").map(|kernel| kernel.lanes), Some(64));
     let mut memory = Memory::new();
@@ -164,7 +161,7 @@ fn a_launch_that_does_not_fit_is_refused() {
 fn what_is_not_implemented_is_named_when_it_is_reached() {
     let Some(tools) = Tools::find() else { return };
     let source = "extern \"C\" __attribute__((global)) void f(int* out) {\n if (out) asm volatile(\"s_sleep 1\"); else asm volatile(\"ds_gws_barrier v0 gds\"); out[__builtin_amdgcn_workitem_id_x()] = 1; }";
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let program = tools.program(source, target);
         let missing = program.unimplemented();
         assert_eq!(missing.len(), 1, "{missing:?}");
@@ -192,7 +189,7 @@ extern "C" __attribute__((global)) void stack(int* out, int n) {
 #[test]
 fn arrays_of_a_lane_are_in_scratch() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(STACK, target);
         assert!(program.kernel("stack").is_some_and(|kernel| kernel.scratch >= 64));
         let mut memory = Memory::new();
@@ -206,5 +203,27 @@ fn arrays_of_a_lane_are_in_scratch() {
         };
         let expected: Vec<u32> = (0..64).map(lane).collect();
         assert_eq!(dwords(&memory, out, 64), expected, "{}", target.name);
+    }
+}
+
+/// Registers that M0 chooses, by a mode of gfx9 and by instructions of RDNA.
+#[test]
+fn registers_are_indexed() {
+    let Some(tools) = Tools::find() else { return };
+    let gfx9 = "s_set_gpr_idx_on %2, 1\n v_mov_b32 %0, v40\n s_set_gpr_idx_off\n s_set_gpr_idx_on %2, 8\n v_mov_b32 v40, 77\n s_set_gpr_idx_off\n v_mov_b32 %1, v43";
+    let rdna = "s_mov_b32 m0, %2\n v_movrels_b32 %0, v40\n v_movreld_b32 v40, 77\n v_mov_b32 %1, v43";
+    for target in compiled_targets() {
+        let code = if target.name.starts_with("gfx9") { gfx9 } else { rdna };
+        let source = format!(
+            "extern \"C\" __attribute__((global)) void f(int* out, int which) {{ int found, written; \
+             asm volatile(\"v_mov_b32 v43, 12\\n v_mov_b32 v42, 11\\n {}\" : \"=v\"(found), \"=v\"(written) : \"s\"(which) : \"v40\", \"v42\", \"v43\", \"m0\"); \
+             out[2 * __builtin_amdgcn_workitem_id_x()] = found; out[2 * __builtin_amdgcn_workitem_id_x() + 1] = written; }}",
+            code.replace('\n', "\\n")
+        );
+        let program = tools.program(&source, target);
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", 64 * 8, 4);
+        run(&program, &mut memory, &launch("f", 1, 64, &Arguments::default().pointer(out).int(3)), 0);
+        assert_eq!(dwords(&memory, out, 2), [12, 77], "{}", target.name);
     }
 }

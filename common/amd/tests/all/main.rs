@@ -7,3 +7,4 @@ mod flow;
 mod memory;
 mod order;
 mod support;
+mod triton;

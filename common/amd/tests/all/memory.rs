@@ -1,8 +1,8 @@
 //! Memory instructions, in kernels written in assembly.
 
-use bluefin_amd::{Access, Fault, Memory, Place, TARGETS, Target};
+use bluefin_amd::{Access, Fault, Memory, Place, Target};
 
-use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
 
 /// A kernel around instructions. s[2:3] is the address of `out`, s[4:5] that of `in`, v0 the lane, v1 its offset of 16 bytes.
 /// `$STORE` stores v2 to `out`.
@@ -82,7 +82,7 @@ fn words(tools: &Tools, target: &'static Target, body: &str) -> Vec<u32> {
 /// Asserts the four dwords of lane 1 (offset 16 in `in`).
 fn check(body: &str, expected: [u32; 4]) {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let found = words(&tools, target, body);
         assert_eq!(found[4..8], expected, "{}:\n{body}", target.name);
     }
@@ -234,7 +234,7 @@ fn atomics_return_what_was_there() {
 #[test]
 fn scratch_belongs_to_each_lane() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let fill = "global_load_dwordx4 v[8:11], v1, s[4:5]\ns_waitcnt vmcnt(0)\n";
         let body = match target.name {
             "gfx90a" => format!(
@@ -265,7 +265,7 @@ fn descriptor(target: &Target, records: &str) -> String {
 #[test]
 fn buffer_loads_out_of_range_give_0_and_stores_do_nothing() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let body = format!(
             "{}buffer_load_dwordx2 v[4:5], v1, s[8:11], 0 offen offset:4\nv_mov_b32_e32 v12, 0x80000000\n\
              buffer_load_dword v6, v12, s[8:11], 0 offen\nbuffer_load_ushort v7, v1, s[8:11], 0 offen offset:2\n\
@@ -283,7 +283,7 @@ fn buffer_loads_out_of_range_give_0_and_stores_do_nothing() {
 fn buffer_accesses_of_every_width() {
     let Some(tools) = Tools::find() else { return };
     let all = [0x1312_1110, 0x1716_1514, 0x1b1a_1918, 0x1f1e_1d1c];
-    for target in &TARGETS {
+    for target in targets() {
         let word3 = if target.name == "gfx1100" { "0x31027000" } else { "0x27000" };
         // `out` behind s[16:19].
         let start = format!(
@@ -310,7 +310,7 @@ fn buffer_accesses_of_every_width() {
 #[test]
 fn scratch_accesses_of_two_dwords() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let body = match target.name {
             "gfx90a" => {
                 "buffer_store_dwordx2 v[8:9], off, s[8:11], 0 offset:4\nbuffer_store_dword v10, off, s[8:11], 0 offset:12\n\
@@ -330,7 +330,7 @@ fn scratch_accesses_of_two_dwords() {
 #[test]
 fn scalar_loads_of_every_width() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let names = if target.name == "gfx1100" {
             ["s_load_b64", "s_load_b128", "s_load_b256", "s_load_b512"]
         } else {
@@ -356,7 +356,7 @@ fn scalar_loads_of_every_width() {
 #[test]
 fn scalar_loads_are_of_dwords() {
     let Some(tools) = Tools::find() else { return };
-    for target in &TARGETS {
+    for target in targets() {
         let (load, x8) =
             if target.name == "gfx1100" { ("s_load_b32", "s_load_b256") } else { ("s_load_dword", "s_load_dwordx8") };
         let body = format!(
@@ -397,7 +397,7 @@ fn branches_look_at_scc_vcc_and_exec() {
         ("s_nop 0", "s_cbranch_execz", false),
         ("s_nop 0", "s_branch", true),
     ];
-    for target in &TARGETS {
+    for target in targets() {
         let vcc = if target.name == "gfx1100" { "vcc_lo" } else { "vcc" };
         let mut body =
             "v_mov_b32_e32 v4, 0\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n".to_string();
@@ -418,7 +418,7 @@ fn branches_look_at_scc_vcc_and_exec() {
 fn the_element_that_a_wide_access_touches_wrongly_is_named() {
     let Some(tools) = Tools::find() else { return };
     let source = "using float4 = float __attribute__((ext_vector_type(4)));\nextern \"C\" __attribute__((global)) void f(float4* out, const float4* in) { out[0] = in[__builtin_amdgcn_workitem_id_x()]; }";
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(source, target);
         let mut memory = Memory::new();
         let (out, input) = (memory.allocate("out", 16, 4), memory.allocate("in", 40, 4));

@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Memory, Other, Place, TARGETS, Target, Verdict};
 
-use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
 
 const PRELUDE: &str = r#"
 #define SHARED __attribute__((shared))
@@ -24,7 +24,7 @@ fn each(body: &str, blocks: u32, mut then: impl FnMut(&'static Target, u64, Resu
     let Some(tools) = Tools::find() else { return };
     let source =
         format!("{PRELUDE}GLOBAL void f(unsigned* out, const unsigned* in, unsigned* words) {{ THREAD; {body} }}");
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(&source, target);
         for seed in 0..4 {
             let mut memory = Memory::new();
@@ -258,7 +258,7 @@ fn a_wave_without_lanes_comes_to_a_barrier() {
     let source = format!(
         "{PRELUDE}GLOBAL void f(unsigned* out) {{ THREAD; asm volatile(\"s_mov_b64 s[20:21], exec\\ns_mov_b64 exec, 0\\ns_barrier\\ns_mov_b64 exec, s[20:21]\" ::: \"s20\", \"s21\"); out[t] = t; }}"
     );
-    for target in TARGETS.iter().filter(|target| target.name != "gfx1100") {
+    for target in targets().filter(|target| target.name != "gfx1100") {
         let program = tools.program(&source, target);
         let mut memory = Memory::new();
         let out = memory.allocate("out", 256 * 4, 4);
@@ -274,7 +274,7 @@ fn a_bool_may_be_the_last_argument() {
     let source = format!(
         "{PRELUDE}GLOBAL void f(unsigned* out, bool up) {{ THREAD; if (up) out[t] = t; else out[t] = 255 - t; if (up && t == 3) out[0] = 7; }}"
     );
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(&source, target);
         for up in [0, 1] {
             let mut memory = Memory::new();
@@ -294,7 +294,7 @@ fn functions_call_themselves() {
     let source = format!(
         "__attribute__((device, noinline)) unsigned sum(volatile unsigned n) {{ if (n == 0) return 0; unsigned rest = sum(n - 1); return n + rest; }}\n{PRELUDE}GLOBAL void f(unsigned* out) {{ THREAD; out[t] = sum(t % 8 + 3); }}"
     );
-    for target in &TARGETS {
+    for target in targets() {
         let program = tools.program(&source, target);
         let mut memory = Memory::new();
         let out = memory.allocate("out", 256 * 4, 4);

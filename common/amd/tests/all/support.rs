@@ -2,14 +2,13 @@
 
 use std::process::Command;
 
-use bluefin_amd::{Disassembler, Failure, Launch, Memory, Options, Program, Report, Target, Verdict};
+use bluefin_amd::{Failure, Generation, Launch, Memory, Options, Program, Report, TARGETS, Target, Verdict};
 
 const CLANGS: [&str; 2] = ["clang-19", "clang"];
 
-/// A clang that compiles for AMD GPUs and a disassembler, if both are here.
+/// A clang that compiles for AMD GPUs, if one is here.
 pub struct Tools {
     clang: &'static str,
-    pub disassembler: Disassembler,
 }
 
 impl Tools {
@@ -18,11 +17,10 @@ impl Tools {
         let version = |name: &str| Command::new(name).arg("--version").output();
         let works = |name: &&str| version(name).is_ok_and(|output| output.status.success());
         let clang = CLANGS.into_iter().find(works);
-        let disassembler = Disassembler::find().ok();
-        if clang.is_none() || disassembler.is_none() {
-            println!("SKIP: no clang or no llvm-objdump of LLVM 19");
+        if clang.is_none() {
+            println!("SKIP: no clang");
         }
-        Some(Self { clang: clang?, disassembler: disassembler? })
+        Some(Self { clang: clang? })
     }
 
     /// Compiles HIP-dialect C++, or assembles where the name ends so.
@@ -67,7 +65,7 @@ impl Tools {
     }
 
     pub fn load(&self, bytes: &[u8], target: &'static Target) -> Program {
-        Program::load(bytes, target, &self.disassembler).expect("a program")
+        Program::load(bytes, target).expect("a program")
     }
 
     pub fn program(&self, source: &str, target: &'static Target) -> Program {
@@ -135,4 +133,14 @@ pub fn verdict(program: &Program, memory: &mut Memory, launch: &Launch<'_>) -> V
         Err(Failure::Verdict(verdict)) => *verdict,
         other => panic!("expected a verdict, found {other:?}"),
     }
+}
+
+/// The targets that the assembly of these tests is written for.
+pub fn targets() -> impl Iterator<Item = &'static Target> {
+    TARGETS.iter().take(3)
+}
+
+/// The targets that clang 19 compiles for.
+pub fn compiled_targets() -> impl Iterator<Item = &'static Target> {
+    TARGETS.iter().filter(|target| target.generation != Generation::Cdna4)
 }

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Every matrix instruction's operands, as the disassembler prints them, are of the sizes that it wants.
+/// Every matrix instruction's operands, as they are decoded, are of the sizes that it wants.
 #[test]
 fn matrix_instructions_are_decoded() {
-    for target in &TARGETS {
+    for target in documented() {
         let lanes = target.lanes as usize;
         let text = |matrix: &Matrix| {
             let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(|operand| matrix.registers(operand, lanes));
@@ -18,7 +18,6 @@ fn matrix_instructions_are_decoded() {
         let all = names.map(|name| Matrix::named(name).expect("a matrix instruction"));
         let texts: Vec<String> = all.filter(|matrix| matrix.is_wmma() != target.is_gfx9()).map(text).collect();
         let mut known = 0;
-        let Ok(disassembler) = Disassembler::find() else { return };
         // One by one: some are of one target alone.
         let source: String = texts.iter().map(|text| format!("{text}\n")).collect();
         let Some(refused) = refused_lines(&source, target) else { return };
@@ -29,12 +28,12 @@ fn matrix_instructions_are_decoded() {
             .map(|(_, text)| text.as_str())
             .collect();
         let object = assemble(&(kept.join("\n") + "\n"), target, target.lanes).expect("an object");
-        let lines = disassembler.lines(&object, target, target.lanes).expect("it disassembles");
+        let lines = lines_of(&object, target);
         for (line, instruction) in decode_lines(lines, target, target.lanes) {
             match instruction.action {
                 Action::Matrix(_) => known += 1,
-                Action::Unimplemented(what) => panic!("{}: `{}`: {what}", target.name, line.text),
-                _ => panic!("{}: `{}`", target.name, line.text),
+                Action::Unimplemented(what) => panic!("{}: `{}`: {what}", target.name, line.text()),
+                _ => panic!("{}: `{}`", target.name, line.text()),
             }
         }
         assert!(known >= 6, "{}: {known}", target.name);
@@ -72,7 +71,10 @@ fn all_instructions_of_bluefin_and_triton_are_known() {
         include_str!("../../../tests/all/flow.rs"),
     ];
     for (name, list) in lists {
-        let unknown: Vec<&str> = list.lines().filter(|mnemonic| !crate::decode::knows(mnemonic)).collect();
+        let unknown: Vec<&str> = list
+            .lines()
+            .filter(|mnemonic| !crate::decode::knows(mnemonic, Target::named(name).expect("a target")))
+            .collect();
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
         let in_table = |text: String| tables.iter().any(|table| table.contains(&text));
         // With operands, as a text of its own, or at the end of a line of assembly.
@@ -90,5 +92,31 @@ fn all_instructions_of_bluefin_and_triton_are_known() {
             .filter(|mnemonic| !stem(mnemonic).iter().any(|name| tried(name)))
             .collect();
         assert!(untried.is_empty(), "{name}: no case for {untried:?}");
+    }
+}
+
+/// Which instructions of each target are executed and which are not, by name: `isa/coverage.tsv` says so, so that a change shows what it
+/// changed. With `BLUEFIN_WRITE_COVERAGE` set, the test makes it anew.
+#[test]
+fn what_is_executed_and_what_is_not_is_written_down() {
+    let mut rows: Vec<String> =
+        vec!["# Instructions of each target that are executed, and below those that are not.".into()];
+    let mut missing: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    for target in &TARGETS {
+        let names: std::collections::BTreeSet<&str> =
+            crate::isa::Isa::of(target).names().map(|(_, name)| name).collect();
+        let unknown: Vec<&str> = names.iter().copied().filter(|name| !crate::decode::knows(name, target)).collect();
+        rows.push(format!("{}\t{}\tof {}", target.name, names.len() - unknown.len(), names.len()));
+        unknown.into_iter().for_each(|name| missing.entry(name).or_default().push(target.name));
+    }
+    rows.extend(missing.iter().map(|(name, targets)| format!("{name}\t{}", targets.join(" "))));
+    let found = rows.join("\n") + "\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/isa/coverage.tsv");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    if std::env::var_os("BLUEFIN_WRITE_COVERAGE").is_some() {
+        std::fs::write(path, &found).expect("it is written");
+    } else if let Some((expected, found)) = written.lines().zip(found.lines()).find(|(written, found)| written != found)
+    {
+        panic!("{path}: found `{expected}`, expected `{found}`; BLUEFIN_WRITE_COVERAGE=1 makes it anew");
     }
 }

@@ -1,7 +1,8 @@
-use super::super::table::MATRICES;
-use super::super::{Element, Matrix, Operand};
-use super::{Example, named, signed, waves};
+use super::super::table::{self, MATRICES};
+use super::super::{Element, Matrix, Modifiers, Operand, Unit};
+use super::{Example, encode, named, signed, waves};
 use crate::number::tests::Random;
+use crate::target::Generation;
 
 #[test]
 fn every_instruction_multiplies() {
@@ -79,4 +80,51 @@ fn xf32_cuts_its_inputs_off() {
     example.set_b_bits(0, 0, 0, u64::from((-1.0f32 - 1.9 * 2f32.powi(-10)).to_bits()));
     let d = example.run(signed(matrix));
     assert_eq!(f32::from_bits(d[0][0]), -1.0 - 2f32.powi(-10));
+}
+
+#[test]
+fn what_gfx950_and_gfx12_added_multiplies() {
+    let mut random = Random(5);
+    let unit = |matrix: &Matrix| if matrix.unit == Unit::Pairs { 32 } else { 64 };
+    for matrix in table::CDNA4.iter().chain(&table::RDNA4) {
+        let example = Example::of_integers(matrix, unit(matrix), &mut random);
+        example.check(signed(matrix), |i, j, k, block| example.a(i, k, block) * example.b(j, k, block));
+    }
+}
+
+/// Formats of 4, 6 and 8 bits, any of A with any of B, with scales: that of a row's first 32 k is 2, of all others 1.
+#[test]
+fn formats_are_chosen_and_scaled() {
+    let mut random = Random(6);
+    for name in ["v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_32x32x64_f8f6f4"] {
+        let open = Matrix::of(name, Generation::Cdna4).expect("an instruction");
+        for formats in 0..25_u8 {
+            let matrix: &'static Matrix =
+                Box::leak(Box::new(open.with_formats(formats / 5, formats % 5).expect("formats")));
+            let example = Example::filled(matrix, 64, |operand| match operand {
+                Operand::A => encode(matrix.a, random.integer(2)),
+                Operand::B => encode(matrix.b, random.integer(2)),
+                Operand::C => encode(matrix.result, random.integer(100)),
+            });
+            example.check(Modifiers::default(), |i, j, k, block| example.a(i, k, block) * example.b(j, k, block));
+            // 2^(code - 127), in the second byte.
+            let scales: [u32; 64] = std::array::from_fn(|lane| if lane < matrix.rows { 128 << 8 } else { 127 << 8 });
+            let ones = [127 << 8; 64];
+            let mut d = example.c.clone();
+            let sources = [&example.a[..], &example.b[..], &example.c[..]];
+            matrix.run_scaled(Modifiers::default(), sources, ([&scales, &ones], [1, 1]), &mut d).expect("it runs");
+            for (i, j, block) in example.elements() {
+                let weigh = |k: usize| if k < 32 { 2.0 } else { 1.0 };
+                let sum: f64 =
+                    (0..matrix.depth).map(|k| weigh(k) * example.a(i, k, block) * example.b(j, k, block)).sum();
+                assert_eq!(example.of_result(&d, i, j, block), example.c(i, j, block) + sum, "{name} {formats}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_formats_are_refused() {
+    let open = Matrix::of("v_mfma_f32_16x16x128_f8f6f4", Generation::Cdna4).expect("an instruction");
+    assert_eq!(open.with_formats(5, 0), None);
 }
