@@ -3,6 +3,7 @@
 mod carried;
 mod fleet;
 mod machine;
+mod overlap;
 mod rounds;
 mod toy;
 

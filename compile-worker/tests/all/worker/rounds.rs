@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bluefin_adapters::embedded::EmbeddedBroker;
-use bluefin_common::ahead;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 use bluefin_common::campaign::advance;
 use bluefin_common::candidate::Candidate;
@@ -25,8 +24,6 @@ use bluefin_common::wire;
 use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies};
 use bluefin_spec::{Bundle, SpecError};
 use bytes::Bytes;
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Notify;
 
 use super::fleet::{Fleet, PATIENCE, Worker, evals, fleet_of, next, noop};
@@ -83,12 +80,12 @@ fn small(bundle: &mut Bundle) {
     }
 }
 
-async fn searching(search: Option<SearchPlan>) -> Fleet {
+pub async fn searching(search: Option<SearchPlan>) -> Fleet {
     let plain = Session::of_kernels("test".parse().unwrap(), Target::Host, "", &Stage::ALL, 1);
     fleet_of(EmbeddedBroker::new(), Session { search, ..plain }, small).await
 }
 
-fn knowing(fleet: &Fleet, broker: Arc<dyn Broker>) -> Worker {
+pub fn knowing(fleet: &Fleet, broker: Arc<dyn Broker>) -> Worker {
     fleet.worker_on(broker, |config| {
         config.strategies = Strategies::default().with(Arc::new(Backwards)).with(Arc::new(Sated));
         config.patience = Duration::from_secs(5);
@@ -109,7 +106,7 @@ impl Fleet {
     }
 
     /// The first rounds where so many are under way at a time.
-    fn first_rounds(&self, ahead: u32) -> Vec<Job> {
+    pub fn first_rounds(&self, ahead: u32) -> Vec<Job> {
         let any = self.job(64, 0);
         let scope = self.spec.scope(&any.problem, &Target::Host).unwrap().unwrap();
         let Some(plan) = &self.session.search else {
@@ -139,7 +136,7 @@ impl Fleet {
     }
 
     /// Stores what a job comes to whose candidates take what follows from their params.
-    async fn evaluate(&self, eval: &EvalJob) {
+    pub async fn evaluate(&self, eval: &EvalJob) {
         let timed = |(candidate, built): (&Candidate, &Result<_, _>)| CandidateOutcome {
             candidate: candidate.clone(),
             built: built.as_ref().ok().cloned(),
@@ -171,29 +168,6 @@ impl Fleet {
         self.store.outcomes(&self.session.name, &[self.job(64, 0).group()]).await.unwrap()
     }
 
-    /// Evaluates until nothing is left to do, whatever `random` takes of what waits once nothing more comes. The most rounds that waited together,
-    /// and all outcomes.
-    async fn finish_in_any_order(&self, evals: &mut Box<dyn Consumer>, mut random: StdRng) -> (u32, Vec<Outcome>) {
-        let (started, mut waiting, mut most) = (Instant::now(), Vec::new(), 0);
-        while !self.store.progress(&self.session.name).await.unwrap().is_complete() {
-            assert!(started.elapsed() < PATIENCE, "{:?}", self.store.progress(&self.session.name).await);
-            if let Ok(delivery) = tokio::time::timeout(Duration::from_millis(100), evals.next()).await {
-                let delivery = delivery.unwrap();
-                waiting.push((wire::decode::<EvalJob>(&delivery.body).unwrap(), delivery));
-                continue;
-            }
-            let rounds =
-                waiting.iter().filter(|(eval, _)| eval.job.stage == Stage::Perf).map(|(eval, _)| eval.job.round);
-            most = most.max(rounds.collect::<BTreeSet<u32>>().len() as u32);
-            if !waiting.is_empty() {
-                let (eval, delivery) = waiting.swap_remove(random.random_range(..waiting.len()));
-                self.evaluate(&eval).await;
-                delivery.ack().await.unwrap();
-            }
-        }
-        (most, self.store.outcomes(&self.session.name, &[self.job(64, 0).group()]).await.unwrap())
-    }
-
     async fn planned(&self) -> u64 {
         self.store.progress(&self.session.name).await.unwrap().planned.values().sum()
     }
@@ -214,7 +188,7 @@ fn milliseconds(candidate: &Candidate) -> f64 {
     1.0 + f64::from(u16::from_le_bytes([first, second])) / 1000.0
 }
 
-fn perf(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
+pub fn perf(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
     outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf)
 }
 
@@ -238,32 +212,6 @@ async fn whatever_the_strategy_a_search_of_the_whole_space_finds_the_same_winner
         ends.push((tried, winner));
     }
     assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
-}
-
-#[tokio::test]
-async fn rounds_that_overlap_are_the_same_in_whatever_order_they_are_done() {
-    for (name, ahead) in [("bayes", 2), ("backwards", 3)] {
-        let mut jobs = Vec::new();
-        for seed in 0..3 {
-            let fleet = searching(Some(SearchPlan::new(name, 100))).await;
-            let group = fleet.job(64, 0).group();
-            assert_eq!(ahead::claim(&*fleet.store, &fleet.session.name, group, ahead).await.unwrap(), ahead);
-            let worker = knowing(&fleet, fleet.broker.clone());
-            for job in fleet.first_rounds(ahead) {
-                fleet.enqueue(&job).await;
-            }
-            let mut evals = fleet.consume(&evals()).await;
-            let (most, outcomes) = fleet.finish_in_any_order(&mut evals, StdRng::seed_from_u64(seed)).await;
-            worker.stop().await;
-            assert_eq!(most, ahead, "rounds under way");
-            let perf = perf(&outcomes).map(|outcome| (outcome.job.round, outcome.job.candidates.clone()));
-            let perf: BTreeSet<(u32, Vec<Candidate>)> = perf.collect();
-            let tried: HashSet<&Candidate> = perf.iter().flat_map(|(_, candidates)| candidates).collect();
-            assert_eq!((tried.len(), perf.iter().map(|(_, one)| one.len()).sum()), (33, 33), "all, none twice");
-            jobs.push(perf);
-        }
-        assert!(jobs.windows(2).all(|pair| pair[0] == pair[1]), "{name}: {jobs:?}");
-    }
 }
 
 #[tokio::test]
