@@ -62,7 +62,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     retune: bool,
     /// Candidates of each solver, with --retune
-    #[arg(long, default_value_t = CandidateBudget::All, requires = "retune")]
+    #[arg(long, default_value_t = CandidateBudget::THOROUGH, requires = "retune")]
     budget: CandidateBudget,
     #[command(flatten)]
     search: SearchArgs,

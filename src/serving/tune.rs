@@ -43,7 +43,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "DEVICE", default_value = "gpu")]
     device: String,
     /// Candidates of each solver for each batch size: quick (8), normal (16), thorough (64), all, or a number
-    #[arg(long, default_value_t = CandidateBudget::All)]
+    #[arg(long, default_value_t = CandidateBudget::THOROUGH)]
     budget: CandidateBudget,
     #[command(flatten)]
     search: SearchArgs,

@@ -38,19 +38,21 @@ fn wrong(report: &Value) -> Vec<&Value> {
     report["candidates"].as_array().unwrap().iter().filter(|one| one["result"] != "right").collect()
 }
 
-/// Of each solver and problem, so that each solver has twelve. Compilers take nine tenths of the time.
-const BUDGET: &str = "6";
+/// Of each solver and problem, so that each solver has twice as many. Compilers take nine tenths of the time.
+const BUDGET: usize = 6;
+/// The same of targets that have most instructions in common with others.
+const FEW: usize = 2;
 
-fn all_that_is_shipped_is_right(target: &str, solvers: &[&str]) {
+fn all_that_is_shipped_is_right(target: &str, budget: usize, solvers: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "problems.txt", PROBLEMS);
-    let report = check(folder.path(), &["problems.txt", "--budget", BUDGET, "--target", target], 0);
+    let report = check(folder.path(), &["problems.txt", "--budget", &budget.to_string(), "--target", target], 0);
     assert!(wrong(&report).is_empty(), "{:#?}", wrong(&report));
     let candidates = report["candidates"].as_array().unwrap();
     assert!(candidates.iter().all(|one| one["instructions"].as_u64().is_some_and(|count| count > 10)));
     for solver in solvers {
         let tried = candidates.iter().filter(|one| one["solver"].as_str().unwrap() == format!("Bluefin{solver}"));
-        assert!(tried.count() >= 12, "{solver}");
+        assert!(tried.count() >= 2 * budget, "{solver}");
     }
 }
 
@@ -86,37 +88,37 @@ const WITH_MATRIX_CORES: [&str; 4] =
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx90a() {
-    all_that_is_shipped_is_right("gfx90a", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx90a", BUDGET, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx942() {
-    all_that_is_shipped_is_right("gfx942", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx942", BUDGET, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx1100() {
-    all_that_is_shipped_is_right("gfx1100", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx1100", BUDGET, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx1201() {
-    all_that_is_shipped_is_right("gfx1201", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx1201", FEW, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx908() {
-    all_that_is_shipped_is_right("gfx908", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx908", FEW, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx1030() {
-    all_that_is_shipped_is_right("gfx1030", &SOLVERS);
+    all_that_is_shipped_is_right("gfx1030", FEW, &SOLVERS);
 }
 
 #[test]
 fn all_that_is_shipped_is_right_on_gfx1151() {
-    all_that_is_shipped_is_right("gfx1151", &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
+    all_that_is_shipped_is_right("gfx1151", FEW, &[&SOLVERS[..], &WITH_MATRIX_CORES].concat());
 }
 
 #[test]

@@ -170,6 +170,8 @@ pub(crate) struct Scalar {
     pub definition: scalar::Definition,
     pub to: u8,
     pub sources: [Source; 2],
+    /// The third one, in the place of what the destination held.
+    pub third: Option<Source>,
 }
 
 /// How EXEC and a source become the new EXEC; the old one is saved.

@@ -4,8 +4,8 @@ use super::operand::{Wanted, sgpr, source};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, ScalarLoad, Source, Wait};
 use crate::isa::{At, Operand};
-use crate::operations::scalar;
 use crate::operations::vector::Kind;
+use crate::operations::{scalar, scalar_named};
 use crate::registers::NULL;
 
 /// SOPK: the source is the constant of the encoding.
@@ -99,7 +99,7 @@ pub(super) fn knows(name: &str) -> bool {
         "s_memrealtime",
     ];
     let loads = ["s_load_b", "s_load_dword", "s_buffer_load_b", "s_buffer_load_dword"];
-    scalar::find(renamed(name).as_deref().unwrap_or(name)).is_some()
+    scalar_named(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || save_exec(name).is_some()
         || split_wait(name, 0).is_some()
@@ -141,7 +141,7 @@ impl Decoder<'_> {
         let name = raw.encoded.name;
         let simm16 = raw.encoded.simm16;
         let renamed = renamed(name);
-        if let Some(definition) = scalar::find(renamed.as_deref().unwrap_or(name)) {
+        if let Some(definition) = scalar_named(renamed.as_deref().unwrap_or(name)) {
             return scalar_alu(raw, definition);
         }
         if let Some(condition) = condition(name) {
@@ -270,6 +270,16 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
         at = 1;
     }
     let mut sources = [Source::Constant(0); 2];
+    // The constant of "s_fmaak_f32" is behind the sources, that of "s_fmamk_f32" amid them.
+    let third = match name {
+        "s_fmaak_f32" => Some(plain_source(raw.operand(3)?, 1)?),
+        "s_fmamk_f32" => {
+            sources = [plain_source(raw.operand(1)?, 1)?, plain_source(raw.operand(2)?, 1)?];
+            let third = Some(plain_source(raw.operand(3)?, 1)?);
+            return Ok(Action::Scalar(Box::new(Scalar { definition, to, sources, third })));
+        }
+        _ => None,
+    };
     for (index, (into, dwords)) in sources.iter_mut().zip(definition.sources).enumerate() {
         *into = if with_constant || compares_constant && index == 1 {
             let constant = raw.encoded.simm16;
@@ -285,5 +295,5 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
             wanted_source(raw.operand(at + index)?, wanted)?
         };
     }
-    Ok(Action::Scalar(Box::new(Scalar { definition, to, sources })))
+    Ok(Action::Scalar(Box::new(Scalar { definition, to, sources, third })))
 }

@@ -33,7 +33,7 @@ pub(super) fn run(registers: &mut Registers, scalar: &Scalar) -> Step {
     }
     let (mut old, mut old_poison) = (0, 0);
     if definition.reads_old {
-        (old, old_poison) = read(registers, Source::Sgpr(scalar.to), definition.result);
+        (old, old_poison) = read(registers, scalar.third.unwrap_or(Source::Sgpr(scalar.to)), definition.result);
     }
     let mut scc = registers.scc;
     let value = (definition.run)(a, b, old, &mut scc);

@@ -1,7 +1,7 @@
 //! Operands that say where memory is.
 
 use super::decode::Decoder;
-use super::operand::Refused;
+use super::operand::{Refused, signed};
 use super::table::Field;
 use super::{At, Family, Operand};
 use crate::registers::NULL;
@@ -61,10 +61,4 @@ impl Decoder<'_> {
         }
         Ok(())
     }
-}
-
-/// A field that has a sign.
-pub(super) fn signed(value: u32, width: u8) -> i64 {
-    let shift = 64 - u32::from(width);
-    (u64::from(value) << shift) as i64 >> shift
 }

@@ -1,9 +1,9 @@
 //! From words to an instruction.
 
-use super::operand::{LITERAL, Refused};
+use super::operand::{LITERAL, Refused, signed};
 use super::table::{Encoding, Field, Place, Row, Spec, Width};
 use super::trailer::{Trailer, TrailerKind, dpp8, dpp16, sdwa};
-use super::{At, Encoded, Family, Isa, Modifiers, Operand, address, words_text};
+use super::{At, Encoded, Family, Isa, Modifiers, Operand, words_text};
 use crate::target::Generation;
 
 const SDWA: u32 = 249;
@@ -193,7 +193,7 @@ impl<'a> Decoder<'a> {
             Family::Mubuf => i64::from(self.value(Field::Offset)),
             Family::Flat | Family::Scratch | Family::Global => {
                 let width = self.encoding.place(Field::Offset).map_or(1, |place| place.width);
-                address::signed(self.value(Field::Offset), width)
+                signed(self.value(Field::Offset), width)
             }
             _ => 0,
         }

@@ -11,6 +11,12 @@ const VGPRS: u32 = 256;
 /// Why an operand is none.
 pub(super) type Refused<T = At> = Result<T, String>;
 
+/// A field that has a sign.
+pub(super) fn signed(value: u32, width: u8) -> i64 {
+    let shift = 64 - u32::from(width);
+    (u64::from(value) << shift) as i64 >> shift
+}
+
 impl Isa {
     /// A scalar register, of those that can be written too; `dwords` of them.
     pub(super) fn scalar(&self, number: u32, dwords: u8) -> Refused {

@@ -50,6 +50,9 @@ fields! {
     Vdata "vdata", Srsrc "srsrc", Rsrc "rsrc", Tfe "tfe", Format "format",
 }
 
+/// Letters that all names of targets begin with.
+const NAME_LETTERS: usize = 3;
+
 const FAMILIES: &[(&str, Family)] = &[
     ("sop1", Family::Sop1),
     ("sop2", Family::Sop2),
@@ -199,7 +202,8 @@ impl Isa {
             ..*first
         });
         encodings.extend(second);
-        let name = target.name.trim_start_matches("gfx");
+        // Of its name, the number.
+        let name = target.name.get(NAME_LETTERS..).unwrap_or_default();
         for row in rows(INSTRUCTIONS) {
             let mut columns = row.split('\t');
             let mut next = || columns.next().unwrap_or_default();

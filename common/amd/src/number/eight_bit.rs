@@ -17,6 +17,18 @@ pub enum Eight {
     OcpE5M2,
 }
 
+impl Mode {
+    /// FP8 or BF8 as the target has it.
+    #[must_use]
+    pub fn eight(&self, format: Eight) -> Eight {
+        match format {
+            Eight::E4M3 if self.ocp => Eight::OcpE4M3,
+            Eight::E5M2 if self.ocp => Eight::OcpE5M2,
+            format => format,
+        }
+    }
+}
+
 /// The one NaN of either format of gfx942.
 const NAN: u8 = 0x80;
 

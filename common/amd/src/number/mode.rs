@@ -2,8 +2,6 @@
 
 use rustc_apfloat::Round as ExactRound;
 
-use super::eight_bit::Eight;
-
 /// Direction of rounding, in the order of the register's field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -74,16 +72,6 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// FP8 or BF8 as the target has it.
-    #[must_use]
-    pub fn eight(&self, format: Eight) -> Eight {
-        match format {
-            Eight::E4M3 if self.ocp => Eight::OcpE4M3,
-            Eight::E5M2 if self.ocp => Eight::OcpE5M2,
-            format => format,
-        }
-    }
-
     /// From the register's bits: rounding 0-3, denormals 4-7, DX10_CLAMP 8, IEEE 9, FP16_OVFL 23. Bits 12-19 of a kernel
     /// descriptor's rsrc1 are bits 0-7 here; its bits 21, 23 and 26 are DX10_CLAMP, IEEE and FP16_OVFL.
     pub fn from_bits(bits: u32) -> Mode {

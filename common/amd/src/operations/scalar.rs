@@ -1,8 +1,5 @@
 //! Scalar ALU ("SOP1, SOP2, SOPC, SOPK Instructions" of the instruction set documents).
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 /// Sources and SCC in, result and SCC out. `old` is what the destination held.
 pub(crate) type Run = fn(a: u64, b: u64, old: u64, scc: &mut bool) -> u64;
 
@@ -102,18 +99,12 @@ fn first(value: u64, at: u32) -> u64 {
     if value == 0 { u64::from(u32::MAX) } else { u64::from(at) }
 }
 
-/// The instruction of that name.
-pub(crate) fn find(name: &str) -> Option<Definition> {
-    static TABLE: LazyLock<HashMap<&'static str, Definition>> = LazyLock::new(|| table().into_iter().collect());
-    TABLE.get(name).copied()
-}
-
-fn table() -> Vec<(&'static str, Definition)> {
+/// All but those of floats, by name.
+pub(super) fn rows() -> Vec<(&'static str, Definition)> {
     let mut all = arithmetic();
     all.extend(logic());
     all.extend(bits());
     all.extend(compares());
-    all.extend(super::scalar_float::rows());
     all
 }
 

@@ -1,6 +1,7 @@
 //! Floats of the scalar ALU, which gfx1150 and gfx12 have: to the nearest even, denormals kept.
 
 use super::scalar::{Definition, op};
+use crate::number::{self, F16, Mode};
 
 fn single(value: u64) -> f32 {
     f32::from_bits(value as u32)
@@ -39,7 +40,71 @@ macro_rules! compare {
     };
 }
 
+/// FP16, in the lower half of a register; the upper one becomes 0.
+macro_rules! half {
+    (1, $name:ident) => {
+        op!(1 [1]; |a, _, _, _| u64::from(number::$name::<F16>(&Mode::default(), a as u16)))
+    };
+    (2, $name:ident) => {
+        op!(1 [1 1]; |a, b, _, _| u64::from(number::$name::<F16>(&Mode::default(), a as u16, b as u16)))
+    };
+    (3, $name:ident) => {
+        op!(1 [1 1] reads_old; |a, b, old, _| {
+            u64::from(number::$name::<F16>(&Mode::default(), a as u16, b as u16, old as u16))
+        })
+    };
+    (compare |$a:ident, $b:ident| $holds:expr) => {
+        op!(0 [1 1] writes_scc; |a, b, _, scc| {
+            let ($a, $b) = (widened(a), widened(b));
+            *scc = $holds;
+            0
+        })
+    };
+}
+
+fn widened(value: u64) -> f32 {
+    number::half_to_single(value as u16)
+}
+
 pub(super) fn rows() -> Vec<(&'static str, Definition)> {
+    [singles(), halves()].concat()
+}
+
+fn halves() -> Vec<(&'static str, Definition)> {
+    vec![
+        ("s_cvt_f16_f32", op!(1 [1]; |a, _, _, _| u64::from(number::single_to_half(single(a))))),
+        ("s_cvt_f32_f16", op!(1 [1]; |a, _, _, _| bits(widened(a)))),
+        ("s_cvt_hi_f32_f16", op!(1 [1]; |a, _, _, _| bits(widened(a >> 16)))),
+        ("s_ceil_f16", half!(1, ceil)),
+        ("s_floor_f16", half!(1, floor)),
+        ("s_trunc_f16", half!(1, trunc)),
+        ("s_rndne_f16", half!(1, round_even)),
+        ("s_add_f16", half!(2, add)),
+        ("s_sub_f16", half!(2, sub)),
+        ("s_mul_f16", half!(2, mul)),
+        ("s_fmac_f16", half!(3, fma)),
+        ("s_min_f16", half!(2, min)),
+        ("s_max_f16", half!(2, max)),
+        ("s_min_num_f16", half!(2, min)),
+        ("s_max_num_f16", half!(2, max)),
+        ("s_cmp_lt_f16", half!(compare | a, b | a < b)),
+        ("s_cmp_eq_f16", half!(compare | a, b | a == b)),
+        ("s_cmp_le_f16", half!(compare | a, b | a <= b)),
+        ("s_cmp_gt_f16", half!(compare | a, b | a > b)),
+        ("s_cmp_lg_f16", half!(compare | a, b | a.partial_cmp(&b).is_some_and(|order| order.is_ne()))),
+        ("s_cmp_ge_f16", half!(compare | a, b | a >= b)),
+        ("s_cmp_o_f16", half!(compare | a, b | !a.is_nan() && !b.is_nan())),
+        ("s_cmp_u_f16", half!(compare | a, b | a.is_nan() || b.is_nan())),
+        ("s_cmp_nge_f16", half!(compare | a, b | a.partial_cmp(&b).is_none_or(|order| order.is_lt()))),
+        ("s_cmp_nlg_f16", half!(compare | a, b | a.partial_cmp(&b).is_none_or(|order| order.is_eq()))),
+        ("s_cmp_ngt_f16", half!(compare | a, b | a.partial_cmp(&b).is_none_or(|order| order.is_le()))),
+        ("s_cmp_nle_f16", half!(compare | a, b | a.partial_cmp(&b).is_none_or(|order| order.is_gt()))),
+        ("s_cmp_neq_f16", half!(compare | a, b | a != b)),
+        ("s_cmp_nlt_f16", half!(compare | a, b | a.partial_cmp(&b).is_none_or(|order| order.is_ge()))),
+    ]
+}
+
+fn singles() -> Vec<(&'static str, Definition)> {
     vec![
         ("s_cvt_f32_i32", op!(1 [1]; |a, _, _, _| bits(a as u32 as i32 as f32))),
         ("s_cvt_f32_u32", op!(1 [1]; |a, _, _, _| bits(a as u32 as f32))),
@@ -53,6 +118,8 @@ pub(super) fn rows() -> Vec<(&'static str, Definition)> {
         ("s_sub_f32", op!(1 [1 1]; |a, b, _, _| bits(single(a) - single(b)))),
         ("s_mul_f32", op!(1 [1 1]; |a, b, _, _| bits(single(a) * single(b)))),
         ("s_fmac_f32", op!(1 [1 1] reads_old; |a, b, old, _| bits(single(a).mul_add(single(b), single(old))))),
+        ("s_fmaak_f32", op!(1 [1 1] reads_old; |a, b, old, _| bits(single(a).mul_add(single(b), single(old))))),
+        ("s_fmamk_f32", op!(1 [1 1] reads_old; |a, b, old, _| bits(single(a).mul_add(single(b), single(old))))),
         ("s_min_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), false)))),
         ("s_max_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), true)))),
         ("s_min_num_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), false)))),
@@ -95,7 +162,25 @@ mod tests {
         assert!(run("s_max_num_f32", -0.0, 0.0, 0.0).0.is_sign_positive());
         assert!(run("s_min_num_f32", 0.0, -0.0, 0.0).0.is_sign_negative());
         assert!(run("s_cmp_nlt_f32", f32::NAN, 1.0, 0.0).1 && !run("s_cmp_ge_f32", f32::NAN, 1.0, 0.0).1);
-        let converted = (rows()[0].1.run)(u64::from(-3_i32 as u32), 0, 0, &mut false);
+        let converted = (singles()[0].1.run)(u64::from(-3_i32 as u32), 0, 0, &mut false);
         assert_eq!(single(converted), -3.0);
+    }
+
+    #[test]
+    fn halves_are_in_the_lower_half() {
+        let run = |name: &str, a: u64, b: u64, old: u64| {
+            let (_, definition) = rows().into_iter().find(|(found, _)| *found == name).expect("a row");
+            let mut scc = false;
+            ((definition.run)(a, b, old, &mut scc), scc)
+        };
+        let (one, two, three) = (0x3c00, 0x4000, 0x4200);
+        let above = 0xabcd_0000;
+        assert_eq!(run("s_add_f16", above | one, two, 0).0, three);
+        assert_eq!(run("s_fmac_f16", two, two, above | three).0, 0x4700, "seven");
+        assert_eq!(run("s_cvt_f16_f32", u64::from(3.0_f32.to_bits()), 0, 0).0, three);
+        assert_eq!(run("s_cvt_f32_f16", above | three, 0, 0).0, u64::from(3.0_f32.to_bits()));
+        assert_eq!(run("s_cvt_hi_f32_f16", three << 16 | one, 0, 0).0, u64::from(3.0_f32.to_bits()));
+        assert!(run("s_cmp_lt_f16", above | one, two, 0).1 && !run("s_cmp_ngt_f16", two, one, 0).1);
+        assert!(run("s_cmp_u_f16", 0x7e00, one, 0).1 && run("s_cmp_nlt_f16", 0x7e00, one, 0).1);
     }
 }
