@@ -12,6 +12,7 @@ pub mod artifact;
 pub mod broker;
 pub mod campaign;
 pub mod candidate;
+pub mod check_rules;
 pub mod child_file;
 pub mod clock;
 pub mod control_group;

@@ -206,21 +206,39 @@ fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
 }
 
+/// A file's name, and rows of it: one that runs, and one with 32 warps, which are more threads than a block may have.
+const VERIFIED: &str = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
+const RUNS: (u32, u32) = (2, 1);
+const FAILS: (u32, u32) = (4, 32);
+
+/// Rows for so many tokens, with so many warps.
+fn rows_of(rows: &[(u32, u32)]) -> String {
+    let row = |(tokens, warps): &(u32, u32)| {
+        format!(
+            "\"{tokens}\": {{\"BLOCK_SIZE_M\": 16, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \
+             \"num_warps\": {warps}, \"num_stages\": 2}}"
+        )
+    };
+    format!("{{{}}}\n", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
+impl Bench {
+    fn verify(&self, more: &[&str]) -> Command {
+        let verify = ["verify", VERIFIED, "--hidden", "16", "--topk", "1", "--device", "gpu"];
+        self.command(&[&verify[..], more].concat())
+    }
+
+    fn verified(&self) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(self.folder().join(VERIFIED)).unwrap()).unwrap()
+    }
+}
+
 #[test]
 fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     let Some(bench) = Bench::new() else { return };
-    let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
-    let row = |m: u32, warps: u32| {
-        format!(
-            "{{\"BLOCK_SIZE_M\": {m}, \"BLOCK_SIZE_N\": 16, \"BLOCK_SIZE_K\": 16, \"GROUP_SIZE_M\": 1, \"num_warps\": {warps}, \
-             \"num_stages\": 2}}"
-        )
-    };
-    // 32 warps are more threads than a block may have.
-    let rows = format!("{{\"2\": {}, \"4\": {}}}\n", row(16, 1), row(16, 32));
-    std::fs::write(bench.folder().join(name), &rows).unwrap();
-    let verify = ["verify", name, "--hidden", "16", "--topk", "1", "--device", "gpu"];
-    let told = json(&expect(bench.command(&verify).arg("--json"), 1));
+    let rows = rows_of(&[RUNS, FAILS]);
+    std::fs::write(bench.folder().join(VERIFIED), &rows).unwrap();
+    let told = json(&expect(&mut bench.verify(&["--json"]), 1));
     let judged = told[0]["rows"].as_array().unwrap();
     assert_eq!((&told[0]["replaced"], judged.len()), (&false.into(), 2), "{told:#}");
     let timed = &judged[0];
@@ -228,30 +246,32 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     assert!(timed["time"]["median_ms"].is_number() && timed["default"]["median_ms"].is_number(), "{told:#}");
     assert!(timed["regret"].as_f64().unwrap() >= 0.0, "{told:#}");
     assert_eq!((&judged[1]["verdict"], &judged[1]["tokens"]), (&"fails".into(), &4.into()), "{told:#}");
-    assert_eq!(std::fs::read_to_string(bench.folder().join(name)).unwrap(), rows);
+    assert_eq!(std::fs::read_to_string(bench.folder().join(VERIFIED)).unwrap(), rows);
 
-    let said = text(&expect(bench.command(&verify).arg("--fix"), 0).stdout);
+    std::fs::write(bench.folder().join(VERIFIED), rows_of(&[FAILS])).unwrap();
+    let said = text(&expect(&mut bench.verify(&["--fix"]), 0).stdout);
     assert!(said.contains("4 FAILS   16x16x16 g1 w32 s2: - us, default "), "{said}");
-    let fixed: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
-    assert_eq!(fixed["4"]["BLOCK_SIZE_K"], 128, "{fixed}");
-    assert_eq!(fixed["4"]["SPLIT_K"], 1, "{fixed}");
+    let fixed = bench.verified();
+    assert_eq!((&fixed["4"]["BLOCK_SIZE_K"], &fixed["4"]["SPLIT_K"]), (&128.into(), &1.into()), "{fixed}");
 
-    // Where one loses another is searched for; the rest keeps its row.
-    std::fs::write(bench.folder().join(name), &rows).unwrap();
-    expect(bench.command(&verify).args(["--retune", "--budget", "1", "--json"]), 0);
-    let retuned: Value = serde_json::from_str(&std::fs::read_to_string(bench.folder().join(name)).unwrap()).unwrap();
+    let stranger = format!("triton_3_6_0/{VERIFIED}");
+    std::fs::create_dir(bench.folder().join("triton_3_6_0")).unwrap();
+    std::fs::write(bench.folder().join(&stranger), &rows).unwrap();
+    let error = text(&expect(&mut bench.verify(&[&stranger]), 1).stderr);
+    assert!(error.contains("found a file of sglang, expected one of vllm as the first is"), "{error}");
+}
+
+/// The rest keeps its row.
+#[test]
+fn for_a_row_that_loses_another_is_searched_for() {
+    let Some(bench) = Bench::new() else { return };
+    std::fs::write(bench.folder().join(VERIFIED), rows_of(&[RUNS, FAILS])).unwrap();
+    let told = json(&expect(&mut bench.verify(&["--retune", "--budget", "1", "--json"]), 0));
+    let retuned = bench.verified();
     assert_ne!(retuned["4"]["num_warps"], 32, "{retuned}");
-    if timed["verdict"] != "slower" {
+    if told[0]["rows"][0]["verdict"] != "slower" {
         assert_eq!(retuned["2"]["num_warps"], 1, "{retuned}");
     }
-
-    let stranger = bench.folder().join("triton_3_6_0");
-    std::fs::create_dir(&stranger).unwrap();
-    std::fs::write(stranger.join(name), &rows).unwrap();
-    let other =
-        ["verify", name, "triton_3_6_0/E=2,N=16,device_name=AMD_Instinct_MI300X.json", "--hidden", "16", "--topk", "1"];
-    let error = text(&expect(&mut bench.command(&other), 1).stderr);
-    assert!(error.contains("found a file of sglang, expected one of vllm as the first is"), "{error}");
 }
 
 /// Runs the steps of the workflow in `folder`, a repository, with stand-ins for what a runner has. Returns what they printed.

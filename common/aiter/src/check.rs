@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use bluefin_common::target::Target;
 use serde::Serialize;
 
-pub use rules::{Rule, Severity};
+pub use bluefin_common::check_rules::Severity;
+pub use rules::Rule;
 
 use crate::family::Duplicates;
 use crate::table::Row;

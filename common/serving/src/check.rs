@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-pub use rules::{Rule, Severity, UnknownRule};
+pub use bluefin_common::check_rules::{Severity, UnknownRule};
+pub use rules::Rule;
 
 use crate::default::Gpu;
 use crate::device::architecture_of;

@@ -14,7 +14,8 @@ use bluefin_miopen::db::solvers::{Solvers, is_own};
 use bluefin_miopen::db::{Findings, KEPT};
 use serde::Serialize;
 
-pub use rules::{Rule, Severity};
+pub use bluefin_common::check_rules::Severity;
+pub use rules::Rule;
 
 use super::name::{DbKind, DbName, Form};
 use bluefin_common::printable::printable;

@@ -257,6 +257,9 @@ impl OfSpecs<'_> {
 
     /// Rounds of the search of `problem` that are under way at a time, where as many candidates are to be as is asked.
     fn rounds_under_way(&self, problem: &Problem) -> Result<u32, SpecError> {
+        if self.asked.under_way < 2 * BATCH {
+            return Ok(1);
+        }
         let mut solvers = 0;
         for loaded in self.specs() {
             if let Some(scope) = loaded.spec.scope(problem, &self.session.target)? {

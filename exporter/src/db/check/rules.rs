@@ -1,65 +1,8 @@
 //! The rules of a check, and how bad it is to break them.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bluefin_miopen::db::FindingKind;
-use serde::{Serialize, Serializer};
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Nothing is lost.
-    Note,
-    /// MIOpen does not use what stands there, or reads it as something else.
-    Warning,
-    /// MIOpen throws, or refuses the file.
-    Error,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        })
-    }
-}
-
-macro_rules! rules {
-    ($($rule:ident $name:literal $severity:ident $about:literal)*) => {
-        /// What a database should keep to.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Rule {
-            $(#[doc = $about] $rule,)*
-        }
-
-        impl Rule {
-            pub const ALL: &[Self] = &[$(Self::$rule),*];
-
-            /// As it is written on the command line.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$rule => $name),* }
-            }
-
-            #[must_use]
-            pub const fn severity(self) -> Severity {
-                match self { $(Self::$rule => Severity::$severity),* }
-            }
-
-            /// What MIOpen does where it is broken.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$rule => $about),* }
-            }
-        }
-    };
-}
-
-rules! {
+bluefin_common::check_rules! {
     // Files.
     Unreadable "unreadable" Error "The file can not be read, or is no database"
     WrongKind "wrong-kind" Error "The content is not what the file's ending says"
@@ -131,26 +74,5 @@ impl From<FindingKind> for Rule {
             FindingKind::Reference => Self::Reference,
             FindingKind::Column => Self::Column,
         }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl FromStr for Rule {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.iter().copied().find(|rule| rule.name() == text);
-        found.ok_or_else(|| "no rule of this name; bluefin db check --rules lists them".to_string())
     }
 }
