@@ -1,6 +1,7 @@
 //! Who won a group, and who is played off for it: pure functions of its outcomes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ptr;
 
 use crate::candidate::Candidate;
 use crate::description::Description;
@@ -16,6 +17,9 @@ const FINALISTS: usize = 8;
 /// How many times as long as the fastest of the perf stage a candidate may take there and still be the fastest: samples that
 /// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
 const CLOSE: f64 = 1.1;
+
+/// A device that was slower yet tells nothing of how fast a candidate is.
+const SLOWEST: f64 = 2.0;
 
 /// Medians that are more than this many times apart are no tie, however noisy both are.
 const FAR: f64 = 1.02;
@@ -83,11 +87,14 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
 
 /// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
 /// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
-/// fastest sample says: the other work of a machine makes samples slower, never faster. Beside them the default params of
-/// solvers that may win, which a gain is said over. Ordered by name: the job does not depend on which of them was the fastest.
+/// fastest sample says, and what it says for a device that is not slower than usual: the other work of a machine makes samples
+/// slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
+/// does not depend on which of them was the fastest.
 fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
+    let slowdowns = slowdowns(outcomes);
     let mut timed = in_order(outcomes, Stage::Perf);
-    let fastest_ms = |timed: &Timed<'_>| timed.timing.range_ms().0;
+    let fastest_ms =
+        |timed: &Timed<'_>| timed.timing.range_ms().0 / slowdowns.get(&ptr::from_ref(timed.outcome)).unwrap_or(&1.0);
     timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| fastest_ms(a).total_cmp(&fastest_ms(b))));
     let close_ms = timed.first().map_or(0.0, |first| CLOSE * fastest_ms(first));
     let is_close = |timed: &Timed<'_>| !timed.timing.pruned && fastest_ms(timed) <= close_ms;
@@ -105,6 +112,15 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let defaults = timed.iter().filter(|timed| may_win.contains(timed.solver()) && is_default(outcomes, timed));
     finalists.extend(defaults.map(|timed| &timed.outcome.candidate));
     finalists
+}
+
+/// How many times as slow as usual the device was for candidates of which it is known, at most [`SLOWEST`].
+fn slowdowns(outcomes: &[Outcome]) -> HashMap<*const CandidateOutcome, f64> {
+    let slowdown =
+        |outcome: &Outcome| outcome.device_state.disturbance.map(|seen| f64::from(seen.slowdown).clamp(1.0, SLOWEST));
+    let each =
+        |outcome| slowdown(outcome).map(|slow| outcome.candidates.iter().map(move |one| (ptr::from_ref(one), slow)));
+    outcomes.iter().filter_map(each).flatten().collect()
 }
 
 /// Whether it has its solver's default params. One without params has none that could be left.
@@ -146,7 +162,7 @@ impl<'a> Timed<'a> {
         let overlap = |(a_low, a_high): (f64, f64), (b_low, b_high): (f64, f64)| a_low <= b_high && b_low <= a_high;
         let (own, others) = (self.timing.median_ms, other.timing.median_ms);
         let intervals = self.timing.interval_ms().zip(other.timing.interval_ms());
-        std::ptr::eq(self.outcome, other.outcome)
+        ptr::eq(self.outcome, other.outcome)
             || own.max(others) <= FAR * own.min(others)
                 && overlap(self.timing.range_ms(), other.timing.range_ms())
                 && intervals.is_some_and(|(own, others)| overlap(own, others))
@@ -253,7 +269,7 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let best =
         *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
     let ties = tied.len() - 1;
-    let tied = tied.into_iter().filter(|timed| !std::ptr::eq(timed.outcome, best.outcome)).collect();
+    let tied = tied.into_iter().filter(|timed| !ptr::eq(timed.outcome, best.outcome)).collect();
     let mut others = HashSet::from([best.solver()]);
     timed.retain(|timed| timed.outcome.candidate == best.outcome.candidate || others.insert(timed.solver()));
     let winner = timed.iter().position(|timed| timed.solver() == best.solver())?;

@@ -9,7 +9,7 @@ use crate::session::Session;
 /// A time with this spread, as a share of it, is noisy. No winner of a tuned model had more than 4 % on an idle machine.
 pub const SPREAD: f64 = 0.1;
 
-/// All times of a job are too long where the device took so many times as long as at its best for the same work.
+/// All times of a job are too long where the device took so many times as long as usual for the same work.
 pub const SLOWDOWN: f32 = 1.1;
 
 /// A share of the time that is worth a word.
@@ -56,7 +56,7 @@ impl fmt::Display for Noise {
         write!(f, "spread {:.0} %", 100.0 * self.spread)?;
         let Some(Disturbance { waiting, stolen, slowdown }) = self.disturbance else { return Ok(()) };
         if slowdown >= SLOWDOWN {
-            write!(f, "; the device was {slowdown:.1} times as slow as at its best")?;
+            write!(f, "; the device was {slowdown:.1} times as slow as usual")?;
         }
         if waiting >= SHARE {
             write!(f, "; other programs had its CPU for {:.0} % of the time", 100.0 * waiting)?;
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(of(0.0, 0.0, 1.0).to_string(), "spread 34 %");
         assert_eq!(
             of(0.41, 0.1, 1.44).to_string(),
-            "spread 34 %; the device was 1.4 times as slow as at its best; other programs had its CPU for 41 % of the time; \
+            "spread 34 %; the device was 1.4 times as slow as usual; other programs had its CPU for 41 % of the time; \
              other machines of its host had 10 % of the time"
         );
     }

@@ -146,8 +146,8 @@ pub struct Disturbance {
     pub waiting: f32,
     /// Share of the machine's time that a hypervisor gave to other machines: 0 to 1.
     pub stolen: f32,
-    /// How many times as long as at its best the device took for the same fixed work when the job ended: a lower clock, a shared
-    /// core, a limit of heat.
+    /// How many times as long as usual the device took for the same fixed work when the job ended: a lower clock, a shared core or
+    /// memory, a limit of heat. 1 or more.
     pub slowdown: f32,
 }
 

@@ -29,6 +29,8 @@ use crate::timing::Sample;
 
 /// Steps of a spin, about a millisecond on a CPU of today.
 const SPIN: u64 = 1_000_000;
+/// Bytes that are read to see how fast memory is: more than a core has to itself, about a millisecond.
+const STREAM: usize = 8 << 20;
 /// Bytes of a cache line, at the least.
 const LINE: usize = 64;
 
@@ -41,6 +43,8 @@ pub struct HostDevice {
     filler: RefCell<Vec<u8>>,
     /// From one job to the next.
     meter: RefCell<Meter>,
+    /// What is read to see how fast memory is; made by the first job.
+    stream: RefCell<Vec<u64>>,
 }
 
 impl HostDevice {
@@ -51,7 +55,21 @@ impl HostDevice {
             group: ControlGroup::of_this_process(Path::new("/")),
             filler: RefCell::default(),
             meter: RefCell::default(),
+            stream: RefCell::default(),
         }
+    }
+
+    /// Milliseconds that reading a fixed piece of memory takes; `None` where there is no room for it.
+    fn stream(&self) -> Option<f64> {
+        let mut stream = self.stream.borrow_mut();
+        if stream.is_empty() {
+            let words = STREAM / size_of::<u64>();
+            (memory::fits(STREAM as u64, &self.group) && stream.try_reserve_exact(words).is_ok()).then_some(())?;
+            stream.resize(words, 1);
+        }
+        let watch = Stopwatch::start();
+        black_box(stream.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word)));
+        Some(watch.sample().ms)
     }
 
     /// Evicts everything from the caches, where lines can not be evicted.
@@ -117,7 +135,8 @@ impl Device for HostDevice {
 
     fn state(&self) -> DeviceState {
         let spin = || self.spin().ok().map(|sample| sample.ms);
-        DeviceState { disturbance: self.meter.borrow_mut().read(spin), ..DeviceState::default() }
+        let disturbance = self.meter.borrow_mut().read(spin, || self.stream());
+        DeviceState { disturbance, ..DeviceState::default() }
     }
 
     fn probe(&self) -> Result<(), DeviceError> {

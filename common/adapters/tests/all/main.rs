@@ -9,6 +9,7 @@ mod broker_outages;
 mod campaign;
 mod delivery;
 mod evidence;
+mod finalists;
 mod lanes;
 mod remeasure;
 mod silent;

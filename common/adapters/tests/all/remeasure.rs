@@ -18,7 +18,7 @@ use crate::campaign::{built, candidate, outcome, session, timed};
 /// When the play-offs ended, in milliseconds since the Unix epoch.
 const ENDED_MS: u64 = 1000;
 
-/// Outcomes of a group whose winner in the play-off has this spread, on a device that was so many times as slow as at its best.
+/// Outcomes of a group whose winner in the play-off has this spread, on a device that was so many times as slow as usual.
 fn group(spread: f64, slowdown: f32) -> Vec<Outcome> {
     let timed = |ms| timed(candidate("A", 1), ms, spread * ms, 0);
     let perf = outcome(Stage::Perf, vec![timed(1.0)]);

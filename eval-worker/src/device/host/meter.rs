@@ -1,19 +1,26 @@
 //! What else a CPU does while kernels are timed on it.
 
+use std::collections::VecDeque;
 use std::fs;
 
 use bluefin_common::outcome::Disturbance;
 
-/// Spins of which the fastest says how fast the CPU is.
-const SPINS: usize = 3;
+/// Runs of a piece of work of which the fastest counts.
+const RUNS: usize = 3;
+/// Readings that are remembered: some minutes of jobs.
+const READINGS: usize = 256;
 
 /// Reads what the kernel counts, from one reading to the next.
 #[derive(Default)]
 pub(super) struct Meter {
     last: Option<Counts>,
-    /// What the fastest spin so far took, in milliseconds.
-    best_ms: Option<f64>,
+    core: Pace,
+    memory: Pace,
 }
+
+/// What one piece of work took, in milliseconds, the latest last.
+#[derive(Default)]
+struct Pace(VecDeque<f64>);
 
 /// Since the start of the thread, or of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +34,35 @@ struct Counts {
 }
 
 impl Meter {
-    /// What happened since the last reading, if there was one; `spin` does a fixed piece of work and says how long it took in milliseconds.
-    pub(super) fn read(&mut self, mut spin: impl FnMut() -> Option<f64>) -> Option<Disturbance> {
+    /// What happened since the last reading, if there was one. Each of `core` and `memory` does a fixed piece of work and says how long
+    /// it took in milliseconds: other work slows one of both and not the other.
+    pub(super) fn read(
+        &mut self,
+        core: impl FnMut() -> Option<f64>,
+        memory: impl FnMut() -> Option<f64>,
+    ) -> Option<Disturbance> {
         let now = counts()?;
-        let fastest = (0..SPINS).filter_map(|_| spin()).fold(f64::INFINITY, f64::min);
-        let best = self.best_ms.map_or(fastest, |best| best.min(fastest));
-        self.best_ms = best.is_finite().then_some(best);
+        let slowdown = self.core.slowdown(core).max(self.memory.slowdown(memory));
         let last = self.last.replace(now)?;
-        Some(last.until(now, if best.is_finite() { fastest / best } else { 1.0 }))
+        Some(last.until(now, slowdown))
+    }
+}
+
+impl Pace {
+    /// How many times as long as usual `work` takes now. Usual is the lower quartile of what it took, and not the least: a processor
+    /// runs faster for the first seconds than it can for long, and all that follows would count as slow.
+    fn slowdown(&mut self, work: impl FnMut() -> Option<f64>) -> f64 {
+        let fastest = std::iter::repeat_with(work).take(RUNS).flatten().fold(f64::INFINITY, f64::min);
+        if !fastest.is_finite() {
+            return 1.0;
+        }
+        if self.0.len() == READINGS {
+            self.0.pop_front();
+        }
+        self.0.push_back(fastest);
+        let mut sorted: Vec<f64> = self.0.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get((sorted.len() - 1) / 4).map_or(1.0, |usual| (fastest / usual).max(1.0))
     }
 }
 
@@ -82,12 +110,27 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_spin_is_a_slowdown_from_the_second_reading_on() {
+    fn a_piece_of_work_that_takes_longer_is_a_slowdown_from_the_second_reading_on() {
         let mut meter = Meter::default();
-        assert_eq!(meter.read(|| Some(2.0)), None);
-        let slowdown = |meter: &mut Meter, ms| meter.read(|| Some(ms)).unwrap().slowdown;
-        assert_eq!(slowdown(&mut meter, 3.0), 1.5);
-        assert_eq!(slowdown(&mut meter, 1.0), 1.0);
-        assert_eq!(slowdown(&mut meter, 2.0), 2.0);
+        assert_eq!(meter.read(|| Some(2.0), || None), None);
+        let slowdown = |meter: &mut Meter, core, memory| meter.read(|| Some(core), || Some(memory)).unwrap().slowdown;
+        assert_eq!(slowdown(&mut meter, 3.0, 8.0), 1.5);
+        assert_eq!(slowdown(&mut meter, 1.0, 8.0), 1.0);
+        assert_eq!(slowdown(&mut meter, 2.0, 8.0), 2.0);
+        assert_eq!(slowdown(&mut meter, 1.0, 12.0), 1.5);
+    }
+
+    #[test]
+    fn a_fast_start_does_not_make_the_rest_slow() {
+        let mut meter = Meter::default();
+        let mut slow = |ms, times| {
+            (0..times).filter(|_| meter.read(|| Some(ms), || None).is_some_and(|one| one.slowdown > 1.1)).count()
+        };
+        assert_eq!(slow(1.0, 10), 0);
+        // Seen as slow until there are three times as many.
+        assert_eq!(slow(1.2, 300), 30);
+        assert_eq!(slow(1.5, 20), 20);
+        // What lasts is how fast the device is now.
+        assert_eq!(slow(1.5, 1000), READINGS - 20 - READINGS / 4);
     }
 }
