@@ -26,6 +26,8 @@ pub enum Fault {
     BrokerStopped,
     BrokerClosesConnections,
     BrokerForbids,
+    /// Nobody may connect again, either.
+    BrokerForbidsAndCloses,
     Redis(Which, OfRedis),
     CacheFlushed,
     CacheTiny,
@@ -76,7 +78,7 @@ use Which::{Cache, Store};
 
 /// With their weights and their names in the table. A broker takes long to boot and `rabbitmqctl` long to start, so that those
 /// faults leave time for fewer others.
-pub const FAULTS: [(Fault, u32, &str); 34] = [
+pub const FAULTS: [(Fault, u32, &str); 35] = [
     (Fault::WorkerKilled, 16, "worker killed"),
     (Fault::WorkerStopped, 6, "worker stopped for a while"),
     (Fault::WorkerDrained, 8, "worker drained"),
@@ -88,6 +90,7 @@ pub const FAULTS: [(Fault, u32, &str); 34] = [
     (Fault::BrokerStopped, 4, "RabbitMQ stopped for a while"),
     (Fault::BrokerClosesConnections, 2, "RabbitMQ closes its connections"),
     (Fault::BrokerForbids, 3, "RabbitMQ permissions taken away"),
+    (Fault::BrokerForbidsAndCloses, 3, "RabbitMQ permissions and connections taken away"),
     (Redis(Store, Killed), 4, "store killed"),
     (Redis(Store, Stopped), 4, "store stopped for a while"),
     (Redis(Store, ClosesConnections), 4, "store closes its connections"),

@@ -115,6 +115,7 @@ impl<'a> Storm<'a> {
             | Fault::BrokerStopped
             | Fault::BrokerClosesConnections
             | Fault::BrokerForbids
+            | Fault::BrokerForbidsAndCloses
             | Fault::Sent(_) => vec![Subject::Broker],
             Fault::Redis(Which::Store, _) => vec![Subject::Store],
             Fault::Redis(Which::Cache, _) | Fault::CacheFlushed | Fault::CacheTiny => vec![Subject::Cache],
@@ -142,6 +143,10 @@ impl<'a> Storm<'a> {
             Fault::BrokerStopped => self.servers.broker.rabbit.stop(),
             Fault::BrokerClosesConnections => self.servers.broker.close_connections(),
             Fault::BrokerForbids => self.servers.broker.forbid(),
+            Fault::BrokerForbidsAndCloses => {
+                self.servers.broker.forbid();
+                self.servers.broker.close_connections();
+            }
             Fault::Redis(which, of) => begin_redis(self.redis(which), of),
             Fault::CacheFlushed => self.servers.cache.flush(),
             Fault::CacheTiny => self.servers.cache.shrink(),
@@ -187,7 +192,7 @@ impl<'a> Storm<'a> {
             Fault::OtherClassServed => crew.want(crew.of_other_class(), false),
             Fault::BrokerKilled | Fault::BrokerKilledWithNewQueue => self.servers.broker.rabbit.restart(),
             Fault::BrokerStopped => self.servers.broker.rabbit.cont(),
-            Fault::BrokerForbids => self.servers.broker.permit(),
+            Fault::BrokerForbids | Fault::BrokerForbidsAndCloses => self.servers.broker.permit(),
             Fault::Redis(which, of) => end_redis(self.redis(which), of),
             Fault::CacheTiny => self.servers.cache.grow(),
             Fault::LinkCut(link) | Fault::LinkFrozen(link) => self.link(link).resume(),
