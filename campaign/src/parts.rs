@@ -7,7 +7,6 @@ use bluefin_common::job::{compile_queue, eval_queue};
 use bluefin_common::session::Session;
 use bluefin_common::store::Progress;
 use bluefin_compile_worker::carried::{self, Carried, Kept, Undone};
-use bluefin_eval_worker::timing::Limits;
 use bluefin_producer::plan::Plan;
 
 use crate::carry::{Ended, Watch};
@@ -78,21 +77,22 @@ impl Site {
         })
     }
 
-    /// Evaluates on the devices of this machine what was compiled of `session` into the state file.
+    /// Evaluates on `device` what was compiled of `session` into the state file.
     ///
     /// # Errors
-    /// If nothing was, or as [`Self::carry_out`].
+    /// If nothing was, the device is of another target, or as [`Self::carry_out`].
     pub async fn evaluate(
         &self,
         session: &Session,
-        limits: Limits,
+        device: LocalDevice,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<Evaluated> {
         let file = self.file()?;
         let kept = Kept::load(&**file, &session.name).await?;
         let toolchains = toolchains(&kept);
         anyhow::ensure!(!toolchains.is_empty(), "session {}: nothing compiled in it", session.name);
-        let device = LocalDevice::find(&session.target.to_string(), limits).await?;
+        let (found, expected) = (&device.target, &session.target);
+        anyhow::ensure!(found == expected, "session {}: found a device of {found}, expected {expected}", session.name);
         let Ports { store, broker } = self.ports.clone();
         for toolchain in &toolchains {
             broker.declare(&compile_queue(toolchain, &session.target)).await?;

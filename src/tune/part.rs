@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use bluefin_campaign::machine::local::Compilers;
+use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::order::Order;
 use bluefin_campaign::parts::{Compiled, Evaluated};
 use bluefin_campaign::site::Site;
@@ -81,7 +81,9 @@ impl TuneArgs {
     async fn evaluate(&self, site: &Site) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let session = self.carried_session(&*site.ports.store).await?;
-        let evaluated = site.evaluate(&session, self.conditions.limits(), &mut self.display(&session)).await?;
+        let named = self.device.clone().unwrap_or_else(|| session.target.to_string());
+        let device = LocalDevice::find(&named, self.conditions.limits()).await?;
+        let evaluated = site.evaluate(&session, device, &mut self.display(&session)).await?;
         let Evaluated::Done { left, utilisation } = evaluated else { return Ok(crate::interrupted()) };
         eprintln!("evaluated in {}{utilisation}", human(started.elapsed()));
         if left > 0 {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::fleet::Fleet;
-use crate::common::{Running, bluefin, expect, files, json};
+use crate::common::{Running, bluefin, expect, files, json, text};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -140,6 +140,29 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
 }
 
+/// What was compiled for two GPUs is timed on the one that is named, and on none of another target.
+#[test]
+fn what_was_compiled_is_evaluated_on_the_devices_that_are_named() {
+    let machine = HipMachine::new("gfx90a-104,gfx90a-104");
+    let uses = [0, 1].map(|gpu| Fault::kernel("*", Effect::Slow(0.0)).on(gpu));
+    machine.set_faults(&uses);
+    let tune = |arguments: &[&str]| {
+        let mut command = bluefin();
+        command.current_dir(machine.folder()).envs(machine.environment());
+        command.env("BLUEFIN_CLANG", kernels().join("clang-for-stand-in"));
+        command.arg("tune").args(arguments);
+        command
+    };
+    let kernel = kernels().join("stand_in.toml").display().to_string();
+    let compile = ["--kernel", &kernel, "--size", "n=10000", "--budget", "4", "--device", "gpu", "--stage", "compile"];
+    expect(&mut tune(&compile), 0);
+    let other = expect(&mut tune(&["--stage", "eval", "--device", "host"]), 1);
+    let said = text(&other.stderr);
+    assert!(said.contains("found a device of host") && said.contains("expected gfx90a-104"), "{said}");
+    expect(&mut tune(&["--stage", "eval", "--device", "1"]), 0);
+    assert_eq!(uses.each_ref().map(|uses| machine.hits(uses) > 0), [false, true]);
+}
+
 /// A gfx942 whose code is executed.
 fn executed() -> (HipMachine, impl Fn(&[&str]) -> std::process::Command) {
     let machine = HipMachine::new("gfx942-304");
@@ -177,7 +200,7 @@ fn a_campaign_with_code_for_a_gfx942_ends_in_databases_that_hold_it() {
     }
     // A second run finds everything done.
     let again = expect(&mut tune(&["problems.txt", "--budget", "1"]), 0);
-    assert!(crate::common::text(&again.stderr).contains("nothing to do"), "{again:?}");
+    assert!(text(&again.stderr).contains("nothing to do"), "{again:?}");
 }
 
 #[test]
