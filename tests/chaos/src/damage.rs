@@ -37,6 +37,8 @@ pub enum Stray {
 struct Sample {
     queue: String,
     body: Vec<u8>,
+    /// The newest that this release reads; what needs less is written as an older one.
+    version: u8,
     decodes: fn(&[u8]) -> Result<(), WireError>,
 }
 
@@ -111,7 +113,7 @@ impl Strays {
 impl Sample {
     fn of<M: Message>(queue: String, message: &M) -> Self {
         let body = wire::encode(message).expect("it was small enough before");
-        Self { queue, body, decodes: |bytes| wire::decode::<M>(bytes).map(drop) }
+        Self { queue, body, version: M::VERSION, decodes: |bytes| wire::decode::<M>(bytes).map(drop) }
     }
 
     /// What no release reads. Where the bits that were changed leave a message that means something else, others are: nothing
@@ -134,7 +136,7 @@ impl Sample {
 
     fn newer(&self) -> Vec<u8> {
         let mut body = self.body.clone();
-        body[VERSION] += 1;
+        body[VERSION] = self.version + 1;
         body
     }
 }
