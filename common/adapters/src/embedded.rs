@@ -7,18 +7,21 @@
 //!
 //! Consumers take from the queue itself, one delivery at a time, so there is nothing prefetched to hand back.
 
-use std::collections::{HashMap, VecDeque};
-use std::pin::pin;
+mod queue;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::queue::Kin;
+use self::queue::{Message, Queue};
 use crate::amqp::topology::MAX_QUEUE_NAME;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::clock::now_ms;
@@ -42,24 +45,12 @@ pub struct EmbeddedBroker {
 }
 
 struct Shared {
+    kin: Option<Kin>,
     queues: Mutex<HashMap<String, Arc<Queue>>>,
     max_depth: usize,
     /// Messages that wait for their delay.
     timers: TaskTracker,
     closed: CancellationToken,
-}
-
-struct Queue {
-    name: String,
-    messages: Mutex<VecDeque<Message>>,
-    arrived: Notify,
-}
-
-struct Message {
-    id: String,
-    body: Bytes,
-    redeliveries: u32,
-    given_up: Option<GivenUp>,
 }
 
 impl Default for EmbeddedBroker {
@@ -77,8 +68,19 @@ impl EmbeddedBroker {
     /// A broker whose queues are full with `max_depth` messages.
     #[must_use]
     pub fn with_max_depth(max_depth: usize) -> Self {
+        Self::with(None, max_depth)
+    }
+
+    /// A broker that gives each consumer, where a queue has several, what is akin to what it had last.
+    #[must_use]
+    pub fn of_kin(kin: Kin) -> Self {
+        Self::with(Some(kin), MAX_DEPTH)
+    }
+
+    fn with(kin: Option<Kin>, max_depth: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
+                kin,
                 queues: Mutex::default(),
                 max_depth,
                 timers: TaskTracker::new(),
@@ -117,7 +119,7 @@ impl Shared {
     fn declare(&self, queue: &str) -> Arc<Queue> {
         let (queue, _) = Lane::split(queue);
         let mut queues = lock(&self.queues);
-        let made = || Arc::new(Queue { name: queue.to_owned(), messages: Mutex::default(), arrived: Notify::new() });
+        let made = || Arc::new(Queue::new(queue, self.kin));
         Arc::clone(queues.entry(queue.to_owned()).or_insert_with(made))
     }
 
@@ -131,36 +133,6 @@ impl Shared {
                 queue.push(message);
             }
         });
-    }
-}
-
-impl Queue {
-    fn push(&self, message: Message) {
-        lock(&self.messages).push_back(message);
-        self.arrived.notify_one();
-    }
-
-    /// Back to where it was, or nearly so.
-    fn put_back(&self, message: Message) {
-        lock(&self.messages).push_front(message);
-        self.arrived.notify_one();
-    }
-
-    async fn pop(&self) -> Message {
-        loop {
-            // In line before looking: otherwise two who looked in vain could share one wake-up. Whoever is woken and then
-            // cancelled passes it on.
-            let mut arrived = pin!(self.arrived.notified());
-            arrived.as_mut().enable();
-            if let Some(message) = lock(&self.messages).pop_front() {
-                return message;
-            }
-            arrived.await;
-        }
-    }
-
-    fn depth(&self) -> usize {
-        lock(&self.messages).len()
     }
 }
 
@@ -190,7 +162,7 @@ impl Broker for EmbeddedBroker {
             None if queue.starts_with(OWN_PREFIX) => self.shared.declare(queue),
             None => return Err(BrokerError::Unroutable { queue: queue.to_owned() }),
         };
-        let message = Message { id: message_id.to_owned(), body, redeliveries: 0, given_up: None };
+        let message = Message::new(message_id, body);
         if found.depth() >= self.shared.max_depth {
             return Err(BrokerError::Full { queue: queue.to_owned() });
         }
@@ -200,8 +172,10 @@ impl Broker for EmbeddedBroker {
 
     async fn consume(&self, queue: &str, prefetch: u16) -> Result<Box<dyn Consumer>, BrokerError> {
         self.admit(queue)?;
+        let queue = self.shared.declare(queue);
         Ok(Box::new(EmbeddedConsumer {
-            queue: self.shared.declare(queue),
+            number: queue.join(),
+            queue,
             window: Arc::new(Semaphore::new(usize::from(prefetch.max(1)))),
             stop: self.shared.closed.child_token(),
             shared: Arc::clone(&self.shared),
@@ -219,7 +193,7 @@ impl Broker for EmbeddedBroker {
 
     async fn renew(&self, queue: &str) -> Result<(), BrokerError> {
         self.admit(queue)?;
-        lock(&self.shared.declare(queue).messages).clear();
+        self.shared.declare(queue).clear();
         Ok(())
     }
 
@@ -237,6 +211,8 @@ impl Broker for EmbeddedBroker {
 struct EmbeddedConsumer {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
+    /// Its own, of the queue's consumers.
+    number: u64,
     /// One permit for each delivery that may be unsettled.
     window: Arc<Semaphore>,
     stop: CancellationToken,
@@ -247,7 +223,7 @@ impl Consumer for EmbeddedConsumer {
     async fn next(&mut self) -> Option<Delivery> {
         let taking = async {
             let permit = Arc::clone(&self.window).acquire_owned().await.ok()?;
-            Some((permit, self.queue.pop().await))
+            Some((permit, self.queue.pop(self.number).await))
         };
         let (permit, message) = tokio::select! {
             biased;
@@ -273,6 +249,12 @@ impl Consumer for EmbeddedConsumer {
     }
 }
 
+impl Drop for EmbeddedConsumer {
+    fn drop(&mut self) {
+        self.queue.leave(self.number);
+    }
+}
+
 /// A message in a worker's hands.
 struct Held {
     message: Message,
@@ -293,17 +275,17 @@ impl Settle for EmbeddedSettle {
     }
 
     async fn republish(&self, delay: Duration) -> Result<(), BrokerError> {
-        let message = Message { redeliveries: 0, ..self.take()?.message };
+        let message = self.take()?.message.anew(None);
         self.shared.push_after(delay, Arc::clone(&self.queue), message);
         Ok(())
     }
 
     async fn dead(&self, reason: &str) -> Result<(), BrokerError> {
         let given_up = GivenUp { queue: self.queue.name.clone(), reason: reason.to_owned(), at_ms: Some(now_ms()) };
-        let message = Message { redeliveries: 0, given_up: Some(given_up), ..self.take()?.message };
+        let message = self.take()?.message.anew(Some(given_up));
         let dead = self.shared.declare(DEAD_QUEUE);
         if dead.depth() >= MAX_DEAD {
-            lock(&dead.messages).pop_front();
+            dead.drop_first();
         }
         dead.push(message);
         Ok(())
