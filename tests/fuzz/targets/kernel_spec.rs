@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
 use bluefin_producer::input::{Overrides, read_problems};
-use bluefin_spec::{Bundle, KernelSpec, Kind, SpecError};
+use bluefin_spec::{Bundle, KernelSpec, SpecError};
 use libfuzzer_sys::fuzz_target;
 
 const PROBLEMS: &[u8] = b"conv -n 1 -c 8 -H 9 -W 9 -k 8 -F 1\ngemm -m 8 -n 16 -k 4\n";
@@ -31,9 +31,10 @@ fn beside(toml: &str) -> BTreeMap<String, String> {
 }
 
 fn plan(spec: &KernelSpec) -> Result<(), SpecError> {
-    let mut problems: Vec<Problem> = match spec.kind {
-        Kind::Kernel => vec![spec.problem(&BTreeMap::new())?],
-        Kind::Conv | Kind::Gemm => Vec::new(),
+    // Other words are those of operators, whose problems are below.
+    let mut problems: Vec<Problem> = match spec.problem.as_str() {
+        "kernel" => vec![spec.problem(&BTreeMap::new())?],
+        _ => Vec::new(),
     };
     problems.extend(read_problems("", PROBLEMS, &Overrides::default()).problems.into_iter().map(|one| one.problem));
     for arch in spec.targets.iter().take(2) {
