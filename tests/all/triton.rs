@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
+use bluefin_test_support::left_out;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text};
@@ -13,7 +14,7 @@ use crate::common::{bluefin, expect, json, text};
 /// `bluefin` with Triton; nothing on a machine without it.
 fn with_triton() -> Option<Command> {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return None;
     };
     let mut command = bluefin();
