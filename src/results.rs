@@ -1,12 +1,11 @@
 //! `bluefin results`: what came of every candidate.
 
-mod table;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::session::parse_stage;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::driver;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
@@ -17,11 +16,9 @@ use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
 };
+use bluefin_terminal::results::{Shape, Table};
 use bluefin_terminal::{colour, out, width};
 use clap::ValueEnum;
-
-use crate::enqueue;
-use table::{Shape, Table};
 
 /// Print what came of every candidate: times, ties, winners, and failures with the compiler's or the tool's words
 #[derive(clap::Args)]
@@ -51,7 +48,7 @@ pub struct ResultsArgs {
     #[arg(long)]
     winner: bool,
     /// Only this stage: perf or find
-    #[arg(long, value_parser = enqueue::parse_stage)]
+    #[arg(long, value_parser = parse_stage)]
     stage: Option<Stage>,
     /// Sort by this; what has none of it comes last
     #[arg(long, value_enum, value_name = "KEY")]

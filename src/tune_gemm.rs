@@ -1,6 +1,6 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
-pub mod flags;
+mod flags;
 mod regression;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,9 @@
-//! Rules of the house that no compiler knows: tests that are left out.
+//! Rules of the house that no compiler knows: the size of the program itself, and tests that are left out.
 
 use std::path::{Path, PathBuf};
+
+/// Lines that `src/` stays below: verbs parse and print, and all else is in a crate.
+const LINES: usize = 10_000;
 
 /// The files in `folder` and below whose names end in `.rs`, but those that a build made.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -18,6 +21,12 @@ fn read(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
     found.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn the_program_itself_is_small() {
+    let lines: usize = read("src").iter().map(|(_, text)| text.lines().count()).sum();
+    assert!((1_000..LINES).contains(&lines), "src/: found {lines} lines, expected fewer than {LINES}");
 }
 
 /// [`bluefin_test_support::left_out`] fails in CI: what says by itself that it is left out counts as passed there.

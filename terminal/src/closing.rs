@@ -9,6 +9,7 @@ use bluefin_exporter::searched::Searched;
 use bluefin_exporter::summary::Summary;
 
 /// A line for each thing that `summaries` say together, and the verbs that show more of the session in `state`.
+#[must_use]
 pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> String {
     let gains = Gains::of(summaries);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! A campaign as a file: TOML, one table a step. Tables and keys that are not known, or given twice, are refused with their
+//! A campaign as a plan file: TOML, one table a step. Tables and keys that are not known, or given twice, are refused with their
 //! place.
 
 use std::collections::BTreeMap;
@@ -7,20 +7,23 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bluefin_campaign::search::{Patience, SearchChoice};
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::method::{Method, UnknownMethod};
 use bluefin_common::priority::Priority;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
+use bluefin_exporter::{FormatName, UnknownFormat};
 use bluefin_producer::library::TagName;
 use bluefin_producer::plan::CandidateBudget;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::export::FormatChoice;
+use crate::known::known;
 use crate::problems::{Operation, Precision};
-use crate::session::Blacklisted;
+use crate::search::{Patience, SearchChoice};
+use crate::session::{Blacklisted, parse_stage};
+
+mod steps;
 
 /// Largest plan.
 const MAX_BYTES: u64 = 1 << 20;
@@ -30,167 +33,179 @@ const MAX_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub struct PlanFile {
     #[serde(default)]
-    pub import: Vec<ImportStep>,
-    pub session: SessionStep,
-    pub solvers: Option<SolversStep>,
-    pub applicability: Option<ApplicabilityStep>,
+    import: Vec<ImportStep>,
+    session: SessionStep,
+    solvers: Option<SolversStep>,
+    applicability: Option<ApplicabilityStep>,
     #[serde(default)]
-    pub enqueue: EnqueueStep,
+    enqueue: EnqueueStep,
     #[serde(default)]
-    pub wait: WaitStep,
-    pub export: Option<ExportStep>,
-    pub check: Option<CheckStep>,
+    wait: WaitStep,
+    export: Option<ExportStep>,
+    check: Option<CheckStep>,
 }
 
 /// `bluefin problems import`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImportStep {
-    pub tag: Word<TagName>,
-    pub files: Vec<PathBuf>,
+struct ImportStep {
+    tag: Word<TagName>,
+    files: Vec<PathBuf>,
     #[serde(default)]
-    pub batches: Vec<std::num::NonZeroU32>,
-    pub command: Option<Named<Precision>>,
-    pub config_type: Option<Named<Operation>>,
+    batches: Vec<std::num::NonZeroU32>,
+    command: Option<Named<Precision>>,
+    config_type: Option<Named<Operation>>,
     #[serde(default)]
-    pub tag_only: bool,
+    tag_only: bool,
     #[serde(default)]
-    pub mark_recurrent: bool,
+    mark_recurrent: bool,
     #[serde(default)]
-    pub allow_rejects: bool,
+    allow_rejects: bool,
 }
 
 /// `bluefin session new`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionStep {
-    pub label: String,
-    pub name: Option<Word<SessionName>>,
-    pub target: Word<Target>,
-    pub tuner: Option<Word<TunerName>>,
+struct SessionStep {
+    label: String,
+    name: Option<Word<SessionName>>,
+    target: Word<Target>,
+    tuner: Option<Word<TunerName>>,
     #[serde(default)]
-    pub exhaustive: bool,
+    exhaustive: bool,
     #[serde(default)]
-    pub stages: Vec<Word<StageName>>,
-    pub rocm_v: Option<String>,
-    pub miopen_v: Option<String>,
-    pub docker_name: Option<String>,
-    pub ticket: Option<String>,
-    pub find_mode: Option<u8>,
+    stages: Vec<Word<StageName>>,
+    rocm_v: Option<String>,
+    miopen_v: Option<String>,
+    docker_name: Option<String>,
+    ticket: Option<String>,
+    find_mode: Option<u8>,
     #[serde(default)]
-    pub blacklist: Vec<Named<Blacklisted>>,
+    blacklist: Vec<Named<Blacklisted>>,
     /// `NAME[:N]`
-    pub search: Option<Word<SearchChoice>>,
+    search: Option<Word<SearchChoice>>,
     /// Winners of earlier work that it begins with: a file, or a release or a session of the store
-    pub from: Option<String>,
-    pub search_seed: Option<u64>,
+    from: Option<String>,
+    search_seed: Option<u64>,
     #[serde(default)]
-    pub search_options: BTreeMap<String, String>,
+    search_options: BTreeMap<String, String>,
     /// `0.5%`
-    pub patience: Option<Word<Patience>>,
+    patience: Option<Word<Patience>>,
     #[serde(default)]
-    pub budget: BudgetStep,
+    budget: BudgetStep,
 }
 
 /// The budget flags of `bluefin session new`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BudgetStep {
-    pub solver: Option<Time>,
-    pub problem: Option<Time>,
-    pub session: Option<Time>,
-    pub tuning_time: Option<Time>,
-    pub tuning_patience: Option<u64>,
-    pub tuning_iterations: Option<u64>,
+struct BudgetStep {
+    solver: Option<Time>,
+    problem: Option<Time>,
+    session: Option<Time>,
+    tuning_time: Option<Time>,
+    tuning_patience: Option<u64>,
+    tuning_iterations: Option<u64>,
 }
 
 /// `bluefin solvers update`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SolversStep {
-    pub fin: Option<PathBuf>,
-    pub from: Option<PathBuf>,
+struct SolversStep {
+    fin: Option<PathBuf>,
+    from: Option<PathBuf>,
 }
 
 /// `bluefin applicability update`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ApplicabilityStep {
-    pub fin: Option<PathBuf>,
-    pub processes: Option<u32>,
+struct ApplicabilityStep {
+    fin: Option<PathBuf>,
+    processes: Option<u32>,
 }
 
 /// `bluefin enqueue`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EnqueueStep {
+struct EnqueueStep {
     /// Those that the plan imports, if there are none.
     #[serde(default)]
-    pub tags: Vec<Word<TagName>>,
+    tags: Vec<Word<TagName>>,
     #[serde(default)]
-    pub stages: Vec<Word<StageName>>,
+    stages: Vec<Word<StageName>>,
     #[serde(default)]
-    pub solvers: Vec<String>,
-    pub algorithm: Option<Word<Algorithm>>,
+    solvers: Vec<String>,
+    algorithm: Option<Word<Algorithm>>,
     #[serde(default)]
-    pub tunable: bool,
+    tunable: bool,
     #[serde(default)]
-    pub dynamic_only: bool,
+    dynamic_only: bool,
     /// Candidates of kernel specs.
-    pub candidates: Option<Word<CandidateBudget>>,
+    candidates: Option<Word<CandidateBudget>>,
     /// How long searches go on, instead of `candidates`.
-    pub time: Option<Time>,
+    time: Option<Time>,
     /// Kernel specs of one's own.
     #[serde(default)]
-    pub kernels: Vec<PathBuf>,
+    kernels: Vec<PathBuf>,
     /// How much the session matters beside others of a fleet.
-    pub priority: Option<Priority>,
+    priority: Option<Priority>,
 }
 
 /// Until the session is complete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WaitStep {
+struct WaitStep {
     /// Run workers in this process. Without a fleet they are run in any case.
     #[serde(default)]
-    pub local: bool,
+    local: bool,
     /// Compilers that such workers run at a time.
-    pub compile_slots: Option<usize>,
+    compile_slots: Option<usize>,
     /// fin with a GPU, for such workers [default: BLUEFIN_FIN_GPU, BLUEFIN_FIN, the one of ROCm, or in PATH]
-    pub fin: Option<PathBuf>,
+    fin: Option<PathBuf>,
     /// MIOpenDriver, for such workers [default: BLUEFIN_MIOPEN_DRIVER, the one of ROCm, or in PATH]
-    pub miopen_driver: Option<PathBuf>,
+    miopen_driver: Option<PathBuf>,
 }
 
 /// `bluefin export`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExportStep {
-    pub out: PathBuf,
+struct ExportStep {
+    out: PathBuf,
     /// Names of formats, such as `find_db`; all if there are none.
     #[serde(default)]
-    pub files: Vec<Word<FormatChoice>>,
+    files: Vec<Word<FormatChoice>>,
     /// Solvers kept for each find-db key; 0 for all.
     #[serde(default = "four")]
-    pub top: usize,
+    top: usize,
 }
 
 /// `bluefin db check` of what was exported.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckStep {
+struct CheckStep {
     /// Rules that are not looked at.
     #[serde(default)]
-    pub allow: Vec<Word<bluefin_exporter::db::check::Rule>>,
+    allow: Vec<Word<bluefin_exporter::db::check::Rule>>,
 }
 
 fn four() -> usize {
     4
 }
 
+/// A format by its name.
+#[derive(Debug)]
+struct FormatChoice(FormatName);
+
+impl FromStr for FormatChoice {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        known().formats.named(text).map(Self)
+    }
+}
+
 /// A method by its name, however that is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TunerName(pub Method);
+struct TunerName(pub Method);
 
 impl FromStr for TunerName {
     type Err = UnknownMethod;
@@ -202,19 +217,19 @@ impl FromStr for TunerName {
 
 /// A stage by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageName(pub bluefin_common::session::Stage);
+struct StageName(bluefin_common::session::Stage);
 
 impl FromStr for StageName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        crate::enqueue::parse_stage(text).map(Self)
+        parse_stage(text).map(Self)
     }
 }
 
 /// A value that is read from its text.
 #[derive(Clone, Debug)]
-pub struct Word<T>(pub T);
+struct Word<T>(pub T);
 
 impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -225,7 +240,7 @@ impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Word<T> {
 
 /// A value of a flag that has names.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<T>(pub T);
+struct Named<T>(pub T);
 
 impl<'de, T: ValueEnum> Deserialize<'de> for Named<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -242,7 +257,7 @@ impl<'de, T: ValueEnum> Deserialize<'de> for Named<T> {
 
 /// A span of time, such as `10m`.
 #[derive(Clone, Copy, Debug)]
-pub struct Time(pub Duration);
+struct Time(pub Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -253,6 +268,9 @@ impl<'de> Deserialize<'de> for Time {
 
 impl PlanFile {
     /// Reads the plan at `path`. Its paths are made relative to where this process is.
+    ///
+    /// # Errors
+    /// If it can not be read, or is no plan: with the line and the column.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let named = || path.display().to_string();
         let size = std::fs::metadata(path).with_context(named)?.len();
@@ -301,7 +319,7 @@ impl PlanFile {
     }
 
     /// The tags whose problems are tuned.
-    pub fn tags(&self) -> Vec<TagName> {
+    fn tags(&self) -> Vec<TagName> {
         let own = self.enqueue.tags.iter().map(|tag| tag.0.clone());
         let mut tags: Vec<TagName> = own.collect();
         if tags.is_empty() {
@@ -364,7 +382,7 @@ mod tests {
     /// The plan that is shipped is a plan.
     #[test]
     fn the_example_is_read() {
-        let plan = PlanFile::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plan.toml")).unwrap();
+        let plan = PlanFile::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plan.toml")).unwrap();
         assert_eq!(plan.tags().iter().map(TagName::as_str).collect::<Vec<_>>(), ["resnet50"]);
         assert!(plan.solvers.is_some() && plan.applicability.is_some() && plan.check.is_some());
     }

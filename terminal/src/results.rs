@@ -1,11 +1,13 @@
-//! The table: as wide as the terminal, with the columns that people look at first, or with all of them. Widths follow from the
-//! first rows, so that the rest streams.
+//! The table of what came of every candidate: as wide as the terminal, with the columns that people look at first, or with all of
+//! them. Widths follow from the first rows, so that the rest streams.
 
 use std::io::{self, BufWriter, Write as _};
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
-use bluefin_terminal::colour::{self, Tone};
+
+use crate::colour::{self, Tone};
+use crate::moment;
 
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;
@@ -18,7 +20,12 @@ const LEAST: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Those that fit, with a line for each problem above its rows, or the problem in each row.
-    Narrow { width: usize, by_problem: bool },
+    Narrow {
+        /// Columns of the terminal.
+        width: usize,
+        /// Rows are in the order of problems.
+        by_problem: bool,
+    },
     /// All.
     Wide,
 }
@@ -45,6 +52,8 @@ pub struct Table<O: io::Write> {
 }
 
 impl<O: io::Write + Send + 'static> Table<O> {
+    /// A table on `out`.
+    #[must_use]
     pub fn new(out: O, shape: Shape, colour: bool) -> Self {
         let columns = match shape {
             Shape::Narrow { width, by_problem } => narrow(by_problem, width >= ROOMY),
@@ -89,7 +98,12 @@ impl<O: io::Write + Send + 'static> Table<O> {
             self.say(detail)?;
         }
         row.before.iter().try_for_each(|before| {
-            self.say(&format!("before, {}: {}: {}", at(before.finished_ms), before.failure.name(), before.detail))
+            self.say(&format!(
+                "before, {}: {}: {}",
+                moment::at(before.finished_ms),
+                before.failure.name(),
+                before.detail
+            ))
         })
     }
 
@@ -210,7 +224,7 @@ fn wide() -> Vec<Column> {
         text("compiled by", false, |row| row.compiled_by.as_deref().unwrap_or("-").to_string()),
         text("evaluated by", false, |row| row.evaluated_by.as_deref().unwrap_or("-").to_string()),
         text("device", false, |row| row.device.as_deref().unwrap_or("-").to_string()),
-        text("finished", false, |row| at(row.finished_ms)),
+        text("finished", false, |row| moment::at(row.finished_ms)),
         number("recompiles", |row| row.recompiles.to_string()),
         number("attempts", |row| row.attempts.to_string()),
         number("busy_ms", |row| row.busy_ms.to_string()),
@@ -267,9 +281,4 @@ fn note(row: &Row) -> String {
         Came::Timed => String::new(),
         other => other.name().to_string(),
     }
-}
-
-fn at(ms: u64) -> String {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms);
-    humantime::format_rfc3339_seconds(at).to_string()
 }

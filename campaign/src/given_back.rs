@@ -9,7 +9,7 @@ use bluefin_common::spelled::counted;
 use bluefin_triton::{Captured, Error, Tuned, Winner};
 
 /// What `apply` and `gain` read.
-pub(crate) const TUNED: &str = "triton-tuned.json";
+const TUNED: &str = "triton-tuned.json";
 /// A folder as Triton's cache on disk is one.
 const CACHE: &str = "triton-cache";
 /// What the exporter says of Triton's kernels.
@@ -17,7 +17,10 @@ const WINNERS: &str = "triton.json";
 
 /// Writes into `out`, where an export left `triton.json`, what was found for the captures in `folders`. Returns what to do with it; nothing
 /// where nothing was found.
-pub(crate) fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<String>> {
+///
+/// # Errors
+/// If a file can not be read or written.
+pub fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<String>> {
     let winners = out.join(WINNERS);
     if folders.is_empty() || !winners.is_file() {
         return Ok(None);
@@ -65,6 +68,19 @@ pub(crate) fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<St
     }
     said += &format!("  what it gives:      bluefin gain --triton {shown} -- python3 PROGRAM");
     Ok(Some(said))
+}
+
+/// The document of the hook in a folder that `tune --triton` wrote.
+///
+/// # Errors
+/// If it is not there.
+pub fn tuned_in(folder: &Path) -> anyhow::Result<PathBuf> {
+    let path = folder.join(TUNED);
+    let found = path.metadata().with_context(|| {
+        format!("{}: expected what `bluefin tune --triton KERNELS -o {}` writes", path.display(), folder.display())
+    })?;
+    anyhow::ensure!(found.is_file(), "{}: found no file, expected what `bluefin tune --triton` writes", path.display());
+    Ok(path)
 }
 
 /// Writes a file, whole or not at all.

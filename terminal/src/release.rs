@@ -1,10 +1,13 @@
 //! A release for people and for programs.
 
 use bluefin_exporter::release::{Base, Created, Manifest, Move};
-use bluefin_terminal::out;
+use comfy_table::Table;
 use serde_json::{Value, json};
 
+use crate::{moment, out, width};
+
 /// A manifest for programs: digests and the target as texts.
+#[must_use]
 pub fn of_manifest(manifest: &Manifest) -> Value {
     let base = match &manifest.base {
         None => Value::Null,
@@ -24,6 +27,8 @@ pub fn of_manifest(manifest: &Manifest) -> Value {
     })
 }
 
+/// A step of a channel for programs.
+#[must_use]
 pub fn of_step(step: &Move) -> Value {
     json!({
         "channel": step.channel, "target": step.target.to_string(), "step": step.step, "release": step.release,
@@ -31,6 +36,10 @@ pub fn of_step(step: &Move) -> Value {
     })
 }
 
+/// Says what was made, and of what.
+///
+/// # Errors
+/// If standard output can not be written to.
 pub fn print_created(created: &Created) -> std::io::Result<()> {
     let manifest = &created.manifest;
     let made = if created.new { "made" } else { "was made before:" };
@@ -48,7 +57,7 @@ pub fn print_created(created: &Created) -> std::io::Result<()> {
     Ok(())
 }
 
-pub fn print_files(manifest: &Manifest) -> std::io::Result<()> {
+fn print_files(manifest: &Manifest) -> std::io::Result<()> {
     for file in &manifest.files {
         out::line(format_args!(
             "  {}: {} records, {} bytes, {}",
@@ -61,7 +70,7 @@ pub fn print_files(manifest: &Manifest) -> std::io::Result<()> {
     Ok(())
 }
 
-pub fn base(manifest: &Manifest) -> String {
+fn base(manifest: &Manifest) -> String {
     match &manifest.base {
         None => String::new(),
         Some(Base::Release { name, .. }) => name.to_string(),
@@ -69,7 +78,59 @@ pub fn base(manifest: &Manifest) -> String {
     }
 }
 
-pub fn time(ms: u64) -> String {
-    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(ms);
-    humantime::format_rfc3339_seconds(time).to_string()
+/// A row for each release, with the channels that point to it.
+#[must_use]
+pub fn table(manifests: &[Manifest], pointing: impl Fn(&Manifest) -> Vec<String>) -> Table {
+    let mut table = width::table();
+    table.set_header(["release", "target", "made", "base", "sessions", "policy", "records", "channels"]);
+    for manifest in manifests {
+        let records = manifest.files.iter().map(|file| format!("{} {}", file.name, file.records));
+        table.add_row([
+            manifest.name.to_string(),
+            manifest.target.to_string(),
+            moment::at(manifest.created_ms),
+            base(manifest),
+            manifest.sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+            manifest.policy.to_string(),
+            records.collect::<Vec<_>>().join("\n"),
+            pointing(manifest).join("\n"),
+        ]);
+    }
+    table
+}
+
+/// Says what a release is, and where the channel was that it was found by.
+///
+/// # Errors
+/// If standard output can not be written to.
+pub fn print(manifest: &Manifest, steps: &[Move]) -> anyhow::Result<()> {
+    out::line(format_args!(
+        "release  {}\ndigest   {}\ntarget   {}",
+        manifest.name,
+        manifest.digest(),
+        manifest.target
+    ))?;
+    out::line(format_args!("made     {}\npolicy   {}", moment::at(manifest.created_ms), manifest.policy))?;
+    match &manifest.base {
+        None => {}
+        Some(Base::Release { name, digest }) => out::line(format_args!("base     {name} ({})", digest.short()))?,
+        Some(Base::Files(files)) => {
+            for (name, digest) in files {
+                out::line(format_args!("base     {name} ({})", digest.short()))?;
+            }
+        }
+    }
+    for session in &manifest.sessions {
+        out::line(format_args!("session  {session}"))?;
+    }
+    if !manifest.note.is_empty() {
+        out::line(format_args!("note     {}", manifest.note.escape_debug()))?;
+    }
+    print_files(manifest)?;
+    for step in steps {
+        let reason = serde_json::to_value(step.reason)?;
+        let reason = reason.as_str().unwrap_or_default();
+        out::line(format_args!("step {}: {} {} {reason}", step.step, moment::at(step.moved_ms), step.release))?;
+    }
+    Ok(())
 }

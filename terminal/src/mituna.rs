@@ -12,7 +12,12 @@ const SUBCOMMANDS: [&str; 6] = ["import_configs", "load_job", "export_db", "upda
 #[derive(Debug, PartialEq, Eq)]
 pub enum Translated {
     /// Another command line, and what is to be said about it.
-    Command { arguments: Vec<OsString>, notes: Vec<String> },
+    Command {
+        /// The program's name, and what follows it.
+        arguments: Vec<OsString>,
+        /// Lines for standard error.
+        notes: Vec<String>,
+    },
     /// Nothing is to be done, and why.
     Nothing(Vec<String>),
     /// It has no counterpart.
@@ -77,6 +82,7 @@ const OF_MERGE_DB: [Ignored; 1] =
 const OF_EXPORT: [Ignored; 1] = [ignored(&["-c", "--opencl"], false, "MIOpen has no OpenCL any more")];
 
 /// What `arguments`, the first of which is the program, come to. `None`: they are not MITuna's.
+#[must_use]
 pub fn translate(arguments: &[OsString]) -> Option<Translated> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let first = words.first()?;

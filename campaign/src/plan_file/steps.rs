@@ -1,10 +1,5 @@
 //! What a plan file asks for, as the steps of a campaign.
 
-use bluefin_campaign::known::known;
-use bluefin_campaign::machine::tools::Tools;
-use bluefin_campaign::miopen::{AskFin, SolverSource, default_fin};
-use bluefin_campaign::search::SearchArgs;
-use bluefin_campaign::whole::{Enqueue, Local, Steps};
 use bluefin_common::clock::now_ms;
 use bluefin_common::session::Budget;
 use bluefin_exporter::{ExportRequest, FormatName};
@@ -15,10 +10,21 @@ use bluefin_producer::library::AddOptions;
 use bluefin_producer::session::NewSession;
 use bluefin_producer::solvers::Choice;
 
-use super::plan::{BudgetStep, EnqueueStep, ExportStep, ImportStep, PlanFile, SessionStep};
+use super::{BudgetStep, EnqueueStep, ExportStep, ImportStep, PlanFile, SessionStep};
+use crate::known::known;
+use crate::machine::tools::Tools;
+use crate::miopen::{AskFin, SolverSource, default_fin};
+use crate::search::SearchArgs;
 use crate::session::{BudgetArgs, notes};
+use crate::whole::{Enqueue, Local, Steps};
 
 impl PlanFile {
+    /// Whether workers are run in this process though there is a fleet.
+    #[must_use]
+    pub fn waits_locally(&self) -> bool {
+        self.wait.local
+    }
+
     /// Its steps.
     ///
     /// # Errors
