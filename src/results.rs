@@ -11,7 +11,7 @@ use bluefin_common::problem::driver;
 use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::counted;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
@@ -222,7 +222,7 @@ impl ResultsArgs {
     }
 
     /// The sessions that are named, or the only one.
-    async fn sessions(&self, store: &dyn Store) -> anyhow::Result<Vec<Session>> {
+    async fn sessions(&self, store: &dyn Sessions) -> anyhow::Result<Vec<Session>> {
         let all = store.sessions().await?;
         let names = || all.iter().map(|session| session.name.to_string()).collect::<Vec<_>>().join(", ");
         if !self.session.is_empty() {

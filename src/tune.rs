@@ -29,7 +29,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::{counted, human};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Sessions as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};

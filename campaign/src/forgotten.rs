@@ -12,7 +12,7 @@ use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::parked;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::{OpenJobs, Planned, Store};
+use bluefin_common::store::{OpenJobs, Planned, Records as _, Sessions as _, Work as _};
 use bluefin_compile_worker::carried::Kept;
 
 /// Forgets the jobs of `session` that have no outcome. Those that were never compiled, of groups of which others were, are

@@ -11,7 +11,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{Problem, driver};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::spelled::counted;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions as _, Store, Work};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::wire;
@@ -114,7 +114,7 @@ async fn of_store(store: &dyn Store, name: &str, target: &Target) -> anyhow::Res
 }
 
 /// Of each solver and problem the best candidates, of sessions for `target` if there are any, else of all.
-async fn of_sessions(store: &dyn Store, mut sessions: Vec<Session>, target: &Target) -> anyhow::Result<Vec<Prior>> {
+async fn of_sessions(store: &dyn Work, mut sessions: Vec<Session>, target: &Target) -> anyhow::Result<Vec<Prior>> {
     let planners = known().planners();
     sessions.retain(|session| planners.get(session.method).is_ok_and(|planner| planner.takes_specs()));
     if sessions.iter().any(|session| session.target == *target) {

@@ -18,7 +18,7 @@ use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Session, SessionName, Stage};
 use crate::shelf;
-use crate::store::{Planned, Store, StoreError, Stored};
+use crate::store::{Planned, Store, StoreError, Stored, Work};
 use crate::task::{Task, TaskRef};
 use crate::wire::{self, WireError};
 
@@ -59,7 +59,7 @@ impl AdvanceError {
 ///
 /// # Errors
 /// If the store fails; call again.
-pub async fn put_outcome(store: &dyn Store, session: &Session, outcome: &Outcome) -> Result<Stored, StoreError> {
+pub async fn put_outcome(store: &dyn Work, session: &Session, outcome: &Outcome) -> Result<Stored, StoreError> {
     if session.has_follow_ups() { store.put_outcome(outcome).await } else { store.put_last_outcome(outcome).await }
 }
 
@@ -150,7 +150,7 @@ pub async fn conclude(
 /// # Errors
 /// If the store or the broker fails; the job may then be in its queue and not be recorded.
 pub async fn publish(
-    store: &dyn Store,
+    store: &dyn Work,
     broker: &dyn Broker,
     job: &Job,
     outcomes: &[Outcome],

@@ -15,7 +15,7 @@ use crate::parked;
 use crate::problem::Problem;
 use crate::session::{Session, SessionName, Stage};
 use crate::standing;
-use crate::store::Store;
+use crate::store::{Store, Work};
 
 /// Groups that are looked at in one go.
 const GROUPS: usize = 64;
@@ -142,7 +142,7 @@ pub async fn repeat_play_offs(
 }
 
 async fn by_group(
-    store: &dyn Store,
+    store: &dyn Work,
     session: &Session,
     groups: &[GroupId],
 ) -> Result<BTreeMap<GroupId, Vec<Outcome>>, AdvanceError> {

@@ -17,7 +17,7 @@ use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::{Blobs as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::toolchain::{Programs, probe};

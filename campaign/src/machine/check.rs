@@ -15,7 +15,7 @@ use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_compile_worker::toolchain::{Compiled, Work};

@@ -33,7 +33,8 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, Records, SessionSize, Sessions,
+    Store, StoreError, Stored, Touched, Work,
 };
 use bluefin_common::wire;
 
@@ -180,7 +181,7 @@ async fn off_thread<T: Send + 'static>(
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Sessions for SqliteStore {
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
         let session = session.clone();
         self.engine.call(move |connection| records::create_session(connection, &session)).await
@@ -243,6 +244,13 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| size::of(connection, &session)).await
     }
 
+    async fn orphans(&self, _idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.engine.call(size::orphans).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         let (shelf, records) = (shelf.to_string(), records.to_vec());
         self.engine.call(move |connection| records::put_records(connection, &shelf, &records)).await
@@ -267,7 +275,10 @@ impl Store for SqliteStore {
         let (shelf, keys) = (shelf.to_string(), keys.to_vec());
         self.engine.call(move |connection| records::remove_records(connection, &shelf, &keys)).await
     }
+}
 
+#[async_trait]
+impl Blobs for SqliteStore {
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let packed = pack("blob", bytes).await?;
         let digest = packed.artifact.digest;
@@ -295,11 +306,10 @@ impl Store for SqliteStore {
     async fn idle_blobs(&self, _idle: Duration) -> Result<Vec<Digest>, StoreError> {
         self.engine.call(size::all_blobs).await
     }
+}
 
-    async fn orphans(&self, _idle: Duration) -> Result<Vec<SessionName>, StoreError> {
-        self.engine.call(size::orphans).await
-    }
-
+#[async_trait]
+impl Artifacts for SqliteStore {
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
         let packed = pack("artifact", bytes).await?;
         let (artifact, limit) = (packed.artifact, self.cache_limit);
@@ -340,7 +350,10 @@ impl Store for SqliteStore {
     async fn fullness(&self) -> Result<Fullness, StoreError> {
         Ok(Fullness { ratio: 0.0, evicts: true })
     }
+}
 
+#[async_trait]
+impl Work for SqliteStore {
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
         let (session, jobs) = (session.clone(), jobs.to_vec());
         self.engine.call(move |connection| work::plan(connection, &session, &jobs)).await
@@ -427,7 +440,10 @@ impl Store for SqliteStore {
         let session = session.clone();
         self.engine.call(move |connection| records::best_ms(connection, &session, group)).await
     }
+}
 
+#[async_trait]
+impl Store for SqliteStore {
     /// Always 0: a file does not disconnect.
     fn reconnects(&self) -> u64 {
         0

@@ -14,7 +14,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
-use bluefin_common::store::Store;
+use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler, Error, Limits, Metrics, Unit, Workshop};

@@ -12,7 +12,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::{Attempt, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::DataType;
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::{Compiler as _, Error, Limits, Metrics, Unit, Workshop};

@@ -13,7 +13,7 @@ use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Sessions as _, Work as _};
 use bluefin_common::value::Value;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_miopen::db::find_db::FindDb;

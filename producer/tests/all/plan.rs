@@ -21,7 +21,7 @@ use bluefin_common::problem::driver;
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Store, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::wire;

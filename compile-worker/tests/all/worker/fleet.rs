@@ -18,7 +18,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Blobs as _, Planned, Records as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;

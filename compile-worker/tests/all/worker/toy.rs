@@ -11,7 +11,7 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{EvalJob, compile_queue};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_compile_worker::toolchain::{Compiled, Work};

@@ -16,7 +16,7 @@ use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, FindDbKey, Problem};
 use bluefin_common::session::{Budget, Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Sessions as _, Work as _};
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::Fin;
 use bluefin_eval_worker::{MiopenDevice, Probe};
