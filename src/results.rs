@@ -8,7 +8,6 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::session::parse_stage;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::driver;
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::counted;
 use bluefin_common::store::{Sessions, Store};
@@ -16,6 +15,7 @@ use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
 };
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use bluefin_terminal::results::{Shape, Table};
 use bluefin_terminal::{colour, out, width};
 use clap::ValueEnum;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_common::problem::{BatchNormProblem, FindDbKey};
 use bluefin_exporter::db::name::{DbName, Keys};
 use bluefin_exporter::db::query::{Asked, query};
+use bluefin_miopen::key::{FindDbKey, batch_norm};
 use bluefin_producer::keys::keys;
 use bluefin_terminal::{db, out};
 
@@ -55,7 +55,7 @@ impl QueryArgs {
         if let Ok(key) = FindDbKey::parse(text) {
             return Ok(vec![Asked::Convolution(Box::new(key))]);
         }
-        if BatchNormProblem::from_perf_db_key(text).is_ok() {
+        if batch_norm::problem(text).is_ok() {
             return Ok(vec![Asked::BatchNorm(text.to_string())]);
         }
         let of_fusions = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! MIOpen: its tools, how they are found, run and understood, and the formats of its databases.
+//! MIOpen: its tools, how they are found, run and understood, and the keys and formats of its databases.
 #![forbid(unsafe_code)]
 
 pub mod db;
@@ -7,6 +7,7 @@ pub mod disk;
 pub mod driver;
 pub mod fin;
 pub mod kernel;
+pub mod key;
 pub mod place;
 pub mod process;
 mod scrub;

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::data_type::{parse_types, write_types};
-use super::find_db_key::{FindDbKey, parse_size};
-use super::{ConvProblem, DataType, Direction, KeyError, LayoutLabel};
-use crate::value::Value;
+use bluefin_common::problem::{ConvProblem, DataType, Direction, write_types};
+use bluefin_common::value::Value;
+
+use super::find_db::{FindDbKey, KeyError, parse_size};
+use super::label::LayoutLabel;
+use super::types::parse_types;
 
 /// A perf-db key (MIOpen 3.3, src/include/miopen/conv/problem_description.hpp). As in find-db keys, `in` is dy's side
 /// for the backward directions. Output sizes, cast types and the other layouts are no part of it.
@@ -116,16 +118,16 @@ impl From<&ConvProblem> for PerfDbKey {
     }
 }
 
-impl ConvProblem {
+impl PerfDbKey {
     /// A problem with this key. Other problems have it too: the key holds one layout for all three tensors, and for the
     /// backward directions no size of x, which a stride leaves open. Of the sizes that give dy's, it is the one that is
     /// the stride times as large, as in most networks, or else the smallest.
     ///
     /// # Errors
-    /// As for [`ConvProblem::from_find_db_key`], and a key that no problem has, such as one with a pad in a depth that is not
+    /// As for [`FindDbKey::problem`], and a key that no problem has, such as one with a pad in a depth that is not
     /// there.
     #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
-    pub fn from_perf_db_key(key: &PerfDbKey) -> Result<Self, KeyError> {
+    pub fn problem(&self) -> Result<ConvProblem, KeyError> {
         let [
             spatial,
             in_channels,
@@ -148,7 +150,7 @@ impl ConvProblem {
             dilation_d,
             bias,
             group,
-        ] = key.integers;
+        ] = self.integers;
         let (input, filter, pad) = ([in_d, in_h, in_w], [fil_d, fil_h, fil_w], [pad_d, pad_h, pad_w]);
         // In 2D the columns of the depth are 0, which no stride can be.
         let depth = |value: u32| if spatial == 3 { value } else { 1 };
@@ -157,12 +159,12 @@ impl ConvProblem {
         let mut output = [1; 3];
         for (axis, size) in output.iter_mut().enumerate().skip(if spatial == 3 { 0 } else { 1 }) {
             let place = Axis { pad: pad[axis], stride: stride[axis], reach: reach(dilation[axis], filter[axis]) };
-            *size = match key.direction {
+            *size = match self.direction {
                 Direction::Forward => place.output_of(input[axis]),
                 Direction::BackwardData | Direction::BackwardWeights => place.input_of(input[axis]),
             };
         }
-        let problem = Self::from_find_db_key(&FindDbKey {
+        let problem = FindDbKey {
             spatial,
             in_channels,
             input,
@@ -174,17 +176,18 @@ impl ConvProblem {
             stride,
             dilation,
             bias,
-            layouts: [key.layout; 3],
-            types: key.types,
-            direction: key.direction,
+            layouts: [self.layout; 3],
+            types: self.types,
+            direction: self.direction,
             group,
             casts: [None; 3],
-        })?;
+        }
+        .problem()?;
         let printed = PerfDbKey::from(&problem);
-        if printed == *key {
+        if printed == *self {
             return Ok(problem);
         }
-        Err(KeyError::malformed("columns", key, printed.to_string()))
+        Err(KeyError::malformed("columns", self, printed.to_string()))
     }
 }
 
@@ -306,12 +309,12 @@ mod tests {
             ("64-2-28-28-3x1x1-32-2-28-28-8-1x0x0-1x1x1-1x1x1-0-NCDHW-FP32-W_g2", true),
         ] {
             let key = FindDbKey::parse(find_db_key).unwrap();
-            let problem = ConvProblem::from_perf_db_key(&PerfDbKey::from(&key)).unwrap();
+            let problem = PerfDbKey::from(&key).problem().unwrap();
             assert_eq!(PerfDbKey::from(&problem), PerfDbKey::from(&key), "{find_db_key}");
             assert_eq!(FindDbKey::from(&problem).to_string() == find_db_key, exact, "{find_db_key}");
         }
         let wrong: PerfDbKey = "2x0x1x1x1x1x1x1x1x1x0x0x0x0x0x0x0x0x0x0x0xNCHWxFP32xF".parse().unwrap();
-        assert!(ConvProblem::from_perf_db_key(&wrong).is_err());
+        assert!(wrong.problem().is_err());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! MIOpen does not remember which layout a user asked for: it derives the names in its keys from lengths and strides, so
 //! sizes of one make layouts indistinguishable. A key is only found again if the same derivation is done here.
 
-use super::{ConvProblem, Layout, LayoutLabel};
+use bluefin_common::problem::{ConvProblem, Layout};
+
+use super::label::LayoutLabel;
 
 /// Dimensions in storage order (n, c, d, h, w), as indices into lengths and strides.
 const LETTERS: &[u8; 5] = b"NCDHW";
@@ -74,7 +76,8 @@ fn dimensions(layout: Layout) -> impl DoubleEndedIterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConvShape, DataType, Direction};
+    use bluefin_common::problem::{ConvShape, DataType, Direction};
+
     use super::*;
 
     fn texts(shape: ConvShape) -> [String; 3] {

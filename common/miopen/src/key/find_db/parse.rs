@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::{FromStr, Split};
 
+use bluefin_common::problem::{DataType, ProblemError};
+
 use super::FindDbKey;
-use crate::problem::data_type::parse_types;
-use crate::problem::{DataType, LayoutLabel, ProblemError};
+use crate::key::label::LayoutLabel;
+use crate::key::types::parse_types;
 
 /// Far longer than any key: 3D sizes of ten digits with three layouts and types stay under 400 bytes.
 const MAX_LENGTH: usize = 512;
@@ -33,7 +35,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    pub(in crate::problem) fn malformed(
+    pub(in crate::key) fn malformed(
         field: &'static str,
         found: impl fmt::Display,
         expected: impl Into<String>,
@@ -211,7 +213,7 @@ fn parse_options<'a>(options: impl Iterator<Item = &'a str>) -> Result<Options, 
 }
 
 /// Decimal digits as they are printed: no sign and no leading zero.
-pub(in crate::problem) fn parse_size(text: &str) -> Option<u32> {
+pub(in crate::key) fn parse_size(text: &str) -> Option<u32> {
     let printed = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     printed.then(|| text.parse().ok()).flatten()
 }
@@ -223,7 +225,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::ConvProblem;
 
     #[test]
     fn keys_print_back() {
@@ -240,7 +241,7 @@ mod tests {
         for text in keys {
             let key = FindDbKey::parse(text).unwrap();
             assert_eq!(key.to_string(), text);
-            let problem = ConvProblem::from_find_db_key(&key).unwrap();
+            let problem = key.problem().unwrap();
             assert_eq!(FindDbKey::from(&problem).to_string(), text);
         }
     }
@@ -280,7 +281,7 @@ mod tests {
             ("576-4-4-1x1-192-4-4-8-0x0-1x1-1x1-0-NCHW-FP32-F_g5", "input channels: found 576, expected a multiple"),
         ] {
             let key = FindDbKey::parse(text).unwrap();
-            let error = ConvProblem::from_find_db_key(&key).unwrap_err().to_string();
+            let error = key.problem().unwrap_err().to_string();
             assert!(error.starts_with(&format!("find-db key: {message}")), "{text}: {error}");
         }
     }

@@ -7,8 +7,12 @@ mod parse;
 
 use std::fmt;
 
-use super::data_type::write_types;
-use super::{ConvProblem, ConvShape, DataType, Direction, Layout, LayoutLabel, ProblemError, Transposed, strides};
+use bluefin_common::problem::{
+    ConvProblem, ConvShape, DataType, Direction, Layout, ProblemError, Transposed, write_types,
+};
+
+use super::label::LayoutLabel;
+use super::strides;
 
 pub use parse::KeyError;
 pub(super) use parse::parse_size;
@@ -87,26 +91,26 @@ impl From<&ConvProblem> for FindDbKey {
     }
 }
 
-impl ConvProblem {
+impl FindDbKey {
     /// A problem with this key. Other problems may have it too: a transposed convolution has the key of the plain one
     /// that computes it, and layouts that lie in memory alike cannot be told apart.
     ///
     /// # Errors
     /// Values that make no problem, an output size that does not follow from the others, a bias, and a combination of
     /// layouts that no problem has.
-    pub fn from_find_db_key(key: &FindDbKey) -> Result<Self, KeyError> {
-        if key.bias != 0 {
-            return Err(KeyError::malformed("bias", key.bias, "0: MIOpen's convolutions add none"));
+    pub fn problem(&self) -> Result<ConvProblem, KeyError> {
+        if self.bias != 0 {
+            return Err(KeyError::malformed("bias", self.bias, "0: MIOpen's convolutions add none"));
         }
-        let wanted = ordered(key.direction, key.layouts);
-        let named = wanted.map(|label| label.layout().unwrap_or(Layout::default_for(key.spatial)));
-        let mut problem = Self::with_layouts(key, named, Transposed::No)?;
-        let [_, _, expected] = ordered(key.direction, [key.input, key.filter, key.output]);
+        let wanted = ordered(self.direction, self.layouts);
+        let named = wanted.map(|label| label.layout().unwrap_or(Layout::default_for(self.spatial)));
+        let mut problem = self.with_layouts(named, Transposed::No)?;
+        let [_, _, expected] = ordered(self.direction, [self.input, self.filter, self.output]);
         // One that does not follow may be the input of a transposed convolution whose output is clamped.
         let mut transposed = Transposed::No;
         if problem.output() != expected {
             transposed = Transposed::Clamped(expected);
-            problem = Self::with_layouts(key, named, transposed).unwrap_or(problem);
+            problem = self.with_layouts(named, transposed).unwrap_or(problem);
         }
         if problem.output() != expected {
             let sizes = |[d, h, w]: [u32; 3]| format!("{d},{h},{w}");
@@ -120,41 +124,41 @@ impl ConvProblem {
             return Ok(problem);
         }
         // Labels that name no layout come from sizes of one: look for the layouts that print them.
-        let candidates = || Layout::ALL.into_iter().filter(|layout| layout.spatial() == key.spatial);
+        let candidates = || Layout::ALL.into_iter().filter(|layout| layout.spatial() == self.spatial);
         candidates()
             .flat_map(|x| candidates().flat_map(move |w| candidates().map(move |y| [x, w, y])))
             .filter(|layouts| layouts.iter().all(|layout| layout.vector_length() == 1))
-            .filter_map(|layouts| Self::with_layouts(key, layouts, transposed).ok())
+            .filter_map(|layouts| self.with_layouts(layouts, transposed).ok())
             .find(|problem| strides::labels(problem) == wanted)
-            .ok_or_else(|| KeyError::malformed("layouts", format!("{:?}", key.layouts), "what a problem can have"))
+            .ok_or_else(|| KeyError::malformed("layouts", format!("{:?}", self.layouts), "what a problem can have"))
     }
 
     fn with_layouts(
-        key: &FindDbKey,
+        &self,
         [x_layout, w_layout, y_layout]: [Layout; 3],
         transposed: Transposed,
-    ) -> Result<Self, ProblemError> {
-        let [input, filter, _] = ordered(key.direction, [key.input, key.filter, key.output]);
-        let [c, _, k] = ordered(key.direction, [key.in_channels, 0, key.out_channels]);
-        let [x_type, w_type, y_type] = ordered(key.direction, key.types);
-        let [x_cast, w_cast, y_cast] = ordered(key.direction, key.casts);
+    ) -> Result<ConvProblem, ProblemError> {
+        let [input, filter, _] = ordered(self.direction, [self.input, self.filter, self.output]);
+        let [c, _, k] = ordered(self.direction, [self.in_channels, 0, self.out_channels]);
+        let [x_type, w_type, y_type] = ordered(self.direction, self.types);
+        let [x_cast, w_cast, y_cast] = ordered(self.direction, self.casts);
         let channels = |channels: u32, layout: Layout| {
             channels.checked_mul(layout.vector_length()).ok_or_else(|| {
                 ProblemError::new("channels", channels, format!("vectors of {} to fit", layout.vector_length()))
             })
         };
-        Self::new(ConvShape {
-            direction: key.direction,
-            spatial: key.spatial,
-            n: key.batch,
+        ConvProblem::new(ConvShape {
+            direction: self.direction,
+            spatial: self.spatial,
+            n: self.batch,
             c: channels(c, x_layout)?,
             k: channels(k, y_layout)?,
             input,
             filter,
-            pad: key.pad,
-            stride: key.stride,
-            dilation: key.dilation,
-            group: key.group,
+            pad: self.pad,
+            stride: self.stride,
+            dilation: self.dilation,
+            group: self.group,
             x_layout,
             w_layout,
             y_layout,
@@ -204,5 +208,30 @@ impl fmt::Display for FindDbKey {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bluefin_common::problem::Operation as _;
+
+    use super::*;
+
+    /// The output of a transposed convolution is 1 where it would be less: its key says both sizes.
+    #[test]
+    fn a_clamped_output_is_told_from_one_that_follows() {
+        let user = ConvShape {
+            c: 8,
+            k: 4,
+            input: [1, 2, 5],
+            filter: [1, 2, 3],
+            pad: [0, 9, 1],
+            ..ConvShape::plain(Direction::Forward, DataType::Fp32)
+        };
+        let problem = ConvProblem::from_transposed(user, [0; 3]).unwrap();
+        let key = FindDbKey::from(&problem);
+        assert_eq!(key.to_string(), "8-2-5-2x3-4-1-5-1-9x1-1x1-1x1-0-NCHW-FP32-B");
+        let again = key.problem().unwrap();
+        assert_eq!((again.canonical(), again), (problem.canonical(), problem));
     }
 }
