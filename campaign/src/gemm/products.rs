@@ -33,7 +33,7 @@ use crate::usage;
 
 /// What all products are.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ProductKind {
     /// Of A, B and C.
     pub types: [Dtype; 3],
     /// A bias is added to each row of C.
@@ -94,7 +94,7 @@ impl Products {
     ///
     /// # Errors
     /// If the spec does not take one.
-    pub fn of(entries: Vec<Entry>, kind: &Kind, target: &Target, what: What) -> anyhow::Result<Self> {
+    pub fn of(entries: Vec<Entry>, kind: &ProductKind, target: &Target, what: What) -> anyhow::Result<Self> {
         let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
         let nvidia = target.vendor() == Some(Vendor::Nvidia);
         let space = kind.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });

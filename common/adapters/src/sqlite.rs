@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use self::cache::Kind;
+use self::cache::CachedKind;
 use self::engine::Engine;
 use self::lock::{StateLock, Terms};
 use crate::packed::{pack, unpack};
@@ -314,35 +314,35 @@ impl Artifacts for SqliteStore {
         let packed = pack("artifact", bytes).await?;
         let (artifact, limit) = (packed.artifact, self.cache_limit);
         self.engine
-            .call(move |connection| cache::put(connection, Kind::Artifact, artifact.digest, &packed.bytes, limit))
+            .call(move |connection| cache::put(connection, CachedKind::Artifact, artifact.digest, &packed.bytes, limit))
             .await?;
         Ok(artifact)
     }
 
     async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
         let digest = artifact.digest;
-        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Artifact, digest)).await?;
+        let stored = self.engine.call(move |connection| cache::get(connection, CachedKind::Artifact, digest)).await?;
         let Some(packed) = stored else { return Ok(None) };
         let unpacked = unpack("artifact", packed, digest, Some(artifact.size)).await;
         if let Err(StoreError::Tampered { .. }) = &unpacked {
-            self.engine.call(move |connection| cache::remove(connection, Kind::Artifact, digest)).await?;
+            self.engine.call(move |connection| cache::remove(connection, CachedKind::Artifact, digest)).await?;
         }
         unpacked.map(|bytes| Some(bytes.into()))
     }
 
     async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError> {
-        self.engine.call(move |connection| cache::has(connection, Kind::Artifact, artifact.digest)).await
+        self.engine.call(move |connection| cache::has(connection, CachedKind::Artifact, artifact.digest)).await
     }
 
     async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError> {
         let key = record.key;
         let encode = |source| StoreError::Corrupt { key: format!("compile record {key}"), source };
         let (bytes, limit) = (wire::encode(record).map_err(encode)?, self.cache_limit);
-        self.engine.call(move |connection| cache::put(connection, Kind::Compiled, key, &bytes, limit)).await
+        self.engine.call(move |connection| cache::put(connection, CachedKind::Compiled, key, &bytes, limit)).await
     }
 
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
-        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Compiled, key)).await?;
+        let stored = self.engine.call(move |connection| cache::get(connection, CachedKind::Compiled, key)).await?;
         Ok(super::cached_record(key, stored.as_deref()))
     }
 

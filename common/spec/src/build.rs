@@ -42,7 +42,7 @@ pub struct Build {
 /// An argument as a compiler may know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Typed {
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     /// It is 1.
     pub unit: bool,
     /// It is a multiple of 16.
@@ -53,7 +53,7 @@ pub struct Typed {
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// A pointer to elements of that type.
     Pointer(DataType),
     /// A pointer to scratch memory.
@@ -191,29 +191,29 @@ impl KernelSpec {
             };
             let whole = |kind, value: u64| int(kind, value.cast_signed());
             match *argument {
-                _ if matches!(spec, ArgumentSpec::None) => plain(Kind::None),
-                Argument::I32(_) if matches!(spec, ArgumentSpec::I1(_)) => plain(Kind::I1),
+                _ if matches!(spec, ArgumentSpec::None) => plain(ArgumentKind::None),
+                Argument::I32(_) if matches!(spec, ArgumentSpec::I1(_)) => plain(ArgumentKind::I1),
                 Argument::I32(value) if matches!(spec, ArgumentSpec::U32(_)) => {
-                    whole(Kind::U32, value.cast_unsigned().into())
+                    whole(ArgumentKind::U32, value.cast_unsigned().into())
                 }
-                Argument::I64(value) if matches!(spec, ArgumentSpec::U64(_)) => int(Kind::U64, value),
+                Argument::I64(value) if matches!(spec, ArgumentSpec::U64(_)) => int(ArgumentKind::U64, value),
                 Argument::BufferAt { buffer, bytes } => match buffers.get(usize::from(buffer)) {
                     Some(buffer) => Typed {
                         divisible: divisible && !varying && bytes % 16 == 0,
-                        ..pointer(Kind::Pointer(buffer.data_type), buffer.bytes())
+                        ..pointer(ArgumentKind::Pointer(buffer.data_type), buffer.bytes())
                     },
-                    None => plain(Kind::Workspace),
+                    None => plain(ArgumentKind::Workspace),
                 },
                 // Loading has bounded the index.
                 Argument::Buffer(index) => match buffers.get(usize::from(index)) {
-                    Some(buffer) => pointer(Kind::Pointer(buffer.data_type), buffer.bytes()),
-                    None => plain(Kind::Workspace),
+                    Some(buffer) => pointer(ArgumentKind::Pointer(buffer.data_type), buffer.bytes()),
+                    None => plain(ArgumentKind::Workspace),
                 },
-                Argument::Workspace => pointer(Kind::Workspace, workspace),
-                Argument::I32(value) => int(Kind::I32, value.into()),
-                Argument::I64(value) => int(Kind::I64, value),
-                Argument::F32(_) => plain(Kind::F32),
-                Argument::F64(_) => plain(Kind::F64),
+                Argument::Workspace => pointer(ArgumentKind::Workspace, workspace),
+                Argument::I32(value) => int(ArgumentKind::I32, value.into()),
+                Argument::I64(value) => int(ArgumentKind::I64, value),
+                Argument::F32(_) => plain(ArgumentKind::F32),
+                Argument::F64(_) => plain(ArgumentKind::F64),
             }
         };
         let launches = launches.iter().zip(&solver.launches);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::SpecError;
 use crate::expression::{Expression, Values};
-use crate::place::Place;
+use crate::place::FieldPlace;
 
 /// Most characters of a condition, and most of its variables, that are told.
 const MAX_TOLD: usize = 120;
@@ -19,7 +19,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    pub(super) fn parse(text: &str, place: Place, known: &BTreeSet<String>) -> Result<Self, SpecError> {
+    pub(super) fn parse(text: &str, place: FieldPlace, known: &BTreeSet<String>) -> Result<Self, SpecError> {
         let whole = Expression::parse(text, place.clone(), known)?;
         let parts = conjuncts(text).into_iter().map(|part| Expression::parse(part, place.clone(), known));
         let parts = parts.collect::<Result<_, _>>().unwrap_or_else(|_| vec![whole.clone()]);
@@ -149,7 +149,7 @@ mod tests {
         }
         let known = ["n", "zero", "t"].into_iter().map(String::from).collect();
         let mut failure = |text: &str| {
-            let place = Place { spec: "test".into(), field: "f".to_string(), line: 1 };
+            let place = FieldPlace { spec: "test".into(), field: "f".to_string(), line: 1 };
             let condition = Condition::parse(text, place, &known).unwrap();
             condition.failure(&mut values).map(|(unmet, count)| (unmet.to_string(), count))
         };

@@ -70,12 +70,12 @@ pub struct TemplateParameter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ParameterKind,
 }
 
 /// What a parameter takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     /// A buffer.
     Pointer {
         /// Of its elements, where a buffer can be of it.

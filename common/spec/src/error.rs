@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::place::Place;
+use crate::place::FieldPlace;
 use bluefin_common::problem::{DataType, ProblemError};
 
 /// Why a spec cannot be used. None of these is transient: the same spec fails in the same way.
@@ -19,13 +19,13 @@ pub enum SpecError {
     #[error("{what}, line {line}: {reason}")]
     Toml { what: String, line: usize, reason: String },
     #[error("{place}: found {found}, expected {expected}")]
-    Invalid { place: Place, found: String, expected: String },
+    Invalid { place: FieldPlace, found: String, expected: String },
     #[error("{place}: `{expression}`: {reason}")]
-    Expression { place: Place, expression: String, reason: String },
+    Expression { place: FieldPlace, expression: String, reason: String },
     #[error("candidate {candidate} of kernel spec {spec}: {reason}")]
     Candidate { spec: String, candidate: String, reason: String },
     #[error("{place}: {file}: found {found} bytes, expected {expected}, which is {elements} elements of {data_type}")]
-    Data { place: Place, file: String, found: u64, expected: u64, elements: u64, data_type: DataType },
+    Data { place: FieldPlace, file: String, found: u64, expected: u64, elements: u64, data_type: DataType },
     #[error("kernel spec {spec}: size {name}: found {found}, expected {expected}")]
     Sizes { spec: String, name: String, found: String, expected: String },
     #[error("kernel spec {spec}: {source}")]
@@ -33,7 +33,7 @@ pub enum SpecError {
 }
 
 impl SpecError {
-    pub(super) fn invalid(place: Place, found: impl Into<String>, expected: impl Into<String>) -> Self {
+    pub(super) fn invalid(place: FieldPlace, found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Invalid { place, found: found.into(), expected: expected.into() }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rhai::{AST, Dynamic, Engine, EvalAltResult, ImmutableString, OptimizationLevel};
 
 use crate::error::SpecError;
-use crate::place::Place;
+use crate::place::FieldPlace;
 use bluefin_common::value::Value;
 
 const MAX_LENGTH: usize = 1024;
@@ -36,14 +36,14 @@ pub(super) type Values = rhai::Scope<'static>;
 /// A parsed expression and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
-    place: Place,
+    place: FieldPlace,
     text: String,
     ast: AST,
 }
 
 impl Expression {
     /// Parses `text`, in which the names of `known` may occur.
-    pub(super) fn parse(text: &str, place: Place, known: &BTreeSet<String>) -> Result<Self, SpecError> {
+    pub(super) fn parse(text: &str, place: FieldPlace, known: &BTreeSet<String>) -> Result<Self, SpecError> {
         let fail = |reason: String| SpecError::Expression {
             place: place.clone(),
             expression: text.chars().take(200).collect(),
@@ -58,7 +58,7 @@ impl Expression {
         &self.text
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &FieldPlace {
         &self.place
     }
 
@@ -284,8 +284,8 @@ mod tests {
 
     use super::*;
 
-    fn place() -> Place {
-        Place { spec: "test".into(), field: "f".to_string(), line: 1 }
+    fn place() -> FieldPlace {
+        FieldPlace { spec: "test".into(), field: "f".to_string(), line: 1 }
     }
 
     fn run(text: &str) -> Result<Value, String> {

@@ -41,13 +41,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use build::{Build, Kind as ArgumentKind, Typed};
+pub use build::{ArgumentKind, Build, Typed};
 pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
 pub use constant::Constant;
 pub use error::SpecError;
 pub use misfit::Misfit;
-pub use place::Place;
+pub use place::FieldPlace;
 pub use scope::Scope;
 pub use shim::Dialect;
 

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A field of a spec, as errors name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPlace {
     /// Name of the spec.
     pub spec: Arc<str>,
     /// Path of the field, such as `solver[2].launch[0].grid[1]`; empty for the whole spec.
@@ -18,7 +18,7 @@ pub struct Place {
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FieldPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel spec {}", self.spec)?;
         if self.line > 0 {
@@ -44,10 +44,10 @@ impl<'a> Places<'a> {
         Self { spec: spec.into(), text, table: DeTable::parse(text).ok() }
     }
 
-    /// The place of `field`, a path as [`Place::field`] has it.
-    pub(super) fn at(&self, field: &str) -> Place {
+    /// The place of `field`, a path as [`FieldFieldPlace::field`] has it.
+    pub(super) fn at(&self, field: &str) -> FieldPlace {
         let line = self.span(field).map_or(0, |span| line_of(self.text, span.start));
-        Place { spec: self.spec.clone(), field: field.to_string(), line }
+        FieldPlace { spec: self.spec.clone(), field: field.to_string(), line }
     }
 
     /// The keys of the table at `field`, in the order in which they are written.

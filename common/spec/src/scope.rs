@@ -9,7 +9,7 @@ use crate::rules::TOLERANCES;
 use crate::{BufferSpec, ContentSpec, Distance, KernelSpec, Solver, TypeOf};
 use bluefin_common::arch;
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::description::Work;
+use bluefin_common::description::UsefulWork;
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Buffer, Content, Tolerance};
@@ -177,13 +177,13 @@ impl KernelSpec {
     ///
     /// # Errors
     /// An expression that has no value.
-    pub fn work(&self, scope: &Scope) -> Result<Work, SpecError> {
+    pub fn work(&self, scope: &Scope) -> Result<UsefulWork, SpecError> {
         let mut values = scope.values.clone();
         let mut amount = |expression: &Option<Expression>| {
             let found = expression.as_ref().map(|expression| expression.float(&mut values)).transpose()?;
             Ok(found.filter(|found| *found > 0.0))
         };
-        Ok(Work { flops: amount(&self.flops)?, bytes: amount(&self.bytes)? })
+        Ok(UsefulWork { flops: amount(&self.flops)?, bytes: amount(&self.bytes)? })
     }
 
     /// The buffers, and how far outputs may be from the reference: the tolerance of the outputs' type, the widest where

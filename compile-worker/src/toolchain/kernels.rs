@@ -17,7 +17,7 @@ use bluefin_spec::search::Searching;
 use bluefin_spec::{KernelSpec, Scope};
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{Ask, Compiled, Compiler, NextRounds, Toolchain, Work};
+use super::{Ask, CompileAssignment, Compiled, Compiler, NextRounds, Toolchain};
 use crate::error::Error;
 use crate::specs::Loaded;
 use crate::unit::Unit;
@@ -66,8 +66,8 @@ impl Toolchain for Kernels {
         self.compiler.try_out(workshop).await
     }
 
-    async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
-        let Work { job, session, workshop } = work;
+    async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, Error> {
+        let CompileAssignment { job, session, workshop } = work;
         let loaded = workshop.specs().get(job.spec).await?;
         let description = loaded.spec.describe(job);
         let scope = match scope(&loaded.spec, job) {

@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Kind, Parameter, TemplateParameter, parts_of};
+use super::{Kernel, Parameter, ParameterKind, TemplateParameter, parts_of};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -45,7 +45,7 @@ pub(super) fn functions(text: &str) -> Vec<Kernel> {
 }
 
 fn is_pointer(parameter: &Parameter) -> bool {
-    matches!(parameter.kind, Kind::Pointer { .. })
+    matches!(parameter.kind, ParameterKind::Pointer { .. })
 }
 
 /// The kernel whose mark is at `mark`, if it is defined there.
@@ -125,7 +125,7 @@ const IGNORED: [&str; 8] =
     ["const", "volatile", "restrict", "__restrict__", "__restrict", "struct", "__grid_constant__", "__const__"];
 
 /// What a parameter of the type `spelled` takes.
-pub(super) fn kind(spelled: &str) -> Kind {
+pub(super) fn kind(spelled: &str) -> ParameterKind {
     let is_constant = spelled.split(|found: char| !found.is_alphanumeric() && found != '_').any(|word| word == "const");
     let is_pointer = spelled.contains('*');
     let apart = spelled.replace(['*', '&'], " ");
@@ -133,16 +133,16 @@ pub(super) fn kind(spelled: &str) -> Kind {
     let plain = words.join(" ");
     if is_pointer {
         let (name, lanes) = lanes(&plain);
-        return Kind::Pointer { element: element(name), spelled: plain.clone(), lanes, written: !is_constant };
+        return ParameterKind::Pointer { element: element(name), spelled: plain.clone(), lanes, written: !is_constant };
     }
     match plain.as_str() {
         "int" | "unsigned" | "unsigned int" | "uint" | "signed" | "int32_t" | "uint32_t" | "std::int32_t"
-        | "std::uint32_t" => Kind::I32,
+        | "std::uint32_t" => ParameterKind::I32,
         "long" | "long long" | "unsigned long" | "unsigned long long" | "long int" | "size_t" | "std::size_t"
-        | "int64_t" | "uint64_t" | "ptrdiff_t" | "long long int" | "unsigned long int" | "ulong" => Kind::I64,
-        "float" => Kind::F32,
-        "double" => Kind::F64,
-        _ => Kind::Other { spelled: plain },
+        | "int64_t" | "uint64_t" | "ptrdiff_t" | "long long int" | "unsigned long int" | "ulong" => ParameterKind::I64,
+        "float" => ParameterKind::F32,
+        "double" => ParameterKind::F64,
+        _ => ParameterKind::Other { spelled: plain },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, Kind, Parameter};
+use super::{Kernel, Parameter, ParameterKind};
 
 /// Functions under `@triton.jit`.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
@@ -92,11 +92,11 @@ fn parameter(part: &str, uses: &Uses) -> Option<Parameter> {
         return None;
     }
     let kind = if annotation.ends_with("constexpr") {
-        Kind::Constant { default }
+        ParameterKind::Constant { default }
     } else if uses.pointers.contains(name) || name.to_lowercase().contains("ptr") {
-        Kind::Pointer { element: None, spelled: String::new(), lanes: 1, written: uses.stored.contains(name) }
+        ParameterKind::Pointer { element: None, spelled: String::new(), lanes: 1, written: uses.stored.contains(name) }
     } else {
-        Kind::I32
+        ParameterKind::I32
     };
     Some(Parameter { name: name.to_string(), kind })
 }

@@ -26,9 +26,10 @@ fn kernels_of_hip_and_cuda() {
     let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     assert_eq!(names, ["add", "sum"]);
     let [add, sum] = draft.kernels.as_slice() else { panic!("{draft:?}") };
-    let kinds: Vec<&Kind> = add.parameters.iter().map(|one| &one.kind).collect();
-    let buffer = |written| Kind::Pointer { element: Some(DataType::Fp32), spelled: "float".into(), lanes: 1, written };
-    assert_eq!(kinds, [&buffer(false), &buffer(true), &Kind::I64, &Kind::F64]);
+    let kinds: Vec<&ParameterKind> = add.parameters.iter().map(|one| &one.kind).collect();
+    let buffer =
+        |written| ParameterKind::Pointer { element: Some(DataType::Fp32), spelled: "float".into(), lanes: 1, written };
+    assert_eq!(kinds, [&buffer(false), &buffer(true), &ParameterKind::I64, &ParameterKind::F64]);
     assert_eq!((sum.entry(true), sum.entry(false)), ("sum<float, SUM_BLOCK>".into(), "sum<float, 128>".into()));
     let spec = loaded(&draft);
     assert_eq!((spec.name.as_str(), spec.solvers.len()), ("vector-add", 2));
@@ -59,9 +60,17 @@ fn functions_of_triton() {
         ptrs = x + at\n    v = tl.load(ptrs, mask=at < n)\n    tl.store(out_ptr + at, v, mask=at < n)\n\n\ndef host(x):\n    return add[(1,)](x)\n";
     let draft = draft("add.py", text);
     let [add] = draft.kernels.as_slice() else { panic!("{draft:?}") };
-    let pointer = |written| Kind::Pointer { element: None, spelled: String::new(), lanes: 1, written };
-    let kinds: Vec<&Kind> = add.parameters.iter().map(|one| &one.kind).collect();
-    assert_eq!(kinds, [&pointer(false), &pointer(true), &Kind::I32, &Kind::Constant { default: Some("256".into()) }]);
+    let pointer = |written| ParameterKind::Pointer { element: None, spelled: String::new(), lanes: 1, written };
+    let kinds: Vec<&ParameterKind> = add.parameters.iter().map(|one| &one.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            &pointer(false),
+            &pointer(true),
+            &ParameterKind::I32,
+            &ParameterKind::Constant { default: Some("256".into()) }
+        ]
+    );
     assert_eq!(loaded(&draft).toolchain, "triton");
 }
 

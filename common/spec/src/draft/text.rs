@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Draft, Kernel, Kind, Language, Parameter};
+use super::{Draft, Kernel, Language, Parameter, ParameterKind};
 
 /// A buffer of the draft.
 struct Buffer {
@@ -26,7 +26,7 @@ impl Shared {
         let mut shared = Self::default();
         for Parameter { name, kind } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
             match kind {
-                Kind::Pointer { element, spelled, lanes, written } => {
+                ParameterKind::Pointer { element, spelled, lanes, written } => {
                     let (element, remark) = match element {
                         Some(element) if *lanes > 1 => (element.name(), format!(", {lanes} for each {spelled}")),
                         Some(element) => (element.name(), String::new()),
@@ -40,8 +40,11 @@ impl Shared {
                         shared.buffers.entry(name.clone()).or_insert(Buffer { element, remark, written: false });
                     buffer.written |= written;
                 }
-                Kind::I32 | Kind::I64 => _ = shared.sizes.insert(name.clone()),
-                Kind::F32 | Kind::F64 | Kind::Constant { .. } | Kind::Other { .. } => {}
+                ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone()),
+                ParameterKind::F32
+                | ParameterKind::F64
+                | ParameterKind::Constant { .. }
+                | ParameterKind::Other { .. } => {}
             }
         }
         if shared.sizes.is_empty() {
@@ -161,7 +164,7 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
         param(name, &value.to_string())?;
     }
     for Parameter { name, kind } in &kernel.parameters {
-        if let Kind::Constant { default } = kind {
+        if let ParameterKind::Constant { default } = kind {
             let default = default.as_deref().filter(|value| value.parse::<i64>().is_ok()).unwrap_or("128");
             param(name, default)?;
         }
@@ -190,19 +193,19 @@ fn argument(parameter: &Parameter, shared: &Shared, remarks: &mut Vec<String>) -
     let name = &parameter.name;
     let size = free_name(name, &shared.buffers);
     Some(match &parameter.kind {
-        Kind::Pointer { .. } => format!("\"{name}\""),
-        Kind::I32 => format!("{{ i32 = \"{size}\" }}"),
-        Kind::I64 => format!("{{ i64 = \"{size}\" }}"),
-        Kind::F32 => {
+        ParameterKind::Pointer { .. } => format!("\"{name}\""),
+        ParameterKind::I32 => format!("{{ i32 = \"{size}\" }}"),
+        ParameterKind::I64 => format!("{{ i64 = \"{size}\" }}"),
+        ParameterKind::F32 => {
             remarks.push(format!("{name} is 1.0 here"));
             "{ f32 = 1.0 }".to_string()
         }
-        Kind::F64 => {
+        ParameterKind::F64 => {
             remarks.push(format!("{name} is 1.0 here"));
             "{ f64 = 1.0 }".to_string()
         }
-        Kind::Constant { .. } => return None,
-        Kind::Other { spelled } => {
+        ParameterKind::Constant { .. } => return None,
+        ParameterKind::Other { spelled } => {
             remarks.push(format!(
                 "{name} is a {spelled}, which no launch can pass: give the kernel a wrapper that takes numbers"
             ));
