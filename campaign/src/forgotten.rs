@@ -23,7 +23,7 @@ pub async fn forget(store: &SqliteStore, session: &SessionName) -> anyhow::Resul
     let missing = never_compiled(store, &known, open).await?;
     let records: Vec<(String, Vec<u8>)> =
         missing.into_iter().map(|(job, group)| (job.to_string(), group.to_string().into_bytes())).collect();
-    // First: whoever dies in between does both again.
+    // First: a process that dies in between does both again.
     store.put_records(&shelf::forgotten(session), &records).await?;
     Ok(store.forget_unfinished(session).await?)
 }

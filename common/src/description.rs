@@ -1,4 +1,4 @@
-//! What an exporter tells of candidates beside their times. It travels with the outcome, so that whoever exports needs to
+//! What an exporter tells of candidates beside their times. It travels with the outcome, so that an exporter needs to
 //! know neither kernel specs nor tools.
 
 use serde::{Deserialize, Serialize};

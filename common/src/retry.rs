@@ -1,5 +1,5 @@
 //! Tries jobs again that have an outcome. It is remembered in the [history](crate::history), the job's message is
-//! [kept](crate::parked), the outcome is taken back, and then what is kept is published: whoever dies in between repeats it.
+//! [kept](crate::parked), the outcome is taken back, and then what is kept is published. A command that dies in between is repeated.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -154,7 +154,7 @@ async fn by_group(
 }
 
 /// The same for one outcome, given those of its group; whether it was there. The find outcomes of the group go, as they follow from
-/// what it was: whoever stores the last perf outcome publishes others, or the same again.
+/// what it was: the worker that stores the last perf outcome publishes others, or the same again.
 ///
 /// # Errors
 /// If the store fails; call again.

@@ -204,7 +204,7 @@ pub async fn read(store: &dyn Records) -> Result<Vec<Entry>, StoreError> {
     Ok(entries)
 }
 
-/// Takes whoever is not to be remembered off the roster.
+/// Takes workers off the roster that are not to be remembered.
 async fn sweep(store: &dyn Records) -> Result<(), StoreError> {
     let now = now_ms();
     let records = store.records(shelf::WORKERS).await?;

@@ -1,5 +1,5 @@
 //! How the search of a group ended: how much of each solver's tuning space was tried, why no more of it, and what is expected to be left.
-//! Whoever plans rounds writes it down, since nobody else knows the space; exporters tell it.
+//! The worker that plans rounds writes it down, since nobody else knows the space; exporters tell it.
 
 use std::collections::HashMap;
 

@@ -14,7 +14,7 @@ use crate::shelf::STANDINGS;
 use crate::store::{Records, Sessions, Store, StoreError, Touched};
 use crate::wire::{self, Message};
 
-/// For how long a worker goes by what it has read. Whoever changes a standing waits for longer before relying on it.
+/// For how long a worker goes by what it has read. A command that changes a standing waits for longer before relying on it.
 pub const FRESH: Duration = Duration::from_secs(1);
 
 /// How long it is remembered that a session was deleted: messages of it may still be in queues.
@@ -157,7 +157,7 @@ pub async fn forget_old(store: &dyn Records) -> Result<(), StoreError> {
     store.remove_records(STANDINGS, &keys).await
 }
 
-/// The standings that a worker goes by: read once a second at most, by whoever asks first, and all at once.
+/// The standings that a worker goes by: read once a second at most, by the first job that asks, and all at once.
 #[derive(Default)]
 pub struct Standings(Mutex<Known>);
 

@@ -105,7 +105,7 @@ pub enum Right {
 /// A store: everything that lasts. Cheap to share behind an `Arc`. What needs only a part of it asks for the trait of that part.
 #[async_trait]
 pub trait Store: Sessions + Records + Blobs + Artifacts + Work {
-    /// Whether this user has `right`; nothing is changed. A store without users gives every right to whoever opened it to write.
+    /// Whether this user has `right`; nothing is changed. A store without users gives every right to a process that opened it to write.
     ///
     /// # Errors
     /// [`StoreError::Refused`] if not.

@@ -166,7 +166,7 @@ impl Carried<'_> {
         if !others.is_empty() {
             self.undone.add(group, others);
         } else if published == 0 {
-            // Whoever stored the last outcome may have died before the group took its next step.
+            // The worker that stored the last outcome may have died before the group took its next step.
             if self.session.search.is_some() || outcomes.is_empty() {
                 let any = kept.first().map(|kept| &kept.job).or(outcomes.first().map(|outcome| &outcome.job));
                 if let Some(any) = any {

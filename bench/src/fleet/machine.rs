@@ -45,7 +45,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// Works until its standard input ends, which is when whoever started it says so, or is gone.
+    /// Works until its standard input ends, which is when the process that started it says so, or is gone.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let registry = Registry::new();

@@ -79,7 +79,7 @@ pub async fn resume(
             let session = find(store, name).await?;
             let metrics = Metrics::register(&Registry::new())?;
             let ways = Ways { store, broker, metrics: &metrics, publish: Publish::Unfinished };
-            // Until all is published again, so that whoever dies amid it is repeated.
+            // Until all is published again, so that a command that dies amid it is repeated.
             standing::set(store, name, Standing::Resuming).await?;
             let asked = !requests(store, name).await?.is_empty();
             let nothing = store.groups(name).await?.is_empty();

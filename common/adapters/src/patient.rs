@@ -1,4 +1,4 @@
-//! Ports for whoever has work that can wait: what broker and store can not do now is tried again until they can, and a line says
+//! Ports for programs whose work can wait: what broker and store can not do now is tried again until they can, and a line says
 //! for what. The first signal ends the wait, and so does a refusal: somebody is there who asked for it, and is to know at once.
 
 use std::future::Future;

@@ -464,7 +464,7 @@ impl Work for RedisStore {
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
         let has = query(&self.main, cmd("HEXISTS").arg(SessionKeys(session).group(group)).arg(&job.0)).await?;
         if has {
-            // Whoever asks takes the job for done: the outcome must not be lost after that, whoever wrote it.
+            // The caller takes the job for done: the outcome must not be lost after that, whatever connection wrote it.
             self.writes_of(job).confirm().await?;
         }
         Ok(has)

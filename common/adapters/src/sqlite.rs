@@ -105,7 +105,7 @@ impl SqliteStore {
     }
 
     /// Forgets the jobs of a session that have no outcome, and counts nothing as left to do: the queues that had them lived in
-    /// a process that ended. Whoever wants them plans them again, and what nobody asks for any more is waited for by nobody.
+    /// a process that ended. A campaign that wants them plans them again, and what nobody asks for any more is waited for by nobody.
     ///
     /// # Errors
     /// If the file can not be written.

@@ -21,7 +21,7 @@ use crate::store::{Records, StoreError};
 /// machine that fails is not its fault.
 pub const MAX_BEGUN: u32 = 20;
 
-/// A message may have come again so often before its job is a suspect: whoever lost sight of its broker for a moment, or was killed
+/// A message may have come again so often before its job is a suspect: a worker that lost sight of its broker for a moment, or was killed
 /// over another job, leaves some that did.
 const TRUSTED: u32 = 2;
 

@@ -55,7 +55,7 @@ pub trait Sessions: Send + Sync + 'static {
     /// How often the session was touched.
     async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError>;
     /// Replaces the session's record on [`crate::shelf::STANDINGS`] by `standing`, unless somebody touched it since `seen`; whether
-    /// it did. Both in one step: whoever plans jobs of it before is seen, and whoever does so after finds that record.
+    /// it did. Both in one step: a producer that plans jobs of it before is seen, and one that does so after finds that record.
     async fn stand_unless_touched(
         &self,
         session: &SessionName,

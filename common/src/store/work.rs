@@ -179,7 +179,7 @@ pub trait Work: Send + Sync + 'static {
         let ended = |error: JoinError| StoreError::Unavailable { store: "store".into(), reason: error.to_string() };
         tokio::task::spawn_blocking(decode).await.map_err(ended)?
     }
-    /// The same as they are stored, for whoever reads many and decodes them where they are used: each of `groups`, in their order.
+    /// The same as they are stored, for callers that read many and decode them where they are used: each of `groups`, in their order.
     async fn encoded_outcomes(
         &self,
         session: &SessionName,
