@@ -14,7 +14,7 @@ use bluefin_exporter::install::{
     install, plan, prepare, recover, system_folder, undo,
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bluefin_terminal::out;
 
 /// Put databases where MIOpen looks for them, under the names that it looks for

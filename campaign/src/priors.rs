@@ -16,10 +16,10 @@ use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::wire;
 use bluefin_exporter::release::Catalog;
+use bluefin_kernel_spec::search::{Fate, Prior, PriorRows, Space};
 use bluefin_producer::plan::Asked;
 use bluefin_producer::plan::kernels::read_priors;
 use bluefin_producer::session::Wanted;
-use bluefin_spec::search::{Fate, Prior, PriorRows, Space};
 use serde_json::Value as Json;
 
 use crate::known::known;

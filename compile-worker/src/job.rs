@@ -14,7 +14,7 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{KnownPriors, Neighbours, Strategies};
+use bluefin_kernel_spec::search::{KnownPriors, Neighbours, Strategies};
 
 use crate::end::End;
 use crate::error::Error;

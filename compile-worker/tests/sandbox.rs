@@ -22,7 +22,7 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler as _, Config, Limits, Metrics, Unit, Workshop, run, sandbox};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use libtest_mimic::{Arguments, Trial};
 use tokio_util::sync::CancellationToken;
 

@@ -1,4 +1,4 @@
-//! What was asked of a session, kept with it: whoever finds jobs that nobody has any more plans them again without being told
+//! What was asked of a session, kept with it: a command that finds jobs that are in no queue any more plans them again without being told
 //! what the input was.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
 use bluefin_common::store::{Blobs, Store};
 use bluefin_common::wire::{self, Message};
-use bluefin_spec::Bundle;
+use bluefin_kernel_spec::Bundle;
 use serde::{Deserialize, Serialize};
 
 use crate::PlanError;

@@ -48,7 +48,7 @@ fn the_example_is_right_on_amd_gpus() {
 /// Sizes that divide by nothing, all types, both orders, K in parts, bias.
 #[test]
 fn matrix_products_are_right_on_amd_gpus() {
-    let gemm = spec("common/spec/kernels/triton/gemm.toml");
+    let gemm = spec("common/kernel-spec/kernels/triton/gemm.toml");
     let typed = |a: &str, c: &str| format!("m=37,n=45,k=53,a_type={a},b_type={a},c_type={c}");
     for (target, sizes, budget, least) in [
         ("gfx90a", "m=37,n=45,k=53".to_string(), 2, 2),

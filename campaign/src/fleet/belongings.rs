@@ -12,9 +12,9 @@ use bluefin_common::standing::{self, FRESH, Standing};
 use bluefin_common::store::{Blobs, SessionSize, Store, StoreError, Touched};
 use bluefin_common::{shelf, wire};
 use bluefin_exporter::release::Catalog;
+use bluefin_kernel_spec::Bundle;
 use bluefin_producer::PlanError;
 use bluefin_producer::request::requests;
-use bluefin_spec::Bundle;
 use serde::Serialize;
 
 /// Groups whose outcomes are read in one go.

@@ -14,10 +14,10 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
-use bluefin_spec::search::Prior;
 
 use super::Given;
 use super::files::{Entry, Size};

@@ -22,8 +22,8 @@ use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
-use bluefin_spec::Bundle;
-use bluefin_spec::search::{Prior, PriorRows, Searched, Told};
+use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::{Prior, PriorRows, Searched, Told};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 

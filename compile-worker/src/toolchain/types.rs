@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use bluefin_spec::{Bundle, Dialect};
+use bluefin_kernel_spec::{Bundle, Dialect};
 use serde_json::Value;
 
 use super::clang;

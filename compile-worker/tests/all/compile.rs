@@ -18,7 +18,7 @@ use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler, Error, Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bluefin_test_support::left_out;
 
 struct Bench {

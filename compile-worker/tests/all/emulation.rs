@@ -11,7 +11,7 @@ use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmP
 use bluefin_common::target::Target;
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
-use bluefin_spec::{Bundle, KernelSpec, Scope};
+use bluefin_kernel_spec::{Bundle, KernelSpec, Scope};
 use bluefin_test_support::left_out;
 
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];

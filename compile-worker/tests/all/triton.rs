@@ -16,7 +16,7 @@ use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::{Compiler as _, Error, Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bluefin_test_support::left_out;
 
 const SPEC: &str = r#"

@@ -18,7 +18,7 @@ use bluefin_common::store::{
     Artifacts, Blobs, EncodedGroup, Fullness, JobState, Planned, Progress, Records, SessionSize, Sessions, Store,
     StoreError, Stored, Touched, Work,
 };
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
 
 /// A spec for convolutions of any direction, with three solvers. `VARIANT` bakes the batch size into the code.

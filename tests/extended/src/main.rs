@@ -31,10 +31,10 @@ use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluate
 use bluefin_exporter::fold::{Fold, Group, Warnings};
 use bluefin_exporter::format::{AnyRecords, Format, Records};
 use bluefin_exporter::{ExportError, Output};
+use bluefin_kernel_spec::SpecError;
+use bluefin_kernel_spec::search::{Ask, Search};
 use bluefin_producer::PlanError;
 use bluefin_producer::plan::{Asked, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
-use bluefin_spec::SpecError;
-use bluefin_spec::search::{Ask, Search};
 use futures_util::FutureExt as _;
 
 fn main() -> ExitCode {

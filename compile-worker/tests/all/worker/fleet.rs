@@ -24,7 +24,7 @@ use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Config, Error, Metrics, Toolchain, run};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -1,7 +1,7 @@
 //! What a round of a search is told of other problems of its session.
 //!
-//! Problems are tuned side by side, so what is known of the others is more at every moment. Whoever plans a round first writes down which
-//! groups it was told of, and how far each was; whoever plans it again is told the same.
+//! Problems are tuned side by side, so what is known of the others is more at every moment. The worker that plans a round first writes down which
+//! groups it was told of, and how far each was; a worker that plans it again is told the same.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,7 +78,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Those that write nothing down: for whoever looks at what was planned.
+    /// Those that write nothing down: for verbs that look at what was planned.
     #[must_use]
     pub fn only_read() -> Self {
         Self { only_read: true, ..Self::default() }

@@ -427,7 +427,7 @@ fn files_that_are_no_bundle_are_refused() {
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero.hip")).unwrap();
     write("axpy.toml", SPEC.replace("\"axpy.hip\"", "\"zero.hip\"").as_bytes());
     assert!(error().ends_with("zero.hip: found a link, expected a regular file"), "{}", error());
-    // Whoever names a spec may name it by a link.
+    // A user may name a spec by a link.
     write("axpy.toml", SPEC.as_bytes());
     let other = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(folder.path(), other.path().join("specs")).unwrap();

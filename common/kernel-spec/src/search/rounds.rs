@@ -76,7 +76,7 @@ impl Searching<'_> {
     /// [`ahead`](Self::ahead) in all. None: the search is over.
     ///
     /// A strategy is told the rounds before those that are under way beside its own and no more, and of other problems what that round was told
-    /// first (`others`). So whoever asks gets the same rounds until all of one is done, whatever part of it is done, planned or published by
+    /// first (`others`). So every worker gets the same rounds until all of one is done, whatever part of it is done, planned or published by
     /// then.
     ///
     /// # Errors

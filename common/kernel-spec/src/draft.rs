@@ -1,4 +1,4 @@
-//! Drafts: a spec written from the signatures of a file's kernels, to be completed by whoever knows what they compute.
+//! Drafts: a spec written from the signatures of a file's kernels, to be completed by their author.
 
 mod c;
 mod python;

@@ -27,7 +27,7 @@ pub use self::space::Space;
 pub use crate::candidates::BATCH;
 use crate::error::SpecError;
 
-/// A strategy. Pure: the same [`Ask`] gives the same candidates, whoever asks, so that a round that is planned twice is planned
+/// A strategy. Pure: the same [`Ask`] gives the same candidates to every worker, so that a round that is planned twice is planned
 /// once.
 pub trait Search: Send + Sync {
     /// As sessions name it.

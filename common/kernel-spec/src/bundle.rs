@@ -43,7 +43,7 @@ impl Bundle {
         let toml = read_text(path, MAX_TOML)?;
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let fail = |path: &Path, source| SpecError::Read { path: path.to_path_buf(), source };
-        // Whoever names a spec may do so through links; what the spec names is beside it.
+        // A user may name a spec through links; what the spec names is beside it.
         let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
         let spec = RawSpec::parse(&toml)?;
         let mut files = BTreeMap::new();
@@ -102,7 +102,7 @@ impl Bundle {
         Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into(), ..Self::default() }
     }
 
-    /// Puts it into `store`: the data of its buffers, then itself, since whoever finds it looks for those.
+    /// Puts it into `store`: the data of its buffers, then itself, since a worker that finds it looks for those.
     ///
     /// # Errors
     /// If that fails.

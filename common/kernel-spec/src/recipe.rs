@@ -127,7 +127,7 @@ impl Made {
 }
 
 impl KernelSpec {
-    /// The blobs of buffers that are made from recipes, for the problem of `scope`. Whoever hands out its task puts them into the store.
+    /// The blobs of buffers that are made from recipes, for the problem of `scope`. The worker that hands out its task puts them into the store.
     ///
     /// # Errors
     /// A number that has no value or is out of range.
