@@ -2,16 +2,14 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use bluefin_campaign::given_back::tuned_in;
 use bluefin_common::spelled::counted;
 use bluefin_producer::capture::run_with;
 use bluefin_triton::{Applied, Hook, Mode};
 use serde_json::json;
-
-use crate::given_back::TUNED;
 
 /// Run a program with the Triton configs that were found for it
 #[derive(clap::Args)]
@@ -53,16 +51,6 @@ impl ApplyArgs {
         io::stderr().write_all(text.as_bytes())?;
         crate::capture::end_like(status)
     }
-}
-
-/// The document of the hook in a folder that `tune --triton` wrote.
-pub(crate) fn tuned_in(folder: &Path) -> anyhow::Result<PathBuf> {
-    let path = folder.join(TUNED);
-    let found = path.metadata().with_context(|| {
-        format!("{}: expected what `bluefin tune --triton KERNELS -o {}` writes", path.display(), folder.display())
-    })?;
-    anyhow::ensure!(found.is_file(), "{}: found no file, expected what `bluefin tune --triton` writes", path.display());
-    Ok(path)
 }
 
 fn said(applied: &Applied) -> String {

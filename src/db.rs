@@ -5,7 +5,7 @@ mod convert;
 mod diff;
 mod query;
 
-pub use diff::{Judgement, print as print_diff};
+pub use diff::Judgement;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use anyhow::bail;
 use bluefin_campaign::fleet::dead::{Dead, Now, each, revive};
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::store::{Right, Store};
-use bluefin_terminal::out;
+use bluefin_terminal::{moment, out};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -54,18 +54,13 @@ pub struct SomeArgs {
 
 fn print(dead: &Dead) -> std::io::Result<()> {
     let id: String = dead.id.chars().take(SHORT).collect();
-    let when = dead.at_ms.map_or_else(|| "-".to_string(), time);
+    let when = dead.at_ms.map_or_else(|| "-".to_string(), moment::at);
     let what = match (&dead.session, &dead.problem) {
         (Some(session), Some(problem)) => format!("{session}: {problem}"),
         _ => format!("{} bytes, no job", dead.bytes),
     };
     out::line(format_args!("{}  {when}  {}  {what}", id.escape_debug(), dead.queue.escape_debug()))?;
     out::line(format_args!("    {}", dead.reason.escape_debug()))
-}
-
-/// A point in time, for people.
-fn time(ms: u64) -> String {
-    humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_millis(ms)).to_string()
 }
 
 impl DeadVerb {

@@ -13,6 +13,7 @@ use bluefin_campaign::order::Order;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_campaign::priors::begin_with;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::session::parse_stage;
 use bluefin_campaign::site::Site;
 use bluefin_common::clock::now_ms;
 use bluefin_common::printable::parse_printable;
@@ -85,13 +86,6 @@ pub struct EnqueueArgs {
     admin: AdminArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-}
-
-/// A stage by its name.
-pub fn parse_stage(text: &str) -> Result<Stage, String> {
-    // fin's names of its steps hold that of their stage: miopen_perf_compile.
-    let word = text.strip_prefix("miopen_").and_then(|step| step.split('_').next()).unwrap_or(text);
-    Stage::ALL.into_iter().find(|stage| stage.name() == word).ok_or_else(|| "expected perf or find".to_string())
 }
 
 impl EnqueueArgs {

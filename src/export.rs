@@ -3,22 +3,20 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::given_back;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
-use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, UnknownFormat, WhichSpecs, export};
+use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, WhichSpecs, export};
 use bluefin_producer::library::{Library, TagName};
 use bluefin_terminal::out;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
-
-use crate::given_back;
 
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]
@@ -64,18 +62,6 @@ pub struct ExportArgs {
     admin: AdminArgs,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-/// A format by its name, in a plan.
-#[derive(Debug)]
-pub struct FormatChoice(pub FormatName);
-
-impl FromStr for FormatChoice {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        known().formats.named(text).map(Self)
-    }
 }
 
 /// `--format NAME,...`, and the flags of formats that have one. None: all formats.

@@ -8,8 +8,8 @@ use bluefin_common::method::{Method, MethodInfo};
 use bluefin_common::problem::Operator;
 use bluefin_compile_worker::toolchain::Known as Toolchain;
 use bluefin_exporter::format::Format;
+use bluefin_kernel_spec::search::Search;
 use bluefin_producer::plan::Planner;
-use bluefin_spec::search::Search;
 
 static EVALUATORS: OnceLock<Vec<NamedEvaluators>> = OnceLock::new();
 
@@ -81,7 +81,7 @@ impl Extensions {
         Operator::bring(self.operators);
         Method::bring(self.methods);
         self.known.hand_in();
-        // Whoever comes first is right: nothing else calls this but `main`.
+        // The first caller is right: nothing else calls this but `main`.
         let _ = EVALUATORS.set(self.evaluators);
     }
 }

@@ -1,20 +1,13 @@
 //! `bluefin gain`: a Python program with the Triton configs that were found for it, and without, in turns.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
-use std::time::Instant;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::Context as _;
+use bluefin_campaign::gain::in_turns;
 use bluefin_terminal::out;
-use bluefin_triton::{Applied, Gained, Hook, Mode, Run, Runs, Spread};
+use bluefin_triton::{Gained, Spread};
 use comfy_table::{CellAlignment, Table};
-use tokio::process::Command;
-
-use crate::apply::tuned_in;
-
-/// How much of what a program said is shown where it failed.
-const SHOWN: usize = 2_000;
 
 /// Measure what the Triton configs that were found give a program
 #[derive(clap::Args)]
@@ -39,49 +32,15 @@ pub struct GainArgs {
 
 impl GainArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let tuned = tuned_in(&self.triton)?;
-        let mut runs = Runs::default();
-        for _ in 0..self.repeats {
-            let caches = [tempfile::tempdir()?, tempfile::tempdir()?];
-            for of_start in [&mut runs.cold, &mut runs.warm] {
-                for ((runs, cache), with) in of_start.iter_mut().zip(&caches).zip([false, true]) {
-                    runs.push(self.once(&tuned, with, cache.path()).await?);
-                }
-            }
-        }
-        let rows = runs.gained();
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
+        let rows = in_turns(&self.triton, (program, arguments), self.repeats).await?.gained();
         if self.json {
             out::line(serde_json::to_string(&rows)?)?;
         } else {
             out::line(table(&rows))?;
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    async fn once(&self, tuned: &Path, gives: bool, cache: &Path) -> anyhow::Result<Run> {
-        let (program, arguments) =
-            self.command.split_first().ok_or_else(|| crate::usage("name a COMMAND behind --"))?;
-        let (hook, folder, said) = (Hook::new()?, tempfile::tempdir()?, tempfile::NamedTempFile::new()?);
-        let environment = hook.environment(Mode::Apply { tuned, gives, folder: folder.path(), times: true })?;
-        let begin = Instant::now();
-        let status = Command::new(program)
-            .args(arguments)
-            .envs(environment)
-            .env("TRITON_CACHE_DIR", cache)
-            .stdout(Stdio::from(said.reopen()?))
-            .stderr(Stdio::from(said.reopen()?))
-            .kill_on_drop(true)
-            .status()
-            .await
-            .with_context(|| program.display().to_string())?;
-        let seconds = begin.elapsed().as_secs_f64();
-        if !status.success() {
-            let text = std::fs::read(said.path())?;
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let from = text.char_indices().rev().nth(SHOWN).map_or(0, |(at, _)| at);
-            anyhow::bail!("{}: {status}\n{}", program.display(), text.get(from..).unwrap_or_default().trim());
-        }
-        Ok(Run::of(seconds, &Applied::read(folder.path())?))
     }
 }
 

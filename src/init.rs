@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_compile_worker::toolchain::types;
-use bluefin_spec::draft::{Draft, Kernel, Language};
+use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_terminal::out;
 
 /// Write a kernel spec from the signatures in a file, to be completed

@@ -10,11 +10,11 @@ use bluefin_common::target::Target;
 use bluefin_exporter::db::Policy;
 use bluefin_exporter::db::name::Device;
 use bluefin_exporter::install::{
-    Action, Combine, InstallRequest, Installed, Merged, MiopenVersion, PerfForm, Place, RocmVersion, Versions, install,
-    plan, prepare, recover, system_folder, undo,
+    Action, Combine, InstallPlace, InstallRequest, Installed, Merged, MiopenVersion, PerfForm, RocmVersion, Versions,
+    install, plan, prepare, recover, system_folder, undo,
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bluefin_terminal::out;
 
 /// Put databases where MIOpen looks for them, under the names that it looks for
@@ -96,8 +96,8 @@ impl InstallArgs {
         let form = match (form, &place) {
             (Some(form), _) => form,
             // Both forms are written to a system folder then, and each MIOpen takes its own.
-            (None, Place::System { .. }) => PerfForm::Text,
-            (None, Place::User { .. }) => {
+            (None, InstallPlace::System { .. }) => PerfForm::Text,
+            (None, InstallPlace::User { .. }) => {
                 return Err(crate::usage("nothing tells the version of MIOpen: name it with --miopen-version"));
             }
         };
@@ -145,14 +145,14 @@ impl InstallArgs {
         self.prefix.as_deref().map(Versions::detect).unwrap_or_default()
     }
 
-    fn place(&self, versions: &Versions) -> anyhow::Result<Place> {
+    fn place(&self, versions: &Versions) -> anyhow::Result<InstallPlace> {
         if !self.user {
             let folder = match (&self.system_db, &self.prefix) {
                 (Some(folder), _) => folder.clone(),
                 (None, Some(prefix)) => system_folder(prefix),
                 (None, None) => return Err(crate::usage("name where to install: --prefix, --system-db or --user")),
             };
-            return Ok(Place::System { folder });
+            return Ok(InstallPlace::System { folder });
         }
         let detected = self.prefix.as_deref().and_then(|prefix| Versions::detect(prefix).miopen);
         let version = versions.miopen.clone().or(detected).ok_or_else(|| {
@@ -163,10 +163,10 @@ impl InstallArgs {
         let folders = bluefin_exporter::doctor::user_folders(&|name| std::env::var_os(name), Some(&version));
         let (folder, cache) =
             folders.ok_or_else(|| crate::usage("HOME is not set, and neither is MIOPEN_USER_DB_PATH"))?;
-        Ok(Place::User { folder, cache, version })
+        Ok(InstallPlace::User { folder, cache, version })
     }
 
-    fn undo(&self, place: &Place) -> anyhow::Result<ExitCode> {
+    fn undo(&self, place: &InstallPlace) -> anyhow::Result<ExitCode> {
         self.report(&undo(&place.folders())?)?;
         Ok(ExitCode::SUCCESS)
     }

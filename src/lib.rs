@@ -18,13 +18,11 @@ mod enqueue;
 mod export;
 mod extensions;
 mod gain;
-mod given_back;
 mod init;
 mod input;
 mod install;
 mod jobs;
 mod logging;
-mod mituna;
 mod monitor;
 mod problems;
 mod prune;
@@ -52,6 +50,7 @@ use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
+use bluefin_terminal::mituna::{self, Translated};
 use bluefin_terminal::spelling;
 use bluefin_terminal::verbs::{Group, grouped};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -61,7 +60,6 @@ pub use bluefin_campaign::machine::evaluators::{Found, NamedEvaluators, ToolArgs
 
 pub use crate::extensions::Extensions;
 use crate::logging::LogFormat;
-use crate::mituna::Translated;
 
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]
@@ -219,7 +217,7 @@ pub fn main(extensions: Extensions) -> ExitCode {
         eprintln!("error: the addresses of the fleet: {error}");
         return ExitCode::FAILURE;
     }
-    let mut arguments = tune_gemm::flags::with_two_dashes(std::env::args_os());
+    let mut arguments = spelling::with_two_dashes(std::env::args_os());
     match mituna::translate(&arguments) {
         None => {}
         Some(Translated::Command { arguments: ours, notes }) => {

@@ -13,7 +13,7 @@ use bluefin_producer::keys;
 use bluefin_producer::library::TagName;
 use clap::Subcommand;
 
-pub use import::{ImportArgs, Operation, Precision};
+pub use import::ImportArgs;
 
 /// Look at problems, and keep them by tag
 #[derive(Subcommand)]

@@ -1,7 +1,6 @@
 //! `bluefin release`: the best databases known at a time, kept for good under a name.
 
 mod diff;
-mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,13 +8,13 @@ use std::process::ExitCode;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
-use bluefin_exporter::release::{Base, Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
-use bluefin_terminal::{out, width};
+use bluefin_exporter::release::{Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
+use bluefin_terminal::out;
+use bluefin_terminal::release::{of_manifest, of_step, print, print_created, table};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::export::{Top, parse_top};
-use show::{base, of_manifest, of_step, print_created, print_files, time};
 
 /// Keep the best databases known at a time under a name, for good
 #[derive(Subcommand)]
@@ -264,26 +263,10 @@ impl ListArgs {
         };
         if self.json {
             let row = |manifest| out::joined(of_manifest(manifest), json!({ "channels": pointing(manifest) }));
-            let rows = manifests.iter().map(row);
-            out::json(&rows.collect::<Vec<_>>())?;
-            return Ok(ExitCode::SUCCESS);
+            out::json(&manifests.iter().map(row).collect::<Vec<_>>())?;
+        } else {
+            out::line(table(&manifests, pointing))?;
         }
-        let mut table = width::table();
-        table.set_header(["release", "target", "made", "base", "sessions", "policy", "records", "channels"]);
-        for manifest in &manifests {
-            let records = manifest.files.iter().map(|file| format!("{} {}", file.name, file.records));
-            table.add_row([
-                manifest.name.to_string(),
-                manifest.target.to_string(),
-                time(manifest.created_ms),
-                base(manifest),
-                manifest.sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-                manifest.policy.to_string(),
-                records.collect::<Vec<_>>().join("\n"),
-                pointing(manifest).join("\n"),
-            ]);
-        }
-        out::line(table)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -302,34 +285,7 @@ impl ShowArgs {
             out::json(&out::joined(of_manifest(&manifest), json!({ "steps": steps })))?;
             return Ok(ExitCode::SUCCESS);
         }
-        out::line(format_args!(
-            "release  {}\ndigest   {}\ntarget   {}",
-            manifest.name,
-            manifest.digest(),
-            manifest.target
-        ))?;
-        out::line(format_args!("made     {}\npolicy   {}", time(manifest.created_ms), manifest.policy))?;
-        match &manifest.base {
-            None => {}
-            Some(Base::Release { name, digest }) => out::line(format_args!("base     {name} ({})", digest.short()))?,
-            Some(Base::Files(files)) => {
-                for (name, digest) in files {
-                    out::line(format_args!("base     {name} ({})", digest.short()))?;
-                }
-            }
-        }
-        for session in &manifest.sessions {
-            out::line(format_args!("session  {session}"))?;
-        }
-        if !manifest.note.is_empty() {
-            out::line(format_args!("note     {}", manifest.note.escape_debug()))?;
-        }
-        print_files(&manifest)?;
-        for step in steps {
-            let reason = serde_json::to_value(step.reason)?;
-            let reason = reason.as_str().unwrap_or_default();
-            out::line(format_args!("step {}: {} {} {reason}", step.step, time(step.moved_ms), step.release))?;
-        }
+        print(&manifest, &steps)?;
         Ok(ExitCode::SUCCESS)
     }
 }

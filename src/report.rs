@@ -11,7 +11,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileSet;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 use bluefin_exporter::db::diff::Share;
 use bluefin_exporter::report::{Scope, report};
 use bluefin_pages::{Page, comparison};
@@ -106,7 +106,7 @@ fn put(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// The session of a store that holds one.
-async fn only_session(store: &dyn Store) -> anyhow::Result<SessionName> {
+async fn only_session(store: &dyn Sessions) -> anyhow::Result<SessionName> {
     let mut sessions = store.sessions().await?;
     match (sessions.pop(), sessions.is_empty()) {
         (Some(session), true) => Ok(session.name),

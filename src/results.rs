@@ -1,27 +1,24 @@
 //! `bluefin results`: what came of every candidate.
 
-mod table;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::session::parse_stage;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::driver;
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::counted;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 use bluefin_exporter::results::{
     CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
     Write, results,
 };
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
+use bluefin_terminal::results::{Shape, Table};
 use bluefin_terminal::{colour, out, width};
 use clap::ValueEnum;
-
-use crate::enqueue;
-use table::{Shape, Table};
 
 /// Print what came of every candidate: times, ties, winners, and failures with the compiler's or the tool's words
 #[derive(clap::Args)]
@@ -51,7 +48,7 @@ pub struct ResultsArgs {
     #[arg(long)]
     winner: bool,
     /// Only this stage: perf or find
-    #[arg(long, value_parser = enqueue::parse_stage)]
+    #[arg(long, value_parser = parse_stage)]
     stage: Option<Stage>,
     /// Sort by this; what has none of it comes last
     #[arg(long, value_enum, value_name = "KEY")]
@@ -225,7 +222,7 @@ impl ResultsArgs {
     }
 
     /// The sessions that are named, or the only one.
-    async fn sessions(&self, store: &dyn Store) -> anyhow::Result<Vec<Session>> {
+    async fn sessions(&self, store: &dyn Sessions) -> anyhow::Result<Vec<Session>> {
         let all = store.sessions().await?;
         let names = || all.iter().map(|session| session.name.to_string()).collect::<Vec<_>>().join(", ");
         if !self.session.is_empty() {

@@ -1,12 +1,10 @@
 //! `bluefin run`: a campaign from a plan file, from problems to databases.
 
-mod plan;
-mod steps;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::plan_file::PlanFile;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::site::Site;
 use bluefin_campaign::whole::{Steps, Whole};
@@ -17,7 +15,6 @@ use bluefin_terminal::progress::Display;
 use serde_json::{Value, json};
 
 use crate::enqueue::complain;
-use plan::PlanFile;
 
 /// Run a whole campaign from a plan file: import, session, solvers, applicability, enqueue, wait, export, check
 #[derive(clap::Args)]
@@ -43,7 +40,7 @@ pub struct RunArgs {
 impl RunArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plan = PlanFile::read(&self.plan)?;
-        let fleet = self.store.fleet.names_a_broker() && !plan.wait.local;
+        let fleet = self.store.fleet.names_a_broker() && !plan.waits_locally();
         let steps = plan.steps()?;
         if self.dry_run {
             return self.describe(&steps);

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use bluefin_campaign::machine::devices;
-use bluefin_campaign::machine::selftest::{Tested, Verdict, selftest};
+use bluefin_campaign::machine::selftest::{SelftestVerdict, Tested, selftest};
 use bluefin_terminal::{out, width};
 use comfy_table::Table;
 
@@ -32,7 +32,8 @@ impl SelftestArgs {
             tested.iter().try_for_each(|tested| out::line(table(tested)))?;
             inventory.notes.iter().try_for_each(out::line)?;
         }
-        let failed = tested.iter().flat_map(|tested| &tested.checks).any(|check| check.result == Verdict::Failed);
+        let failed =
+            tested.iter().flat_map(|tested| &tested.checks).any(|check| check.result == SelftestVerdict::Failed);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
@@ -42,9 +43,9 @@ fn table(Tested { device, checks }: &Tested) -> Table {
     table.set_header([device.device.as_str(), device.target.as_str(), "s", device.name.as_str()]);
     for check in checks {
         let verdict = match check.result {
-            Verdict::Passed => "passed",
-            Verdict::Failed => "FAILED",
-            Verdict::Skipped => "skipped",
+            SelftestVerdict::Passed => "passed",
+            SelftestVerdict::Failed => "FAILED",
+            SelftestVerdict::Skipped => "skipped",
         };
         let detail = check.detail.lines().next().unwrap_or_default().to_string();
         table.add_row([check.name.clone(), verdict.to_string(), format!("{:.1}", check.seconds), detail]);

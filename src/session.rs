@@ -3,30 +3,25 @@
 pub mod delete;
 pub mod steer;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use bluefin_campaign::fleet::steer::NOTES;
+use bluefin_campaign::fleet::overview::Overview;
 use bluefin_campaign::known::known;
 use bluefin_campaign::machine::devices;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::priors::begin_with;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::session::{Blacklisted, BudgetArgs, notes, parse_stage, tuners};
 use bluefin_common::method::Method;
 use bluefin_common::printable::parse_printable;
-use bluefin_common::priority::{self, Priority};
-use bluefin_common::session::{Budget, Pins, Session, SessionName, Stage};
-use bluefin_common::spelled::{bytes, human};
-use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::{Progress, SessionSize, Store, StoreError};
+use bluefin_common::priority::Priority;
+use bluefin_common::session::{Session, SessionName, Stage};
+use bluefin_common::spelled::bytes;
+use bluefin_common::store::Store;
 use bluefin_common::target::Target;
-use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_producer::session::{Made, NewSession, Wanted, is_exhaustive, make, tuner_text};
-use bluefin_terminal::out;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Subcommand, ValueEnum};
-use serde::Serialize;
+use bluefin_producer::session::{Made, NewSession, Wanted, make, tuner_text};
+use bluefin_terminal::{out, session};
+use clap::Subcommand;
 
 use delete::DeleteArgs;
 use steer::{UnpinArgs, Which};
@@ -108,7 +103,7 @@ pub struct NewArgs {
     #[arg(long)]
     pub exhaustive: bool,
     /// Stages to run [default: perf,find; find for miopendriver, which does both at once]
-    #[arg(long, value_name = "perf,find", value_delimiter = ',', value_parser = crate::enqueue::parse_stage)]
+    #[arg(long, value_name = "perf,find", value_delimiter = ',', value_parser = parse_stage)]
     pub stage: Vec<Stage>,
     /// Version of ROCm that its workers must have
     #[arg(long, alias = "rocm_v", value_name = "VERSION")]
@@ -137,48 +132,6 @@ pub struct NewArgs {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
-}
-
-/// What a session may spend.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Budget")]
-pub struct BudgetArgs {
-    /// Longest that a device works on one solver of one problem, such as 10m
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub solver_budget: Option<Duration>,
-    /// Longest that devices work on all solvers of one problem
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub problem_budget: Option<Duration>,
-    /// Longest that devices work on the session
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub session_budget: Option<Duration>,
-    /// MIOPEN_TUNING_TIME_MS_MAX: longest search of MIOpen's
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub tuning_time: Option<Duration>,
-    /// MIOPEN_TUNING_PATIENCE: candidates in a row without improvement after which MIOpen's search ends
-    #[arg(long, value_name = "N")]
-    pub tuning_patience: Option<u64>,
-    /// MIOPEN_DEBUG_TUNING_ITERATIONS_MAX: candidates that MIOpen's search tries
-    #[arg(long, value_name = "N")]
-    pub tuning_iterations: Option<u64>,
-}
-
-/// Names of methods, each with what it tunes.
-pub fn tuners() -> impl TypedValueParser<Value = Method> {
-    let names = Method::all().into_iter().map(|method| PossibleValue::new(method.name).help(method.about));
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Method>())
-}
-
-/// What `MIOPEN_DEBUG_CONV_...` can switch off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Blacklisted {
-    Fft,
-    Direct,
-    Gemm,
-    Winograd,
-    ImplicitGemm,
-    Scgemm,
 }
 
 impl NewArgs {
@@ -236,126 +189,6 @@ impl NewArgs {
     }
 }
 
-/// What a session's maker notes with it, in the order of [`NOTES`].
-pub fn notes(values: [&Option<String>; 4]) -> Pins {
-    let notes = NOTES.into_iter().zip(values);
-    notes.filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect()
-}
-
-impl Blacklisted {
-    /// As in `MIOPEN_DEBUG_CONV_FFT`.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
-    }
-}
-
-impl BudgetArgs {
-    /// In milliseconds.
-    pub fn budget(&self) -> Budget {
-        let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        Budget {
-            solver_ms: ms(self.solver_budget),
-            problem_ms: ms(self.problem_budget),
-            session_ms: ms(self.session_budget),
-            tuning_time_ms: ms(self.tuning_time),
-            tuning_patience: self.tuning_patience,
-            tuning_iterations: self.tuning_iterations,
-        }
-    }
-}
-
-/// A session and how far it is.
-#[derive(Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    session: Session,
-    pins: Pins,
-    progress: Progress,
-    complete: bool,
-    standing: Standing,
-    priority: Priority,
-    /// Absent where the store does not say.
-    size: Option<SessionSize>,
-}
-
-impl Shown {
-    async fn of(store: &dyn Store, session: Session) -> anyhow::Result<Self> {
-        let progress = store.progress(&session.name).await?;
-        let pins = store.pins(&session.name).await?;
-        let standing = standing::of(store, &session.name).await?;
-        let priority = priority::of(store, &session.name).await?;
-        // A server may be told not to say how large things are.
-        let size = match store.size(&session.name).await {
-            Err(StoreError::Refused { .. } | StoreError::Misconfigured { .. }) => None,
-            size => Some(size?),
-        };
-        Ok(Self { complete: progress.is_complete(), session, pins, progress, standing, priority, size })
-    }
-
-    /// How far it is, or what keeps it.
-    fn state(&self) -> &'static str {
-        if self.standing == Standing::Running || self.complete { self.progress.state() } else { self.standing.name() }
-    }
-
-    fn print(&self) -> std::io::Result<()> {
-        let Self { session, pins, progress, .. } = self;
-        out::line(format_args!("session {}: {}", session.name, self.state()))?;
-        out::line(format_args!("  label    {}", session.label))?;
-        out::line(format_args!("  target   {}", session.target))?;
-        out::line(format_args!("  tuner    {}", tuner_text(session)))?;
-        if session.search.is_some() {
-            out::line(format_args!("  search   {}", session.search_text()))?;
-        }
-        if session.priors.is_some() {
-            out::line(format_args!("  begins   with {}", session.priors_text()))?;
-        }
-        let said = is_exhaustive(session).then_some(FIND_ENFORCE);
-        for (name, value) in session.environment.iter().filter(|(name, _)| Some(name.as_str()) != said) {
-            out::line(format_args!("  with     {name}={value}"))?;
-        }
-        if self.priority != Priority::Normal {
-            out::line(format_args!("  priority {}", self.priority))?;
-        }
-        for (name, limit) in limits(&session.budget) {
-            out::line(format_args!("  budget   {name} {limit}"))?;
-        }
-        if let Some(size) = self.size {
-            out::line(format_args!("  size     {}", bytes(size.total())))?;
-        }
-        for (key, value) in pins {
-            out::line(format_args!("  pinned   {key} = {value}"))?;
-        }
-        for stage in &session.stages {
-            let count = |counts: &BTreeMap<String, u64>| counts.get(stage.name()).copied().unwrap_or(0);
-            out::line(format_args!(
-                "  {:<8} {} of {} jobs, {} of devices' time",
-                stage.name(),
-                count(&progress.done),
-                count(&progress.planned),
-                human(Duration::from_millis(count(&progress.busy_ms)))
-            ))?;
-        }
-        for (result, count) in &progress.candidates {
-            out::line(format_args!("  {count:>8} {result}"))?;
-        }
-        Ok(())
-    }
-}
-
-fn limits(budget: &Budget) -> Vec<(&'static str, String)> {
-    let time = |ms: Option<u64>| ms.map(|ms| human(Duration::from_millis(ms)));
-    let number = |limit: Option<u64>| limit.map(|limit| limit.to_string());
-    let all = [
-        ("of a solver", time(budget.solver_ms)),
-        ("of a problem", time(budget.problem_ms)),
-        ("of the session", time(budget.session_ms)),
-        ("of a search", time(budget.tuning_time_ms)),
-        ("of patience", number(budget.tuning_patience)),
-        ("of iterations", number(budget.tuning_iterations)),
-    ];
-    all.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect()
-}
-
 impl SessionVerb {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
@@ -369,7 +202,7 @@ impl SessionVerb {
                 let opened = store.open_to_read().await?;
                 let mut shown = Vec::new();
                 for session in opened.store.sessions().await? {
-                    shown.push(Shown::of(&*opened.store, session).await?);
+                    shown.push(Overview::of(&*opened.store, session).await?);
                 }
                 if json {
                     out::json(&shown)?;
@@ -386,8 +219,8 @@ impl SessionVerb {
                 let opened = store.open_to_read().await?;
                 let session = opened.store.session(&name).await?;
                 let session = session.ok_or_else(|| anyhow::anyhow!("session {name}: there is none of that name"))?;
-                let shown = Shown::of(&*opened.store, session).await?;
-                if json { out::json(&shown)? } else { shown.print()? }
+                let shown = Overview::of(&*opened.store, session).await?;
+                if json { out::json(&shown)? } else { session::print(&shown)? }
             }
         }
         Ok(ExitCode::SUCCESS)

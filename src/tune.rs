@@ -1,6 +1,5 @@
 //! `bluefin tune`: all four roles in one process, from a file of problems to databases.
 
-mod closing;
 mod miopen;
 mod part;
 
@@ -11,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::given_back;
 use bluefin_campaign::known::known;
 use bluefin_campaign::listing::Listing;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice, OPEN_FILES};
 use bluefin_campaign::order::{CarriedOut, End, Order, Workers};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::session::tuners;
 use bluefin_campaign::site::Site;
 use bluefin_campaign::timed::{self, TimeLimit};
 use bluefin_common::clock::now_ms;
@@ -26,22 +27,19 @@ use bluefin_common::limits;
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::retry::{self, Remeasure};
-use bluefin_common::session::{SearchPlan, Session, SessionName, Stage};
+use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::{counted, human};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Sessions as _;
 use bluefin_common::target::Target;
 use bluefin_exporter::summary::{newest, summaries};
 use bluefin_exporter::{ExportRequest, WhichSpecs, export};
-use bluefin_producer::plan::{Asked, Plan, Space};
-use bluefin_terminal::failed;
+use bluefin_producer::plan::Asked;
 use bluefin_terminal::listing::{self, ListArgs};
-use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
-use bluefin_terminal::winners;
+use bluefin_terminal::{budget, closing, failed, out, winners};
 use clap::ValueEnum;
 
 use crate::export as export_verb;
-use crate::given_back;
 use crate::input::{Input, InputArgs};
 use crate::workers::ConditionsArgs;
 
@@ -72,7 +70,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Whose solvers are tuned: kernels (bluefin's own, which MIOpen does not have, and yours), or MIOpen's through its tools: fin, miopendriver
-    #[arg(long, value_parser = crate::session::tuners(), default_value = "kernels", hide_possible_values = true)]
+    #[arg(long, value_parser = tuners(), default_value = "kernels", hide_possible_values = true)]
     tuner: Method,
     /// Where the work is kept
     #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
@@ -270,7 +268,7 @@ impl TuneArgs {
     fn display(&self, session: &Session) -> Display<'_> {
         let search = session.search.clone();
         Display::new(move |plan| {
-            eprintln!("{}", skipped(plan, &self.input, search.as_ref(), self.time));
+            eprintln!("{}", budget::planned(plan, self.input.budget, search.as_ref(), self.time));
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         })
     }
@@ -349,39 +347,4 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".bluefin-{}.tmp", std::process::id()));
     std::fs::File::create(&probe)?;
     std::fs::remove_file(&probe)
-}
-
-/// What the budget leaves out.
-fn skipped(plan: &Plan, input: &InputArgs, search: Option<&SearchPlan>, time: Option<Duration>) -> String {
-    let Space { candidates, valid_candidates, .. } = plan.space.clone().unwrap_or_default();
-    let left = valid_candidates.saturating_sub(candidates);
-    let mut text = format!(
-        "{}, {} in {}",
-        counted(plan.problems, "problem"),
-        counted(candidates, "candidate"),
-        counted(plan.jobs, "job")
-    );
-    if let Some(plan @ SearchPlan { strategy, candidates, .. }) = search {
-        let within = match (candidates, time) {
-            (_, Some(time)) => human(time),
-            (0, None) => format!("budget {}", input.budget),
-            (_, None) => format!("at most {candidates} of each solver"),
-        };
-        let until = match plan.patience {
-            0 => String::new(),
-            _ => format!(", until less than {} % is expected to be left to gain", plan.patience_percent()),
-        };
-        text.push_str(&format!(
-            " so far; the search {strategy} goes on from what they come to, within {within} (of {valid_candidates} valid candidates){until}"
-        ));
-    } else if left > 0 {
-        text.push_str(&format!(
-            "; budget {} skips {left} of {valid_candidates} valid candidates (--budget thorough or all tries more)",
-            input.budget
-        ));
-    }
-    if plan.done > 0 {
-        text.push_str(&format!("; done before: {}", counted(plan.done, "job")));
-    }
-    text
 }

@@ -1,6 +1,6 @@
 //! `bluefin tune-gemm`: ROCm's tune_gemm.py, its command line and its files, on the pipeline.
 
-pub mod flags;
+mod flags;
 mod regression;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::files::{self, Entry, Size};
-use bluefin_campaign::gemm::products::{Done, Kind, Products, Tuned, What, best};
+use bluefin_campaign::gemm::products::{Done, ProductKind, Products, Tuned, What, best};
 use bluefin_campaign::gemm::space::{Config, Dtype, Space};
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
@@ -138,7 +138,7 @@ pub struct TuneGemmArgs {
 }
 
 /// Where it is done.
-struct Place<'a> {
+struct Workplace<'a> {
     target: Target,
     site: &'a Site,
     /// `None` where a fleet does it.
@@ -170,21 +170,21 @@ impl TuneGemmArgs {
     }
 
     /// The configs that would be tried.
-    async fn list(&self, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+    async fn list(&self, kind: ProductKind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let target = bluefin_campaign::listing::target(Some(&self.devices()))?;
         let entries = files.into_iter().next().unwrap_or_default();
         self.search.lists_no_priors()?;
         listing::print(&self.products(entries, &kind, &target, None)?.list().await?, self.json)
     }
 
-    async fn at(&self, site: &Site, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+    async fn at(&self, site: &Site, kind: ProductKind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let local = if self.fleet { None } else { Some(self.local().await?) };
         let target = match (&local, &self.device) {
             (Some((_, device)), _) => device.target.clone(),
             (None, Some(text)) => text.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
             (None, None) => return Err(crate::usage("--fleet: --device names the target, such as gfx942-304")),
         };
-        self.all(&Place { target, site, local }, kind, files).await
+        self.all(&Workplace { target, site, local }, kind, files).await
     }
 
     /// Where the work is kept.
@@ -234,7 +234,7 @@ impl TuneGemmArgs {
     }
 
     /// What all products are.
-    fn kind(&self) -> anyhow::Result<Kind> {
+    fn kind(&self) -> anyhow::Result<ProductKind> {
         use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
         match (self.dtype_a, self.dtype_b) {
             (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {}
@@ -245,7 +245,7 @@ impl TuneGemmArgs {
             }
         }
         let types = [self.dtype_a, self.dtype_b, self.dtype_c];
-        Ok(Kind { types, bias: self.bias_vector, ieee: self.ieee, space: self.space })
+        Ok(ProductKind { types, bias: self.bias_vector, ieee: self.ieee, space: self.space })
     }
 
     /// What is done with all products.
@@ -266,7 +266,7 @@ impl TuneGemmArgs {
     fn products(
         &self,
         entries: Vec<Entry>,
-        kind: &Kind,
+        kind: &ProductKind,
         target: &Target,
         priors: Option<Digest>,
     ) -> anyhow::Result<Products> {
@@ -283,7 +283,7 @@ impl TuneGemmArgs {
         Ok(products)
     }
 
-    async fn all(&self, place: &Place<'_>, kind: Kind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
+    async fn all(&self, place: &Workplace<'_>, kind: ProductKind, files: Vec<Vec<Entry>>) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let mut results = Vec::new();
         let priors = self.priors(place, &kind).await?;
@@ -303,7 +303,7 @@ impl TuneGemmArgs {
     }
 
     /// The winners of earlier work that searches begin with: also those of a file of tuned sizes.
-    async fn priors(&self, place: &Place<'_>, kind: &Kind) -> anyhow::Result<Option<Digest>> {
+    async fn priors(&self, place: &Workplace<'_>, kind: &ProductKind) -> anyhow::Result<Option<Digest>> {
         let given = self.benchmark || self.compare_wo_tuning;
         if let Some(from) = self.search.from.as_ref().filter(|_| given) {
             return Err(crate::usage(format!("--from {from}: --benchmark and --compare_wo_tuning tune nothing")));
@@ -322,7 +322,7 @@ impl TuneGemmArgs {
     }
 
     /// `None`: it was interrupted.
-    async fn carry_out(&self, place: &Place<'_>, products: Products) -> anyhow::Result<Option<Vec<Done>>> {
+    async fn carry_out(&self, place: &Workplace<'_>, products: Products) -> anyhow::Result<Option<Vec<Done>>> {
         let mut display = Display::new(|plan| {
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
             let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);

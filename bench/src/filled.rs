@@ -15,10 +15,10 @@ use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Probl
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Store};
 use bluefin_common::target::Target;
+use bluefin_kernel_spec::KernelSpec;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::plan::kernels::plan_problem;
 use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::KernelSpec;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 /// Different kernels among the winners.

@@ -7,10 +7,10 @@ use bluefin_common::job::Job;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::value::Value;
+use bluefin_kernel_spec::Bundle;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::plan::kernels::plan_problem;
 use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::Bundle;
 
 /// Jobs planned and enqueued at a time.
 pub const CHUNK: u64 = 5000;

@@ -25,7 +25,7 @@ use std::time::Duration;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Sessions as _;
 use bluefin_terminal::out;
 use clap::Subcommand;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use bluefin_common::outcome::{Outcome, Timing};
 use bluefin_common::session::{SessionName, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_eval_worker::timing::{ClockWatch, Limits, Recorded, StopRule, better, measure_by};
 use bluefin_terminal::{out, width};
 use rand::SeedableRng;

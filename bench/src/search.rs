@@ -21,9 +21,9 @@ use bluefin_campaign::machine::itself;
 use bluefin_campaign::search::{options, parse_option};
 use bluefin_common::spelled::parse_percent;
 use bluefin_common::target::Target;
+use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::Search;
 use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::Bundle;
-use bluefin_spec::search::Search;
 use bluefin_terminal::{out, width};
 use clap::value_parser;
 use indicatif::ProgressBar;
@@ -317,7 +317,7 @@ fn all(tries: &[Try<'_>], seeds: usize, rules: &Rules<'_>, bar: &ProgressBar) ->
 
 #[cfg(test)]
 mod tests {
-    use bluefin_spec::search::Strategies;
+    use bluefin_kernel_spec::search::Strategies;
 
     use super::simulate::tests::{Listed, NONE, measured, rules};
     use super::*;

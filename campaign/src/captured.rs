@@ -1,10 +1,77 @@
-//! Folders of captured kernels: a folder for each, with its spec, its sources and its data.
+//! Kernels that are captured from a program that uses Triton: a folder for each, with its spec, its sources and its data.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
-use bluefin_triton::{LISTED, WIDENED};
+use anyhow::Context as _;
+use bluefin_producer::capture::run_with;
+use bluefin_triton::{Captured, Contents, Hook, LISTED, Left, Mode, Process, WIDENED};
+use serde_json::{Value as Json, json};
 
 use crate::usage;
+
+/// How often kernels were launched, and for how long.
+const CALLS: &str = "calls.json";
+
+/// What a program left.
+pub struct Capture {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// One for each tuning key, each in a folder of its own.
+    pub kernels: Vec<Captured>,
+    /// What its process counted.
+    pub process: Process,
+    /// Functions that were not captured, and why.
+    pub left: Vec<Left>,
+}
+
+/// Runs `command`, and leaves a folder for each key that it tuned in `folder`: with the elements of tensors that `contents` names, and,
+/// with `jit`, of functions without an autotuner as well.
+///
+/// # Errors
+/// If the program can not be started, or the folder not be written.
+pub async fn capture(
+    folder: &Path,
+    (contents, jit): (Contents, bool),
+    (program, arguments): (&OsString, &[OsString]),
+) -> anyhow::Result<Capture> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let hook = Hook::new()?;
+    let environment = hook.environment(Mode::Capture { folder, contents, jit })?;
+    let status = run_with(program, arguments, environment).await?;
+    let process = Process::take(folder)?;
+    let mut left = process.left.clone();
+    let mut kernels = Vec::new();
+    for name in process.kernels.keys() {
+        let captured = Captured::read(&folder.join(name))?;
+        match captured.write_specs()? {
+            Ok(()) => kernels.push(captured),
+            Err(reason) => {
+                let at = format!("{}:{}", captured.file, captured.line);
+                left.push(Left { function: captured.function, at, reason });
+            }
+        }
+    }
+    add_calls(&folder.join(CALLS), &process)?;
+    Ok(Capture { status, kernels, process, left })
+}
+
+/// Adds to what earlier captures counted.
+fn add_calls(path: &Path, process: &Process) -> anyhow::Result<()> {
+    let before = std::fs::read_to_string(path).ok();
+    let before = before.and_then(|text| serde_json::from_str::<BTreeMap<String, Json>>(&text).ok());
+    let mut all = before.unwrap_or_default();
+    for (name, counts) in &process.kernels {
+        let calls = all.get(name).and_then(|one| one["calls"].as_u64()).unwrap_or_default() + counts.calls;
+        all.insert(name.clone(), json!({ "calls": calls, "ms": counts.ms }));
+    }
+    if !all.is_empty() {
+        std::fs::write(path, serde_json::to_string_pretty(&all)? + "\n").with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
 
 /// The specs of the kernels in `folder`, by name; with `widen` those of their larger spaces, where they have one.
 ///

@@ -3,6 +3,7 @@
 pub mod belongings;
 pub mod dead;
 pub mod monitor;
+pub mod overview;
 pub mod queues;
 pub mod status;
 pub mod steer;

@@ -12,7 +12,7 @@ use bluefin_common::job::{GroupId, Job, JobId};
 use bluefin_common::parked;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::{OpenJobs, Planned, Store};
+use bluefin_common::store::{OpenJobs, Planned, Records as _, Sessions as _, Work as _};
 use bluefin_compile_worker::carried::Kept;
 
 /// Forgets the jobs of `session` that have no outcome. Those that were never compiled, of groups of which others were, are
@@ -23,7 +23,7 @@ pub async fn forget(store: &SqliteStore, session: &SessionName) -> anyhow::Resul
     let missing = never_compiled(store, &known, open).await?;
     let records: Vec<(String, Vec<u8>)> =
         missing.into_iter().map(|(job, group)| (job.to_string(), group.to_string().into_bytes())).collect();
-    // First: whoever dies in between does both again.
+    // First: a process that dies in between does both again.
     store.put_records(&shelf::forgotten(session), &records).await?;
     Ok(store.forget_unfinished(session).await?)
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
+use bluefin_kernel_spec::Bundle;
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
 
 use crate::usage;
 

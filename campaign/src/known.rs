@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use bluefin_compile_worker::toolchain::Toolchains;
 use bluefin_exporter::Formats;
+use bluefin_kernel_spec::search::Strategies;
 use bluefin_producer::plan::{Planner, Planners};
-use bluefin_spec::search::Strategies;
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
@@ -40,7 +40,7 @@ impl Known {
 
     /// From now on these are known, unless something is already.
     pub fn hand_in(self) {
-        // Whoever comes first is right: nothing else calls this but the registry of a build.
+        // The first caller is right: nothing else calls this but the registry of a build.
         let _ = KNOWN.set(self);
     }
 

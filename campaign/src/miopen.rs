@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use bluefin_common::method::Method;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 use bluefin_miopen::fin::Fin;
 use bluefin_producer::applicability;
 use bluefin_producer::input::read_bytes;
@@ -34,7 +34,7 @@ fn has_solvers(method: Method) -> bool {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn sessions(store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
+pub async fn sessions(store: &dyn Sessions) -> anyhow::Result<Vec<SessionName>> {
     let sessions = store.sessions().await?.into_iter();
     Ok(sessions.filter(|session| has_solvers(session.method)).map(|session| session.name).collect())
 }
@@ -43,7 +43,7 @@ pub async fn sessions(store: &dyn Store) -> anyhow::Result<Vec<SessionName>> {
 ///
 /// # Errors
 /// If it is none, or the store fails.
-pub async fn session(store: &dyn Store, name: &SessionName) -> anyhow::Result<Session> {
+pub async fn session(store: &dyn Sessions, name: &SessionName) -> anyhow::Result<Session> {
     let Some(session) = store.session(name).await? else {
         bail!("session {name}: there is none of that name; make it with bluefin session new --name {name}");
     };

@@ -22,7 +22,7 @@ pub const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// `NAME:SECRET,...`, or `@FILE` that holds it.
 const MESSAGE_KEYS: &str = "BLUEFIN_MESSAGE_KEYS";
 
-/// The state file of whoever names none.
+/// The state file where none is named.
 pub const DEFAULT_STATE: &str = "bluefin.db";
 
 /// Where the fleet meets.
@@ -92,7 +92,7 @@ impl FleetArgs {
         Ok(Arc::new(self.redis_store().await?))
     }
 
-    /// The same, for whoever asks what only Redis knows.
+    /// The same, for questions that only Redis answers.
     pub async fn redis_store(&self) -> anyhow::Result<RedisStore> {
         let (url, cache) = self.store_urls()?;
         Ok(RedisStore::connect(&url, cache.as_deref(), ARTIFACT_TTL).await?)
@@ -142,7 +142,7 @@ impl StoreArgs {
         Ok(Opened { store: file.clone(), file: Some(file) })
     }
 
-    /// The same to read only: whoever works with the file is not disturbed, and a missing one is not made.
+    /// The same to read only: another process that works with the file is not disturbed, and a missing one is not made.
     pub async fn open_to_read(&self) -> anyhow::Result<Opened> {
         let Some(path) = self.file() else { return self.redis().await };
         if self.state.is_none() && !path.exists() {

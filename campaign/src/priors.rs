@@ -11,15 +11,15 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{Problem, driver};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::spelled::counted;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions as _, Store, Work};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::wire;
 use bluefin_exporter::release::Catalog;
+use bluefin_kernel_spec::search::{Fate, Prior, PriorRows, Space};
 use bluefin_producer::plan::Asked;
 use bluefin_producer::plan::kernels::read_priors;
 use bluefin_producer::session::Wanted;
-use bluefin_spec::search::{Fate, Prior, PriorRows, Space};
 use serde_json::Value as Json;
 
 use crate::known::known;
@@ -114,7 +114,7 @@ async fn of_store(store: &dyn Store, name: &str, target: &Target) -> anyhow::Res
 }
 
 /// Of each solver and problem the best candidates, of sessions for `target` if there are any, else of all.
-async fn of_sessions(store: &dyn Store, mut sessions: Vec<Session>, target: &Target) -> anyhow::Result<Vec<Prior>> {
+async fn of_sessions(store: &dyn Work, mut sessions: Vec<Session>, target: &Target) -> anyhow::Result<Vec<Prior>> {
     let planners = known().planners();
     sessions.retain(|session| planners.get(session.method).is_ok_and(|planner| planner.takes_specs()));
     if sessions.iter().any(|session| session.target == *target) {

@@ -8,7 +8,7 @@ use bluefin_common::session::SearchPlan;
 use bluefin_common::spelled::parse_percent;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
-use bluefin_spec::search::{Bayes, FixedOrder, Search};
+use bluefin_kernel_spec::search::{Bayes, FixedOrder, Search};
 
 use crate::known::known;
 use crate::priors::{self, OtherFile};

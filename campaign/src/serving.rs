@@ -12,11 +12,11 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_kernel_spec::Bundle;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_serving::kernel::{self, SPEC_FILE, row_of};
 use bluefin_serving::{ConfigFile, Row, Version, installed::Source};
-use bluefin_spec::Bundle;
 
 use crate::carry::Watch;
 use crate::machine::local::{Compilers, LocalDevice};

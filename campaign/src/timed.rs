@@ -14,10 +14,10 @@ use bluefin_common::problem::Problem;
 use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Progress;
+use bluefin_kernel_spec::search::{BATCH, limit};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{Asked, CandidateBudget};
-use bluefin_spec::search::{BATCH, limit};
 use prometheus::Registry;
 use tokio::sync::Mutex;
 

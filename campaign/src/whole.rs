@@ -100,7 +100,7 @@ pub enum Whole {
 }
 
 /// What is put into the queues, and who does it.
-struct Work {
+struct Prepared {
     problems: Vec<Problem>,
     asked: Asked,
     workers: Workers,
@@ -151,7 +151,7 @@ impl Site {
         let Some(prepared) = self.shutdown.run_until_cancelled(Box::pin(taking.prepare(watch))).await else {
             return Ok(Whole::Interrupted);
         };
-        let (session, Work { problems, asked, workers }, mut fine) = prepared?;
+        let (session, Prepared { problems, asked, workers }, mut fine) = prepared?;
         let order = Order {
             priority: steps.enqueue.priority.filter(|_| self.is_fleet()),
             ..Order::of(session.clone(), problems, &asked)
@@ -215,7 +215,7 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// All steps up to where jobs are put into queues.
-    async fn prepare(&self, watch: &mut dyn Watch) -> anyhow::Result<(Session, Work, bool)> {
+    async fn prepare(&self, watch: &mut dyn Watch) -> anyhow::Result<(Session, Prepared, bool)> {
         let mut fine = self.import(watch).await.context("[[import]]")?;
         let session = self.session().await.context("[session]")?;
         step(watch, "session", &session.name, &session);
@@ -278,10 +278,10 @@ impl Taking<'_> {
     }
 
     /// What is tuned, and the workers that do it: whether they are there is known before anything is put into queues.
-    async fn work(&self, session: &Session) -> anyhow::Result<Work> {
+    async fn work(&self, session: &Session) -> anyhow::Result<Prepared> {
         let (problems, asked) = self.asked(session).await?;
         let workers = if self.site.is_fleet() { Workers::Fleet } else { self.workers(session, &asked).await? };
-        Ok(Work { problems, asked, workers })
+        Ok(Prepared { problems, asked, workers })
     }
 
     /// The workers that this process needs to do all by itself.

@@ -4,7 +4,7 @@
 use crate::job::GroupId;
 use crate::session::SessionName;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 
 /// Rounds that are under way at most.
 pub const MOST: u32 = 4;
@@ -13,7 +13,7 @@ pub const MOST: u32 = 4;
 ///
 /// # Errors
 /// If the store fails.
-pub async fn of(store: &dyn Store, session: &SessionName, group: GroupId) -> Result<u32, StoreError> {
+pub async fn of(store: &dyn Records, session: &SessionName, group: GroupId) -> Result<u32, StoreError> {
     let found = store.records_of(&shelf::searched(session), &[key(group)]).await?;
     Ok(found.into_iter().flatten().next().map_or(1, |record| read(&record)))
 }
@@ -23,7 +23,7 @@ pub async fn of(store: &dyn Store, session: &SessionName, group: GroupId) -> Res
 ///
 /// # Errors
 /// If the store fails.
-pub async fn claim(store: &dyn Store, session: &SessionName, group: GroupId, ahead: u32) -> Result<u32, StoreError> {
+pub async fn claim(store: &dyn Records, session: &SessionName, group: GroupId, ahead: u32) -> Result<u32, StoreError> {
     let digits = ahead.to_string().into_bytes();
     Ok(read(&store.claim_record(&shelf::searched(session), &key(group), &digits).await?))
 }

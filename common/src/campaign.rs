@@ -1,8 +1,8 @@
 //! What follows from the outcomes of a group: the next round of a search, the find jobs that end it, and that nothing is left
 //! to do.
 //!
-//! A group is one problem with one kernel spec. Its perf jobs may end anywhere, in any order; whoever stores the last
-//! outcome calls [`advance`], and so does whoever meets a job that is done already, so a crash in between loses nothing.
+//! A group is one problem with one kernel spec. Its perf jobs may end anywhere, in any order; the worker that stores the last
+//! outcome calls [`advance`], and so does a worker that meets a job that is done already, so a crash in between loses nothing.
 //! All of it is a pure function of the outcomes plus idempotent writes, so two callers do no harm.
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use crate::job::{CompileJob, CompileWork, EvalJob, GroupId, Job, JobId};
 use crate::outcome::Outcome;
 use crate::session::{Session, SessionName, Stage};
 use crate::shelf;
-use crate::store::{Planned, Store, StoreError, Stored};
+use crate::store::{Planned, Store, StoreError, Stored, Work};
 use crate::task::{Task, TaskRef};
 use crate::wire::{self, WireError};
 
@@ -59,7 +59,7 @@ impl AdvanceError {
 ///
 /// # Errors
 /// If the store fails; call again.
-pub async fn put_outcome(store: &dyn Store, session: &Session, outcome: &Outcome) -> Result<Stored, StoreError> {
+pub async fn put_outcome(store: &dyn Work, session: &Session, outcome: &Outcome) -> Result<Stored, StoreError> {
     if session.has_follow_ups() { store.put_outcome(outcome).await } else { store.put_last_outcome(outcome).await }
 }
 
@@ -73,7 +73,7 @@ pub async fn advance(store: &dyn Store, broker: &dyn Broker, job: &Job, open: u6
     advance_in(store, broker, &session, job, open).await
 }
 
-/// The same for whoever has read the session of the job.
+/// The same for callers that have read the session of the job.
 ///
 /// # Errors
 /// If the store or the broker fails; call again later.
@@ -102,7 +102,7 @@ pub async fn advance_in(
 }
 
 /// Asks a compile worker to plan what the session's search tries next in the group of `job`: only one knows the tuning space.
-/// Nothing says that it was asked, so whoever meets a finished job of the group asks again; who answers finds nothing to do
+/// Nothing says that it was asked, so a worker that meets a finished job of the group asks again; who answers finds nothing to do
 /// where jobs are open.
 async fn ask_for_round(broker: &dyn Broker, job: &Job) -> Result<(), AdvanceError> {
     let job = Job { stage: Stage::Perf, candidates: Vec::new(), ..job.clone() };
@@ -137,7 +137,7 @@ pub async fn conclude(
         store.settle_group(&session.name, group).await?;
     }
     for job in next {
-        // Published before it is planned: planned and not published, it would keep its group open, and whoever repeats this
+        // Published before it is planned: planned and not published, it would keep its group open, and a worker that repeats this
         // after a crash would wait for it. Published twice, it is skipped the second time.
         publish(store, broker, &job, outcomes, now_ms()).await?;
     }
@@ -150,7 +150,7 @@ pub async fn conclude(
 /// # Errors
 /// If the store or the broker fails; the job may then be in its queue and not be recorded.
 pub async fn publish(
-    store: &dyn Store,
+    store: &dyn Work,
     broker: &dyn Broker,
     job: &Job,
     outcomes: &[Outcome],
@@ -161,7 +161,7 @@ pub async fn publish(
         Some(eval_job) => {
             let queue = job.lane.of(&job.eval_queue());
             let body = wire::encode(&eval_job)?;
-            // Whoever evaluates has made it, but this may be where none has come to yet.
+            // The worker that evaluates has made it, but this may be where none has come to yet.
             broker.declare(&queue).await?;
             broker.publish(&queue, &id.to_string(), body.into()).await?;
         }

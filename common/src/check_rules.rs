@@ -12,7 +12,7 @@ pub enum Severity {
     Note,
     /// What stands there does not do what it is for.
     Warning,
-    /// Whoever reads the file refuses it, stops, or does what is wrong.
+    /// The program that reads the file refuses it, stops, or does what is wrong.
     Error,
 }
 

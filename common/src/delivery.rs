@@ -59,7 +59,7 @@ fn read<M: Message>(delivery: &Delivery) -> Result<M, Halt> {
     })
 }
 
-/// The message in `delivery`, for whoever takes it and is no worker. One that can not be read is settled as a worker does, and
+/// The message in `delivery`, for programs that take it and are no workers. One that can not be read is settled as a worker does, and
 /// comes to `None`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What an exporter tells of candidates beside their times. It travels with the outcome, so that whoever exports needs to
+//! What an exporter tells of candidates beside their times. It travels with the outcome, so that an exporter needs to
 //! know neither kernel specs nor tools.
 
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,12 @@ pub struct Description {
     /// The solvers of the job's candidates, each once.
     pub solvers: Vec<SolverInfo>,
     /// What a kernel spec says of its problem.
-    pub work: Work,
+    pub work: UsefulWork,
 }
 
 /// What a problem comes to, where somebody says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct UsefulWork {
     /// Floating-point operations of useful work.
     pub flops: Option<f64>,
     /// Bytes that have to be read and written.

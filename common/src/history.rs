@@ -8,7 +8,7 @@ use crate::job::JobId;
 use crate::outcome::Outcome;
 use crate::session::SessionName;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 use crate::wire::{self, Message};
 
 /// Times that are remembered of a job; the oldest goes first.
@@ -67,7 +67,7 @@ impl Tried {
 ///
 /// # Errors
 /// If the store fails, or holds what is of another version.
-pub async fn of(store: &dyn Store, session: &SessionName, job: JobId) -> Result<Vec<Tried>, StoreError> {
+pub async fn of(store: &dyn Records, session: &SessionName, job: JobId) -> Result<Vec<Tried>, StoreError> {
     Ok(of_jobs(store, session, &[job]).await?.pop().unwrap_or_default())
 }
 
@@ -75,7 +75,11 @@ pub async fn of(store: &dyn Store, session: &SessionName, job: JobId) -> Result<
 ///
 /// # Errors
 /// If the store fails, or holds what is of another version.
-pub async fn of_jobs(store: &dyn Store, session: &SessionName, jobs: &[JobId]) -> Result<Vec<Vec<Tried>>, StoreError> {
+pub async fn of_jobs(
+    store: &dyn Records,
+    session: &SessionName,
+    jobs: &[JobId],
+) -> Result<Vec<Vec<Tried>>, StoreError> {
     let shelf = shelf::history(session);
     let keys: Vec<String> = jobs.iter().map(ToString::to_string).collect();
     let found = store.records_of(&shelf, &keys).await?;
@@ -91,7 +95,7 @@ pub async fn of_jobs(store: &dyn Store, session: &SessionName, jobs: &[JobId]) -
 ///
 /// # Errors
 /// If the store fails.
-pub(crate) async fn remember(store: &dyn Store, outcome: &Outcome) -> Result<(), StoreError> {
+pub(crate) async fn remember(store: &dyn Records, outcome: &Outcome) -> Result<(), StoreError> {
     let (session, job) = (&outcome.job.session, outcome.job_id());
     let mut history = of(store, session, job).await?;
     let tried = Tried::of(outcome);

@@ -54,7 +54,7 @@ impl Isolation {
     }
 }
 
-/// Whoever runs this as root has no more rights than another user by that; and no program gives any back.
+/// A process that runs this as root has no more rights than another user by that; and no program gives any back.
 fn give_up_privileges() -> rustix::io::Result<()> {
     set_no_new_privs(true)?;
     let none = CapabilitySet::empty();
@@ -67,7 +67,7 @@ fn give_up_privileges() -> rustix::io::Result<()> {
     }
     // Before Linux 4.3 there is none.
     let _ = clear_ambient_capability_set();
-    // Whoever has none need not be let.
+    // A process that has none need not be let.
     if held.permitted.is_empty() && held.inheritable.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::job::{CompileJob, EvalJob, Job, JobId};
 use crate::priority::{self, Spread};
 use crate::session::SessionName;
 use crate::shelf::{PARKED_PARTS, parked};
-use crate::store::{Store, StoreError};
+use crate::store::{Records, Store, StoreError};
 use crate::wire::{self, WireError};
 
 /// Publishes under way at a time.
@@ -27,7 +27,7 @@ fn shelf(session: &SessionName, job: JobId) -> String {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn park(store: &dyn Store, session: &SessionName, job: JobId, body: &[u8]) -> Result<(), StoreError> {
+pub async fn park(store: &dyn Records, session: &SessionName, job: JobId, body: &[u8]) -> Result<(), StoreError> {
     store.put_records(&shelf(session, job), &[(job.to_string(), body.to_vec())]).await
 }
 
@@ -35,7 +35,7 @@ pub async fn park(store: &dyn Store, session: &SessionName, job: JobId, body: &[
 ///
 /// # Errors
 /// If the store fails.
-pub async fn unpark(store: &dyn Store, session: &SessionName, job: JobId) -> Result<(), StoreError> {
+pub async fn unpark(store: &dyn Records, session: &SessionName, job: JobId) -> Result<(), StoreError> {
     store.remove_records(&shelf(session, job), &[job.to_string()]).await
 }
 
@@ -76,7 +76,7 @@ pub async fn publish(store: &dyn Store, broker: &dyn Broker, session: &SessionNa
 ///
 /// # Errors
 /// If the store fails, or holds what is of another version.
-pub async fn jobs(store: &dyn Store, session: &SessionName) -> Result<Vec<Job>, AdvanceError> {
+pub async fn jobs(store: &dyn Records, session: &SessionName) -> Result<Vec<Job>, AdvanceError> {
     let mut jobs = Vec::new();
     for part in 0..PARKED_PARTS {
         for (_, body) in store.records(&parked(session, part)).await? {
@@ -90,7 +90,7 @@ pub async fn jobs(store: &dyn Store, session: &SessionName) -> Result<Vec<Job>, 
 ///
 /// # Errors
 /// If the store fails.
-pub async fn drop_all(store: &dyn Store, session: &SessionName) -> Result<(), StoreError> {
+pub async fn drop_all(store: &dyn Records, session: &SessionName) -> Result<(), StoreError> {
     for part in 0..PARKED_PARTS {
         let shelf = parked(session, part);
         let keys: Vec<String> = store.records(&shelf).await?.into_iter().map(|(key, _)| key).collect();

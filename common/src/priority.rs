@@ -14,7 +14,7 @@ use crate::broker::{Broker, BrokerError};
 use crate::lane::{Lane, has_lanes};
 use crate::session::SessionName;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 use crate::wire::{self, Message};
 
 /// Jobs of what is enqueued at a time that go ahead, in each queue.
@@ -73,7 +73,7 @@ impl Message for Priority {
 ///
 /// # Errors
 /// If the store fails, or holds what is of another version.
-pub async fn of(store: &dyn Store, session: &SessionName) -> Result<Priority, StoreError> {
+pub async fn of(store: &dyn Records, session: &SessionName) -> Result<Priority, StoreError> {
     let found = store.records_of(&shelf::priority(session), &[KEY.to_owned()]).await?;
     let Some(bytes) = found.into_iter().flatten().next() else { return Ok(Priority::Normal) };
     let corrupt = |source| StoreError::Corrupt { key: format!("priority of session {session}"), source };
@@ -84,7 +84,7 @@ pub async fn of(store: &dyn Store, session: &SessionName) -> Result<Priority, St
 ///
 /// # Errors
 /// If the store fails.
-pub async fn prioritize(store: &dyn Store, session: &SessionName, priority: Priority) -> Result<(), StoreError> {
+pub async fn prioritize(store: &dyn Records, session: &SessionName, priority: Priority) -> Result<(), StoreError> {
     let (shelf, key) = (shelf::priority(session), KEY.to_owned());
     if priority == Priority::Normal {
         return store.remove_records(&shelf, &[key]).await;

@@ -1,8 +1,7 @@
 //! Problems: the operations that are tuned. Each has one canonical form and one digest.
 //!
 //! A convolution is kept in the forward sense whatever its direction: `x` is n,c,\[d,\]h,w, the weights are
-//! k,c/g,\[fz,\]fy,fx and `y` is n,k,\[od,\]oh,ow. MIOpen's keys swap the two sides for the backward directions; that swap
-//! happens in [`FindDbKey`] and nowhere else.
+//! k,c/g,\[fz,\]fy,fx and `y` is n,k,\[od,\]oh,ow.
 
 mod aiter;
 mod batch_norm;
@@ -11,13 +10,10 @@ mod conv;
 mod data_type;
 mod direction;
 pub mod driver;
-mod find_db_key;
 mod gemm;
 mod kernel;
 mod layout;
 mod operator;
-mod perf_db_key;
-mod strides;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,15 +23,13 @@ use serde::{Deserialize, Serialize};
 pub use aiter::AiterProblem;
 pub use batch_norm::{BatchNormProblem, NormDirection, NormMode};
 pub use conv::{ConvProblem, ConvShape, Transposed};
-pub use data_type::{DataType, UnknownDataType};
+pub use data_type::{DataType, UnknownDataType, write_types};
 pub use direction::Direction;
 pub use driver::parse;
-pub use find_db_key::{FindDbKey, KeyError};
 pub use gemm::GemmProblem;
 pub use kernel::{KernelProblem, read_size};
-pub use layout::{Layout, LayoutLabel, UnknownLayout};
+pub use layout::{Layout, UnknownLayout};
 pub use operator::{Operation, Operator};
-pub use perf_db_key::{PerfDbKey, PerfKeyError};
 
 use crate::digest::{self, Digest};
 use crate::value::Value;
@@ -53,7 +47,8 @@ pub struct ProblemError {
 }
 
 impl ProblemError {
-    pub(crate) fn new(field: &'static str, found: impl fmt::Display, expected: impl Into<String>) -> Self {
+    /// Of the value `found` of `field`.
+    pub fn new(field: &'static str, found: impl fmt::Display, expected: impl Into<String>) -> Self {
         Self { field, found: found.to_string(), expected: expected.into() }
     }
 }

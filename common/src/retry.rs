@@ -1,5 +1,5 @@
 //! Tries jobs again that have an outcome. It is remembered in the [history](crate::history), the job's message is
-//! [kept](crate::parked), the outcome is taken back, and then what is kept is published: whoever dies in between repeats it.
+//! [kept](crate::parked), the outcome is taken back, and then what is kept is published. A command that dies in between is repeated.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::parked;
 use crate::problem::Problem;
 use crate::session::{Session, SessionName, Stage};
 use crate::standing;
-use crate::store::Store;
+use crate::store::{Store, Work};
 
 /// Groups that are looked at in one go.
 const GROUPS: usize = 64;
@@ -142,7 +142,7 @@ pub async fn repeat_play_offs(
 }
 
 async fn by_group(
-    store: &dyn Store,
+    store: &dyn Work,
     session: &Session,
     groups: &[GroupId],
 ) -> Result<BTreeMap<GroupId, Vec<Outcome>>, AdvanceError> {
@@ -154,7 +154,7 @@ async fn by_group(
 }
 
 /// The same for one outcome, given those of its group; whether it was there. The find outcomes of the group go, as they follow from
-/// what it was: whoever stores the last perf outcome publishes others, or the same again.
+/// what it was: the worker that stores the last perf outcome publishes others, or the same again.
 ///
 /// # Errors
 /// If the store fails; call again.

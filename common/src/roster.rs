@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::metrics::{Settled, Step};
 use crate::session::SessionName;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 use crate::waiting::Waiting;
 
 /// Between two entries of a worker.
@@ -194,7 +194,7 @@ impl Entry {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn read(store: &dyn Store) -> Result<Vec<Entry>, StoreError> {
+pub async fn read(store: &dyn Records) -> Result<Vec<Entry>, StoreError> {
     let records = store.records(shelf::WORKERS).await?;
     let mut entries: Vec<Entry> =
         records.iter().filter_map(|(_, record)| serde_json::from_slice(record).ok()).collect();
@@ -204,8 +204,8 @@ pub async fn read(store: &dyn Store) -> Result<Vec<Entry>, StoreError> {
     Ok(entries)
 }
 
-/// Takes whoever is not to be remembered off the roster.
-async fn sweep(store: &dyn Store) -> Result<(), StoreError> {
+/// Takes workers off the roster that are not to be remembered.
+async fn sweep(store: &dyn Records) -> Result<(), StoreError> {
     let now = now_ms();
     let records = store.records(shelf::WORKERS).await?;
     let stale = |record: &[u8]| serde_json::from_slice::<Entry>(record).is_ok_and(|entry| entry.is_stale(now));
@@ -337,7 +337,7 @@ impl Presence {
     }
 
     /// Says who is here, now and then, until `stop`; then that it has ended. A store that is away misses some.
-    pub async fn keep(&self, store: &dyn Store, stop: &CancellationToken) {
+    pub async fn keep(&self, store: &dyn Records, stop: &CancellationToken) {
         let Some(inner) = &self.0 else { return };
         if let Err(error) = sweep(store).await {
             tracing::debug!(%error, "the roster is not swept");
@@ -351,7 +351,7 @@ impl Presence {
         self.enter(store, true).await;
     }
 
-    async fn enter(&self, store: &dyn Store, ended: bool) {
+    async fn enter(&self, store: &dyn Records, ended: bool) {
         let Some(entry) = self.entry(ended) else { return };
         let record = match serde_json::to_vec(&entry) {
             Ok(bytes) => [(entry.key(), bytes)],

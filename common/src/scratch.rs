@@ -1,4 +1,4 @@
-//! Temporary folders that outlive nobody: one whose owner was killed is removed by whoever starts next.
+//! Temporary folders that outlive nobody: one whose owner was killed is removed by the next process that starts.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -1,5 +1,5 @@
 //! How the search of a group ended: how much of each solver's tuning space was tried, why no more of it, and what is expected to be left.
-//! Whoever plans rounds writes it down, since nobody else knows the space; exporters tell it.
+//! The worker that plans rounds writes it down, since nobody else knows the space; exporters tell it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::GroupId;
 use crate::session::SessionName;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 use crate::wire::{self, Message};
 
 /// How the search of a group ended.
@@ -71,7 +71,7 @@ impl SearchEnd {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn put(&self, store: &dyn Store, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
+    pub async fn put(&self, store: &dyn Records, session: &SessionName, group: GroupId) -> Result<(), StoreError> {
         let record = wire::encode(self).map_err(|source| corrupt(session, group, source))?;
         store.put_records(&shelf::searched(session), &[(key(group), record)]).await
     }
@@ -81,7 +81,7 @@ impl SearchEnd {
     /// # Errors
     /// If the store fails.
     pub async fn of(
-        store: &dyn Store,
+        store: &dyn Records,
         session: &SessionName,
         groups: &[GroupId],
     ) -> Result<HashMap<GroupId, Self>, StoreError> {

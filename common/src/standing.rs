@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::clock::now_ms;
 use crate::session::SessionName;
 use crate::shelf::STANDINGS;
-use crate::store::{Store, StoreError, Touched};
+use crate::store::{Records, Sessions, Store, StoreError, Touched};
 use crate::wire::{self, Message};
 
-/// For how long a worker goes by what it has read. Whoever changes a standing waits for longer before relying on it.
+/// For how long a worker goes by what it has read. A command that changes a standing waits for longer before relying on it.
 pub const FRESH: Duration = Duration::from_secs(1);
 
 /// How long it is remembered that a session was deleted: messages of it may still be in queues.
@@ -78,7 +78,7 @@ fn corrupt(session: &str) -> impl FnOnce(wire::WireError) -> StoreError {
 ///
 /// # Errors
 /// If the store fails, or holds what is of another version.
-pub async fn of(store: &dyn Store, session: &SessionName) -> Result<Standing, StoreError> {
+pub async fn of(store: &dyn Records, session: &SessionName) -> Result<Standing, StoreError> {
     let found = store.records_of(STANDINGS, &[session.to_string()]).await?;
     let Some(bytes) = found.into_iter().flatten().next() else { return Ok(Standing::Running) };
     Ok(wire::decode::<Record>(&bytes).map_err(corrupt(session.as_str()))?.standing)
@@ -88,7 +88,7 @@ pub async fn of(store: &dyn Store, session: &SessionName) -> Result<Standing, St
 ///
 /// # Errors
 /// If the store fails.
-pub async fn all(store: &dyn Store) -> Result<HashMap<SessionName, Standing>, StoreError> {
+pub async fn all(store: &dyn Records) -> Result<HashMap<SessionName, Standing>, StoreError> {
     let mut all = HashMap::new();
     for (name, bytes) in store.records(STANDINGS).await? {
         let Ok(session) = name.parse::<SessionName>() else { continue };
@@ -106,7 +106,7 @@ pub async fn all(store: &dyn Store) -> Result<HashMap<SessionName, Standing>, St
 ///
 /// # Errors
 /// If the store fails.
-pub async fn set(store: &dyn Store, session: &SessionName, standing: Standing) -> Result<(), StoreError> {
+pub async fn set(store: &dyn Records, session: &SessionName, standing: Standing) -> Result<(), StoreError> {
     let key = session.to_string();
     if standing == Standing::Running {
         return store.remove_records(STANDINGS, &[key]).await;
@@ -120,7 +120,7 @@ pub async fn set(store: &dyn Store, session: &SessionName, standing: Standing) -
 ///
 /// # Errors
 /// If the store fails.
-pub async fn delete_untouched(store: &dyn Store, session: &SessionName, seen: &Touched) -> Result<bool, StoreError> {
+pub async fn delete_untouched(store: &dyn Sessions, session: &SessionName, seen: &Touched) -> Result<bool, StoreError> {
     let record = Record { standing: Standing::Deleted, since_ms: now_ms() };
     let bytes = wire::encode(&record).map_err(corrupt(session.as_str()))?;
     store.stand_unless_touched(session, seen, &bytes).await
@@ -145,7 +145,7 @@ pub async fn revive(store: &dyn Store, session: &SessionName) -> Result<bool, St
 ///
 /// # Errors
 /// If the store fails.
-pub async fn forget_old(store: &dyn Store) -> Result<(), StoreError> {
+pub async fn forget_old(store: &dyn Records) -> Result<(), StoreError> {
     let now = now_ms();
     let old = |bytes: &[u8]| {
         wire::decode::<Record>(bytes).is_ok_and(|record| {
@@ -157,7 +157,7 @@ pub async fn forget_old(store: &dyn Store) -> Result<(), StoreError> {
     store.remove_records(STANDINGS, &keys).await
 }
 
-/// The standings that a worker goes by: read once a second at most, by whoever asks first, and all at once.
+/// The standings that a worker goes by: read once a second at most, by the first job that asks, and all at once.
 #[derive(Default)]
 pub struct Standings(Mutex<Known>);
 
@@ -172,7 +172,7 @@ impl Standings {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn of(&self, store: &dyn Store, session: &SessionName) -> Result<Standing, StoreError> {
+    pub async fn of(&self, store: &dyn Records, session: &SessionName) -> Result<Standing, StoreError> {
         let mut known = self.0.lock().await;
         if known.read.is_none_or(|read| read.elapsed() >= FRESH) {
             known.standings = all(store).await?;

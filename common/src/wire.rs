@@ -41,7 +41,7 @@ pub trait Message: Serialize + DeserializeOwned {
     const IS_PACKED: bool = false;
 
     /// Reads a body of an older `version`; `None` if that is not read any more. What the release before this one wrote is:
-    /// whoever changes a shape moves the old one to `previous.rs` beside it, with golden bytes in the tests, and takes out what
+    /// a change of a shape moves the old one to `previous.rs` beside it, with golden bytes in the tests, and takes out what
     /// is two releases old.
     fn of_previous(_version: u8, _body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
         None

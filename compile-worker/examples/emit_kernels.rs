@@ -23,11 +23,11 @@ use bluefin_common::artifact::Argument;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::{ConvProblem, ConvShape, Direction, GemmProblem, Problem};
-use bluefin_common::store::Store;
+use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::probe;
 use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec, Scope, Solver};
+use bluefin_kernel_spec::{Bundle, KernelSpec, Scope, Solver};
 use futures_util::future::try_join_all;
 use serde_json::{Value as Json, json};
 

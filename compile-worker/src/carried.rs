@@ -13,7 +13,7 @@ use bluefin_common::delivery;
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, GroupId, JobId, compile_queue};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
-use bluefin_common::store::{OpenJobs, Planned, Store};
+use bluefin_common::store::{OpenJobs, Planned, Records, Store};
 use bluefin_common::wire;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ const PREFETCH: u16 = 16;
 /// If the store or the broker fails.
 pub async fn keep(
     broker: &dyn Broker,
-    store: &dyn Store,
+    store: &dyn Records,
     queue: &str,
     kept: &AtomicU64,
     stop: &CancellationToken,
@@ -57,7 +57,7 @@ impl Kept {
     ///
     /// # Errors
     /// If the store fails, or holds something else on their shelf.
-    pub async fn load(store: &dyn Store, session: &SessionName) -> Result<Self, Error> {
+    pub async fn load(store: &dyn Records, session: &SessionName) -> Result<Self, Error> {
         let shelf = shelf::compiled(session);
         let mut kept: HashMap<GroupId, Vec<EvalJob>> = HashMap::new();
         for (key, bytes) in store.records(&shelf).await? {
@@ -166,7 +166,7 @@ impl Carried<'_> {
         if !others.is_empty() {
             self.undone.add(group, others);
         } else if published == 0 {
-            // Whoever stored the last outcome may have died before the group took its next step.
+            // The worker that stored the last outcome may have died before the group took its next step.
             if self.session.search.is_some() || outcomes.is_empty() {
                 let any = kept.first().map(|kept| &kept.job).or(outcomes.first().map(|outcome| &outcome.job));
                 if let Some(any) = any {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use bluefin_common::artifact::{Argument, Launch};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
-use bluefin_spec::Dialect;
+use bluefin_kernel_spec::Dialect;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
 /// The unit of a file in `dialect` for `launches`: the shim goes first, as device overloads have to be known before the C++ library's

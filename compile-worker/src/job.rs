@@ -14,14 +14,14 @@ use bluefin_common::session::Stage;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{KnownPriors, Neighbours, Strategies};
+use bluefin_kernel_spec::search::{KnownPriors, Neighbours, Strategies};
 
 use crate::end::End;
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::machine::Machine;
 use crate::metrics::Metrics;
-use crate::toolchain::{Compiled, Toolchain, Work};
+use crate::toolchain::{CompileAssignment, Compiled, Toolchain};
 use crate::workshop::Workshop;
 
 /// How a job was done with.
@@ -86,7 +86,7 @@ impl Jobs {
         }
         let waiting = self.metrics.waiting(job.candidates.len());
         let begun_ms = now_ms();
-        let compiled = toolchain.compile(Work { job, session, workshop: &self.workshop }).await?;
+        let compiled = toolchain.compile(CompileAssignment { job, session, workshop: &self.workshop }).await?;
         drop(waiting);
         let Compiled { task, description, built } = compiled;
         if built.len() != job.candidates.len() {

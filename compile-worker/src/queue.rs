@@ -68,7 +68,7 @@ impl Queue {
             (GivenUp::Failed(_), Some(error)) if error.is_of_job() => Halt::Hopeless(error.to_string()),
             (GivenUp::Failed(_), Some(error @ Error::OpenRound)) => Halt::later(NOT_MINE, error),
             (GivenUp::Failed(_), Some(error)) if error.is_of_machine() => {
-                // A drain by whoever ends all that runs here ends compilers as well.
+                // A drain by a program that ends all processes here ends compilers as well.
                 if end.stop.is_cancelled() {
                     return Halt::Later(Duration::ZERO);
                 }

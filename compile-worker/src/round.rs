@@ -15,7 +15,7 @@ use bluefin_common::metrics::Settled;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::store::{JobState, Planned};
-use bluefin_spec::search::{Priors, limit};
+use bluefin_kernel_spec::search::{Priors, limit};
 
 use crate::error::Error;
 use crate::job::{Done, Jobs};

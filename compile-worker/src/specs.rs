@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bluefin_common::digest::Digest;
 use bluefin_common::store::{Store, StoreError};
 use bluefin_common::wire;
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use lru::LruCache;
 
 use crate::error::Error;

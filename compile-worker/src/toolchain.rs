@@ -28,7 +28,7 @@ use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::{SearchPlan, Session};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
-use bluefin_spec::search::{Others, Priors, Round, Strategies};
+use bluefin_kernel_spec::search::{Others, Priors, Round, Strategies};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use crate::error::Error;
@@ -80,9 +80,9 @@ pub trait Toolchain: Send + Sync + 'static {
     ///
     /// # Errors
     /// What is no candidate's fault: store, disk, processes, or a job that makes no sense.
-    async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error>;
+    async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, Error>;
 
-    /// The rounds that are under way in the search of a group, as [`Searching::current`](bluefin_spec::search::Searching::current) has them: for each
+    /// The rounds that are under way in the search of a group, as [`Searching::current`](bluefin_kernel_spec::search::Searching::current) has them: for each
     /// solver the candidates that are tried next, those included that have outcomes by now. None: the search is over, as it is at once
     /// where tuning spaces are not known.
     ///
@@ -100,7 +100,7 @@ pub trait Toolchain: Send + Sync + 'static {
 
 /// A job to be compiled.
 #[derive(Clone, Copy)]
-pub struct Work<'a> {
+pub struct CompileAssignment<'a> {
     pub job: &'a Job,
     /// That the job is of.
     pub session: &'a Session,

@@ -6,7 +6,7 @@ use bluefin_common::artifact::{Argument, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::problem::DataType;
-use bluefin_spec::{Build, Bundle, KernelSpec};
+use bluefin_kernel_spec::{Build, Bundle, KernelSpec};
 
 use crate::{entries, shim};
 

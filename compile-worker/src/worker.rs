@@ -15,7 +15,7 @@ use bluefin_common::standing::Standings;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
-use bluefin_spec::search::{KnownPriors, Neighbours, Strategies};
+use bluefin_kernel_spec::search::{KnownPriors, Neighbours, Strategies};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -17,12 +17,12 @@ use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::{Blobs as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler as _, Config, Limits, Metrics, Unit, Workshop, run, sandbox};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use libtest_mimic::{Arguments, Trial};
 use tokio_util::sync::CancellationToken;
 
@@ -315,7 +315,7 @@ fn a_source_reaches_no_network_and_no_other_process() {
 fn has_landlock(folder: &Path) -> bool {
     let has = !confined(folder, "cat /etc/passwd").status.success();
     if !has {
-        println!("SKIP: no Landlock");
+        bluefin_test_support::left_out("a kernel with Landlock");
     }
     has
 }

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::perf_db::{NormDb, PerfDb};
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::db::sources::sources;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey, batch_norm};
 use serde::Serialize;
 
 use crate::db::name::{DbKind, Keys};
@@ -164,7 +165,7 @@ impl Databases {
         let conv = match problem {
             Problem::Conv(conv) => conv,
             Problem::BatchNorm(norm) if !self.norms.is_empty() => {
-                return Some(self.norm_row(problem, &norm.perf_db_key(), count));
+                return Some(self.norm_row(problem, &batch_norm::perf_db_key(norm), count));
             }
             _ => return None,
         };

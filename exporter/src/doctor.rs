@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::db::name::{DbKind, Device, Form, Keys};
 use crate::install::combine::nearest;
-use crate::install::{Nearest, PerfForm, Place, Versions, names, system_folder, unfinished};
+use crate::install::{InstallPlace, Nearest, PerfForm, Versions, names, system_folder, unfinished};
 
 /// What to examine.
 pub struct Request<'a> {
@@ -199,9 +199,9 @@ fn found_devices(request: &Request<'_>, report: &mut Report) -> Vec<Device> {
 }
 
 fn check_device(device: &Device, places: &Places, report: &mut Report) {
-    let system = Place::System { folder: places.system.clone() };
+    let system = InstallPlace::System { folder: places.system.clone() };
     // Those of batch norms and fusions are rarely there, and nothing ships them.
-    let looked_for = |place: &Place| {
+    let looked_for = |place: &InstallPlace| {
         let mut names = names(device, place, places.form);
         names.retain(|wanted| wanted.keys == Keys::Convolutions || wanted.path.is_file());
         names
@@ -215,7 +215,7 @@ fn check_device(device: &Device, places: &Places, report: &mut Report) {
     }
     let known = places.user.clone().zip(places.versions.miopen.clone());
     if let Some(((folder, cache), version)) = known {
-        let user = Place::User { folder, cache, version };
+        let user = InstallPlace::User { folder, cache, version };
         for wanted in looked_for(&user) {
             files::check_expected(device, wanted, places, true, report);
         }

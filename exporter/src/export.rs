@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 use serde::Serialize;
 use tracing::info;
 
@@ -131,7 +131,7 @@ pub(crate) async fn gather<F: Fold>(
     Ok(Gathered { session, records, groups: groups.len() as u64, outcomes, unfinished, warnings })
 }
 
-async fn find_session(store: &dyn Store, name: &SessionName) -> Result<Session, ExportError> {
+async fn find_session(store: &dyn Sessions, name: &SessionName) -> Result<Session, ExportError> {
     if let Some(session) = store.session(name).await? {
         return Ok(session);
     }

@@ -1,4 +1,4 @@
-//! The fold: what the outcomes of each group tell, kept by whoever asks. Pure, and done on several threads.
+//! The fold: what the outcomes of each group tell, kept by the caller. Pure, and done on several threads.
 
 use std::collections::BTreeSet;
 

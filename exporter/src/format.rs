@@ -1,5 +1,5 @@
 //! Formats: what results are exported to. Each is a file of its own; [`Formats`](crate::Formats) lists those that bluefin ships, and
-//! whoever calls [`export`](crate::export()) may bring another.
+//! a caller of [`export`](crate::export()) may bring another.
 
 pub mod aiter;
 pub mod find_db;

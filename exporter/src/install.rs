@@ -37,7 +37,7 @@ pub const MIN_SQLITE: u64 = 512;
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    InstallPlace(#[from] PlaceError),
     #[error(transparent)]
     Database(#[from] DbError),
     #[error(transparent)]
@@ -57,14 +57,14 @@ pub enum InstallError {
 
 /// For whom files are installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InstallPlace {
     /// Everybody: the folder that MIOpen ships its own in.
     System { folder: PathBuf },
     /// One user: their databases, and their kernels.
     User { folder: PathBuf, cache: PathBuf, version: MiopenVersion },
 }
 
-impl Place {
+impl InstallPlace {
     /// The folders that files go to.
     #[must_use]
     pub fn folders(&self) -> Vec<&Path> {
@@ -82,7 +82,7 @@ pub struct InstallRequest<'a> {
     pub device: &'a Device,
     /// The names of the files may be those of the same device without its features, as results carry them.
     pub renamed: bool,
-    pub place: &'a Place,
+    pub place: &'a InstallPlace,
     pub form: PerfForm,
     /// What the MIOpen that will read the files takes where a device has none of its exact name.
     pub nearest: Nearest,

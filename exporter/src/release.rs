@@ -2,7 +2,7 @@
 //!
 //! A release never changes. Its manifest names its files by their digests, says what it was made of, and has a digest of its
 //! own, which the releases made from it name in turn. Files are blobs of the store; the manifest is one record, which is put
-//! there last and at once: whoever dies before leaves no release, only blobs that nothing names.
+//! there last and at once: a command that dies before leaves no release, only blobs that nothing names.
 
 mod catalog;
 mod create;

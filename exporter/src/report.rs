@@ -20,7 +20,7 @@ use crate::error::ExportError;
 use crate::export::{Gathered, gather};
 use crate::fold::{Fold, Group, Warnings};
 
-pub use failures::{Failures, Kind, Words};
+pub use failures::{Failures, KindFailures, Words};
 pub use gain::{Gain, Gains};
 pub use problem::{Detail, Finalist, ParamEffect, Point, Row, Spread, Step, ValueEffect};
 pub use rank::Top;

@@ -68,7 +68,7 @@ impl Dashboard {
         Self { store, around, reports: Mutex::new(HashMap::new()) }
     }
 
-    /// Serves until `shutdown`, whoever knows the `token`, where there is one, and asks for one of `hosts`.
+    /// Serves requests for one of `hosts` that know the `token`, where there is one, until `shutdown`.
     ///
     /// # Errors
     /// If the listener fails.

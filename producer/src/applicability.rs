@@ -6,7 +6,7 @@ use bluefin_common::failure::Failure;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::Records;
 use bluefin_common::wire::{self, Message};
 use bluefin_miopen::fin::Fin;
 use bluefin_miopen::place::Place;
@@ -70,7 +70,7 @@ pub struct Plan<'a> {
 /// # Errors
 /// If the store fails, or fin for a reason that no problem is to blame for. What was answered by then is kept.
 pub async fn update(
-    store: &dyn Store,
+    store: &dyn Records,
     session: &Session,
     problems: &[Problem],
     plan: &Plan<'_>,
@@ -124,7 +124,7 @@ async fn call<'a>(session: &Session, fin: &Fin, problems: &'a [Problem]) -> Resu
 /// # Errors
 /// If the store fails or a record does not decode.
 pub async fn of(
-    store: &dyn Store,
+    store: &dyn Records,
     session: &SessionName,
     problems: &[Problem],
 ) -> Result<Vec<Option<Applicable>>, LibraryError> {
@@ -143,7 +143,7 @@ pub async fn of(
 ///
 /// # Errors
 /// If the store fails or a record does not decode.
-pub async fn counts(store: &dyn Store, session: &SessionName) -> Result<(u64, BTreeMap<String, u64>), LibraryError> {
+pub async fn counts(store: &dyn Records, session: &SessionName) -> Result<(u64, BTreeMap<String, u64>), LibraryError> {
     let shelf = shelf::applicability(session);
     let records = store.records(&shelf).await?;
     let mut counts = BTreeMap::new();

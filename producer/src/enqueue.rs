@@ -12,7 +12,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::{JobState, Planned, Store};
+use bluefin_common::store::{JobState, Planned, Records, Store, Work};
 use futures_util::stream::{self, FuturesUnordered, TryStreamExt};
 
 use crate::plan::{Enqueued, Plan, Planning};
@@ -117,7 +117,7 @@ impl Batch {
 
 /// Plans the next problems, until they have [`JOBS`] jobs or are all.
 async fn plan_batch(
-    store: &dyn Store,
+    store: &dyn Records,
     session: &Session,
     planning: &dyn Planning,
     problems: &mut std::slice::Chunks<'_, Problem>,
@@ -138,7 +138,7 @@ async fn plan_batch(
 }
 
 /// Notes, before the jobs are published, whether find jobs are to follow in their groups.
-async fn note_perf_alone(store: &dyn Store, session: &Session, alone: bool, jobs: &[Job]) -> Result<(), PlanError> {
+async fn note_perf_alone(store: &dyn Records, session: &Session, alone: bool, jobs: &[Job]) -> Result<(), PlanError> {
     if session.stages.len() < Stage::ALL.len() {
         return Ok(());
     }
@@ -316,7 +316,7 @@ impl<'a> Enqueuer<'a> {
 
 /// Publishes all of `placed`, then notes in the store that they are. Returns how many.
 async fn publish(
-    store: &dyn Store,
+    store: &dyn Work,
     broker: &dyn Broker,
     session: &SessionName,
     placed: Vec<Placed>,

@@ -9,7 +9,7 @@ use bluefin_common::session::Session;
 use bluefin_common::store::StoreError;
 use bluefin_common::target::Target;
 use bluefin_common::wire::WireError;
-use bluefin_spec::SpecError;
+use bluefin_kernel_spec::SpecError;
 
 use crate::library::LibraryError;
 

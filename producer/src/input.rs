@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
-use bluefin_common::problem::{BatchNormProblem, ConvProblem, FindDbKey, KeyError, PerfDbKey, PerfKeyError, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_miopen::db::perf_db;
 
 pub use change::Overrides;
@@ -21,6 +21,7 @@ pub use file::{InputError, MAX_FILE, read_bytes};
 pub(crate) use line::{Content, DRIVER, LOG_MARK, driver_command, implied_direction, lines};
 
 use bluefin_common::problem::driver::{self, Asked};
+use bluefin_miopen::key::{FindDbKey, KeyError, PerfDbKey, PerfKeyError, batch_norm};
 
 /// Longest line that is looked at. MIOpen's commands and find-db lines stay far below.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -195,18 +196,18 @@ fn asked_of(content: &Content<'_>) -> Result<Asked, String> {
 /// The problem of a find-db key.
 fn problem_of_key(key: &str) -> Result<Problem, String> {
     let key = FindDbKey::parse(key).map_err(|error| error.to_string())?;
-    ConvProblem::from_find_db_key(&key).map(Problem::Conv).map_err(|error| error.to_string())
+    key.problem().map(Problem::Conv).map_err(|error| error.to_string())
 }
 
 /// The problem of a perf-db key in the text form, of a convolution or of a batch norm.
 fn problem_of_perf_key(key: &str) -> Result<Problem, String> {
     if key.split('x').count() == BATCH_NORM_FIELDS {
-        return BatchNormProblem::from_perf_db_key(key).map(Problem::BatchNorm).map_err(|error| error.to_string());
+        return batch_norm::problem(key).map(Problem::BatchNorm).map_err(|error| error.to_string());
     }
     let key: PerfDbKey = key.parse().map_err(|error: PerfKeyError| error.to_string())?;
     // It is read by way of the other kind of key.
     let renamed = |error: KeyError| error.to_string().replacen("find-db key", "perf-db key", 1);
-    ConvProblem::from_perf_db_key(&key).map(Problem::Conv).map_err(renamed)
+    key.problem().map(Problem::Conv).map_err(renamed)
 }
 
 /// Fields of a perf-db key of a batch norm; one of a convolution has 24.

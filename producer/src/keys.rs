@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use bluefin_common::problem::{Direction, FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::{Direction, Problem};
 
 use crate::input::{Content, Reject, lines, problems_of};
 use bluefin_common::problem::driver;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey, batch_norm};
 
 /// The keys of a command in one direction. Prints as its three texts, joined by tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ fn row(command: &str, problem: &Problem) -> Result<KeyRow, String> {
             let key = FindDbKey::from(conv);
             (Some(key.to_string()), PerfDbKey::from(&key).to_string())
         }
-        Problem::BatchNorm(norm) => (None, norm.perf_db_key()),
+        Problem::BatchNorm(norm) => (None, batch_norm::perf_db_key(norm)),
         _ => return Err(NO_KEYS.to_string()),
     };
     Ok(KeyRow { command: command.to_string(), find_db_key, perf_db_key })

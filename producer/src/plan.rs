@@ -21,7 +21,7 @@ use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 
-use bluefin_spec::search::Strategies;
+use bluefin_kernel_spec::search::Strategies;
 
 use crate::PlanError;
 use crate::error::BEGINNING;

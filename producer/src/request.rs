@@ -1,4 +1,4 @@
-//! What was asked of a session, kept with it: whoever finds jobs that nobody has any more plans them again without being told
+//! What was asked of a session, kept with it: a command that finds jobs that are in no queue any more plans them again without being told
 //! what the input was.
 
 use std::collections::BTreeSet;
@@ -7,9 +7,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs, Store};
 use bluefin_common::wire::{self, Message};
-use bluefin_spec::Bundle;
+use bluefin_kernel_spec::Bundle;
 use serde::{Deserialize, Serialize};
 
 use crate::PlanError;
@@ -43,7 +43,7 @@ impl Request {
     ///
     /// # Errors
     /// If the store fails, or a kernel spec is not in it any more.
-    pub(crate) async fn load(self, store: &dyn Store, session: &Session) -> Result<(Asked, Vec<Problem>), PlanError> {
+    pub(crate) async fn load(self, store: &dyn Blobs, session: &Session) -> Result<(Asked, Vec<Problem>), PlanError> {
         let Self { stages, specs, budget, choice, problems } = self;
         let specs = Specs::for_target(load(store, specs).await?, &session.target);
         Ok((Asked { stages, specs, budget, choice, ..Asked::default() }, problems))
@@ -110,7 +110,7 @@ pub async fn reconcile(ways: &Ways<'_>, planners: &Planners, session: &Session) 
     Ok(plans)
 }
 
-async fn load(store: &dyn Store, specs: Vec<Digest>) -> Result<Vec<LoadedSpec>, PlanError> {
+async fn load(store: &dyn Blobs, specs: Vec<Digest>) -> Result<Vec<LoadedSpec>, PlanError> {
     let mut loaded = Vec::new();
     for digest in BTreeSet::from_iter(specs) {
         let bytes = store.blob(digest).await?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::standing;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions, Store};
 
 use crate::PlanError;
 use crate::error::BEGINNING;
@@ -109,7 +109,7 @@ fn difference(stored: &Session, asked: &Session) -> Option<(&'static str, String
 
 /// Pins what is not pinned; the first that is pinned to something else is returned with that and with what was asked.
 async fn pin(
-    store: &dyn Store,
+    store: &dyn Sessions,
     session: &SessionName,
     pins: &Pins,
 ) -> Result<Option<(String, String, String)>, PlanError> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::session::SessionName;
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::Records;
 use bluefin_common::wire;
 use bluefin_miopen::db::solvers::Solvers;
 use bluefin_miopen::fin;
@@ -42,7 +42,7 @@ pub struct Updated {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn update(store: &dyn Store, session: &SessionName, solvers: &[Solver]) -> Result<Updated, LibraryError> {
+pub async fn update(store: &dyn Records, session: &SessionName, solvers: &[Solver]) -> Result<Updated, LibraryError> {
     let shelf = shelf::solvers(session);
     let names: BTreeSet<&str> = solvers.iter().map(|solver| solver.name.as_str()).collect();
     let before = store.records(&shelf).await?;
@@ -62,7 +62,7 @@ pub async fn update(store: &dyn Store, session: &SessionName, solvers: &[Solver]
 ///
 /// # Errors
 /// If the store fails or a record does not decode.
-pub async fn snapshot(store: &dyn Store, session: &SessionName) -> Result<Snapshot, LibraryError> {
+pub async fn snapshot(store: &dyn Records, session: &SessionName) -> Result<Snapshot, LibraryError> {
     let shelf = shelf::solvers(session);
     let decode = |(key, bytes): (String, Vec<u8>)| match wire::decode(&bytes) {
         Ok(solver) => Ok((key, solver)),

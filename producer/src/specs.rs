@@ -3,7 +3,7 @@
 use bluefin_common::digest::Digest;
 use bluefin_common::method::Method;
 use bluefin_common::target::Target;
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 
 use crate::PlanError;
 

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_common::printable::printable;
-use bluefin_exporter::db::diff::{Best, Change, Diff, DiffRequest, FindDiff, KeyChange, RowsDiff, Share, diff};
-use bluefin_terminal::out;
+use bluefin_exporter::db::diff::{Diff, DiffRequest, Share, diff};
+use bluefin_terminal::{db, out};
 
 use super::Bar;
 
@@ -45,6 +44,13 @@ pub struct Judgement {
     pub top: usize,
 }
 
+impl Judgement {
+    /// Says how two databases differ.
+    pub fn print(&self, diff: &Diff) -> anyhow::Result<()> {
+        db::print_diff(diff, self.top, self.noise, self.threshold)
+    }
+}
+
 impl DiffArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let request = DiffRequest {
@@ -60,65 +66,9 @@ impl DiffArgs {
         if self.json {
             out::json(&diff)?;
         } else {
-            print(&diff, &self.judgement)?;
+            self.judgement.print(&diff)?;
         }
         let failed = diff.regressions() > 0 || (self.judgement.deny_gone && diff.gone() > 0);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
-}
-
-/// For people: counts, and the `top` keys of each change.
-pub fn print(diff: &Diff, judgement: &Judgement) -> anyhow::Result<()> {
-    let Judgement { noise, threshold, top, .. } = *judgement;
-    match diff {
-        Diff::Find(find) => print_find(find, top, noise, threshold),
-        Diff::Perf(rows) | Diff::Kernel(rows) => print_rows(rows, top),
-    }
-}
-
-fn print_find(diff: &FindDiff, top: usize, noise: Share, threshold: Share) -> anyhow::Result<()> {
-    let total: u64 = diff.counts.values().sum();
-    for change in Change::ALL {
-        let count = diff.counts.get(&change).copied().unwrap_or(0);
-        let share = 100.0 * count as f64 / total.max(1) as f64;
-        out::line(format_args!("{count:>8} {:<8} {share:>5.1} %", change.name()))?;
-    }
-    out::line(format_args!("{:>8} switched solver", diff.switched))?;
-    out::line(format_args!("{:>8} regressions of more than {threshold} (noise {noise})", diff.regressions))?;
-    if let Some(mean) = diff.mean_speedup {
-        out::line(format_args!("{mean:>8.3} times as fast on (geometric) average"))?;
-    }
-    for change in [Change::Slower, Change::Gone, Change::New] {
-        list(diff.keys.iter().filter(|key| key.change == change), top)?;
-    }
-    // The best at the end of the order.
-    list(diff.keys.iter().rev().filter(|key| key.change == Change::Faster), top)
-}
-
-fn list<'a>(keys: impl Iterator<Item = &'a KeyChange>, top: usize) -> anyhow::Result<()> {
-    let side = |best: &Option<Best>| match best {
-        Some(Best { solver, time_ms }) => format!("{solver} {time_ms} ms"),
-        None => "-".to_string(),
-    };
-    for key in keys.take(top) {
-        let ratio = key.ratio.map_or(String::new(), |ratio| format!(" x{ratio:.3}"));
-        let (change, before, after) = (key.change.name(), side(&key.before), side(&key.after));
-        out::line(printable(&format!("{change}{ratio}: {}: {before} -> {after}", key.key)))?;
-    }
-    Ok(())
-}
-
-fn print_rows(diff: &RowsDiff, top: usize) -> anyhow::Result<()> {
-    for (count, what) in [(diff.same, "same"), (diff.changed, "changed"), (diff.new, "new"), (diff.gone, "gone")] {
-        out::line(format_args!("{count:>8} {what}"))?;
-    }
-    for (what, before, after) in [("changed", true, true), ("gone", true, false), ("new", false, true)] {
-        let rows = diff.rows.iter().filter(|row| (row.before.is_some(), row.after.is_some()) == (before, after));
-        for row in rows.take(top) {
-            let side = |text: &Option<String>| text.as_deref().unwrap_or("-").to_string();
-            let (before, after) = (side(&row.before), side(&row.after));
-            out::line(printable(&format!("{what}: {}: {before} -> {after}", row.row)))?;
-        }
-    }
-    Ok(())
 }

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_common::printable::printable;
-use bluefin_common::problem::{BatchNormProblem, FindDbKey};
 use bluefin_exporter::db::name::{DbName, Keys};
-use bluefin_exporter::db::query::{Answer, Asked, query};
+use bluefin_exporter::db::query::{Asked, query};
+use bluefin_miopen::key::{FindDbKey, batch_norm};
 use bluefin_producer::keys::keys;
-use bluefin_terminal::out;
+use bluefin_terminal::{db, out};
 
 use super::Bar;
 
@@ -43,7 +42,7 @@ impl QueryArgs {
         if self.json {
             out::json(&answers)?;
         } else {
-            answers.iter().try_for_each(print)?;
+            answers.iter().try_for_each(db::print_answer)?;
         }
         let found = answers.iter().any(|answer| !answer.finds.is_empty() || !answer.params.is_empty());
         Ok(if found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -56,7 +55,7 @@ impl QueryArgs {
         if let Ok(key) = FindDbKey::parse(text) {
             return Ok(vec![Asked::Convolution(Box::new(key))]);
         }
-        if BatchNormProblem::from_perf_db_key(text).is_ok() {
+        if batch_norm::problem(text).is_ok() {
             return Ok(vec![Asked::BatchNorm(text.to_string())]);
         }
         let of_fusions = |path: &PathBuf| {
@@ -89,36 +88,4 @@ fn commanded(text: &str) -> anyhow::Result<Vec<Asked>> {
         )));
     }
     Ok(asked)
-}
-
-fn print(answer: &Answer) -> std::io::Result<()> {
-    match (&answer.find_db_key, &answer.perf_db_key) {
-        (Some(find), Some(perf)) => out::line(format_args!("{find}\n  perf-db key {perf}"))?,
-        (Some(key), None) | (None, Some(key)) => out::line(printable(key))?,
-        (None, None) => {}
-    }
-    for find in &answer.finds {
-        out::line(printable(&format!(
-            "  find {}:{}: {} {} ms, {} bytes of workspace, {}",
-            find.path.display(),
-            find.line,
-            find.solver,
-            find.time_ms,
-            find.workspace,
-            find.algorithm
-        )))?;
-    }
-    for row in &answer.params {
-        out::line(printable(&format!("  perf {}:{}: {} {}", row.path.display(), row.line, row.solver, row.params)))?;
-    }
-    for found in &answer.kernels {
-        out::line(printable(&format!("  kernels {}: {} may use {}", found.path.display(), found.solver, found.total)))?;
-        for kernel in &found.kernels {
-            out::line(printable(&format!("    {kernel}")))?;
-        }
-    }
-    if answer.finds.is_empty() && answer.params.is_empty() {
-        out::line("  nothing")?;
-    }
-    Ok(())
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_campaign::ports::StoreArgs;
+use bluefin_campaign::problems::{Operation, Precision};
 use bluefin_common::clock::now_ms;
-use bluefin_common::problem::{DataType, Direction, Problem};
+use bluefin_common::problem::Direction;
 use bluefin_common::spelled::counted;
 use bluefin_producer::import::{Import, Imported};
 use bluefin_producer::input::Overrides;
 use bluefin_producer::library::{AddOptions, Added, Library, TagName};
 use bluefin_terminal::out;
-use clap::ValueEnum;
 
 /// Add problems to a tag of the library
 #[derive(Clone, Debug, clap::Args)]
@@ -54,44 +54,6 @@ pub struct ImportArgs {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
-}
-
-/// A driver's base word, for its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Precision {
-    Conv,
-    Convfp16,
-    #[value(alias = "convbfp16")]
-    Convbf16,
-}
-
-impl Precision {
-    /// The type that it stands for.
-    pub fn data_type(self) -> DataType {
-        match self {
-            Self::Conv => DataType::Fp32,
-            Self::Convfp16 => DataType::Fp16,
-            Self::Convbf16 => DataType::Bf16,
-        }
-    }
-}
-
-/// A kind of problem, by MITuna's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Operation {
-    Convolution,
-    #[value(name = "batch_norm", alias = "batch-norm")]
-    BatchNorm,
-}
-
-impl Operation {
-    /// Whether a problem is one.
-    pub fn only(self) -> fn(&Problem) -> bool {
-        match self {
-            Self::Convolution => |problem| matches!(problem, Problem::Conv(_)),
-            Self::BatchNorm => |problem| matches!(problem, Problem::BatchNorm(_)),
-        }
-    }
 }
 
 impl ImportArgs {

@@ -82,7 +82,7 @@ impl DiffArgs {
             return Ok(());
         }
         out::line(format_args!("{name}:"))?;
-        crate::db::print_diff(found, &self.judgement)
+        self.judgement.print(found)
     }
 }
 

@@ -11,7 +11,7 @@ use bluefin_campaign::parts::{Compiled, Evaluated};
 use bluefin_campaign::site::Site;
 use bluefin_common::session::Session;
 use bluefin_common::spelled::{counted, human};
-use bluefin_common::store::Store;
+use bluefin_common::store::Sessions;
 use bluefin_producer::plan::Asked;
 use bluefin_terminal::failed;
 
@@ -106,7 +106,7 @@ impl TuneArgs {
     }
 
     /// The session that `--session` names, or the only one of the state file.
-    async fn carried_session(&self, store: &dyn Store) -> anyhow::Result<Session> {
+    async fn carried_session(&self, store: &dyn Sessions) -> anyhow::Result<Session> {
         let mut sessions = store.sessions().await?;
         if let Some(name) = &self.session {
             sessions.retain(|session| session.name == *name);

@@ -1,23 +1,4 @@
-//! Flags of tune_gemm.py: those with one dash, and those that are not needed here.
-
-use std::ffi::OsString;
-
-/// Flags that the script has with one dash.
-const ONE_DASH: [&str; 5] = ["-col_a", "-col_b", "-dtype_a", "-dtype_b", "-dtype_c"];
-
-/// The command line with two dashes where it is of `tune-gemm`.
-pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let ours = arguments.iter().position(|argument| argument == "tune-gemm");
-    for argument in arguments.iter_mut().skip(ours.map_or(usize::MAX, |at| at + 1)) {
-        let text = argument.to_string_lossy();
-        let name = text.split('=').next().unwrap_or_default();
-        if ONE_DASH.contains(&name) {
-            *argument = format!("-{text}").into();
-        }
-    }
-    arguments
-}
+//! Flags of tune_gemm.py that are not needed here.
 
 /// Flags of the script that change nothing.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -68,19 +49,5 @@ impl Unneeded {
             .filter(|(given, ..)| *given)
             .map(|(_, flag, why)| format!("{flag} is not needed: {why}"))
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_scripts_flags_get_a_second_dash() {
-        let line = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
-        let found = with_two_dashes(line("bluefin tune-gemm -m 5 -col_a -dtype_a bf16 --col_b -dtype_c=fp32"));
-        assert_eq!(found, line("bluefin tune-gemm -m 5 --col_a --dtype_a bf16 --col_b --dtype_c=fp32"));
-        let other = line("bluefin check -col_a");
-        assert_eq!(with_two_dashes(other.clone()), other);
     }
 }

@@ -1,16 +1,12 @@
 //! `bluefin workers`: who works in the fleet, and on what.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::clock::now_ms;
-use bluefin_common::roster::{self, Entry, Whereabouts};
-use bluefin_common::spelled::human;
-use bluefin_terminal::colour::{self, Tone};
-use bluefin_terminal::{out, width};
-use comfy_table::{Cell, CellAlignment};
-use serde::Serialize;
+use bluefin_common::roster;
+use bluefin_terminal::out;
+use bluefin_terminal::workers::{Listed, text};
 
 /// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
 #[derive(clap::Args)]
@@ -28,13 +24,6 @@ pub struct WorkersArgs {
     fleet: FleetArgs,
 }
 
-#[derive(Serialize)]
-struct Listed {
-    #[serde(flatten)]
-    entry: Entry,
-    state: Whereabouts,
-}
-
 impl WorkersArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let store = self.fleet.store().await?;
@@ -48,77 +37,5 @@ impl WorkersArgs {
             out::line(text(&listed, now).trim_end())?;
         }
         Ok(if listed.iter().any(|one| one.state.is_here()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-/// A row for each worker, then what stands in somebody's way.
-fn text(listed: &[Listed], now_ms: u64) -> String {
-    let since = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));
-    let mut table = width::table();
-    table.set_header(["worker", "step", "serves", "release", "state", "since", "in hand", "done", "failed"]);
-    let mut notes = String::new();
-    for Listed { entry, state } in listed {
-        let settled = |name: &str| entry.settled.get(name).copied().unwrap_or(0);
-        let since_ms = match (state, entry.doing.first()) {
-            (Whereabouts::Working, Some(oldest)) => oldest.since_ms,
-            (Whereabouts::Gone | Whereabouts::Ended, _) => entry.seen_ms,
-            _ => entry.begun_ms,
-        };
-        table.add_row([
-            Cell::new(&entry.worker),
-            Cell::new(&entry.step),
-            Cell::new(entry.serves.join(" ")),
-            Cell::new(&entry.release),
-            colour::cell(state.name(), tone(*state)),
-            Cell::new(since(since_ms)),
-            Cell::new(if state.is_here() { entry.in_hand.to_string() } else { String::new() }),
-            Cell::new(settled("done")),
-            colour::cell(settled("dead"), (settled("dead") > 0).then_some(Tone::Bad)),
-        ]);
-        if state.is_here() {
-            remarks(entry, &mut notes);
-        }
-    }
-    for column in 5..9 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{table}\n{notes}")
-}
-
-fn tone(state: Whereabouts) -> Option<Tone> {
-    match state {
-        Whereabouts::Working => Some(Tone::Good),
-        Whereabouts::Idle => None,
-        Whereabouts::Waiting => Some(Tone::Waits),
-        Whereabouts::Gone => Some(Tone::Bad),
-        Whereabouts::Ended => Some(Tone::Aside),
-    }
-}
-
-fn remarks(entry: &Entry, notes: &mut String) {
-    let worker = &entry.worker;
-    if let Some(waits) = &entry.waits {
-        notes.push_str(&format!("{worker}: {waits}\n"));
-    }
-    for (queue, reason) in &entry.held_up {
-        notes.push_str(&format!("{worker}: takes nothing from {queue}: {reason}\n"));
-    }
-    for refusal in &entry.refuses {
-        let (session, pin) = (&refusal.session, &refusal.pin);
-        notes.push_str(&format!(
-            "{worker}: session {session} is pinned to another {pin}: {}, it has {}\n",
-            refusal.pinned.replace('\n', " "),
-            refusal.offered.replace('\n', " "),
-        ));
-    }
-    if let Some(doing) = entry.doing.first() {
-        let job = doing.job.get(..8).unwrap_or(&doing.job);
-        notes.push_str(&format!("{worker}: on {} of session {} (job {job})\n", doing.problem, doing.session));
-    }
-    if let Some(remark) = entry.remarks.back() {
-        let job = remark.job.get(..8).unwrap_or(&remark.job);
-        notes.push_str(&format!("{worker}: job {job}: {}\n", remark.words));
     }
 }

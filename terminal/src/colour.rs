@@ -51,7 +51,7 @@ pub fn line(text: &str, tone: Tone) -> String {
     if on(&std::io::stdout()) { painted(text, tone) } else { text.to_string() }
 }
 
-/// `text` in the colour of `tone`, whoever looks.
+/// `text` in the colour of `tone`, also where standard output is no terminal.
 pub fn painted(text: &str, tone: Tone) -> String {
     format!("\x1b[{}m{text}\x1b[0m", tone.code())
 }

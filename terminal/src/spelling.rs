@@ -1,4 +1,5 @@
-//! Flags with underscores in place of hyphens, and the other way about: the scripts whose command lines are understood have either.
+//! Flags with underscores in place of hyphens, and the other way about, or with one dash: the scripts whose command lines are understood
+//! have each.
 
 use std::ffi::OsString;
 
@@ -41,6 +42,24 @@ fn longs(arg: &Arg) -> impl Iterator<Item = &str> {
     arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default())
 }
 
+/// Flags that tune_gemm.py has with one dash.
+const ONE_DASH: [&str; 5] = ["-col_a", "-col_b", "-dtype_a", "-dtype_b", "-dtype_c"];
+
+/// The command line with two dashes where it is of `tune-gemm`.
+#[must_use]
+pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let ours = arguments.iter().position(|argument| argument == "tune-gemm");
+    for argument in arguments.iter_mut().skip(ours.map_or(usize::MAX, |at| at + 1)) {
+        let text = argument.to_string_lossy();
+        let name = text.split('=').next().unwrap_or_default();
+        if ONE_DASH.contains(&name) {
+            *argument = format!("-{text}").into();
+        }
+    }
+    arguments
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +79,14 @@ mod tests {
         let others = "bluefin do --other_one -- --dry_run";
         assert_eq!(read(others), others, "errors tell of what was written, and programs have flags of their own");
         assert_eq!(read("bluefin --dry_run"), "bluefin --dry_run", "it is a verb's");
+    }
+
+    #[test]
+    fn only_the_scripts_flags_get_a_second_dash() {
+        let line = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
+        let found = with_two_dashes(line("bluefin tune-gemm -m 5 -col_a -dtype_a bf16 --col_b -dtype_c=fp32"));
+        assert_eq!(found, line("bluefin tune-gemm -m 5 --col_a --dtype_a bf16 --col_b --dtype_c=fp32"));
+        let other = line("bluefin check -col_a");
+        assert_eq!(with_two_dashes(other.clone()), other);
     }
 }

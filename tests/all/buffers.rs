@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
+use bluefin_test_support::left_out;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text, write};
@@ -318,7 +319,7 @@ fn triton_spec() -> String {
 #[test]
 fn buffers_and_constants_of_triton_hold_what_is_said() {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return;
     };
     let (machine, run) = on_gpu();
@@ -361,7 +362,7 @@ fn buffers_and_constants_of_triton_hold_what_is_said() {
 #[test]
 fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return;
     };
     let (machine, run) = on_gpu();
@@ -393,7 +394,7 @@ fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
 #[test]
 fn atomics_of_triton_are_not_deterministic() {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

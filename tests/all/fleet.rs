@@ -6,7 +6,7 @@ use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::Built;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Artifacts as _, Blobs as _, Planned, Sessions as _, Work as _};
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_test_support::{Redis, free_port, wait_until};
 use rustix::process::Signal;

@@ -18,6 +18,7 @@ mod devices;
 mod extending;
 mod fleet;
 mod gpus;
+mod house;
 mod limits;
 mod listing;
 mod made;

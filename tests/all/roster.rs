@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bluefin_adapters::redis::RedisStore;
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Sessions as _;
 use bluefin_test_support::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;

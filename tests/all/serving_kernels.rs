@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
+use bluefin_test_support::left_out;
 use serde_json::Value;
 use yaml_rust2::YamlLoader;
 
@@ -19,7 +20,7 @@ impl Bench {
     /// Nothing on a machine without Triton.
     fn new() -> Option<Self> {
         let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-            println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+            left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
             return None;
         };
         Some(Self { python, machine: HipMachine::new("gfx942-304") })

@@ -9,7 +9,7 @@ use bluefin_common::history;
 use bluefin_common::job::{CompileJob, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_common::wire;
 use bluefin_test_support::{Redis, wait_until};
 use rustix::process::Signal;

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
+use bluefin_test_support::left_out;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text};
@@ -13,7 +14,7 @@ use crate::common::{bluefin, expect, json, text};
 /// `bluefin` with Triton; nothing on a machine without it.
 fn with_triton() -> Option<Command> {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return None;
     };
     let mut command = bluefin();
@@ -47,7 +48,7 @@ fn the_example_is_right_on_amd_gpus() {
 /// Sizes that divide by nothing, all types, both orders, K in parts, bias.
 #[test]
 fn matrix_products_are_right_on_amd_gpus() {
-    let gemm = spec("common/spec/kernels/triton/gemm.toml");
+    let gemm = spec("common/kernel-spec/kernels/triton/gemm.toml");
     let typed = |a: &str, c: &str| format!("m=37,n=45,k=53,a_type={a},b_type={a},c_type={c}");
     for (target, sizes, budget, least) in [
         ("gfx90a", "m=37,n=45,k=53".to_string(), 2, 2),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
+use bluefin_test_support::left_out;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text};
@@ -20,7 +21,7 @@ struct Program {
 impl Program {
     fn new() -> Option<Self> {
         let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-            println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+            left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
             return None;
         };
         Some(Self { python: python.into(), folder: tempfile::tempdir().unwrap() })

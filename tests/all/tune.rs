@@ -12,7 +12,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Records as _, Sessions as _, Work as _};
 use bluefin_common::task::Task;
 use bluefin_common::wire;
 use bluefin_compile_worker::carried::Kept;

@@ -14,7 +14,7 @@ use bluefin_common::method::Method;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_compile_worker::carried::{Carried, Kept, Undone};
 use bluefin_eval_worker::timing::Limits;

@@ -18,7 +18,7 @@ import time
 # Turns of configs that are compared.
 ROUNDS = 15
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../common/spec/kernels/triton"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../common/kernel-spec/kernels/triton"))
 
 
 def configs(size, group_is_compiled=True):

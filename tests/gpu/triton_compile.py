@@ -1,5 +1,5 @@
 """What a plain loop of Triton takes to compile the space of one matrix product for gfx942: every kernel of `bluefin tune --kernel
-common/spec/kernels/triton/gemm.toml --stage compile --budget all`, in as many processes as there are CPUs. Needs Triton, no GPU:
+common/kernel-spec/kernels/triton/gemm.toml --stage compile --budget all`, in as many processes as there are CPUs. Needs Triton, no GPU:
 
     python3 tests/gpu/triton_compile.py 16 13312 16384
 """
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../common/spec/kernels/triton"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../common/kernel-spec/kernels/triton"))
 
 SPLITS = (2, 4, 5, 6, 8, 10, 12, 16, 18, 24)
 

@@ -13,7 +13,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::target::Target;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::Programs;
-use bluefin_compile_worker::toolchain::{self, Compiled, Toolchain, Work};
+use bluefin_compile_worker::toolchain::{self, CompileAssignment, Compiled, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{Assignment, DeviceError, Evaluated, Evaluator, Noop, Running, Stop};
@@ -45,7 +45,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// Works until its standard input ends, which is when whoever started it says so, or is gone.
+    /// Works until its standard input ends, which is when the process that started it says so, or is gone.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let registry = Registry::new();
@@ -196,7 +196,7 @@ impl Toolchain for SimulatedCompiler {
         self.inner.serves(target).await
     }
 
-    async fn compile(&self, work: Work<'_>) -> Result<Compiled, compile_worker::Error> {
+    async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, compile_worker::Error> {
         let slot = work.workshop.slot().await;
         sleep(self.time.of(work.job.id())).await;
         drop(slot);

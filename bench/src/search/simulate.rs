@@ -9,7 +9,9 @@ use anyhow::{Context as _, ensure};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::{Ask, GROUPS, Other, PriorRows, Priors, Proposal, Search, Space, Time, Tried, distance};
+use bluefin_kernel_spec::search::{
+    Ask, GROUPS, Other, PriorRows, Priors, Proposal, Search, Space, Time, Tried, distance,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -54,7 +56,7 @@ pub struct Run {
 pub struct Estimate {
     /// So many evaluations were known.
     pub evaluations: usize,
-    /// As [`Proposal::left`](bluefin_spec::search::Proposal::left).
+    /// As [`Proposal::left`](bluefin_kernel_spec::search::Proposal::left).
     pub left: f64,
 }
 
@@ -256,8 +258,8 @@ fn told<'a>(
 
 #[cfg(test)]
 pub mod tests {
-    use bluefin_spec::SpecError;
-    use bluefin_spec::search::FixedOrder;
+    use bluefin_kernel_spec::SpecError;
+    use bluefin_kernel_spec::search::FixedOrder;
 
     use super::super::space::time;
     use super::*;

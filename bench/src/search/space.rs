@@ -7,8 +7,8 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
+use bluefin_kernel_spec::search::{Prior, Time, Variables};
 use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::search::{Prior, Time, Variables};
 
 /// A tuning space with the result of every point.
 #[derive(Debug, PartialEq)]

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{Problem, driver};
 use bluefin_common::value::Value;
-use bluefin_spec::search::Time;
+use bluefin_kernel_spec::search::Time;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 

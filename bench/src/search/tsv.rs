@@ -4,7 +4,7 @@
 use anyhow::{Context as _, anyhow, bail, ensure};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
-use bluefin_spec::search::Time;
+use bluefin_kernel_spec::search::Time;
 
 use super::space::{Measured, Reading, is_time, time};
 

@@ -11,7 +11,7 @@ use bluefin_common::job::group_id;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::Records;
 use serde::Serialize;
 
 /// An operator with a shape.
@@ -27,7 +27,7 @@ pub struct Measured {
 }
 
 /// What was measured of `problems`, in their order.
-pub async fn measured(store: &dyn Store, session: &Session, problems: &[Problem]) -> anyhow::Result<Vec<Measured>> {
+pub async fn measured(store: &dyn Records, session: &Session, problems: &[Problem]) -> anyhow::Result<Vec<Measured>> {
     let shelf = shelf::operators(&session.name);
     let records: HashMap<String, Vec<u8>> = store.records(&shelf).await?.into_iter().collect();
     let mut measured = Vec::new();

@@ -13,7 +13,7 @@ use bluefin_common::files::FileSet;
 use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
-use bluefin_common::store::Store;
+use bluefin_common::store::Work;
 use serde::Serialize;
 
 use super::op_tests::{Test, Untested};
@@ -64,7 +64,7 @@ pub struct Failed {
 }
 
 /// Those of `problems` that no kernel was found for.
-pub async fn failed(store: &dyn Store, session: &Session, problems: &[Problem]) -> anyhow::Result<Vec<Failed>> {
+pub async fn failed(store: &dyn Work, session: &Session, problems: &[Problem]) -> anyhow::Result<Vec<Failed>> {
     let mut failed = Vec::new();
     for problems in problems.chunks(AT_A_TIME) {
         let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, Digest::of(b""))).collect();

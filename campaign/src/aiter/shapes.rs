@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bluefin_aiter::coverage::{Shape, gathered, measured, shapes_of, spelled};
-use bluefin_aiter::{Error, Family, Key, Kind, Sheet, Value, read_all, sheets_of};
+use bluefin_aiter::{Error, Family, Key, Sheet, SheetKind, Value, read_all, sheets_of};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{AiterProblem, Problem};
 use bluefin_common::target::Target;
@@ -36,7 +36,7 @@ pub fn asked(
             let name = sheet.path().file_name().map(|name| name.to_string_lossy().into_owned());
             name == Some(sheet.family.untuned_file())
         };
-        found.extend(sheets.iter().filter(|sheet| sheet.kind == Kind::Untuned).filter(base).flat_map(shapes_of));
+        found.extend(sheets.iter().filter(|sheet| sheet.kind == SheetKind::Untuned).filter(base).flat_map(shapes_of));
     } else {
         // A file of sizes alone is of the one family that is asked for.
         let only = (families.len() == 1).then(|| families.first().copied()).flatten();

@@ -9,12 +9,12 @@ use bluefin_common::job::{EvalJob, GroupId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, FRESH, Standing};
-use bluefin_common::store::{SessionSize, Store, StoreError, Touched};
+use bluefin_common::store::{Blobs, SessionSize, Store, StoreError, Touched};
 use bluefin_common::{shelf, wire};
 use bluefin_exporter::release::Catalog;
+use bluefin_kernel_spec::Bundle;
 use bluefin_producer::PlanError;
 use bluefin_producer::request::requests;
-use bluefin_spec::Bundle;
 use serde::Serialize;
 
 /// Groups whose outcomes are read in one go.
@@ -163,7 +163,7 @@ async fn visit(store: &dyn Store, session: &SessionName, mut seen: impl FnMut(Ha
 }
 
 /// The data that the buffers of a kernel spec hold: blobs of their own.
-async fn data_of(store: &dyn Store, spec: Digest) -> anyhow::Result<HashSet<Digest>> {
+async fn data_of(store: &dyn Blobs, spec: Digest) -> anyhow::Result<HashSet<Digest>> {
     // MIOpen's solvers have none, and one that is damaged names nothing.
     let bundle = match store.blob(spec).await {
         Ok(Some(bytes)) => wire::decode::<Bundle>(&bytes).unwrap_or_default(),

@@ -106,7 +106,7 @@ fn identity(delivery: &Delivery) -> Digest {
 }
 
 /// Puts a message back where it was given up. Its job is done already as far as the store knows, and that it was given up is
-/// taken back first. Whoever dies amid this leaves the message among the dead, and does the same again.
+/// taken back first. A command that dies amid this leaves the message among the dead, and does the same again.
 pub async fn revive(store: &dyn Store, broker: &dyn Broker, delivery: &Delivery, dead: &Dead) -> anyhow::Result<()> {
     anyhow::ensure!(!dead.queue.is_empty(), "message {}: nothing says which queue it is of", dead.id);
     if let Some(job) = job_of(&delivery.body) {

@@ -22,7 +22,7 @@ pub fn queue_names<'a>(sessions: impl IntoIterator<Item = (&'a Session, &'a Pins
     names
 }
 
-/// Every queue that jobs of `session` may be in, whoever serves it, and that of dead letters.
+/// Every queue that jobs of `session` may be in, whatever workers serve it, and that of dead letters.
 pub fn possible_queues(session: &Session) -> BTreeSet<String> {
     let compiled = session.method.toolchains.iter().map(|toolchain| compile_queue(toolchain, &session.target));
     compiled.chain([eval_queue(&session.target, session.method), DEAD_QUEUE.to_string()]).collect()

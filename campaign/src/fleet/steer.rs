@@ -6,7 +6,7 @@ use bluefin_common::parked;
 use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Records, Sessions, Store};
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
 use bluefin_producer::request::{reconcile, requests};
@@ -18,13 +18,13 @@ use crate::known::known;
 pub const NOTES: [&str; 4] = ["rocm", "miopen", "docker", "ticket"];
 
 /// The session of that name.
-pub async fn find(store: &dyn Store, name: &SessionName) -> anyhow::Result<Session> {
+pub async fn find(store: &dyn Sessions, name: &SessionName) -> anyhow::Result<Session> {
     let found = store.session(name).await?;
     found.ok_or_else(|| anyhow!("session {name}: there is none of that name"))
 }
 
 /// The session of that name, or all where none is named.
-pub async fn named_or_all(store: &dyn Store, name: Option<&SessionName>) -> anyhow::Result<Vec<Session>> {
+pub async fn named_or_all(store: &dyn Sessions, name: Option<&SessionName>) -> anyhow::Result<Vec<Session>> {
     match name {
         Some(name) => Ok(vec![find(store, name).await?]),
         None => Ok(store.sessions().await?),
@@ -35,7 +35,7 @@ pub async fn named_or_all(store: &dyn Store, name: Option<&SessionName>) -> anyh
 ///
 /// # Errors
 /// If it does not run, or the store fails.
-pub async fn pause(store: &dyn Store, name: &SessionName) -> anyhow::Result<()> {
+pub async fn pause(store: &dyn Records, name: &SessionName) -> anyhow::Result<()> {
     match standing::of(store, name).await? {
         Standing::Cancelled | Standing::Deleted => bail!("session {name}: it is cancelled"),
         Standing::Resuming => {
@@ -50,7 +50,7 @@ pub async fn pause(store: &dyn Store, name: &SessionName) -> anyhow::Result<()> 
 ///
 /// # Errors
 /// If the store fails.
-pub async fn cancel(store: &dyn Store, name: &SessionName) -> anyhow::Result<()> {
+pub async fn cancel(store: &dyn Records, name: &SessionName) -> anyhow::Result<()> {
     standing::set(store, name, Standing::Cancelled).await?;
     Ok(parked::drop_all(store, name).await?)
 }
@@ -79,7 +79,7 @@ pub async fn resume(
             let session = find(store, name).await?;
             let metrics = Metrics::register(&Registry::new())?;
             let ways = Ways { store, broker, metrics: &metrics, publish: Publish::Unfinished };
-            // Until all is published again, so that whoever dies amid it is repeated.
+            // Until all is published again, so that a command that dies amid it is repeated.
             standing::set(store, name, Standing::Resuming).await?;
             let asked = !requests(store, name).await?.is_empty();
             let nothing = store.groups(name).await?.is_empty();
@@ -101,7 +101,11 @@ pub async fn resume(
 ///
 /// # Errors
 /// If there is no such session or pin, or the store fails.
-pub async fn unpin(store: &dyn Store, name: &SessionName, pin: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
+pub async fn unpin(
+    store: &dyn Sessions,
+    name: &SessionName,
+    pin: Option<&str>,
+) -> anyhow::Result<Vec<(String, String)>> {
     let session = find(store, name).await?;
     let mut pins = store.pins(&session.name).await?;
     match pin {

@@ -9,7 +9,7 @@ use bluefin_common::job::eval_queue;
 use bluefin_common::roster::{self, Doing, Entry, Whereabouts};
 use bluefin_common::session::Session;
 use bluefin_common::spelled::human;
-use bluefin_common::store::{Progress, Store};
+use bluefin_common::store::{Progress, Records};
 
 use crate::fleet::queues::possible_queues;
 
@@ -36,7 +36,7 @@ impl Fleet {
     /// If broker or store fail.
     pub async fn look(
         broker: &dyn Broker,
-        store: &dyn Store,
+        store: &dyn Records,
         session: &Session,
         progress: &Progress,
     ) -> anyhow::Result<Self> {

@@ -14,10 +14,10 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
+use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Bundle;
-use bluefin_spec::search::Prior;
 
 use super::Given;
 use super::files::{Entry, Size};
@@ -33,7 +33,7 @@ use crate::usage;
 
 /// What all products are.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ProductKind {
     /// Of A, B and C.
     pub types: [Dtype; 3],
     /// A bias is added to each row of C.
@@ -94,7 +94,7 @@ impl Products {
     ///
     /// # Errors
     /// If the spec does not take one.
-    pub fn of(entries: Vec<Entry>, kind: &Kind, target: &Target, what: What) -> anyhow::Result<Self> {
+    pub fn of(entries: Vec<Entry>, kind: &ProductKind, target: &Target, what: What) -> anyhow::Result<Self> {
         let loaded = LoadedSpec::load(Bundle::gemm_in_triton())?;
         let nvidia = target.vendor() == Some(Vendor::Nvidia);
         let space = kind.space.unwrap_or(if nvidia { Space::Cuda } else { Space::V3 });

@@ -7,8 +7,8 @@ use bluefin_common::arch::Vendor;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
+use bluefin_kernel_spec::Param;
 use bluefin_producer::specs::LoadedSpec;
-use bluefin_spec::Param;
 use clap::ValueEnum;
 
 /// The values of a config, by the names of [`super::files::CONFIG`].

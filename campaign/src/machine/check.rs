@@ -15,10 +15,10 @@ use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
-use bluefin_compile_worker::toolchain::{Compiled, Work};
+use bluefin_compile_worker::toolchain::{CompileAssignment, Compiled};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
 use bluefin_eval_worker::executed::{Executed, Executor, Posed};
 use bluefin_producer::plan::{Asked, Plan};
@@ -159,8 +159,9 @@ impl Bench {
         let toolchains = self.compilers.toolchains();
         let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
-        let Compiled { task, description, built } =
-            toolchain.compile(Work { job: &job, session: &self.session, workshop: &self.workshop }).await?;
+        let Compiled { task, description, built } = toolchain
+            .compile(CompileAssignment { job: &job, session: &self.session, workshop: &self.workshop })
+            .await?;
         let (results, not_deterministic) = match task {
             TaskRef::Inline(task) => self.execute(*task, &built).await?,
             // No jobs follow here, so that none is a blob.

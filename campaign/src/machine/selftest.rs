@@ -38,7 +38,7 @@ pub struct Check {
     /// What it was.
     pub name: String,
     /// How it ended.
-    pub result: Verdict,
+    pub result: SelftestVerdict,
     /// What was seen, or why it failed.
     pub detail: String,
     /// How long it took.
@@ -48,7 +48,7 @@ pub struct Check {
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SelftestVerdict {
     /// It works.
     Passed,
     /// It does not.
@@ -112,7 +112,7 @@ async fn test(DeviceChild { target, child, .. }: DeviceChild) -> anyhow::Result<
             for name in ["known answers", "a kernel against itself"] {
                 checks.push(Check {
                     name: name.to_string(),
-                    result: Verdict::Skipped,
+                    result: SelftestVerdict::Skipped,
                     detail: reason.clone(),
                     seconds: 0.0,
                 });
@@ -152,7 +152,7 @@ async fn test(DeviceChild { target, child, .. }: DeviceChild) -> anyhow::Result<
     let began = Instant::now();
     if heat.is_empty() {
         let detail = "the device does not tell its temperature, power or clock".to_string();
-        checks.push(Check { name: "telemetry".to_string(), result: Verdict::Skipped, detail, seconds: 0.0 });
+        checks.push(Check { name: "telemetry".to_string(), result: SelftestVerdict::Skipped, detail, seconds: 0.0 });
     } else {
         checks.push(check("telemetry", began, Ok(heat.join(", "))));
     }
@@ -161,8 +161,8 @@ async fn test(DeviceChild { target, child, .. }: DeviceChild) -> anyhow::Result<
 
 fn check(name: &str, began: Instant, result: Result<String, String>) -> Check {
     let (result, detail) = match result {
-        Ok(detail) => (Verdict::Passed, detail),
-        Err(detail) => (Verdict::Failed, detail),
+        Ok(detail) => (SelftestVerdict::Passed, detail),
+        Err(detail) => (SelftestVerdict::Failed, detail),
     };
     Check { name: name.to_string(), result, detail, seconds: began.elapsed().as_secs_f64() }
 }

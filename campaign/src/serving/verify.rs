@@ -18,7 +18,7 @@ pub struct Judged {
     /// As the file has it.
     pub row: Row,
     /// Against the engine's default.
-    pub verdict: Verdict,
+    pub verdict: RowVerdict,
     /// Of the row.
     pub time: Option<Time>,
     /// Of the engine's default.
@@ -45,7 +45,7 @@ pub struct Time {
 /// A row against the engine's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum RowVerdict {
     /// It is faster.
     Faster,
     /// It can not be told apart.
@@ -60,7 +60,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl RowVerdict {
     /// Whether the engine is better off with its default.
     #[must_use]
     pub const fn loses(self) -> bool {
@@ -118,14 +118,14 @@ impl Judged {
         let time = own.as_deref().and_then(time);
         let failure = own.as_deref().and_then(|own| candidate(outcomes, own)).and_then(|one| one.result.as_ref().err());
         let verdict = match (own, time, default) {
-            (Some(own), _, _) if own == default_name => Verdict::Default,
-            _ if failure.is_some() => Verdict::Fails,
+            (Some(own), _, _) if own == default_name => RowVerdict::Default,
+            _ if failure.is_some() => RowVerdict::Fails,
             (_, Some(time), Some(default)) => compared(time, default),
             // The default can not be launched.
-            (_, Some(_), None) => Verdict::Faster,
+            (_, Some(_), None) => RowVerdict::Faster,
             // What was only probed is clearly slower than the best.
-            (Some(_), None, Some(_)) => Verdict::Slower,
-            _ => Verdict::Unknown,
+            (Some(_), None, Some(_)) => RowVerdict::Slower,
+            _ => RowVerdict::Unknown,
         };
         let best = [time, default, known].into_iter().flatten().map(|time| time.median_ms).reduce(f64::min);
         let regret = time.zip(best).map(|(time, best)| time.median_ms / best - 1.0);
@@ -135,13 +135,13 @@ impl Judged {
 }
 
 /// A time against that of the default: what their intervals leave open is a tie.
-fn compared(time: Time, default: Time) -> Verdict {
+fn compared(time: Time, default: Time) -> RowVerdict {
     if time.low_ms > default.high_ms {
-        Verdict::Slower
+        RowVerdict::Slower
     } else if time.high_ms < default.low_ms {
-        Verdict::Faster
+        RowVerdict::Faster
     } else {
-        Verdict::Tied
+        RowVerdict::Tied
     }
 }
 
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn what_intervals_leave_open_is_a_tie() {
         let time = |median_ms: f64| Time { median_ms, low_ms: 0.98 * median_ms, high_ms: 1.02 * median_ms };
-        assert_eq!(compared(time(1.0), time(1.03)), Verdict::Tied);
-        assert_eq!(compared(time(1.0), time(1.05)), Verdict::Faster);
-        assert_eq!(compared(time(1.05), time(1.0)), Verdict::Slower);
-        assert!(Verdict::Slower.loses() && Verdict::Fails.loses() && !Verdict::Tied.loses());
+        assert_eq!(compared(time(1.0), time(1.03)), RowVerdict::Tied);
+        assert_eq!(compared(time(1.0), time(1.05)), RowVerdict::Faster);
+        assert_eq!(compared(time(1.05), time(1.0)), RowVerdict::Slower);
+        assert!(RowVerdict::Slower.loses() && RowVerdict::Fails.loses() && !RowVerdict::Tied.loses());
     }
 }

@@ -59,7 +59,7 @@ pub use self::signature::MessageKeys;
 use self::topology::{Queue, Route, is_delay, lanes_of};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE};
 
-/// Queues of these names are declared by whoever uses them first.
+/// Queues of these names are declared by the first that uses them.
 const OWN_PREFIX: &str = "bluefin.";
 
 /// How long a message waits for its confirm. A broker that is short of memory or disk reads nothing from the connections

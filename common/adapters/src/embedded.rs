@@ -27,7 +27,7 @@ use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery
 use bluefin_common::clock::now_ms;
 use bluefin_common::lane::Lane;
 
-/// Queues of these names are declared by whoever uses them first.
+/// Queues of these names are declared by the first that uses them.
 const OWN_PREFIX: &str = "bluefin.";
 
 /// Messages that a queue takes from publishers before it is full.

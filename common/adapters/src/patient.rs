@@ -1,4 +1,4 @@
-//! Ports for whoever has work that can wait: what broker and store can not do now is tried again until they can, and a line says
+//! Ports for programs whose work can wait: what broker and store can not do now is tried again until they can, and a line says
 //! for what. The first signal ends the wait, and so does a refusal: somebody is there who asked for it, and is to know at once.
 
 use std::future::Future;
@@ -14,7 +14,8 @@ use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, Right, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, Planned, Progress, Records, Right, SessionSize, Sessions,
+    Store, StoreError, Stored, Touched, Work,
 };
 use bluefin_common::waiting::Waiting;
 use bytes::Bytes;
@@ -154,67 +155,85 @@ impl PatientStore {
     }
 }
 
-/// A store each of whose methods asks `self.store` until that has answered.
+/// Traits each of whose methods asks `self.store` until that has answered.
 macro_rules! patient_store {
-    ($($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
-        #[async_trait]
-        impl Store for PatientStore {
-            $(
-                async fn $method(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
-                    self.with(stringify!($method), || self.store.$method($($argument),*)).await
-                }
-            )*
-
-            fn reconnects(&self) -> u64 {
-                self.store.reconnects()
+    ($($part:ident { $($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)* })*) => {
+        $(
+            #[async_trait]
+            impl $part for PatientStore {
+                $(
+                    async fn $method(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
+                        self.with(stringify!($method), || self.store.$method($($argument),*)).await
+                    }
+                )*
             }
-        }
+        )*
     };
 }
 
 patient_store! {
-    may(right: Right) -> ();
-    create_session(session: &Session) -> Session;
-    session(name: &SessionName) -> Option<Session>;
-    sessions() -> Vec<Session>;
-    pin(session: &SessionName, key: &str, value: &str) -> String;
-    pins(session: &SessionName) -> Pins;
-    unpin(session: &SessionName, keys: &[String]) -> ();
-    touched(session: &SessionName) -> Touched;
-    stand_unless_touched(session: &SessionName, seen: &Touched, standing: &[u8]) -> bool;
-    remove_session(session: &SessionName) -> ();
-    size(session: &SessionName) -> SessionSize;
-    put_records(shelf: &str, records: &[(String, Vec<u8>)]) -> ();
-    claim_record(shelf: &str, key: &str, value: &[u8]) -> Vec<u8>;
-    records_of(shelf: &str, keys: &[String]) -> Vec<Option<Vec<u8>>>;
-    records(shelf: &str) -> Vec<(String, Vec<u8>)>;
-    remove_records(shelf: &str, keys: &[String]) -> ();
-    put_blob(bytes: &[u8]) -> Digest;
-    blob(digest: Digest) -> Option<Vec<u8>>;
-    blob_sizes(digests: &[Digest]) -> Vec<u64>;
-    remove_blobs(digests: &[Digest]) -> ();
-    idle_blobs(idle: Duration) -> Vec<Digest>;
-    orphans(idle: Duration) -> Vec<SessionName>;
-    put_artifact(bytes: &[u8]) -> ArtifactRef;
-    artifact(artifact: ArtifactRef) -> Option<Bytes>;
-    has_artifact(artifact: ArtifactRef) -> bool;
-    put_compiled(record: &CompileRecord) -> ();
-    compiled(key: Digest) -> Option<CompileRecord>;
-    fullness() -> Fullness;
-    plan(session: &SessionName, jobs: &[Planned]) -> Vec<JobState>;
-    enqueued(session: &SessionName, jobs: &[JobId]) -> ();
-    put_outcome(outcome: &Outcome) -> Stored;
-    put_last_outcome(outcome: &Outcome) -> Stored;
-    retract_outcome(outcome: &Outcome) -> bool;
-    discard_outcome(outcome: &Outcome) -> bool;
-    rewrite_outcomes(outcomes: &[Outcome]) -> ();
-    has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
-    open_jobs(session: &SessionName, group: GroupId) -> u64;
-    open_groups(session: &SessionName) -> Vec<GroupId>;
-    planned_jobs(session: &SessionName) -> Vec<(JobId, bool)>;
-    groups(session: &SessionName) -> Vec<GroupId>;
-    encoded_outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<EncodedGroup>;
-    settle_group(session: &SessionName, group: GroupId) -> ();
-    progress(session: &SessionName) -> Progress;
-    best_ms(session: &SessionName, group: GroupId) -> Option<f64>;
+    Sessions {
+        create_session(session: &Session) -> Session;
+        session(name: &SessionName) -> Option<Session>;
+        sessions() -> Vec<Session>;
+        pin(session: &SessionName, key: &str, value: &str) -> String;
+        pins(session: &SessionName) -> Pins;
+        unpin(session: &SessionName, keys: &[String]) -> ();
+        touched(session: &SessionName) -> Touched;
+        stand_unless_touched(session: &SessionName, seen: &Touched, standing: &[u8]) -> bool;
+        remove_session(session: &SessionName) -> ();
+        size(session: &SessionName) -> SessionSize;
+        orphans(idle: Duration) -> Vec<SessionName>;
+    }
+    Records {
+        put_records(shelf: &str, records: &[(String, Vec<u8>)]) -> ();
+        claim_record(shelf: &str, key: &str, value: &[u8]) -> Vec<u8>;
+        records_of(shelf: &str, keys: &[String]) -> Vec<Option<Vec<u8>>>;
+        records(shelf: &str) -> Vec<(String, Vec<u8>)>;
+        remove_records(shelf: &str, keys: &[String]) -> ();
+    }
+    Blobs {
+        put_blob(bytes: &[u8]) -> Digest;
+        blob(digest: Digest) -> Option<Vec<u8>>;
+        blob_sizes(digests: &[Digest]) -> Vec<u64>;
+        remove_blobs(digests: &[Digest]) -> ();
+        idle_blobs(idle: Duration) -> Vec<Digest>;
+    }
+    Artifacts {
+        put_artifact(bytes: &[u8]) -> ArtifactRef;
+        artifact(artifact: ArtifactRef) -> Option<Bytes>;
+        has_artifact(artifact: ArtifactRef) -> bool;
+        put_compiled(record: &CompileRecord) -> ();
+        compiled(key: Digest) -> Option<CompileRecord>;
+        fullness() -> Fullness;
+    }
+    Work {
+        plan(session: &SessionName, jobs: &[Planned]) -> Vec<JobState>;
+        enqueued(session: &SessionName, jobs: &[JobId]) -> ();
+        put_outcome(outcome: &Outcome) -> Stored;
+        put_last_outcome(outcome: &Outcome) -> Stored;
+        retract_outcome(outcome: &Outcome) -> bool;
+        discard_outcome(outcome: &Outcome) -> bool;
+        rewrite_outcomes(outcomes: &[Outcome]) -> ();
+        has_outcome(session: &SessionName, group: GroupId, job: JobId) -> bool;
+        open_jobs(session: &SessionName, group: GroupId) -> u64;
+        open_groups(session: &SessionName) -> Vec<GroupId>;
+        planned_jobs(session: &SessionName) -> Vec<(JobId, bool)>;
+        groups(session: &SessionName) -> Vec<GroupId>;
+        encoded_outcomes(session: &SessionName, groups: &[GroupId]) -> Vec<EncodedGroup>;
+        settle_group(session: &SessionName, group: GroupId) -> ();
+        progress(session: &SessionName) -> Progress;
+        best_ms(session: &SessionName, group: GroupId) -> Option<f64>;
+    }
+}
+
+#[async_trait]
+impl Store for PatientStore {
+    async fn may(&self, right: Right) -> Result<(), StoreError> {
+        self.with("may", || self.store.may(right)).await
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.store.reconnects()
+    }
 }

@@ -66,7 +66,8 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, Right, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, Planned, Progress, Records, Right, SessionSize, Sessions,
+    Store, StoreError, Stored, Touched, Work,
 };
 use bluefin_common::wire;
 use bluefin_common::wire::Message;
@@ -209,11 +210,7 @@ impl RedisStore {
 const MAX_TTL_MS: u64 = 100 * 365 * 24 * 3600 * 1000;
 
 #[async_trait]
-impl Store for RedisStore {
-    async fn may(&self, right: Right) -> Result<(), StoreError> {
-        self.try_right(right).await
-    }
-
+impl Sessions for RedisStore {
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
         let name = session.name.as_str();
         let bytes = wire::encode(session).map_err(|source| corrupt(keys::SESSIONS, source))?;
@@ -293,6 +290,13 @@ impl Store for RedisStore {
         self.size_of(session).await
     }
 
+    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.orphans_idle_for(idle).await
+    }
+}
+
+#[async_trait]
+impl Records for RedisStore {
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         let key = keys::shelf(shelf);
         for chunk in records.chunks(RECORDS) {
@@ -337,7 +341,10 @@ impl Store for RedisStore {
         }
         Ok(())
     }
+}
 
+#[async_trait]
+impl Blobs for RedisStore {
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let packed = pack("blob", bytes).await?;
         let digest = packed.artifact.digest;
@@ -378,11 +385,10 @@ impl Store for RedisStore {
     async fn idle_blobs(&self, idle: Duration) -> Result<Vec<Digest>, StoreError> {
         self.blobs_idle_for(idle).await
     }
+}
 
-    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
-        self.orphans_idle_for(idle).await
-    }
-
+#[async_trait]
+impl Artifacts for RedisStore {
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
         let packed = pack("artifact", bytes).await?;
         let key = keys::artifact(packed.artifact.digest);
@@ -423,7 +429,10 @@ impl Store for RedisStore {
     async fn fullness(&self) -> Result<Fullness, StoreError> {
         check::fullness(&self.cache).await
     }
+}
 
+#[async_trait]
+impl Work for RedisStore {
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
         self.plan_jobs(session, jobs).await
     }
@@ -455,7 +464,7 @@ impl Store for RedisStore {
     async fn has_outcome(&self, session: &SessionName, group: GroupId, job: JobId) -> Result<bool, StoreError> {
         let has = query(&self.main, cmd("HEXISTS").arg(SessionKeys(session).group(group)).arg(&job.0)).await?;
         if has {
-            // Whoever asks takes the job for done: the outcome must not be lost after that, whoever wrote it.
+            // The caller takes the job for done: the outcome must not be lost after that, whatever connection wrote it.
             self.writes_of(job).confirm().await?;
         }
         Ok(has)
@@ -502,6 +511,13 @@ impl Store for RedisStore {
 
     async fn best_ms(&self, session: &SessionName, group: GroupId) -> Result<Option<f64>, StoreError> {
         query(&self.main, cmd("HGET").arg(SessionKeys(session).best()).arg(&group.0)).await
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn may(&self, right: Right) -> Result<(), StoreError> {
+        self.try_right(right).await
     }
 
     fn reconnects(&self) -> u64 {

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use self::cache::Kind;
+use self::cache::CachedKind;
 use self::engine::Engine;
 use self::lock::{StateLock, Terms};
 use crate::packed::{pack, unpack};
@@ -33,7 +33,8 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::shelf::STANDINGS;
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, OpenJobs, Planned, Progress, Records, SessionSize, Sessions,
+    Store, StoreError, Stored, Touched, Work,
 };
 use bluefin_common::wire;
 
@@ -104,7 +105,7 @@ impl SqliteStore {
     }
 
     /// Forgets the jobs of a session that have no outcome, and counts nothing as left to do: the queues that had them lived in
-    /// a process that ended. Whoever wants them plans them again, and what nobody asks for any more is waited for by nobody.
+    /// a process that ended. A campaign that wants them plans them again, and what nobody asks for any more is waited for by nobody.
     ///
     /// # Errors
     /// If the file can not be written.
@@ -180,7 +181,7 @@ async fn off_thread<T: Send + 'static>(
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Sessions for SqliteStore {
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
         let session = session.clone();
         self.engine.call(move |connection| records::create_session(connection, &session)).await
@@ -243,6 +244,13 @@ impl Store for SqliteStore {
         self.engine.call(move |connection| size::of(connection, &session)).await
     }
 
+    async fn orphans(&self, _idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.engine.call(size::orphans).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         let (shelf, records) = (shelf.to_string(), records.to_vec());
         self.engine.call(move |connection| records::put_records(connection, &shelf, &records)).await
@@ -267,7 +275,10 @@ impl Store for SqliteStore {
         let (shelf, keys) = (shelf.to_string(), keys.to_vec());
         self.engine.call(move |connection| records::remove_records(connection, &shelf, &keys)).await
     }
+}
 
+#[async_trait]
+impl Blobs for SqliteStore {
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let packed = pack("blob", bytes).await?;
         let digest = packed.artifact.digest;
@@ -295,44 +306,43 @@ impl Store for SqliteStore {
     async fn idle_blobs(&self, _idle: Duration) -> Result<Vec<Digest>, StoreError> {
         self.engine.call(size::all_blobs).await
     }
+}
 
-    async fn orphans(&self, _idle: Duration) -> Result<Vec<SessionName>, StoreError> {
-        self.engine.call(size::orphans).await
-    }
-
+#[async_trait]
+impl Artifacts for SqliteStore {
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
         let packed = pack("artifact", bytes).await?;
         let (artifact, limit) = (packed.artifact, self.cache_limit);
         self.engine
-            .call(move |connection| cache::put(connection, Kind::Artifact, artifact.digest, &packed.bytes, limit))
+            .call(move |connection| cache::put(connection, CachedKind::Artifact, artifact.digest, &packed.bytes, limit))
             .await?;
         Ok(artifact)
     }
 
     async fn artifact(&self, artifact: ArtifactRef) -> Result<Option<Bytes>, StoreError> {
         let digest = artifact.digest;
-        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Artifact, digest)).await?;
+        let stored = self.engine.call(move |connection| cache::get(connection, CachedKind::Artifact, digest)).await?;
         let Some(packed) = stored else { return Ok(None) };
         let unpacked = unpack("artifact", packed, digest, Some(artifact.size)).await;
         if let Err(StoreError::Tampered { .. }) = &unpacked {
-            self.engine.call(move |connection| cache::remove(connection, Kind::Artifact, digest)).await?;
+            self.engine.call(move |connection| cache::remove(connection, CachedKind::Artifact, digest)).await?;
         }
         unpacked.map(|bytes| Some(bytes.into()))
     }
 
     async fn has_artifact(&self, artifact: ArtifactRef) -> Result<bool, StoreError> {
-        self.engine.call(move |connection| cache::has(connection, Kind::Artifact, artifact.digest)).await
+        self.engine.call(move |connection| cache::has(connection, CachedKind::Artifact, artifact.digest)).await
     }
 
     async fn put_compiled(&self, record: &CompileRecord) -> Result<(), StoreError> {
         let key = record.key;
         let encode = |source| StoreError::Corrupt { key: format!("compile record {key}"), source };
         let (bytes, limit) = (wire::encode(record).map_err(encode)?, self.cache_limit);
-        self.engine.call(move |connection| cache::put(connection, Kind::Compiled, key, &bytes, limit)).await
+        self.engine.call(move |connection| cache::put(connection, CachedKind::Compiled, key, &bytes, limit)).await
     }
 
     async fn compiled(&self, key: Digest) -> Result<Option<CompileRecord>, StoreError> {
-        let stored = self.engine.call(move |connection| cache::get(connection, Kind::Compiled, key)).await?;
+        let stored = self.engine.call(move |connection| cache::get(connection, CachedKind::Compiled, key)).await?;
         Ok(super::cached_record(key, stored.as_deref()))
     }
 
@@ -340,7 +350,10 @@ impl Store for SqliteStore {
     async fn fullness(&self) -> Result<Fullness, StoreError> {
         Ok(Fullness { ratio: 0.0, evicts: true })
     }
+}
 
+#[async_trait]
+impl Work for SqliteStore {
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
         let (session, jobs) = (session.clone(), jobs.to_vec());
         self.engine.call(move |connection| work::plan(connection, &session, &jobs)).await
@@ -427,7 +440,10 @@ impl Store for SqliteStore {
         let session = session.clone();
         self.engine.call(move |connection| records::best_ms(connection, &session, group)).await
     }
+}
 
+#[async_trait]
+impl Store for SqliteStore {
     /// Always 0: a file does not disconnect.
     fn reconnects(&self) -> u64 {
         0

@@ -15,7 +15,7 @@ pub use rules::Rule;
 
 use crate::family::Duplicates;
 use crate::table::Row;
-use crate::{Error, Family, Files, Key, Kind, Rules, Sheet};
+use crate::{Error, Family, Files, Key, Rules, Sheet, SheetKind};
 
 /// Findings of a rule in a file that are kept, the rest are counted.
 const KEPT: u64 = 1000;
@@ -56,7 +56,7 @@ pub struct FileReport {
     /// Name of its family.
     pub family: &'static str,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: SheetKind,
     /// Rows that hold something.
     pub rows: u64,
     /// The first thousand of each rule, by line.
@@ -122,7 +122,7 @@ fn of_torn(error: &Error, strictness: &Strictness) -> FileReport {
     FileReport {
         path: error.path().to_path_buf(),
         family: Family::named_by(error.path()).map_or("of no known family", |family| family.name),
-        kind: Kind::of(error.path()),
+        kind: SheetKind::of(error.path()),
         rows: 0,
         findings: findings.kept,
         counts: findings.counts,
@@ -142,7 +142,7 @@ fn check_one<'a>(
         rows += 1;
         row::check(&view, &mut findings);
         let key = view.key();
-        if sheet.kind == Kind::Untuned {
+        if sheet.kind == SheetKind::Untuned {
             if let Some(line) = own.insert(key.clone(), view.row.line) {
                 findings.add(Rule::Repeated, view.row.line, || format!("found {key}, which line {line} has already"));
             }
@@ -194,7 +194,7 @@ fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
     }
     let missing = |column: &str| table.column(column).is_none();
     match sheet.kind {
-        Kind::Tuned => {
+        SheetKind::Tuned => {
             for column in family.columns().filter(|column| missing(column)) {
                 if column == "gfx" && !missing("cu_num") {
                     findings.add(Rule::NoGfx, 1, || "found no column gfx, expected it in front of cu_num".to_string());
@@ -206,10 +206,10 @@ fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
             }
         }
         // Those of a model may tell less than the base file of the family.
-        Kind::Untuned if family.shape.iter().all(|column| missing(column)) => {
+        SheetKind::Untuned if family.shape.iter().all(|column| missing(column)) => {
             let expected = family.shape.join(",");
             findings.add(Rule::Column, 1, || format!("found no column of a shape, expected some of {expected}"));
         }
-        Kind::Untuned => {}
+        SheetKind::Untuned => {}
     }
 }

@@ -14,7 +14,7 @@ use crate::family::{Column, Rounding};
 use crate::rules::TIERS;
 use crate::sheet::View;
 use crate::table::Row;
-use crate::{Family, Key, Kind, Rules, Sheet, Table, Value, sheets_of};
+use crate::{Family, Key, Rules, Sheet, SheetKind, Table, Value, sheets_of};
 
 /// A shape that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -296,7 +296,7 @@ pub fn summary(covered: &[Covered]) -> BTreeMap<(&'static str, String), Counts> 
 pub fn extend(table: &mut Table, family: &'static Family, shapes: &[&Shape]) -> u64 {
     let columns: Vec<String> = table.columns().to_vec();
     let told = |key: &Key| Key(key.0.iter().filter(|(name, _)| columns.iter().any(|c| c == name)).cloned().collect());
-    let sheet = Sheet { table: table.clone(), family, kind: Kind::Untuned };
+    let sheet = Sheet { table: table.clone(), family, kind: SheetKind::Untuned };
     let mut known: BTreeSet<Key> = sheet.views().map(|view| told(&view.told())).collect();
     let mut added = 0;
     for shape in shapes {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::sheet::View;
-use crate::{Key, Kind, Sheet};
+use crate::{Key, Sheet, SheetKind};
 
 /// Ratios of times, after to before, above which a row is told as worse.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +190,7 @@ type Place = (&'static str, Key);
 
 fn rows(sheets: &[Sheet]) -> HashMap<Place, View<'_>> {
     let mut rows: HashMap<Place, View<'_>> = HashMap::new();
-    for sheet in sheets.iter().filter(|sheet| sheet.kind == Kind::Tuned) {
+    for sheet in sheets.iter().filter(|sheet| sheet.kind == SheetKind::Tuned) {
         for view in sheet.views() {
             let us = |view: &View<'_>| view.us().unwrap_or(f64::INFINITY);
             let place = (sheet.family.name, view.key());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::family::{Duplicates, Family, Rounding, Tuner, Work};
+use crate::family::{Duplicates, Family, Rounding, ShapeWork, Tuner};
 
 const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
 const GEMM: &[&str] = &["M", "N", "K"];
@@ -28,9 +28,9 @@ const FOUND: &[&str] = &["kernelId", "splitK", "us", "kernelName", "tflops", "bw
 /// The same for those that know several.
 const FOUND_IN: &[&str] = &["libtype", "kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"];
 
-const BYTE_INPUTS: Work = Work::Gemm { bytes: [1.0, 1.0, 2.0], before: None };
+const BYTE_INPUTS: ShapeWork = ShapeWork::Gemm { bytes: [1.0, 1.0, 2.0], before: None };
 /// What the base tuner counts with, whatever the inputs are.
-const TWO_BYTES: Work = Work::Gemm { bytes: [2.0, 2.0, 2.0], before: None };
+const TWO_BYTES: ShapeWork = ShapeWork::Gemm { bytes: [2.0, 2.0, 2.0], before: None };
 
 /// What entries of GEMMs begin with.
 const PLAIN: Family = Family {
@@ -106,7 +106,7 @@ pub static FAMILIES: [Family; 14] = [
         name: "ck_gemm_a4w4_blockscale",
         file: "a4w4_blockscale_tuned_gemm",
         results: FOUND,
-        work: Work::Gemm { bytes: [0.5, 0.5, 2.0], before: None },
+        work: ShapeWork::Gemm { bytes: [0.5, 0.5, 2.0], before: None },
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_a4w4_blockscale/gemm_a4w4_blockscale_tune.py",
             arguments: &[],
@@ -118,7 +118,7 @@ pub static FAMILIES: [Family; 14] = [
     Family {
         name: "ck_batched_gemm_a8w8",
         file: "a8w8_tuned_batched_gemm",
-        work: Work::Gemm { bytes: [1.0, 1.0, 2.0], before: Some([2.0, 2.0, 2.0]) },
+        work: ShapeWork::Gemm { bytes: [1.0, 1.0, 2.0], before: Some([2.0, 2.0, 2.0]) },
         tuner: Some(Tuner {
             script: "csrc/ck_batched_gemm_a8w8/batched_gemm_a8w8_tune.py",
             arguments: &[],
@@ -179,7 +179,7 @@ pub static FAMILIES: [Family; 14] = [
         sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
         errors: &["err1", "err2"],
         error_limit: 0.1,
-        work: Work::Moe,
+        work: ShapeWork::Moe,
         rounding: Rounding::Tokens,
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
@@ -230,7 +230,7 @@ pub static FAMILIES: [Family; 14] = [
         sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
         errors: &[],
         error_limit: 0.1,
-        work: Work::Unknown,
+        work: ShapeWork::Unknown,
         rounding: Rounding::TokensOfAnyUnits,
         duplicates: Duplicates::Allowed,
         tuner: Some(Tuner {
@@ -250,7 +250,7 @@ pub static FAMILIES: [Family; 14] = [
         sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
         errors: &[],
         error_limit: 0.1,
-        work: Work::Unknown,
+        work: ShapeWork::Unknown,
         rounding: Rounding::ExactTokens,
         ..PLAIN
     },
@@ -279,7 +279,7 @@ pub static FAMILIES: [Family; 14] = [
         results: &["BV", "us"],
         sort: &["gfx", "cu_num", "H", "Hg", "V"],
         errors: &[],
-        work: Work::Unknown,
+        work: ShapeWork::Unknown,
         rounding: Rounding::No,
         tuner: Some(Tuner {
             script: "csrc/gdn_k5/chunk_gdn_h_opt_tune.py",
@@ -312,7 +312,7 @@ pub static FAMILIES: [Family; 14] = [
         results: &["splitK", "us"],
         sort: &["N", "M", "K"],
         errors: &[],
-        work: Work::Unknown,
+        work: ShapeWork::Unknown,
         rounding: Rounding::No,
         ..PLAIN
     },

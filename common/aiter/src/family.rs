@@ -37,7 +37,7 @@ pub struct Family {
     /// The most of it that aiter's tuner takes by default.
     pub error_limit: f64,
     /// What `tflops` and `bw` are computed from.
-    pub work: Work,
+    pub work: ShapeWork,
     /// How a look-up that finds nothing is repeated.
     pub rounding: Rounding,
     /// What comes of two rows of one key.
@@ -66,7 +66,7 @@ pub struct Tuner {
 
 /// What a shape takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Work {
+pub enum ShapeWork {
     /// A product of matrices, or a batch of them, whose elements are of so many bytes: A, B, C.
     Gemm {
         /// Of an element of each matrix.

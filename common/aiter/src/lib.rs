@@ -22,10 +22,10 @@ mod table;
 
 pub use error::Error;
 pub use families::{FamilyName, UnknownFamily};
-pub use family::{Duplicates, Family, NamedCells, Rounding, Tuner, Work};
+pub use family::{Duplicates, Family, NamedCells, Rounding, ShapeWork, Tuner};
 pub use key::{Key, Value};
 pub use rules::{ASSUMED, Rules};
-pub use sheet::{Kind, Sheet};
+pub use sheet::{Sheet, SheetKind};
 pub use sources::{Files, read_all, sheets_of};
 pub use table::{Row, Table};
 

@@ -14,7 +14,7 @@ pub use folder::into_folder;
 use crate::family::Duplicates;
 use crate::sheet::{View, gfx_of};
 use crate::table::Row;
-use crate::{Error, Key, Kind, Sheet, Value, exceeds};
+use crate::{Error, Key, Sheet, SheetKind, Value, exceeds};
 
 /// Which of two rows of a key stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<M
         }
     }
     let named = with_gfx(&base, newer);
-    let sorted = named.kind == Kind::Tuned && is_sorted(&named);
+    let sorted = named.kind == SheetKind::Tuned && is_sorted(&named);
     let mut merging = Merging::begin(&named, terms);
     let views: Vec<View<'_>> = newer.iter().flat_map(Sheet::views).collect();
     let told: Vec<Merged> = views.iter().map(|view| merging.offer(view)).collect();
@@ -121,8 +121,8 @@ pub fn merge(base: Sheet, newer: &[Sheet], terms: Terms) -> Result<(Sheet, Vec<M
 /// What a row is known by: what it is looked up by, or what an untuned file tells.
 fn identity(view: &View<'_>) -> Key {
     match view.sheet.kind {
-        Kind::Tuned => view.key(),
-        Kind::Untuned => view.told(),
+        SheetKind::Tuned => view.key(),
+        SheetKind::Untuned => view.told(),
     }
 }
 
@@ -179,10 +179,11 @@ impl<'a> Merging<'a> {
         if is_there {
             return told(Fate::Same, before, None);
         }
-        if self.base.kind == Kind::Untuned && standing.is_some() {
+        if self.base.kind == SheetKind::Untuned && standing.is_some() {
             return told(Fate::Same, None, None);
         }
-        if let Some(reason) = usable(view, self.terms.error_limit).err().filter(|_| self.base.kind == Kind::Tuned) {
+        if let Some(reason) = usable(view, self.terms.error_limit).err().filter(|_| self.base.kind == SheetKind::Tuned)
+        {
             return told(Fate::Refused, None, Some(reason));
         }
         if standing.is_none() {
@@ -251,7 +252,8 @@ pub fn usable(view: &View<'_>, error_limit: Option<f64>) -> Result<(), String> {
 /// A tuned file whose rows have their architecture, if those of `newer` have: what aiter infers, or that of the GPU of the new rows.
 fn with_gfx(base: &Sheet, newer: &[Sheet]) -> Sheet {
     let mut named = base.clone();
-    let is_without = base.kind == Kind::Tuned && base.family.gpu.contains(&"gfx") && base.table.column("gfx").is_none();
+    let is_without =
+        base.kind == SheetKind::Tuned && base.family.gpu.contains(&"gfx") && base.table.column("gfx").is_none();
     let mut new = newer.iter().filter(|sheet| sheet.table.column("gfx").is_some()).flat_map(Sheet::views);
     let Some(own) = new.next().filter(|_| is_without) else { return named };
     let (own, cu_num) = (own.value("gfx").to_string(), base.table.column("cu_num"));

@@ -13,7 +13,7 @@ use crate::{Error, Family, Key, Value};
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum SheetKind {
     /// What operators look up.
     Tuned,
     /// What is to be tuned.
@@ -28,7 +28,7 @@ pub struct Sheet {
     /// The one entry that says what its columns mean.
     pub family: &'static Family,
     /// Whether it says what was found.
-    pub kind: Kind,
+    pub kind: SheetKind,
 }
 
 impl Sheet {
@@ -51,14 +51,14 @@ impl Sheet {
             return Err(Error::Family { path: table.path().to_path_buf(), columns });
         };
         let found_something = family.results.iter().any(|column| table.column(column).is_some());
-        let kind = if found_something { Kind::of(table.path()) } else { Kind::Untuned };
+        let kind = if found_something { SheetKind::of(table.path()) } else { SheetKind::Untuned };
         Ok(Self { table, family, kind })
     }
 
     /// A tuned file of no row.
     #[must_use]
     pub fn empty(path: &Path, family: &'static Family) -> Self {
-        Self { table: Table::new(path, family.columns()), family, kind: Kind::Tuned }
+        Self { table: Table::new(path, family.columns()), family, kind: SheetKind::Tuned }
     }
 
     /// Whether it holds sizes of a GEMM and nothing that tells which family's: several tune those.
@@ -85,7 +85,7 @@ impl Sheet {
     }
 }
 
-impl Kind {
+impl SheetKind {
     /// Of a file, by its name.
     #[must_use]
     pub fn of(path: &Path) -> Self {
@@ -236,18 +236,23 @@ mod tests {
     #[test]
     fn names_and_headers_tell_the_family() {
         for (name, header, family, kind) in [
-            ("a8w8_tuned_gemm.csv", "gfx,us", "ck_gemm_a8w8", Kind::Tuned),
-            ("dsv4_a8w8_blockscale_tuned_gemm.csv", "us", "ck_gemm_a8w8_blockscale", Kind::Tuned),
+            ("a8w8_tuned_gemm.csv", "gfx,us", "ck_gemm_a8w8", SheetKind::Tuned),
+            ("dsv4_a8w8_blockscale_tuned_gemm.csv", "us", "ck_gemm_a8w8_blockscale", SheetKind::Tuned),
             (
                 "a8w8_blockscale_bpreshuffle_untuned_gemm_x.csv",
                 "M",
                 "ck_gemm_a8w8_blockscale_bpreshuffle",
-                Kind::Untuned,
+                SheetKind::Untuned,
             ),
-            ("llama70B_untuned_gemm_bf16.csv", "M,N,K,bias,dtype,outdtype,scaleAB", "gemm_a16w16", Kind::Untuned),
-            ("llama70B_untuned_gemm.csv", "M,N,K", "gemm", Kind::Untuned),
-            ("tuned_grouped_fmoe.csv", "us", "grouped_fmoe", Kind::Tuned),
-            ("out.csv", "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,solidx", "gemm_a16w16", Kind::Tuned),
+            ("llama70B_untuned_gemm_bf16.csv", "M,N,K,bias,dtype,outdtype,scaleAB", "gemm_a16w16", SheetKind::Untuned),
+            ("llama70B_untuned_gemm.csv", "M,N,K", "gemm", SheetKind::Untuned),
+            ("tuned_grouped_fmoe.csv", "us", "grouped_fmoe", SheetKind::Tuned),
+            (
+                "out.csv",
+                "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,solidx",
+                "gemm_a16w16",
+                SheetKind::Tuned,
+            ),
         ] {
             let sheet = sheet(name, header).unwrap();
             assert_eq!((sheet.family.name, sheet.kind), (family, kind), "{name}");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Family, Kind, Sheet};
+use crate::{Error, Family, Sheet, SheetKind};
 
 /// What lies below aiter's folder of files: those of models.
 const OF_MODELS: &str = "model_configs";
@@ -73,7 +73,7 @@ fn csv_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Those that aiter puts together into one table: all tuned ones of a family.
 pub fn sheets_of<'a>(sheets: &'a [Sheet], family: &'static Family) -> impl Iterator<Item = &'a Sheet> {
-    sheets.iter().filter(move |sheet| sheet.family.name == family.name && sheet.kind == Kind::Tuned)
+    sheets.iter().filter(move |sheet| sheet.family.name == family.name && sheet.kind == SheetKind::Tuned)
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use crate::db::find_db::FindDb;
 use crate::db::kernel_db::{KernelDb, KernelRow};
 use crate::db::perf_db::PerfDb;
 use crate::fin::Inexpressible;
+use crate::key::{FindDbKey, PerfDbKey};
 use crate::place::Place;
 use bluefin_common::artifact::{ArtifactRef, CodeObject, Packed};
 use bluefin_common::child_file::{self, ChildFileError};
 use bluefin_common::description::SolverInfo;
 use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::problem::{DataType, FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::{DataType, Problem};
 use tempfile::TempDir;
 
 /// Largest text database of one run that is read, in bytes.

@@ -1,4 +1,4 @@
-//! MIOpen: its tools, how they are found, run and understood, and the formats of its databases.
+//! MIOpen: its tools, how they are found, run and understood, and the keys and formats of its databases.
 #![forbid(unsafe_code)]
 
 pub mod db;
@@ -7,6 +7,7 @@ pub mod disk;
 pub mod driver;
 pub mod fin;
 pub mod kernel;
+pub mod key;
 pub mod place;
 pub mod process;
 mod scrub;
@@ -15,7 +16,7 @@ pub mod solver;
 use async_trait::async_trait;
 use bluefin_common::delivery::pin::Pin;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{Store, StoreError};
+use bluefin_common::store::{Sessions, StoreError};
 
 /// An executable of MIOpen's that reaches its solvers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,7 +67,7 @@ impl Pin for LibraryPin {
         &self.0
     }
 
-    async fn pin(&self, store: &dyn Store, session: &SessionName) -> Result<String, StoreError> {
+    async fn pin(&self, store: &dyn Sessions, session: &SessionName) -> Result<String, StoreError> {
         pin_library(store, session, &self.0).await
     }
 }
@@ -76,7 +77,7 @@ impl Pin for LibraryPin {
 ///
 /// # Errors
 /// If the store fails.
-async fn pin_library(store: &dyn Store, session: &SessionName, identity: &str) -> Result<String, StoreError> {
+async fn pin_library(store: &dyn Sessions, session: &SessionName, identity: &str) -> Result<String, StoreError> {
     let pins = store.pins(session).await?;
     for (key, name) in [("miopen", "MIOpen"), ("rocm", "ROCm")] {
         let Some(version) = pins.get(key) else { continue };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Once};
 
 use crate::db::WriteError;
 use crate::db::perf_db::PerfDb;
-use bluefin_common::problem::PerfDbKey;
+use crate::key::PerfDbKey;
 use bluefin_common::scratch::{self, Scratch};
 use bluefin_common::session::Session;
 use bluefin_common::target::Target;

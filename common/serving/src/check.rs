@@ -105,7 +105,7 @@ pub fn check(files: &[Found], strictness: &Strictness) -> Vec<FileReport> {
 #[must_use]
 pub fn check_row(file: &Found, row: &Row, strictness: &Strictness) -> Vec<Finding> {
     let mut findings = Findings { strictness, found: Vec::new() };
-    row::check(&row::Place::of(file), "row", &Json::Object(row.0.clone()), &mut findings);
+    row::check(&row::FileFacts::of(file), "row", &Json::Object(row.0.clone()), &mut findings);
     findings.found
 }
 
@@ -172,7 +172,7 @@ fn other_triton(made_with: &Version, triton: &Version, place: &str, findings: &m
 /// Checks the fields of a file. Returns the batch sizes that have rows.
 fn check_document(file: &Found, document: &Document, findings: &mut Findings<'_>) -> BTreeSet<i64> {
     let mut sizes = BTreeSet::new();
-    let place = row::Place::of(file);
+    let place = row::FileFacts::of(file);
     for (key, value) in &document.fields {
         if key == VERSION_KEY {
             check_version(file.engine, value, findings);

@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep_until};
 use crate::broker::Delivery;
 use crate::job::Job;
 use crate::shelf;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, StoreError};
 
 /// So many workers may be gone while they worked on a job before it is given up. Generous: a job is isolated in a child, and a
 /// machine that fails is not its fault.
 pub const MAX_BEGUN: u32 = 20;
 
-/// A message may have come again so often before its job is a suspect: whoever lost sight of its broker for a moment, or was killed
+/// A message may have come again so often before its job is a suspect: a worker that lost sight of its broker for a moment, or was killed
 /// over another job, leaves some that did.
 const TRUSTED: u32 = 2;
 
@@ -114,7 +114,7 @@ impl Drop for Hold {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn begin_again(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<Begun, StoreError> {
+pub async fn begin_again(store: &dyn Records, delivery: &Delivery, job: &Job) -> Result<Begun, StoreError> {
     if !is_suspect(delivery) {
         return Ok(Begun::Now);
     }
@@ -134,7 +134,7 @@ pub async fn begin_again(store: &dyn Store, delivery: &Delivery, job: &Job) -> R
 ///
 /// # Errors
 /// If the store fails.
-pub async fn suspect(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<u32, StoreError> {
+pub async fn suspect(store: &dyn Records, delivery: &Delivery, job: &Job) -> Result<u32, StoreError> {
     let known = known(store, job).await?;
     if is_suspect(delivery) {
         return Ok(known);
@@ -148,7 +148,7 @@ pub async fn suspect(store: &dyn Store, delivery: &Delivery, job: &Job) -> Resul
 ///
 /// # Errors
 /// If the store fails.
-pub async fn spare(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<(), StoreError> {
+pub async fn spare(store: &dyn Records, delivery: &Delivery, job: &Job) -> Result<(), StoreError> {
     if delivery.redeliveries == 0 {
         return Ok(());
     }
@@ -156,11 +156,11 @@ pub async fn spare(store: &dyn Store, delivery: &Delivery, job: &Job) -> Result<
 }
 
 /// How often it was begun.
-async fn known(store: &dyn Store, job: &Job) -> Result<u32, StoreError> {
+async fn known(store: &dyn Records, job: &Job) -> Result<u32, StoreError> {
     let found = store.records_of(&shelf::begun(&job.session), &[job.id().to_string()]).await?;
     Ok(found.into_iter().flatten().next().and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(0))
 }
 
-async fn count(store: &dyn Store, job: &Job, count: u32) -> Result<(), StoreError> {
+async fn count(store: &dyn Records, job: &Job, count: u32) -> Result<(), StoreError> {
     store.put_records(&shelf::begun(&job.session), &[(job.id().to_string(), count.to_string().into_bytes())]).await
 }

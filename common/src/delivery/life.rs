@@ -183,7 +183,7 @@ impl<R: Role> Life<'_, R> {
 
     async fn work(&mut self) -> Result<(), Halt> {
         let result = self.role.work(self.given()?).await;
-        // At once: whoever is killed while the outcome waits for its store is not killed by the job.
+        // At once: a worker that is killed while the outcome waits for its store is not killed by the job.
         if !matches!(result, Err(Halt::Suspect(_))) {
             self.spare().await?;
         }

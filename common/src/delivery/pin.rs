@@ -9,7 +9,7 @@ use lru::LruCache;
 
 use crate::roster::{Presence, Refusal};
 use crate::session::SessionName;
-use crate::store::{Store, StoreError};
+use crate::store::{Sessions, Store, StoreError};
 
 /// Pins of sessions that are remembered.
 const PINS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -24,7 +24,7 @@ pub trait Pin: Send + Sync {
     fn value(&self) -> &str;
 
     /// Pins `session` to this worker unless it is pinned to another one; returns what it is pinned to.
-    async fn pin(&self, store: &dyn Store, session: &SessionName) -> Result<String, StoreError> {
+    async fn pin(&self, store: &dyn Sessions, session: &SessionName) -> Result<String, StoreError> {
         store.pin(session, &self.key(), self.value()).await
     }
 }
@@ -100,7 +100,7 @@ impl Pinned {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn allows(&self, store: &dyn Store, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
+    pub async fn allows(&self, store: &dyn Sessions, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
         let key = (session.clone(), pin.key());
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
             && (known.allowed || known.asked.elapsed() < ASK_AGAIN)

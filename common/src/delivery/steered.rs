@@ -23,7 +23,7 @@ pub async fn is_wanted(
     }
     let id = job.id();
     parked::park(store, &job.session, id, &delivery.body).await?;
-    // Whoever resumes the session first says so and then takes what is parked: either it finds this, or this finds that.
+    // Resuming sets the record first and takes the parked jobs then: either it finds this job, or this finds that record.
     let now = standing::of(store, &job.session).await?;
     if now != Standing::Paused {
         parked::unpark(store, &job.session, id).await?;

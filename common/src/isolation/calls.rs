@@ -76,7 +76,7 @@ pub(super) fn refuse(signals: bool) -> Result<(), seccompiler::Error> {
     }
     #[cfg(target_arch = "x86_64")]
     refused.extend(X32.1.map(|call| (call | X32.0, Vec::new())));
-    // Whoever has a user namespace of its own is root in it.
+    // A process that has a user namespace of its own is root in it.
     let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let flag = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(user), user)?;
     refused.insert(libc::SYS_clone, vec![SeccompRule::new(vec![flag])?]);

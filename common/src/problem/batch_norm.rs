@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::find_db_key::parse_size;
 use super::{DataType, Layout, Operation, Operator, Problem, ProblemError, variables};
 use crate::value::Value;
 
@@ -47,7 +45,7 @@ impl NormDirection {
         }
     }
 
-    /// As perf-db keys spell it.
+    /// MIOpen's word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -176,116 +174,6 @@ impl BatchNormProblem {
     #[must_use]
     pub fn base_word(&self) -> String {
         format!("bnorm{}{}", self.data_type.driver_suffix(), if self.mixed { "fp32" } else { "" })
-    }
-
-    /// The key in a perf db of MIOpen's, whose file name then begins with [`Self::PERF_DB_PREFIX`]: 13 fields in the order
-    /// of MIOpen 3.3, src/include/miopen/batchnorm/problem_description.hpp.
-    #[must_use]
-    pub fn perf_db_fields(&self) -> [(&'static str, Value); 13] {
-        let [d, h, w] = self.input;
-        let training = self.direction == NormDirection::Training;
-        let backward = self.direction == NormDirection::Backward;
-        let flag = |set: bool| Value::from(u32::from(set));
-        [
-            ("spatial_dim", self.layout.spatial().into()),
-            ("batchsize", self.n.into()),
-            ("in_channels", self.c.into()),
-            ("in_h", h.into()),
-            ("in_w", w.into()),
-            ("in_d", d.into()),
-            ("resultsave", flag(training && self.save)),
-            ("resultrunning", flag(training && self.run)),
-            ("useSaved", flag(backward && self.save)),
-            ("layout", self.layout.name().into()),
-            ("direction", self.direction.name().into()),
-            ("data_type", self.data_type.name().into()),
-            ("mode", self.mode.number().into()),
-        ]
-    }
-
-    /// What precedes the base name of a perf db of batch norms.
-    pub const PERF_DB_PREFIX: &str = "batchnorm_";
-
-    /// The key in the text form.
-    #[must_use]
-    pub fn perf_db_key(&self) -> String {
-        self.perf_db_fields().map(|(_, value)| value.to_string()).join("x")
-    }
-
-    /// The problem of a key in the text form. Whether the statistics are of another type is not part of a key.
-    ///
-    /// # Errors
-    /// The first field that is not as MIOpen prints it, or values that make no problem.
-    pub fn from_perf_db_key(text: &str) -> Result<Self, ProblemError> {
-        let fields: Vec<&str> = text.split('x').collect();
-        let Ok([spatial, n, c, h, w, d, save, run, saved, layout, direction, data_type, mode]) =
-            <[&str; 13]>::try_from(fields)
-        else {
-            let fields = text.split('x').count();
-            return Err(ProblemError::new("perf-db key of a batch norm", format!("{fields} fields"), "13"));
-        };
-        let number = |field: &'static str, text: &str| {
-            parse_size(text).ok_or_else(|| ProblemError::new(field, format!("{text:?}"), "a decimal number"))
-        };
-        let flag = |field: &'static str, text: &str| match text {
-            "0" => Ok(false),
-            "1" => Ok(true),
-            _ => Err(ProblemError::new(field, format!("{text:?}"), "0 or 1")),
-        };
-        let direction = NormDirection::ALL
-            .into_iter()
-            .find(|known| known.name() == direction)
-            .ok_or_else(|| ProblemError::new("direction", format!("{direction:?}"), "Trn, Inf or Bwd"))?;
-        let layout: Layout =
-            layout.parse().map_err(|_| ProblemError::new("layout", format!("{layout:?}"), "a layout"))?;
-        if number("spatial_dim", spatial)? != layout.spatial() {
-            return Err(ProblemError::new("spatial_dim", spatial, format!("{}, as {layout} has", layout.spatial())));
-        }
-        let (save, run, saved) = (flag("resultsave", save)?, flag("resultrunning", run)?, flag("useSaved", saved)?);
-        let data_type =
-            data_type.parse().map_err(|_| ProblemError::new("data_type", format!("{data_type:?}"), "a type"));
-        let problem = Self {
-            direction,
-            mode: if flag("mode", mode)? { NormMode::Spatial } else { NormMode::PerActivation },
-            n: number("batchsize", n)?,
-            c: number("in_channels", c)?,
-            input: [number("in_d", d)?, number("in_h", h)?, number("in_w", w)?],
-            layout,
-            data_type: data_type?,
-            mixed: false,
-            save: if direction == NormDirection::Backward { saved } else { save },
-            run,
-        };
-        let problem = problem.checked()?;
-        let printed = problem.perf_db_key();
-        if printed != text {
-            return Err(ProblemError::new("perf-db key of a batch norm", text, printed));
-        }
-        Ok(problem)
-    }
-
-    /// The `config` of a job of fin's; the job's own `direction` is [`NormDirection::bit`].
-    #[must_use]
-    pub fn fin_config(&self) -> serde_json::Value {
-        let [in_d, in_h, in_w] = self.input;
-        json!({
-            "cmd": self.base_word(),
-            "in_layout": self.layout.name(),
-            // The name on the branches where batch norm works.
-            "layout": self.layout.name(),
-            "spatial_dim": self.layout.spatial(),
-            "batchsize": self.n,
-            "in_channels": self.c,
-            "in_d": in_d,
-            "in_h": in_h,
-            "in_w": in_w,
-            "mode": self.mode.number(),
-            "save": u8::from(self.save),
-            "run": u8::from(self.run),
-            "forw": self.direction.bit() & 3,
-            "back": self.direction.bit() >> 2,
-            "direction": self.direction.bit(),
-        })
     }
 }
 

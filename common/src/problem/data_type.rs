@@ -202,7 +202,8 @@ impl DataType {
     }
 
     /// Splits a type name off the front of `text`. No name is a prefix of another, so this is unambiguous.
-    pub(super) fn split_prefix(text: &str) -> Option<(Self, &str)> {
+    #[must_use]
+    pub fn split_prefix(text: &str) -> Option<(Self, &str)> {
         Self::ALL.into_iter().find_map(|data_type| Some((data_type, text.strip_prefix(data_type.name())?)))
     }
 }
@@ -225,23 +226,13 @@ impl FromStr for DataType {
     }
 }
 
-/// The types of a problem's input, weights and output as keys print them: one name when they agree, else three.
-pub(super) fn write_types(f: &mut fmt::Formatter<'_>, types: [DataType; 3]) -> fmt::Result {
+/// The types of a problem's input, weights and output: one name when they agree, else three.
+///
+/// # Errors
+/// If `f` fails.
+pub fn write_types(f: &mut fmt::Formatter<'_>, types: [DataType; 3]) -> fmt::Result {
     let [input, weights, output] = types;
     if input == weights && input == output { write!(f, "{input}") } else { write!(f, "{input}{weights}{output}") }
-}
-
-/// Reads what [`write_types`] prints.
-pub(super) fn parse_types(text: &str) -> Option<[DataType; 3]> {
-    let (input, rest) = DataType::split_prefix(text)?;
-    if rest.is_empty() {
-        return Some([input; 3]);
-    }
-    let (weights, rest) = DataType::split_prefix(rest)?;
-    let (output, rest) = DataType::split_prefix(rest)?;
-    // Three equal names are never printed, so they are no key.
-    let canonical = input != weights || input != output;
-    (rest.is_empty() && canonical).then_some([input, weights, output])
 }
 
 #[cfg(test)]
@@ -279,14 +270,5 @@ mod tests {
         }
         assert!("UINT8".parse::<DataType>().is_err() && DataType::of_buffer("uint8").is_none());
         assert_eq!(DataType::of_buffer("FP8FNUZ"), None);
-    }
-
-    #[test]
-    fn concatenated_names_are_told_apart() {
-        assert_eq!(parse_types("INT8INT8INT32"), Some([DataType::Int8, DataType::Int8, DataType::Int32]));
-        assert_eq!(parse_types("FP8"), Some([DataType::Fp8; 3]));
-        for wrong in ["", "FP8FP8", "FP8FP8FP8", "FP32X", "FP8BF8FP8FP8"] {
-            assert_eq!(parse_types(wrong), None, "{wrong}");
-        }
     }
 }

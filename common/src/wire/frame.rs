@@ -9,7 +9,7 @@ use zstd::zstd_safe;
 
 use super::{HEADER, MAX_BODY, WireError};
 
-/// Fast: an outcome is packed by whoever evaluated it, which is at work on the next one.
+/// Fast: an outcome is packed by the worker that evaluated it, which is at work on the next one.
 const LEVEL: i32 = 1;
 
 thread_local! {

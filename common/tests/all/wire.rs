@@ -9,7 +9,7 @@ use std::path::Path;
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, CompileRecord, Launch, Packed};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::course::Worked;
-use bluefin_common::description::{Description, SolverInfo, Work};
+use bluefin_common::description::{Description, SolverInfo, UsefulWork};
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
@@ -22,8 +22,8 @@ use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
-use bluefin_spec::Bundle;
-use bluefin_spec::search::{Prior, PriorRows, Searched, Told};
+use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::{Prior, PriorRows, Searched, Told};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +96,7 @@ fn description() -> Description {
         params: vec!["BLOCK".to_string(), "ORDER".to_string()],
         default: Some(vec![Value::Int(64), Value::Text("row".to_string())]),
     };
-    let work = Work { flops: Some(2e9), bytes: None };
+    let work = UsefulWork { flops: Some(2e9), bytes: None };
     Description { library: "stencil".to_string(), reference: Some(reference), solvers: vec![solver], work }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::Attempt;
 use bluefin_common::target::Target;
-use bluefin_spec::Build;
+use bluefin_kernel_spec::Build;
 
 use super::program::{Program, Wanted, first_line};
 use super::{Compiler, Kernels, Toolchain, tried};

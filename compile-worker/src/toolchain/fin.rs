@@ -14,19 +14,20 @@ use bluefin_common::description::{Description, SolverInfo};
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
-use bluefin_common::problem::{PerfDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_miopen::detect::{self, ROCM, Versions};
 use bluefin_miopen::disk::Disk;
 use bluefin_miopen::fin::{self, CompiledSolver, Request, Step, Trouble};
+use bluefin_miopen::key::PerfDbKey;
 use bluefin_miopen::place::Place;
 use bluefin_miopen::process::Watch;
 use bluefin_miopen::{LibraryPin, Tool, solver};
 use tokio::sync::Mutex;
 
-use super::{Compiled, Programs, Toolchain, Work};
+use super::{CompileAssignment, Compiled, Programs, Toolchain};
 use crate::error::Error;
 use crate::workshop::{Made, Workshop};
 
@@ -92,8 +93,12 @@ impl Fin {
     }
 
     /// What one candidate of a job is built into, from the cache or compiled now.
-    async fn compile_one(&self, work: Work<'_>, candidate: &Candidate) -> Result<Attempt<(SolverInfo, Built)>, Error> {
-        let Work { job, session, workshop } = work;
+    async fn compile_one(
+        &self,
+        work: CompileAssignment<'_>,
+        candidate: &Candidate,
+    ) -> Result<Attempt<(SolverInfo, Built)>, Error> {
+        let CompileAssignment { job, session, workshop } = work;
         let step = match job.stage {
             Stage::Perf => Step::PerfCompile,
             Stage::Find => Step::FindCompile,
@@ -120,7 +125,7 @@ impl Fin {
     async fn call(
         &self,
         (step, request): (Step, Request),
-        Work { job, session, workshop }: Work<'_>,
+        CompileAssignment { job, session, workshop }: CompileAssignment<'_>,
         candidate: &Candidate,
     ) -> Result<Attempt<Made>, Error> {
         let machine = |source| Error::Machine { what: "a folder for fin".to_string(), source };
@@ -182,7 +187,7 @@ impl Toolchain for Fin {
         self.disk.roomy().await;
     }
 
-    async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
+    async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, Error> {
         let mut description = Description { library: NAME.to_string(), ..Description::default() };
         let mut built = Vec::with_capacity(work.job.candidates.len());
         for candidate in &work.job.candidates {

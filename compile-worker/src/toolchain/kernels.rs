@@ -13,11 +13,11 @@ use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
-use bluefin_spec::search::Searching;
-use bluefin_spec::{KernelSpec, Scope};
+use bluefin_kernel_spec::search::Searching;
+use bluefin_kernel_spec::{KernelSpec, Scope};
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{Ask, Compiled, Compiler, NextRounds, Toolchain, Work};
+use super::{Ask, CompileAssignment, Compiled, Compiler, NextRounds, Toolchain};
 use crate::error::Error;
 use crate::specs::Loaded;
 use crate::unit::Unit;
@@ -66,8 +66,8 @@ impl Toolchain for Kernels {
         self.compiler.try_out(workshop).await
     }
 
-    async fn compile(&self, work: Work<'_>) -> Result<Compiled, Error> {
-        let Work { job, session, workshop } = work;
+    async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, Error> {
+        let CompileAssignment { job, session, workshop } = work;
         let loaded = workshop.specs().get(job.spec).await?;
         let description = loaded.spec.describe(job);
         let scope = match scope(&loaded.spec, job) {
@@ -88,7 +88,7 @@ impl Toolchain for Kernels {
         let (outcomes, others, priors) = (Arc::clone(outcomes), Arc::clone(others), priors.cloned());
         // A large tuning space takes a while to walk through.
         let round = tokio::task::spawn_blocking(move || {
-            let failed = |error: bluefin_spec::SpecError| Error::Job { reason: error.to_string() };
+            let failed = |error: bluefin_kernel_spec::SpecError| Error::Job { reason: error.to_string() };
             let Some(scope) = loaded.spec.scope(&job.problem, &job.target).map_err(failed)? else {
                 return Ok(NextRounds::default());
             };
@@ -160,7 +160,7 @@ impl Bench<'_> {
             }
         };
         let task = if built.iter().any(Result::is_ok) {
-            // Before the task: whoever has that looks for them.
+            // Before the task: a worker that has the task looks for them.
             match spec.made(self.scope) {
                 Ok(made) => {
                     for bytes in made {

@@ -15,7 +15,7 @@ use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch}
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::problem::DataType;
-use bluefin_spec::{ArgumentKind, Build, Bundle, Constant, Typed};
+use bluefin_kernel_spec::{ArgumentKind, Build, Bundle, Constant, Typed};
 use serde::{Deserialize, Serialize};
 
 use self::children::{Came, Children, Compiled};

@@ -63,7 +63,7 @@ impl Workshop {
     }
 
     /// Whether there is room where compilers work, and the one of that name compiles what it always does: looked at after `at`
-    /// by whoever asks first.
+    /// by the first job that asks.
     pub(crate) async fn is_well_with(
         &self,
         name: &str,

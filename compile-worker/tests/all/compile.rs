@@ -14,11 +14,12 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Problem};
-use bluefin_common::store::Store;
+use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler, Error, Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
+use bluefin_test_support::left_out;
 
 struct Bench {
     store: Arc<SqliteStore>,
@@ -259,7 +260,7 @@ fn spills(code: &[u8]) -> Vec<String> {
     let tool = |name: &&str| Command::new(name).arg("-n").arg(file.path()).output().ok();
     let Some(notes) = ["llvm-readelf-19", "llvm-readelf", "/opt/rocm/llvm/bin/llvm-readelf"].iter().find_map(tool)
     else {
-        println!("SKIP: no llvm-readelf to look for spills with");
+        left_out("no llvm-readelf to look for spills with");
         return Vec::new();
     };
     let text = String::from_utf8(notes.stdout).unwrap();
@@ -311,7 +312,7 @@ fn numbers(ptx: &str, word: &str) -> (Vec<u32>, usize) {
 async fn no_warpgroup_waits_for_registers_that_nobody_gives() {
     let clang = match found("clang").await {
         Ok(clang) if !clang.identity().starts_with("nvcc") => clang,
-        _ => return println!("SKIP: no clang to make PTX with"),
+        _ => return left_out("no clang to make PTX with"),
     };
     let bench = bench(clang, Limits::default());
     let target: Target = "sm_90-132".parse().unwrap();
@@ -370,8 +371,8 @@ async fn compile_shipped_for(target: &str) {
         Ok(compiler) if compiler.refusal(target.parse::<Target>().unwrap().arch()).is_none() => {
             compile_shipped(compiler, target).await;
         }
-        Ok(compiler) => println!("SKIP: {} does not serve {target}", compiler.identity()),
-        Err(error) => println!("SKIP: {error}"),
+        Ok(compiler) => left_out(&format!("{} does not serve {target}", compiler.identity())),
+        Err(error) => left_out(&error.to_string()),
     }
 }
 

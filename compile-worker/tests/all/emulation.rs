@@ -11,7 +11,8 @@ use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmP
 use bluefin_common::target::Target;
 use bluefin_common::task::Role;
 use bluefin_common::value::Value;
-use bluefin_spec::{Bundle, KernelSpec, Scope};
+use bluefin_kernel_spec::{Bundle, KernelSpec, Scope};
+use bluefin_test_support::left_out;
 
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
 const OPTIONS: [&str; 3] = ["-std=c++20", "-O1", "-w"];
@@ -37,7 +38,7 @@ struct Bench {
 impl Bench {
     fn new(name: &str, problem: &Problem, target: &str) -> Option<Self> {
         let Some(compiler) = compiler() else {
-            println!("SKIP: no clang++ to run GPU kernels on the CPU with");
+            left_out("no clang++ to run GPU kernels on the CPU with");
             return None;
         };
         let specs = Bundle::shipped().into_iter().map(|bundle| (KernelSpec::load(&bundle).unwrap(), bundle));

@@ -9,7 +9,7 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 
 const TARGETS: [&str; 4] = ["gfx90a-104", "gfx942-304", "gfx1100-96", "sm_90-132"];
 

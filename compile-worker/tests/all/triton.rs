@@ -12,11 +12,12 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::{Attempt, FailureKind};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::problem::DataType;
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Artifacts as _;
 use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::{Compiler as _, Error, Limits, Metrics, Unit, Workshop};
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
+use bluefin_test_support::left_out;
 
 const SPEC: &str = r#"
 name = "scale"
@@ -88,7 +89,7 @@ struct Bench {
 /// Nothing on a machine without Triton.
 fn bench(limits: Limits) -> Option<Bench> {
     let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON").map(PathBuf::from) else {
-        println!("SKIP: BLUEFIN_TEST_PYTHON names no Python with Triton");
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
         return None;
     };
     let registry = prometheus::Registry::new();

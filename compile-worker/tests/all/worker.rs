@@ -19,7 +19,7 @@ use bluefin_common::job::{CompileJob, EvalJob, Job, compile_queue};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Artifacts as _, Planned, Records as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_compile_worker::Error;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bluefin_common::artifact::ArtifactRef;
-use bluefin_common::store::{Store, StoreError};
+use bluefin_common::store::{self, StoreError};
 use bytes::Bytes;
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -50,7 +50,7 @@ impl Artifacts {
     /// gone now.
     pub(super) async fn get(
         &self,
-        store: &dyn Store,
+        store: &dyn store::Artifacts,
         artifact: ArtifactRef,
         translators: Option<&Translators>,
     ) -> Result<Option<Artifact>, StoreError> {

@@ -9,12 +9,13 @@ use bluefin_common::description::SolverInfo;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Timing};
-use bluefin_common::problem::{PerfDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Stage;
 use bluefin_common::target::Target;
 use bluefin_miopen::db::WriteError;
 use bluefin_miopen::fin::{CompiledItem, Done, Fin, Request, Step, Trouble, evaluated};
 use bluefin_miopen::kernel::{WireKernel, check, to_wire};
+use bluefin_miopen::key::PerfDbKey;
 use bluefin_miopen::place::Place;
 use bytes::Bytes;
 

@@ -13,7 +13,7 @@ use bluefin_common::job::EvalJob;
 use bluefin_common::method::{EvaluatedBy, FindJobs, Method, MethodInfo};
 use bluefin_common::outcome::{CandidateOutcome, Timing};
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{Assignment, DeviceError, Evaluated, Evaluator, Metrics, Running, Stop};

@@ -9,7 +9,7 @@ use bluefin_common::broker::Broker;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::outcome::Resources;
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Sessions as _, Store, Work as _};
 use bluefin_common::target::Target;
 use bluefin_eval_worker::inventory::Inventory;
 use bluefin_eval_worker::{ChildConfig, Config, DeviceChild, DeviceError, DeviceWorker, Error, Runnable, run_all};

@@ -7,7 +7,7 @@ use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::delivery::{AtWork, MAX_BEGUN};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_common::waiting::Waiting;
 use bluefin_eval_worker::{ChildConfig, DeviceChild, DeviceError, Error, Runnable};
 use rustix::process::{Pid, Signal, kill_process};

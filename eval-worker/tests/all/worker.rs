@@ -12,7 +12,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
 use bluefin_common::method::Method;
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::waiting::Waiting;

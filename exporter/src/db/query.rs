@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db;
 use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::sources::sources;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use serde::Serialize;
 
 use super::name::{DbKind, Keys};

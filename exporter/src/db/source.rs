@@ -5,10 +5,10 @@ use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bluefin_common::files::FileError;
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::perf_db::{NormDb, PerfDb, PerfRow};
 use bluefin_miopen::db::{FindingKind, Findings, ReadError, is_sqlite, tables};
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use bzip2::bufread::MultiBzDecoder;
 use tempfile::TempPath;
 

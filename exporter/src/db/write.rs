@@ -6,10 +6,10 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use bluefin_common::files::FileSet;
-use bluefin_common::problem::{FindDbKey, KeyError};
 use bluefin_miopen::db::find_db::{FindDb, check_key};
 use bluefin_miopen::db::perf_db::{NormDb, PerfDb, Records};
 use bluefin_miopen::db::{FindingKind, Findings, WriteError};
+use bluefin_miopen::key::{FindDbKey, KeyError};
 use serde::Serialize;
 
 use super::name::{DbKind, DbName, Ending, Form, Keys};

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::sync::Arc;
 
-use bluefin_common::problem::{FindDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_miopen::db::find_db::{self, FindDb, FindEntry};
 use bluefin_miopen::db::{WriteError, number};
+use bluefin_miopen::key::FindDbKey;
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;

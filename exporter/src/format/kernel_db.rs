@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use bluefin_common::artifact::{ArtifactRef, Packed};
 use bluefin_common::decision::Decision;
-use bluefin_common::problem::{FindDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_common::store::{Store, StoreError};
 use bluefin_miopen::db::Refused;
 use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
+use bluefin_miopen::key::FindDbKey;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bluefin_common::decision::best_of_each_solver;
 use bluefin_common::method::FindJobs;
-use bluefin_common::problem::{BatchNormProblem, PerfDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_miopen::db::find_db::intern;
 use bluefin_miopen::db::perf_db::{self, NormDb, PerfDb, Solvers};
+use bluefin_miopen::key::{PerfDbKey, batch_norm};
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;
@@ -95,7 +96,9 @@ impl Fold for PerfRecords {
                 let solver = intern(&mut self.names, name);
                 match group.problem {
                     Problem::Conv(conv) => merge(self.best.entry(PerfDbKey::from(conv)).or_default(), solver, best),
-                    Problem::BatchNorm(norm) => merge(self.norms.entry(norm.perf_db_key()).or_default(), solver, best),
+                    Problem::BatchNorm(norm) => {
+                        merge(self.norms.entry(batch_norm::perf_db_key(norm)).or_default(), solver, best)
+                    }
                     _ => {}
                 }
             }
@@ -114,7 +117,7 @@ impl Records for PerfRecords {
     async fn write(mut self, out: &mut Output<'_>) -> Result<(), ExportError> {
         let norms = NormDb { records: params(std::mem::take(&mut self.norms)), ..NormDb::default() };
         if !norms.records.is_empty() {
-            let name = format!("{}{}.db.txt", BatchNormProblem::PERF_DB_PREFIX, out.base);
+            let name = format!("{}{}.db.txt", batch_norm::PERF_DB_PREFIX, out.base);
             out.text(&name, move |out| norms.write(out))?;
         }
         let (sqlite, text) = (format!("{}.db", out.base), format!("{}.db.txt", out.base));

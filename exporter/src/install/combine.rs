@@ -11,7 +11,7 @@ use bluefin_miopen::db::kernel_db::KernelReader;
 use bluefin_miopen::db::perf_db::Records;
 use serde::Serialize;
 
-use super::{InstallError, Item, Nearest, PerfForm, Place, Wanted};
+use super::{InstallError, InstallPlace, Item, Nearest, PerfForm, Wanted};
 use crate::db::name::{DbKind, DbName, Device, Form, Keys};
 use crate::db::{DbError, Destination, MergeRequest, Policy, Source, merge};
 
@@ -65,7 +65,7 @@ pub(super) struct Given<'a> {
 pub(super) struct Combiner<'a> {
     pub combine: Combine,
     pub device: &'a Device,
-    pub place: &'a Place,
+    pub place: &'a InstallPlace,
     /// The folder of the system databases, of whose find records a user's would hide those of the same keys.
     pub system: Option<&'a Path>,
     /// How the MIOpen that is there reads its perf db.
@@ -137,7 +137,7 @@ impl Combiner<'_> {
     }
 
     /// The find db that is there.
-    fn find_db(&self, place: &Place, keys: Keys) -> Option<PathBuf> {
+    fn find_db(&self, place: &InstallPlace, keys: Keys) -> Option<PathBuf> {
         let mut names = super::names(self.device, place, self.form).into_iter();
         let is_it = |wanted: &Wanted| wanted.kind == DbKind::Find && wanted.keys == keys && wanted.path.is_file();
         names.find(is_it).map(|wanted| wanted.path)
@@ -146,10 +146,10 @@ impl Combiner<'_> {
     /// The system's records of the keys that a user's find db is given: a user's record hides the whole of the system's.
     fn hidden(&self, given: &Given<'_>) -> Result<Option<PathBuf>, InstallError> {
         let Wanted { kind, keys: of, .. } = given.wanted;
-        let (Place::User { .. }, DbKind::Find, Some(system)) = (self.place, kind, self.system) else {
+        let (InstallPlace::User { .. }, DbKind::Find, Some(system)) = (self.place, kind, self.system) else {
             return Ok(None);
         };
-        let place = Place::System { folder: system.to_path_buf() };
+        let place = InstallPlace::System { folder: system.to_path_buf() };
         let own = self.find_db(&place, of).or_else(|| {
             let searched = matches!(self.nearest, Nearest::Taken { .. }) && of == Keys::Convolutions;
             searched.then(|| nearest(system, self.device, DbKind::Find, Form::Text, self.nearest)).flatten()
@@ -169,7 +169,7 @@ impl Combiner<'_> {
 
     /// The file that MIOpen opens now and would not open any more if a new one came to be at `given`'s path.
     fn shadowed(&self, given: &Given<'_>) -> Option<PathBuf> {
-        let Place::System { folder } = self.place else { return None };
+        let InstallPlace::System { folder } = self.place else { return None };
         let Wanted { kind, keys, form, path } = &given.wanted;
         if path.exists() {
             return None;

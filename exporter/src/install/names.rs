@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{PerfForm, Place};
+use super::{InstallPlace, PerfForm};
 use crate::db::name::{DbKind, Device, Form, Keys};
 
 /// MIOpen's backend on AMD GPUs.
@@ -19,12 +19,12 @@ pub struct Wanted {
 
 /// The databases that MIOpen looks for on `device`. Of batch norms it has perf dbs as text alone, so none where it reads SQLite.
 #[must_use]
-pub fn names(device: &Device, place: &Place, form: PerfForm) -> Vec<Wanted> {
+pub fn names(device: &Device, place: &InstallPlace, form: PerfForm) -> Vec<Wanted> {
     let base = device.base_name();
     let mut all = Vec::new();
     let mut add = |kind, keys, form, path| all.push(Wanted { kind, keys, form, path });
     match place {
-        Place::System { folder } => {
+        InstallPlace::System { folder } => {
             let named = |name: String| folder.join(name);
             add(DbKind::Find, Keys::Convolutions, Form::Text, named(format!("{base}.{BACKEND}.fdb.txt")));
             if form == PerfForm::Text {
@@ -36,7 +36,7 @@ pub fn names(device: &Device, place: &Place, form: PerfForm) -> Vec<Wanted> {
             add(DbKind::Find, Keys::Fusions, Form::Text, named(format!("{base}.{BACKEND}.fusion.fdb.txt")));
             add(DbKind::Kernel, Keys::Convolutions, Form::Sqlite, named(format!("{base}.kdb")));
         }
-        Place::User { folder, cache, version } => {
+        InstallPlace::User { folder, cache, version } => {
             let suffix = version.user_suffix(BACKEND);
             let named = |name: String| folder.join(name);
             add(DbKind::Find, Keys::Convolutions, Form::Text, named(format!("{base}.{suffix}.ufdb.txt")));
@@ -71,8 +71,8 @@ mod tests {
         let device = Device { id: "gfx90a".to_string(), cus: Some(104) };
         let version = "3.3.0.2d1fd997".parse().unwrap();
         let places = [
-            Place::System { folder: "db".into() },
-            Place::User { folder: "user".into(), cache: "cache".into(), version },
+            InstallPlace::System { folder: "db".into() },
+            InstallPlace::User { folder: "user".into(), cache: "cache".into(), version },
         ];
         for (place, form) in
             places.iter().flat_map(|place| [PerfForm::Text, PerfForm::Sqlite].map(|form| (place, form)))

@@ -1,7 +1,7 @@
 //! Files put into a folder so that each is the old one or the new one at every instant, with a way back.
 //!
 //! Every step has a folder of its own below `.bluefin/`: `new/` holds what is to come, `old/` what was there, `plan.json`
-//! says what is what. From the moment that the plan is there the step is finished by whoever comes next: a file that is
+//! says what is what. From the moment that the plan is there the step is finished by the next command: a file that is
 //! still in `new/` is renamed into place. `done` ends it, `undone` says that it was taken back.
 
 mod content;

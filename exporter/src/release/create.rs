@@ -7,7 +7,7 @@ use bluefin_common::clock::now_ms;
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs, Store};
 use bluefin_common::target::Target;
 use bluefin_miopen::db::kernel_db::KernelDb;
 use tracing::info;
@@ -212,7 +212,7 @@ fn agree(target: &mut Option<Target>, found: &Target, what: impl FnOnce() -> Str
 }
 
 /// Puts a file into the store.
-async fn put(store: &dyn Store, file: &Written) -> Result<ReleaseFile, ReleaseError> {
+async fn put(store: &dyn Blobs, file: &Written) -> Result<ReleaseFile, ReleaseError> {
     let mut reader = std::fs::File::open(&file.path).map_err(FileError::at(&file.path))?;
     let mut parts = Vec::new();
     let mut size = 0;

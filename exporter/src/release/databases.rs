@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
-use bluefin_common::problem::FindDbKey;
 use bluefin_common::target::Target;
 use bluefin_miopen::db::WriteError;
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::kernel_db::{KernelDb, KernelDbWriter, KernelName, KernelRow};
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::key::FindDbKey;
 
 use super::ReleaseError;
 use crate::db::Source;

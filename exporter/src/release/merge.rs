@@ -12,9 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::FindEntry;
 use bluefin_miopen::db::kernel_db::KernelName;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use serde::{Deserialize, Serialize};
 
 use super::Databases;

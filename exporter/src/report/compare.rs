@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bluefin_common::digest::Digest;
-use bluefin_common::problem::{FindDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
 use bluefin_miopen::db::find_db::FindDb;
+use bluefin_miopen::key::FindDbKey;
 use serde::Serialize;
 
 use crate::db::diff::Diff;

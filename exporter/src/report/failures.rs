@@ -13,11 +13,11 @@ const LONGEST: usize = 1200;
 
 /// Failed candidates, by the name of the kind.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Failures(pub BTreeMap<String, Kind>);
+pub struct Failures(pub BTreeMap<String, KindFailures>);
 
 /// Failures of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Kind {
+pub struct KindFailures {
     pub candidates: u64,
     /// Problems that have any.
     pub problems: u64,
@@ -88,7 +88,7 @@ impl Failures {
     }
 }
 
-impl Kind {
+impl KindFailures {
     fn take(&mut self, text: &str, candidates: u64, new: impl FnOnce() -> Words) {
         if let Some(known) = self.words.iter_mut().find(|known| known.text == text) {
             known.candidates += candidates;

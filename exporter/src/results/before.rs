@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bluefin_common::history::{self, Tried};
 use bluefin_common::job::JobId;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{Store, StoreError};
+use bluefin_common::store::{Records, StoreError};
 
 use super::{Before, Row};
 
 /// Adds to `rows`, of `session`, what came of their candidates before. Those of a job stand together.
-pub(super) async fn add(store: &dyn Store, session: &SessionName, rows: &mut [Row]) -> Result<(), StoreError> {
+pub(super) async fn add(store: &dyn Records, session: &SessionName, rows: &mut [Row]) -> Result<(), StoreError> {
     let mut jobs: Vec<Arc<str>> = rows.iter().map(|row| row.job.clone()).collect();
     jobs.dedup();
     let known = jobs.into_iter().filter_map(|job| Some((job.parse::<JobId>().ok()?, job)));

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use bluefin_common::failure::FailureKind;
-use bluefin_common::problem::{FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Stage;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 
 use super::row::{Came, Row};
 

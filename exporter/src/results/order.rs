@@ -33,37 +33,37 @@ pub struct Order {
 
 /// What a row is sorted by.
 #[derive(Clone, Debug)]
-enum Place {
+enum SortValue {
     Number(f64),
     Text(Arc<str>),
     Nowhere,
 }
 
 impl Order {
-    fn place(self, row: &Row) -> Place {
-        let number = |number: Option<f64>| number.map_or(Place::Nowhere, Place::Number);
+    fn place(self, row: &Row) -> SortValue {
+        let number = |number: Option<f64>| number.map_or(SortValue::Nowhere, SortValue::Number);
         match self.key {
             SortKey::Time => number(row.median_ms),
             SortKey::Spread => number(row.spread_ms),
-            SortKey::Problem => Place::Text(row.problem.clone()),
-            SortKey::Solver => Place::Text(row.solver.as_str().into()),
-            SortKey::Result => Place::Text(row.result.name().into()),
-            SortKey::Finished => Place::Number(row.finished_ms as f64),
-            SortKey::Busy => Place::Number(row.busy_ms as f64),
+            SortKey::Problem => SortValue::Text(row.problem.clone()),
+            SortKey::Solver => SortValue::Text(row.solver.as_str().into()),
+            SortKey::Result => SortValue::Text(row.result.name().into()),
+            SortKey::Finished => SortValue::Number(row.finished_ms as f64),
+            SortKey::Busy => SortValue::Number(row.busy_ms as f64),
         }
     }
 
-    fn compare(self, a: &Place, b: &Place) -> Ordering {
+    fn compare(self, a: &SortValue, b: &SortValue) -> Ordering {
         let turned = |ordering: Ordering| if self.reverse { ordering.reverse() } else { ordering };
         match (a, b) {
-            (Place::Number(a), Place::Number(b)) => turned(a.total_cmp(b)),
-            (Place::Text(a), Place::Text(b)) => turned(a.cmp(b)),
-            (Place::Nowhere, Place::Nowhere) => Ordering::Equal,
-            (Place::Nowhere, _) => Ordering::Greater,
-            (_, Place::Nowhere) => Ordering::Less,
+            (SortValue::Number(a), SortValue::Number(b)) => turned(a.total_cmp(b)),
+            (SortValue::Text(a), SortValue::Text(b)) => turned(a.cmp(b)),
+            (SortValue::Nowhere, SortValue::Nowhere) => Ordering::Equal,
+            (SortValue::Nowhere, _) => Ordering::Greater,
+            (_, SortValue::Nowhere) => Ordering::Less,
             // One key gives places of one kind.
-            (Place::Number(_), Place::Text(_)) => Ordering::Less,
-            (Place::Text(_), Place::Number(_)) => Ordering::Greater,
+            (SortValue::Number(_), SortValue::Text(_)) => Ordering::Less,
+            (SortValue::Text(_), SortValue::Number(_)) => Ordering::Greater,
         }
     }
 }
@@ -76,8 +76,8 @@ pub struct Sorted<W> {
 }
 
 enum Waiting {
-    First { limit: usize, rows: Vec<(Place, Row)> },
-    All { file: BufWriter<File>, end: u64, places: Vec<(Place, u64, usize)> },
+    First { limit: usize, rows: Vec<(SortValue, Row)> },
+    All { file: BufWriter<File>, end: u64, places: Vec<(SortValue, u64, usize)> },
 }
 
 impl<W: Write> Sorted<W> {
@@ -126,7 +126,7 @@ impl<W: Write> Write for Sorted<W> {
                 file.flush()?;
                 places.sort_by(|(a, ..), (b, ..)| order.compare(a, b));
                 for batch in places.chunks(BATCH) {
-                    let read = |(_, offset, length): &(Place, u64, usize)| {
+                    let read = |(_, offset, length): &(SortValue, u64, usize)| {
                         let mut bytes = vec![0; *length];
                         file.get_ref().read_exact_at(&mut bytes, *offset)?;
                         Ok(serde_json::from_slice::<Row>(&bytes)?)

@@ -1,4 +1,4 @@
-//! SQLite: tables and views for whoever asks in SQL. `schema.sql` has the columns.
+//! SQLite: tables and views for questions in SQL. `schema.sql` has the columns.
 
 use std::collections::HashMap;
 use std::io;

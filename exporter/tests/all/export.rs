@@ -10,7 +10,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::Direction;
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Sessions as _, Store, Work as _};
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{summaries, summarize};
 use bluefin_exporter::{ExportReport, ExportRequest, export};

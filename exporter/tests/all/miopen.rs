@@ -11,15 +11,16 @@ use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
-use bluefin_common::problem::{BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Sessions as _, Work as _};
 use bluefin_common::value::Value;
 use bluefin_exporter::{ExportRequest, export};
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::kernel_db::KernelDb;
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::{compress, md5_hex};
+use bluefin_miopen::key::batch_norm;
 
 const ALGORITHM: &str = "miopenConvolutionFwdAlgoDirect";
 
@@ -174,7 +175,7 @@ async fn what_was_tuned_of_a_batch_norm_becomes_a_perf_db_of_batch_norms() {
     let (store, session) = (SqliteStore::in_memory().unwrap(), session(Method::FIN));
     store.create_session(&session).await.unwrap();
     let key = "2x256x1024x14x14x1x0x0x1xNHWCxBwdxFP16x1";
-    let norm = Problem::BatchNorm(BatchNormProblem::from_perf_db_key(key).unwrap());
+    let norm = Problem::BatchNorm(batch_norm::problem(key).unwrap());
     let asked = job(&session, Stage::Perf, candidate("BnCKBwdBackward", ""));
     let found = done(
         &Job { problem: norm, ..asked },

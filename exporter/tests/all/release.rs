@@ -10,7 +10,7 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{Direction, Problem};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Records as _, Sessions as _, Store, Work as _};
 use bluefin_common::wire;
 use bluefin_exporter::release::{
     Base, Catalog, CreateRequest, Created, Manifest, Move, Policy, Reason, Record, ReleaseError, ReleaseFile, create,

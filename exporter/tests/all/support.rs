@@ -15,9 +15,10 @@ use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Pins, Session, SessionName, Stage};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, Planned, Progress, Records, SessionSize, Sessions, Store,
+    StoreError, Stored, Touched, Work,
 };
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 use bytes::Bytes;
 
 /// A spec for convolutions of any direction, with three solvers. `VARIANT` bakes the batch size into the code.
@@ -195,7 +196,7 @@ fn no<T>() -> Result<T, StoreError> {
 }
 
 #[async_trait]
-impl Store for Sample {
+impl Sessions for Sample {
     async fn create_session(&self, _: &Session) -> Result<Session, StoreError> {
         no()
     }
@@ -226,21 +227,13 @@ impl Store for Sample {
     async fn size(&self, _: &SessionName) -> Result<SessionSize, StoreError> {
         no()
     }
-    async fn blob_sizes(&self, _: &[Digest]) -> Result<Vec<u64>, StoreError> {
+    async fn orphans(&self, _: Duration) -> Result<Vec<SessionName>, StoreError> {
         no()
     }
-    async fn remove_blobs(&self, _: &[Digest]) -> Result<(), StoreError> {
-        no()
-    }
-    async fn retract_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
-        no()
-    }
-    async fn discard_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
-        no()
-    }
-    async fn rewrite_outcomes(&self, _: &[Outcome]) -> Result<(), StoreError> {
-        no()
-    }
+}
+
+#[async_trait]
+impl Records for Sample {
     async fn put_records(&self, _: &str, _: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         no()
     }
@@ -256,6 +249,16 @@ impl Store for Sample {
     async fn remove_records(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
         no()
     }
+}
+
+#[async_trait]
+impl Blobs for Sample {
+    async fn blob_sizes(&self, _: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        no()
+    }
+    async fn remove_blobs(&self, _: &[Digest]) -> Result<(), StoreError> {
+        no()
+    }
     async fn put_blob(&self, _: &[u8]) -> Result<Digest, StoreError> {
         no()
     }
@@ -265,9 +268,10 @@ impl Store for Sample {
     async fn idle_blobs(&self, _: Duration) -> Result<Vec<Digest>, StoreError> {
         no()
     }
-    async fn orphans(&self, _: Duration) -> Result<Vec<SessionName>, StoreError> {
-        no()
-    }
+}
+
+#[async_trait]
+impl Artifacts for Sample {
     async fn put_artifact(&self, _: &[u8]) -> Result<ArtifactRef, StoreError> {
         no()
     }
@@ -284,6 +288,19 @@ impl Store for Sample {
         no()
     }
     async fn fullness(&self) -> Result<Fullness, StoreError> {
+        no()
+    }
+}
+
+#[async_trait]
+impl Work for Sample {
+    async fn retract_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
+        no()
+    }
+    async fn discard_outcome(&self, _: &Outcome) -> Result<bool, StoreError> {
+        no()
+    }
+    async fn rewrite_outcomes(&self, _: &[Outcome]) -> Result<(), StoreError> {
         no()
     }
     async fn plan(&self, _: &SessionName, _: &[Planned]) -> Result<Vec<JobState>, StoreError> {
@@ -330,6 +347,10 @@ impl Store for Sample {
     async fn best_ms(&self, _: &SessionName, _: GroupId) -> Result<Option<f64>, StoreError> {
         no()
     }
+}
+
+#[async_trait]
+impl Store for Sample {
     fn reconnects(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Who may look: requests for a name of this machine, from whoever knows the token where there is one. And what a browser may do
+//! Who may look: requests for a name of this machine, from browsers that know the token where there is one. And what a browser may do
 //! with an answer.
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,12 +16,12 @@ use maud::html;
 use crate::page::{Page, policy};
 
 const COOKIE: &str = "bluefin_dashboard";
-/// Of the cookie that stands for a token: whoever reads it does not know the token.
+/// Of the cookie that stands for a token: a program that reads it does not know the token.
 const CONTEXT: &str = "bluefin 2026 dashboard cookie";
 /// Bytes of what a form may say.
 const FORM: usize = 4096;
 
-/// What whoever looks has to know. Never shown.
+/// What a person that looks has to know. Never shown.
 #[derive(Clone)]
 pub struct Token {
     hash: blake3::Hash,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bluefin_spec::KernelSpec;
+use bluefin_kernel_spec::KernelSpec;
 use serde::{Deserialize, Serialize};
 
 /// A list of so many points is tried whole by the usual budget.

@@ -15,9 +15,11 @@ use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::{ahead, arch};
+use bluefin_kernel_spec::search::{
+    BATCH, Neighbours, Others, Priors, Search, Searching, Space, Strategies, limit, raise,
+};
+use bluefin_kernel_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 use bluefin_miopen::driver::FIND_ENFORCE;
-use bluefin_spec::search::{BATCH, Neighbours, Others, Priors, Search, Searching, Space, Strategies, limit, raise};
-use bluefin_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
 use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, Valid, is_perf_alone};

@@ -2,10 +2,11 @@
 
 use bluefin_common::problem::driver::parse;
 use bluefin_common::problem::{
-    BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, FindDbKey, GemmProblem, KernelProblem, Layout,
-    NormDirection, NormMode, Operation as _, PerfDbKey, Problem, Transposed,
+    BatchNormProblem, ConvProblem, ConvShape, DataType, Direction, GemmProblem, KernelProblem, Layout, NormDirection,
+    NormMode, Operation as _, Problem, Transposed,
 };
 use bluefin_common::value::Value;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use bluefin_producer::input::{Overrides, read_problems};
 use proptest::prelude::*;
 
@@ -149,7 +150,7 @@ proptest! {
         let key = FindDbKey::from(&problem);
         let printed = key.to_string();
         prop_assert_eq!(FindDbKey::parse(&printed), Ok(key.clone()));
-        let again = ConvProblem::from_find_db_key(&key);
+        let again = key.problem();
         prop_assert_eq!(again.map(|again| FindDbKey::from(&again).to_string()), Ok(printed));
         let perf = PerfDbKey::from(&problem);
         prop_assert_eq!(perf.to_string().parse(), Ok(perf));
@@ -177,7 +178,7 @@ proptest! {
         prop_assert_eq!((problem.output(), problem.as_asked().input), (shape.input, shape.input));
         prop_assert_eq!(parse(&problem.canonical(), None), Ok(vec![Problem::Conv(problem.clone())]));
         let key = FindDbKey::from(&problem);
-        let again = ConvProblem::from_find_db_key(&key);
+        let again = key.problem();
         prop_assert_eq!(again.map(|again| FindDbKey::from(&again)), Ok(key));
     }
 

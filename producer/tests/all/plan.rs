@@ -21,10 +21,11 @@ use bluefin_common::problem::driver;
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::standing::{self, Standing};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Store, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::wire;
+use bluefin_kernel_spec::search::{BATCH, Prior, PriorRows};
 use bluefin_producer::enqueue::{Publish, Ways, enqueue};
 use bluefin_producer::plan::{
     Asked, CandidateBudget, Plan, PlannedGroup, Planner, Planners, Planning, ProblemPlan, Selects,
@@ -34,7 +35,6 @@ use bluefin_producer::recall::Recall;
 use bluefin_producer::request;
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_producer::{Metrics, PlanError};
-use bluefin_spec::search::{BATCH, Prior, PriorRows};
 
 /// An in-process queue and store.
 struct Ground {

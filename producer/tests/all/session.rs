@@ -3,7 +3,7 @@
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::method::Method;
 use bluefin_common::session::{Pins, Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::Sessions as _;
 use bluefin_producer::session::{Wanted, make};
 
 fn wanted(name: Option<&str>, label: &str, pins: &[(&str, &str)]) -> Wanted {

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bluefin_test_support::left_out;
 use serde_json::{Value, json};
 
 use crate::common::Running;
@@ -26,7 +27,7 @@ impl Browser {
     /// Nothing on a machine without one: BLUEFIN_TEST_CHROMIUM names it, as `tests/run` does.
     pub fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("BLUEFIN_TEST_CHROMIUM") else {
-            println!("SKIP: BLUEFIN_TEST_CHROMIUM names no Chromium");
+            left_out("BLUEFIN_TEST_CHROMIUM names no Chromium");
             return None;
         };
         let profile = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
 use bluefin_common::problem::{AiterProblem, Problem};
 use bluefin_common::roster::{EVERY, Presence};
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::{Planned, Store as _};
+use bluefin_common::store::{Planned, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_common::waiting::Waiting;

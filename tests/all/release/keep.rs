@@ -208,8 +208,8 @@ fn what_tunes_nothing_is_not_installed() {
     here.rocm("6.2.0", [3, 2, 0]);
     let own = here.write("db/gfx90a68.HIP.fdb.txt", FIND.replace("ConvAsm1x1U", "BluefinConvFwdGpuDirect"));
     let unknown = here.write("mine/gfx90a68.db.txt", PERF.replace("ConvAsm1x1U", "MyConv"));
-    let shipped = bluefin_spec::Bundle::shipped();
-    let source = bluefin_spec::KernelSpec::load(&shipped[0]).unwrap().source;
+    let shipped = bluefin_kernel_spec::Bundle::shipped();
+    let source = bluefin_kernel_spec::KernelSpec::load(&shipped[0]).unwrap().source;
     let kdb = kernels(&here, "db/gfx90a68.kdb", &source, &[1]);
     for (path, reason) in [
         (own.display().to_string(), "1 records of bluefin's own kernels, such as BluefinConvFwdGpuDirect"),
@@ -233,8 +233,8 @@ fn what_tunes_nothing_is_not_installed() {
 /// By their names the solvers that bluefin ships are told from MIOpen's.
 #[test]
 fn the_names_of_own_solvers_tell_so() {
-    for bundle in bluefin_spec::Bundle::shipped().iter() {
-        let spec = bluefin_spec::KernelSpec::load(bundle).unwrap();
+    for bundle in bluefin_kernel_spec::Bundle::shipped().iter() {
+        let spec = bluefin_kernel_spec::KernelSpec::load(bundle).unwrap();
         for solver in &spec.solvers {
             assert!(bluefin_miopen::db::solvers::is_own(&solver.name), "{}", solver.name);
         }

@@ -8,7 +8,7 @@ use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::session::Stage;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Planned, Work as _};
 use bluefin_test_support::wait_until;
 use rustix::process::Signal;
 

@@ -9,7 +9,7 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::job::JobId;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{Progress, Store, StoreError};
+use bluefin_common::store::{Progress, StoreError, Work as _};
 
 use crate::fleet::{Fleet, words};
 use crate::servers::{ARTIFACT_TTL, Urls};

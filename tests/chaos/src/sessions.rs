@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bluefin_adapters::redis::RedisStore;
 use bluefin_common::session::{SearchPlan, Session, Stage};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Sessions as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rustix::process::Signal;

@@ -24,17 +24,17 @@ use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_common::value::Value;
-use bluefin_compile_worker::toolchain::{Compiled, Known, Toolchain, Work};
+use bluefin_compile_worker::toolchain::{CompileAssignment, Compiled, Known, Toolchain};
 use bluefin_compile_worker::{self as compile_worker, Made};
 use bluefin_eval_worker::timing::Limits;
 use bluefin_eval_worker::{self as eval_worker, Assignment, DeviceError, Evaluated, Evaluator, Running, Stop};
 use bluefin_exporter::fold::{Fold, Group, Warnings};
 use bluefin_exporter::format::{AnyRecords, Format, Records};
 use bluefin_exporter::{ExportError, Output};
+use bluefin_kernel_spec::SpecError;
+use bluefin_kernel_spec::search::{Ask, Search};
 use bluefin_producer::PlanError;
 use bluefin_producer::plan::{Asked, PlannedGroup, Planner, Planning, ProblemPlan, Selects};
-use bluefin_spec::SpecError;
-use bluefin_spec::search::{Ask, Search};
 use futures_util::FutureExt as _;
 
 fn main() -> ExitCode {
@@ -164,7 +164,10 @@ impl Toolchain for Press {
         Ok(true)
     }
 
-    async fn compile(&self, Work { job, workshop, .. }: Work<'_>) -> Result<Compiled, compile_worker::Error> {
+    async fn compile(
+        &self,
+        CompileAssignment { job, workshop, .. }: CompileAssignment<'_>,
+    ) -> Result<Compiled, compile_worker::Error> {
         let mut built = Vec::new();
         for candidate in &job.candidates {
             let letters = candidate.params_text();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
+use bluefin_kernel_spec::{Bundle, KernelSpec, SpecError};
 use bluefin_producer::input::{Overrides, read_problems};
-use bluefin_spec::{Bundle, KernelSpec, SpecError};
 use libfuzzer_sys::fuzz_target;
 
 const PROBLEMS: &[u8] = b"conv -n 1 -c 8 -H 9 -W 9 -k 8 -F 1\ngemm -m 8 -n 16 -k 4\n";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use bluefin_adapters::sqlite::SqliteStore;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Sessions as _, Store, Work as _};
 use libfuzzer_sys::fuzz_target;
 use tokio::runtime::{Builder, Runtime};
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::digest::Digest;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _, Store, Work as _};
 use libfuzzer_sys::fuzz_target;
 use rusqlite::Connection;
 use tokio::runtime::{Builder, Runtime};

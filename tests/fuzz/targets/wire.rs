@@ -10,7 +10,7 @@ use bluefin_common::session::Session;
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire::{Message, decode, encode};
-use bluefin_spec::Bundle;
+use bluefin_kernel_spec::Bundle;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bluefin_common::problem::{ConvProblem, PerfDbKey};
+use bluefin_common::problem::ConvProblem;
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::key::PerfDbKey;
 
 use crate::library::Registered;
 use crate::variable;

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_common::problem::driver;
-use bluefin_common::problem::{ConvProblem, FindDbKey, PerfDbKey, Problem};
+use bluefin_common::problem::{ConvProblem, Problem};
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 
 use crate::fault::{Fault, Faults};
 use crate::library::{self, Registered};

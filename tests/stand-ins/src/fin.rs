@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bluefin_common::problem::{ConvProblem, FindDbKey};
+use bluefin_common::problem::ConvProblem;
 use bluefin_miopen::db::{decompress, md5_hex};
+use bluefin_miopen::key::FindDbKey;
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, Faults};

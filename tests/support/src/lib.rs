@@ -10,6 +10,7 @@
 mod data;
 pub mod hip;
 pub mod launch;
+mod left_out;
 mod port;
 mod proxy;
 mod rabbit;
@@ -18,6 +19,7 @@ mod vhost;
 mod wait;
 
 pub use data::{data, data_path, data_text};
+pub use left_out::{left_out, left_out_for_hardware};
 pub use port::free_port;
 pub use proxy::Proxy;
 pub use rabbit::{Rabbit, RabbitOptions};

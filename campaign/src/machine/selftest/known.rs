@@ -15,8 +15,8 @@ use bluefin_common::target::Target;
 use bluefin_common::task::Task;
 use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop};
 use bluefin_eval_worker::Runnable;
+use bluefin_kernel_spec::Scope;
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_spec::Scope;
 use bytes::Bytes;
 use prometheus::Registry;
 

@@ -1,4 +1,4 @@
-//! Keeps one connection standing: whoever needs it waits here, one task reconnects for all of them.
+//! Keeps one connection standing: tasks that need it wait here, one task reconnects for all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -158,7 +158,7 @@ impl Publisher {
             let result = match outcome {
                 Err(error) => Err(self.failed(queue.as_str(), &error)),
                 Ok(_) if self.returns.hold(queue.as_str(), sequence) => {
-                    // Whoever publishes next declares it again.
+                    // The next publisher declares it again.
                     if let Some(session) = self.session.upgrade() {
                         session.forget_declared();
                     }

@@ -82,7 +82,7 @@ impl Route {
     /// The queue that it waits in, which is nobody else's: what cannot be delivered stays at the head of it.
     pub(super) fn delay_queue(&self) -> Option<Queue> {
         let (target, delay) = (self.queue.clone(), self.delay?);
-        Some(Queue { name: self.key(), kind: Kind::Delay { target, delay } })
+        Some(Queue { name: self.key(), kind: QueueKind::Delay { target, delay } })
     }
 
     /// The exchange that it is published to, with [`key`](Self::key).
@@ -101,10 +101,10 @@ impl Route {
 /// A queue as it is declared.
 pub(super) struct Queue {
     pub(super) name: ShortString,
-    kind: Kind,
+    kind: QueueKind,
 }
 
-enum Kind {
+enum QueueKind {
     Jobs,
     Dead,
     /// Of what comes to `target` later.
@@ -117,14 +117,14 @@ enum Kind {
 impl Queue {
     /// The queue of jobs of that name, or that of the dead.
     pub(super) fn named(name: ShortString) -> Self {
-        let kind = if name.as_str() == DEAD_QUEUE { Kind::Dead } else { Kind::Jobs };
+        let kind = if name.as_str() == DEAD_QUEUE { QueueKind::Dead } else { QueueKind::Jobs };
         Self { name, kind }
     }
 
     /// The queue of that name as it is declared, one of a delay included.
     pub(super) fn of(name: ShortString) -> Self {
         match delayed(name.as_str()) {
-            Some((delay, target)) => Self { kind: Kind::Delay { target: target.into(), delay }, name },
+            Some((delay, target)) => Self { kind: QueueKind::Delay { target: target.into(), delay }, name },
             None => Self::named(name),
         }
     }
@@ -134,7 +134,7 @@ impl Queue {
         let number = AMQPValue::LongLongInt;
         let quorum = ("x-queue-type", text("quorum"));
         match &self.kind {
-            Kind::Jobs => vec![
+            QueueKind::Jobs => vec![
                 quorum,
                 ("x-delivery-limit", number(DELIVERY_LIMIT)),
                 ("x-dead-letter-exchange", text(DEFAULT_EXCHANGE)),
@@ -144,7 +144,7 @@ impl Queue {
                 ("x-overflow", text("reject-publish")),
                 ("x-max-length", number(MAX_LENGTH)),
             ],
-            Kind::Delay { target, delay } => vec![
+            QueueKind::Delay { target, delay } => vec![
                 quorum,
                 ("x-message-ttl", number(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX))),
                 ("x-dead-letter-exchange", text(DEFAULT_EXCHANGE)),
@@ -153,7 +153,9 @@ impl Queue {
                 ("x-overflow", text("reject-publish")),
                 ("x-max-length", number(MAX_LENGTH)),
             ],
-            Kind::Dead => vec![quorum, ("x-overflow", text("drop-head")), ("x-max-length", number(DEAD_MAX_LENGTH))],
+            QueueKind::Dead => {
+                vec![quorum, ("x-overflow", text("drop-head")), ("x-max-length", number(DEAD_MAX_LENGTH))]
+            }
         }
     }
 
@@ -167,7 +169,7 @@ impl Queue {
         }
         let declared = channel.queue_declare(name(), options, arguments).await;
         declared.map_err(|error| Refused { what: format!("{self}"), error })?;
-        if matches!(self.kind, Kind::Delay { .. }) {
+        if matches!(self.kind, QueueKind::Delay { .. }) {
             return Ok(());
         }
         let bound =

@@ -26,11 +26,11 @@ pub(super) struct Address {
     pub name: String,
     /// Replicas that what must last is waited for on.
     pub replicas: u32,
-    pub place: Place,
+    pub place: Servers,
 }
 
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Servers {
     Server(ConnectionInfo),
     Sentinels(Sentinels),
 }
@@ -54,10 +54,10 @@ impl Address {
         let (url, replicas) = split_replicas(url)?;
         if let Some((scheme, rest)) = url.split_once("+sentinel://") {
             let (name, sentinels) = sentinels(scheme, rest)?;
-            return Ok(Self { name, replicas, place: Place::Sentinels(sentinels) });
+            return Ok(Self { name, replicas, place: Servers::Sentinels(sentinels) });
         }
         let info = info(&url)?;
-        Ok(Self { name: redacted(info.addr(), info.redis_settings().db()), replicas, place: Place::Server(info) })
+        Ok(Self { name: redacted(info.addr(), info.redis_settings().db()), replicas, place: Servers::Server(info) })
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         let address = Address::parse("redis+sentinel://me:sesame@a,b:5000,[::1]/main/3?replicas=1").unwrap();
         assert_eq!(address.name, "redis+sentinel://a,b:5000,[::1]/main/3");
         assert_eq!(address.replicas, 1);
-        let Place::Sentinels(found) = address.place else { panic!("sentinels") };
+        let Servers::Sentinels(found) = address.place else { panic!("sentinels") };
         let at: Vec<String> = found.each.iter().map(|info| redacted(info.addr(), info.redis_settings().db())).collect();
         assert_eq!(at, ["redis://a:26379/0", "redis://b:5000/0", "redis://::1:26379/0"]);
         assert!(found.each.iter().all(|info| info.redis_settings().password().is_none()));
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(found.template.redis_settings().db(), 3);
         assert_eq!((found.login.username(), found.login.password(), found.login.db()), (Some("me"), Some("sesame"), 0));
         let secure = Address::parse("rediss+sentinel://a/main").unwrap();
-        let Place::Sentinels(found) = secure.place else { panic!("sentinels") };
+        let Servers::Sentinels(found) = secure.place else { panic!("sentinels") };
         assert!(matches!(found.template.addr(), ConnectionAddr::TcpTls { .. }));
     }
 

@@ -23,7 +23,7 @@ use redis::{
 use tokio::sync::RwLock;
 use tokio::time::{sleep, timeout};
 
-use super::address::{Address, Place};
+use super::address::{Address, Servers};
 use super::keys::MARK;
 use super::remedy::{Remedy, codes, remedy, said};
 use super::sentinel::Watch;
@@ -84,11 +84,11 @@ impl Link {
         let Address { name: server, replicas, place } = Address::parse(url)?;
         let tcp = TcpSettings::default().set_nodelay(true);
         let source = match place {
-            Place::Server(info) => Source::Server(
+            Servers::Server(info) => Source::Server(
                 Client::open(info.set_tcp_settings(tcp))
                     .map_err(|error| StoreError::Misconfigured { reason: format!("redis url: {error}") })?,
             ),
-            Place::Sentinels(mut sentinels) => {
+            Servers::Sentinels(mut sentinels) => {
                 sentinels.template = sentinels.template.set_tcp_settings(tcp);
                 Source::Sentinels(Watch::new(sentinels))
             }

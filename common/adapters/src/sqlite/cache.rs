@@ -14,12 +14,12 @@ const NOTED: i64 = 60;
 const LEFT: f64 = 0.9;
 
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum CachedKind {
     Artifact = 0,
     Compiled = 1,
 }
 
-pub(super) fn put(connection: &Connection, kind: Kind, key: Digest, value: &[u8], limit: u64) -> Answer<()> {
+pub(super) fn put(connection: &Connection, kind: CachedKind, key: Digest, value: &[u8], limit: u64) -> Answer<()> {
     // Not REPLACE, which would not run the trigger that keeps the total.
     remove(connection, kind, key)?;
     connection
@@ -47,7 +47,7 @@ fn prune(connection: &Connection, limit: u64) -> Answer<()> {
     Ok(())
 }
 
-pub(super) fn get(connection: &Connection, kind: Kind, key: Digest) -> Answer<Option<Vec<u8>>> {
+pub(super) fn get(connection: &Connection, kind: CachedKind, key: Digest) -> Answer<Option<Vec<u8>>> {
     let found: Option<(i64, i64, Vec<u8>)> = connection
         .prepare_cached("SELECT rowid, used, value FROM cache WHERE kind = ?1 AND key = ?2")?
         .query_row(params![kind as i64, key.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -57,7 +57,7 @@ pub(super) fn get(connection: &Connection, kind: Kind, key: Digest) -> Answer<Op
     Ok(Some(value))
 }
 
-pub(super) fn has(connection: &Connection, kind: Kind, key: Digest) -> Answer<bool> {
+pub(super) fn has(connection: &Connection, kind: CachedKind, key: Digest) -> Answer<bool> {
     let found: Option<(i64, i64)> = connection
         .prepare_cached("SELECT rowid, used FROM cache WHERE kind = ?1 AND key = ?2")?
         .query_row(params![kind as i64, key.0], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -68,7 +68,7 @@ pub(super) fn has(connection: &Connection, kind: Kind, key: Digest) -> Answer<bo
     Ok(found.is_some())
 }
 
-pub(super) fn remove(connection: &Connection, kind: Kind, key: Digest) -> Answer<()> {
+pub(super) fn remove(connection: &Connection, kind: CachedKind, key: Digest) -> Answer<()> {
     connection
         .prepare_cached("DELETE FROM cache WHERE kind = ?1 AND key = ?2")?
         .execute(params![kind as i64, key.0])?;

@@ -20,7 +20,7 @@ use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::{SearchPlan, Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef, Tolerance};
 use bluefin_common::value::Value;

@@ -20,7 +20,7 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
-use bluefin_common::store::{Store, StoreError};
+use bluefin_common::store::{Records as _, StoreError};
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{On, Waiting};
 use tokio::task::JoinSet;

@@ -9,7 +9,7 @@ use bluefin_common::noise::Noise;
 use bluefin_common::outcome::{DeviceState, Disturbance, Outcome};
 use bluefin_common::retry::{Remeasure, repeat_play_offs, take_back_measured};
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store as _;
+use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _, Work as _};
 use bluefin_common::task::{Task, Tolerance};
 use bluefin_common::wire;
 

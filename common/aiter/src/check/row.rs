@@ -4,8 +4,8 @@ use bluefin_common::arch::{self, Architecture, Fp8, Operand};
 
 use super::{Findings, Rule};
 use crate::coverage::is_dropped;
-use crate::family::{Column, Work};
-use crate::sheet::{Kind, View};
+use crate::family::{Column, ShapeWork};
+use crate::sheet::{SheetKind, View};
 use crate::{Value, exceeds};
 
 /// How far computed numbers may be from written ones: `us` is rounded after they were computed from it, and some files keep
@@ -18,7 +18,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings<'_>) {
     cells(view, findings);
     reachable(view, findings);
     compute_units(view, findings);
-    if view.sheet.kind == Kind::Tuned {
+    if view.sheet.kind == SheetKind::Tuned {
         dead(view, findings);
         time(view, findings);
         error(view, findings);
@@ -38,7 +38,7 @@ fn cells(view: &View<'_>, findings: &mut Findings<'_>) {
     let needed = |column: &str| {
         let found = |column: &str| sheet.family.results.contains(&column) && !may_be_empty(column);
         let asked = sheet.family.gpu.contains(&column) || found(column);
-        sheet.family.shape.contains(&column) || (sheet.kind == Kind::Tuned && asked)
+        sheet.family.shape.contains(&column) || (sheet.kind == SheetKind::Tuned && asked)
     };
     if let Some(rest) = columns.get(view.cells.len()..).filter(|rest| !rest.is_empty()) {
         match rest.iter().find(|column| needed(column)) {
@@ -66,7 +66,7 @@ fn cells(view: &View<'_>, findings: &mut Findings<'_>) {
 fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
     let (sheet, line) = (view.sheet, view.row.line);
     let gfx = view.key().get("gfx").map(ToString::to_string).unwrap_or_default();
-    if sheet.kind == Kind::Tuned && sheet.family.gpu.contains(&"gfx") && gfx.is_empty() {
+    if sheet.kind == SheetKind::Tuned && sheet.family.gpu.contains(&"gfx") && gfx.is_empty() {
         let cus = view.cell("cu_num").unwrap_or_default();
         findings.add(Rule::Unreachable, line, || {
             format!("cu_num: found {cus:?} and no gfx, expected 256, 80 or 304, from which it is inferred")
@@ -77,12 +77,12 @@ fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
         let Some(cell) = view.cell(column) else { continue };
         let as_it_is = sheet.table.column(column).and_then(|index| bare.get(index));
         let text = matches!(Column::of(column), Column::Text | Column::Gfx);
-        if sheet.kind == Kind::Tuned && text && as_it_is.is_some_and(|bare| **bare != *cell) {
+        if sheet.kind == SheetKind::Tuned && text && as_it_is.is_some_and(|bare| **bare != *cell) {
             findings.add(Rule::Unreachable, line, || {
                 format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
             });
         }
-        if sheet.kind == Kind::Tuned && view.is_text_flag(column) && !matches!(cell, "" | "True" | "False") {
+        if sheet.kind == SheetKind::Tuned && view.is_text_flag(column) && !matches!(cell, "" | "True" | "False") {
             findings.add(Rule::Unreachable, line, || {
                 format!("{column}: found {cell:?}, expected True or False: the look-up takes all but the text True for false")
             });
@@ -191,19 +191,19 @@ fn rates(view: &View<'_>, findings: &mut Findings<'_>) {
 fn expected(view: &View<'_>, us: f64) -> (Vec<f64>, Vec<f64>) {
     let size = |column: &str| view.number(column).or_else(|| view.number(&column.to_lowercase()));
     match view.sheet.family.work {
-        Work::Gemm { bytes, before } => {
+        ShapeWork::Gemm { bytes, before } => {
             let (Some(m), Some(n), Some(k)) = (size("M"), size("N"), size("K")) else { return Default::default() };
             let batch = size("B").unwrap_or(1.0);
             let moved = |bytes: [f64; 3]| m * k * bytes[0] + n * k * bytes[1] + m * n * bytes[2];
             let bandwidths = std::iter::once(bytes).chain(before).map(|bytes| batch * moved(bytes) / us / 1e3);
             (vec![2.0 * batch * m * n * k / us / 1e6], bandwidths.collect())
         }
-        Work::Moe => {
+        ShapeWork::Moe => {
             let sizes = ["token", "topk", "model_dim", "inter_dim"].map(size);
             let gates = size("use_g1u1").map(|gated| 2.0 + gated);
             let product = sizes.into_iter().chain([gates]).try_fold(2.0, |product, size| Some(product * size?));
             (product.map(|flops| flops / us / 1e6).into_iter().collect(), Vec::new())
         }
-        Work::Unknown => Default::default(),
+        ShapeWork::Unknown => Default::default(),
     }
 }

@@ -183,7 +183,7 @@ fn a_row_goes_into_the_file_that_has_its_key() {
     assert_eq!(told.len(), 2);
     // What can not be merged is told, and the rest is.
     let mut odd = newer[0].clone();
-    odd.kind = Kind::Untuned;
+    odd.kind = SheetKind::Untuned;
     let (changed, _, failed) = into_folder(folder, &sheets, &[odd, newer[0].clone()], terms);
     assert_eq!((changed.len(), failed.len()), (2, 1));
     // Where there is none it is made.

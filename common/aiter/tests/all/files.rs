@@ -6,7 +6,7 @@ use bluefin_aiter::check::{FileReport, Rule, Strictness, check};
 use bluefin_aiter::coverage::{coverage, shapes_of, summary};
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::merge::{Fate, Policy, Terms, merge};
-use bluefin_aiter::{Files, Kind, Rules, Sheet, Table};
+use bluefin_aiter::{Files, Rules, Sheet, SheetKind, Table};
 use bluefin_test_support::{data, data_path};
 
 /// Their names, as they are in aiter's folder.
@@ -35,7 +35,7 @@ fn every_file_is_read_and_written_back_byte_for_byte() {
     for name in &names {
         let sheet = sheet(name);
         assert!(sheet.table.to_bytes() == data(&format!("aiter/{name}")), "{name}");
-        assert_eq!(sheet.kind == Kind::Untuned, name.contains("untuned"), "{name}");
+        assert_eq!(sheet.kind == SheetKind::Untuned, name.contains("untuned"), "{name}");
     }
 }
 

@@ -10,12 +10,13 @@ use std::io::Write;
 use std::sync::Arc;
 
 use bluefin_common::algorithm::Algorithm;
-use bluefin_common::problem::{Direction, FindDbKey, KeyError};
+use bluefin_common::problem::Direction;
 
 use crate::db::error::{ReadError, Refused, WriteError};
 use crate::db::findings::{FindingKind, Findings, short};
 use crate::db::lines::Line;
 use crate::db::{lines, number};
+use crate::key::{FindDbKey, KeyError};
 
 const FORMAT: &str = "find db";
 /// What MIOpen has in place of an algorithm that it could not read.

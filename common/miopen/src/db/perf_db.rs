@@ -9,12 +9,12 @@ mod text_form;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
 use litemap::LiteMap;
 
 use crate::db::error::Refused;
 use crate::db::findings::Findings;
 use crate::db::lines;
+use crate::key::PerfDbKey;
 
 pub use norms::NormDb;
 pub use sqlite_keys::keys;

@@ -1,8 +1,8 @@
-//! A convolution as fin's jobs describe it.
+//! Convolutions and batch norms as fin's jobs describe them.
 
+use bluefin_common::problem::{BatchNormProblem, ConvProblem, DataType};
 use serde::Serialize;
-
-use bluefin_common::problem::{ConvProblem, DataType};
+use serde_json::json;
 
 /// Why fin can not be asked about a problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,10 +110,34 @@ impl ConvConfig {
     }
 }
 
+/// The `config` of a job for a batch norm; the job's own `direction` is [`NormDirection::bit`].
+#[must_use]
+pub fn of_batch_norm(norm: &BatchNormProblem) -> serde_json::Value {
+    let [in_d, in_h, in_w] = norm.input;
+    json!({
+        "cmd": norm.base_word(),
+        "in_layout": norm.layout.name(),
+        // The name on the branches where batch norm works.
+        "layout": norm.layout.name(),
+        "spatial_dim": norm.layout.spatial(),
+        "batchsize": norm.n,
+        "in_channels": norm.c,
+        "in_d": in_d,
+        "in_h": in_h,
+        "in_w": in_w,
+        "mode": norm.mode.number(),
+        "save": u8::from(norm.save),
+        "run": u8::from(norm.run),
+        "forw": norm.direction.bit() & 3,
+        "back": norm.direction.bit() >> 2,
+        "direction": norm.direction.bit(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bluefin_common::problem::{ConvShape, Direction};
+    use bluefin_common::problem::{ConvShape, Direction, Layout, NormDirection, NormMode};
 
     fn shape() -> ConvShape {
         ConvShape {
@@ -152,5 +176,34 @@ mod tests {
         let config = ConvConfig::new(&problem).unwrap();
         assert_eq!((config.mode, config.direction, config.in_channels, config.in_h), ("trans", "F", 8, 7));
         assert_eq!((config.trans_output_pad_h, config.trans_output_pad_w, config.conv_stride_d), (1, 1, 0));
+    }
+
+    fn norm() -> BatchNormProblem {
+        BatchNormProblem {
+            direction: NormDirection::Training,
+            mode: NormMode::Spatial,
+            n: 256,
+            c: 64,
+            input: [1, 56, 28],
+            layout: Layout::Nchw,
+            data_type: DataType::Fp16,
+            mixed: false,
+            save: true,
+            run: true,
+        }
+    }
+
+    #[test]
+    fn fin_is_told_one_direction() {
+        for (direction, forw, back, bit) in [
+            (NormDirection::Training, 1, 0, 1),
+            (NormDirection::Inference, 2, 0, 2),
+            (NormDirection::Backward, 0, 1, 4),
+        ] {
+            let config = of_batch_norm(&BatchNormProblem { direction, ..norm() });
+            let shown = ["forw", "back", "direction"].map(|field| config[field].as_u64().unwrap());
+            assert_eq!(shown, [forw, back, bit]);
+            assert_eq!((&config["cmd"], &config["mode"], &config["save"]), (&json!("bnormfp16"), &json!(1), &json!(1)));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fin::config::{ConvConfig, Inexpressible};
+use crate::fin::config::{ConvConfig, Inexpressible, of_batch_norm};
 use crate::kernel::WireKernel;
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
@@ -163,7 +163,7 @@ impl Request {
     fn about(target: &Target, problem: &Problem) -> Result<Self, Inexpressible> {
         let (direction, config) = match problem {
             Problem::Conv(conv) => (conv.as_asked().direction.driver_bit(), Config::Conv(ConvConfig::new(conv)?)),
-            Problem::BatchNorm(norm) => (norm.direction.bit(), Config::BatchNorm(norm.fin_config())),
+            Problem::BatchNorm(norm) => (norm.direction.bit(), Config::BatchNorm(of_batch_norm(norm))),
             _ => {
                 let what = format!("{}, which is neither a convolution nor a batch norm", problem.label());
                 return Err(Inexpressible::new(what));

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use crate::fin::answer::{Answer, Item};
 use crate::fin::request::Step;
 use crate::kernel::needs_kernels;
+use crate::key::FindDbKey;
 use crate::solver;
 use bluefin_common::artifact::CodeObject;
 use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::problem::{FindDbKey, Problem};
+use bluefin_common::problem::Problem;
 
 /// What a compile step made of a solver.
 #[derive(Clone, Debug, PartialEq)]

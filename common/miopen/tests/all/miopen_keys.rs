@@ -1,6 +1,6 @@
 //! Keys of databases that MIOpen ships: each parses, prints back byte for byte, and is the key of the problem it gives.
 
-use bluefin_common::problem::{ConvProblem, FindDbKey, KeyError, PerfDbKey};
+use bluefin_miopen::key::{FindDbKey, KeyError, PerfDbKey};
 use bluefin_test_support::data_text;
 
 /// Checks every key of a file and counts them.
@@ -10,7 +10,7 @@ fn check(name: &str, expected: usize) {
         let (key, _) = line.split_once('=').unwrap();
         let parsed = FindDbKey::parse(key).unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(parsed.to_string(), key);
-        let problem = ConvProblem::from_find_db_key(&parsed).unwrap_or_else(|error| panic!("{key}: {error}"));
+        let problem = parsed.problem().unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(FindDbKey::from(&problem), parsed, "{key}");
         let perf = PerfDbKey::from(&problem);
         assert_eq!(perf.to_string().parse(), Ok(perf), "{key}");

@@ -12,7 +12,7 @@ use crate::space::launched;
 use crate::version::Version;
 
 /// What is the same for all rows of a file.
-pub(super) struct Place<'a> {
+pub(super) struct FileFacts<'a> {
     file: &'a Found,
     dtype: Option<Precision>,
     block_shape: Option<[i64; 2]>,
@@ -22,7 +22,7 @@ pub(super) struct Place<'a> {
     triton: Option<Version>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FileFacts<'a> {
     pub(super) fn of(file: &'a Found) -> Self {
         let name = file.name.as_ref().ok();
         let version = file.document.as_ref().ok().and_then(|document| {
@@ -43,7 +43,7 @@ impl<'a> Place<'a> {
 /// The keys of FlyDSL's rows, all of which its launcher reads.
 const FLYDSL: [&str; 5] = ["tile_m", "tile_n", "tile_k", "tile_n2", "tile_k2"];
 
-pub(super) fn check(place: &Place<'_>, key: &str, value: &Json, findings: &mut Findings<'_>) {
+pub(super) fn check(place: &FileFacts<'_>, key: &str, value: &Json, findings: &mut Findings<'_>) {
     let Some(row) = row_of(value) else {
         findings.add(Rule::Row, key, format!("found {value}, expected an object of block sizes"));
         return;
@@ -63,7 +63,7 @@ pub(super) fn check(place: &Place<'_>, key: &str, value: &Json, findings: &mut F
     }
 }
 
-fn check_value(place: &Place<'_>, key: &str, name: &str, value: &Json, findings: &mut Findings<'_>) {
+fn check_value(place: &FileFacts<'_>, key: &str, name: &str, value: &Json, findings: &mut Findings<'_>) {
     let engine = place.file.engine;
     if !engine.knows_key(name) {
         let message = format!("found {name:?}, expected {}", engine.info().order.join(", "));
@@ -89,7 +89,7 @@ fn check_value(place: &Place<'_>, key: &str, name: &str, value: &Json, findings:
 }
 
 /// A tile of K against the blocks that have a scale each.
-fn check_blocks(place: &Place<'_>, key: &str, row: &Row, findings: &mut Findings<'_>) {
+fn check_blocks(place: &FileFacts<'_>, key: &str, row: &Row, findings: &mut Findings<'_>) {
     let has_blocks = matches!(place.dtype, Some(Precision::Fp8W8A8 | Precision::Int8W8A8));
     let Some(([_, block], k)) = place.block_shape.filter(|_| has_blocks).zip(row.number(K)) else { return };
     if block <= 0 {
@@ -106,7 +106,7 @@ fn check_blocks(place: &Place<'_>, key: &str, row: &Row, findings: &mut Findings
     }
 }
 
-fn check_fit(place: &Place<'_>, key: &str, row: &Row, findings: &mut Findings<'_>) {
+fn check_fit(place: &FileFacts<'_>, key: &str, row: &Row, findings: &mut Findings<'_>) {
     let Some(gpu) = place.gpu else { return };
     let launched = launched(place.file.engine, row, place.block_shape);
     if let Some(reason) = misfit(&launched, place.dtype, gpu) {

@@ -1,5 +1,5 @@
 use bluefin_common::arch::Vendor;
-use bluefin_spec::{Bundle, KernelSpec};
+use bluefin_kernel_spec::{Bundle, KernelSpec};
 
 use super::*;
 use crate::fit::{accumulators, misfit};

@@ -10,7 +10,7 @@ use bluefin_common::child_file;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::secrets;
-use bluefin_spec::Bundle;
+use bluefin_kernel_spec::Bundle;
 use serde::Deserialize;
 
 use super::{Greeting, write_files};

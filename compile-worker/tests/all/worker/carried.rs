@@ -12,7 +12,7 @@ use bluefin_common::job::{EvalJob, Job, JobId, compile_queue};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::shelf;
-use bluefin_common::store::{OpenJobs, Planned, Store};
+use bluefin_common::store::{OpenJobs, Planned, Records as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_common::wire;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bluefin_common::broker::Broker;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{EvalJob, compile_queue};
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{On, Waiting};
 use bluefin_compile_worker::{Config, Error};

@@ -9,7 +9,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::job::EvalJob;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Stage};
-use bluefin_common::store::Store as _;
+use bluefin_common::store::Work as _;
 use bluefin_common::wire;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};

@@ -18,11 +18,13 @@ use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job, JobId, compile_
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_common::target::Target;
 use bluefin_common::wire;
-use bluefin_spec::search::{Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies};
-use bluefin_spec::{Bundle, SpecError};
+use bluefin_kernel_spec::search::{
+    Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies,
+};
+use bluefin_kernel_spec::{Bundle, SpecError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 

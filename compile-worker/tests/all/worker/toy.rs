@@ -11,10 +11,10 @@ use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{EvalJob, compile_queue};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Artifacts as _, Sessions as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
-use bluefin_compile_worker::toolchain::{Compiled, Work};
+use bluefin_compile_worker::toolchain::{CompileAssignment, Compiled};
 use bluefin_compile_worker::{Error, Made, Toolchain};
 
 use super::fleet::{evals, fleet, next, noop};
@@ -62,7 +62,7 @@ impl Toolchain for Toy {
         Ok(*target == Target::Host)
     }
 
-    async fn compile(&self, Work { job, workshop, .. }: Work<'_>) -> Result<Compiled, Error> {
+    async fn compile(&self, CompileAssignment { job, workshop, .. }: CompileAssignment<'_>) -> Result<Compiled, Error> {
         let mut built = Vec::new();
         for candidate in &job.candidates {
             let source = candidate.params_text();

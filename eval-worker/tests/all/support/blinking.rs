@@ -14,7 +14,8 @@ use bluefin_common::job::{GroupId, JobId};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{
-    EncodedGroup, Fullness, JobState, Planned, Progress, SessionSize, Store, StoreError, Stored, Touched,
+    Artifacts, Blobs, EncodedGroup, Fullness, JobState, Planned, Progress, Records, SessionSize, Sessions, Store,
+    StoreError, Stored, Touched, Work,
 };
 use bytes::Bytes;
 
@@ -47,7 +48,7 @@ impl Blinking {
 }
 
 #[async_trait]
-impl Store for Blinking {
+impl Sessions for Blinking {
     async fn create_session(&self, session: &Session) -> Result<Session, StoreError> {
         self.blink("create_session")?;
         self.store.create_session(session).await
@@ -88,31 +89,6 @@ impl Store for Blinking {
         self.store.size(session).await
     }
 
-    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
-        self.blink("blob_sizes")?;
-        self.store.blob_sizes(digests).await
-    }
-
-    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
-        self.blink("remove_blobs")?;
-        self.store.remove_blobs(digests).await
-    }
-
-    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
-        self.blink("retract_outcome")?;
-        self.store.retract_outcome(outcome).await
-    }
-
-    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
-        self.blink("discard_outcome")?;
-        self.store.discard_outcome(outcome).await
-    }
-
-    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
-        self.blink("rewrite_outcomes")?;
-        self.store.rewrite_outcomes(outcomes).await
-    }
-
     async fn touched(&self, session: &SessionName) -> Result<Touched, StoreError> {
         self.blink("touched")?;
         self.store.touched(session).await
@@ -128,6 +104,14 @@ impl Store for Blinking {
         self.store.stand_unless_touched(session, seen, standing).await
     }
 
+    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
+        self.blink("orphans")?;
+        self.store.orphans(idle).await
+    }
+}
+
+#[async_trait]
+impl Records for Blinking {
     async fn put_records(&self, shelf: &str, records: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
         self.blink("put_records")?;
         self.store.put_records(shelf, records).await
@@ -152,6 +136,19 @@ impl Store for Blinking {
         self.blink("remove_records")?;
         self.store.remove_records(shelf, keys).await
     }
+}
+
+#[async_trait]
+impl Blobs for Blinking {
+    async fn blob_sizes(&self, digests: &[Digest]) -> Result<Vec<u64>, StoreError> {
+        self.blink("blob_sizes")?;
+        self.store.blob_sizes(digests).await
+    }
+
+    async fn remove_blobs(&self, digests: &[Digest]) -> Result<(), StoreError> {
+        self.blink("remove_blobs")?;
+        self.store.remove_blobs(digests).await
+    }
 
     async fn put_blob(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         self.blink("put_blob")?;
@@ -167,12 +164,10 @@ impl Store for Blinking {
         self.blink("idle_blobs")?;
         self.store.idle_blobs(idle).await
     }
+}
 
-    async fn orphans(&self, idle: Duration) -> Result<Vec<SessionName>, StoreError> {
-        self.blink("orphans")?;
-        self.store.orphans(idle).await
-    }
-
+#[async_trait]
+impl Artifacts for Blinking {
     async fn put_artifact(&self, bytes: &[u8]) -> Result<ArtifactRef, StoreError> {
         self.blink("put_artifact")?;
         self.store.put_artifact(bytes).await
@@ -201,6 +196,24 @@ impl Store for Blinking {
     async fn fullness(&self) -> Result<Fullness, StoreError> {
         self.blink("fullness")?;
         self.store.fullness().await
+    }
+}
+
+#[async_trait]
+impl Work for Blinking {
+    async fn retract_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.blink("retract_outcome")?;
+        self.store.retract_outcome(outcome).await
+    }
+
+    async fn discard_outcome(&self, outcome: &Outcome) -> Result<bool, StoreError> {
+        self.blink("discard_outcome")?;
+        self.store.discard_outcome(outcome).await
+    }
+
+    async fn rewrite_outcomes(&self, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        self.blink("rewrite_outcomes")?;
+        self.store.rewrite_outcomes(outcomes).await
     }
 
     async fn plan(&self, session: &SessionName, jobs: &[Planned]) -> Result<Vec<JobState>, StoreError> {
@@ -266,7 +279,10 @@ impl Store for Blinking {
         self.blink("best_ms")?;
         self.store.best_ms(session, group).await
     }
+}
 
+#[async_trait]
+impl Store for Blinking {
     fn reconnects(&self) -> u64 {
         self.store.reconnects()
     }

@@ -23,7 +23,7 @@ use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Session;
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Artifacts as _, Blobs as _, Planned, Records as _, Sessions as _, Store, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_common::value::Value;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::db::sources::sources;
+use bluefin_miopen::key::PerfDbKey;
 
 use super::{Gathered, Report, Rule};
 use crate::db::name::DbName;

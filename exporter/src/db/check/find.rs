@@ -1,7 +1,8 @@
 //! Rules of a find db.
 
-use bluefin_common::problem::{ConvProblem, Direction, FindDbKey, PerfDbKey};
+use bluefin_common::problem::Direction;
 use bluefin_miopen::db::find_db::{FindRecord, scan};
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 
 use super::across::Winner;
 use super::{Report, Rule};
@@ -41,7 +42,7 @@ pub(super) fn check(report: &mut Report<'_>, source: &Source) -> Result<Vec<Winn
 /// gives, as other libraries have it where the input divided by the stride is rounded up: MIOpen asks for its key all the same.
 #[expect(clippy::indexing_slicing, reason = "an axis is 0, 1 or 2")]
 fn wrong_problem(key: &FindDbKey) -> Option<String> {
-    let error = ConvProblem::from_find_db_key(key).err()?;
+    let error = key.problem().err()?;
     let forward = key.direction == Direction::Forward;
     let (input, output) = if forward { (key.input, key.output) } else { (key.output, key.input) };
     let mut derived = [1; 3];
@@ -58,7 +59,7 @@ fn wrong_problem(key: &FindDbKey) -> Option<String> {
     // Whatever else may be wrong is wrong of the key with the output that follows, too.
     let mut plain = key.clone();
     *(if forward { &mut plain.output } else { &mut plain.input }) = derived;
-    ConvProblem::from_find_db_key(&plain).err().map(|error| error.to_string())
+    plain.problem().err().map(|error| error.to_string())
 }
 
 fn check_record(report: &mut Report<'_>, record: &FindRecord<'_>, fusion: bool) {

@@ -1,8 +1,8 @@
 //! Rules of a perf db.
 
-use bluefin_common::problem::PerfDbKey;
 use bluefin_miopen::db::params::{self, Wrong};
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::key::PerfDbKey;
 
 use super::{Report, Rule};
 use crate::db::name::Keys;

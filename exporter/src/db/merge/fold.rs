@@ -4,9 +4,9 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use bluefin_common::problem::{FindDbKey, PerfDbKey};
 use bluefin_miopen::db::find_db::{FindDb, FindEntry};
 use bluefin_miopen::db::perf_db::{NormDb, PerfDb};
+use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 
 use crate::db::policy::{Policy, merge_entries};
 

@@ -261,7 +261,7 @@ fn a_device_that_is_gone_is_not_counted() {
 #[test]
 fn ptx_runs_on_an_nvidia_gpu() {
     if !Path::new("/dev/nvidiactl").exists() {
-        eprintln!("SKIP SKIP SKIP ptx_runs_on_an_nvidia_gpu: no /dev/nvidiactl");
+        bluefin_test_support::left_out_for_hardware("no /dev/nvidiactl");
         return;
     }
     on(&machine(), &[("BLUEFIN_STANDIN_BACKEND", "cuda")], |hip| {

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, PerfDbKey, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::target::Target;
 use bluefin_miopen::fin::{Answer, CompiledItem, Done, Fin, Request, Step, Trouble, compiled, evaluated};
 use bluefin_miopen::kernel::to_wire;
+use bluefin_miopen::key::PerfDbKey;
 use bluefin_miopen::place::Place;
 use bluefin_miopen::process::Watch;
 use bluefin_miopen::solver;

@@ -14,14 +14,15 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::job::{EvalJob, compile_queue, eval_queue};
 use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
-use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, FindDbKey, Problem};
+use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Budget, Session, Stage};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Blobs as _, Sessions as _, Work as _};
 use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::Fin;
 use bluefin_eval_worker::{MiopenDevice, Probe};
 use bluefin_miopen::driver::{EVERYTHING, FIND_ENFORCE};
 use bluefin_miopen::kernel::check;
+use bluefin_miopen::key::FindDbKey;
 use bluefin_miopen::{ANY_SOLVER, Tool};
 
 use crate::workers::setting::{Setting, probe, problem, target};

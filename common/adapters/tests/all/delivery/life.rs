@@ -19,7 +19,7 @@ use bluefin_common::roster::Presence;
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing, Standings};
-use bluefin_common::store::Store;
+use bluefin_common::store::{Records as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_common::wire::MAX_BODY;

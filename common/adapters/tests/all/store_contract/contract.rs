@@ -8,7 +8,9 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::outcome::Outcome;
-use bluefin_common::store::{JobState, Planned, Store, StoreError, Stored};
+use bluefin_common::store::{
+    Artifacts as _, Blobs as _, JobState, Planned, Records as _, Sessions as _, StoreError, Stored, Work as _,
+};
 use bluefin_common::wire;
 use tokio::task::JoinSet;
 

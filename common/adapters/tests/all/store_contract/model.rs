@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bluefin_common::session::SessionName;
-use bluefin_common::store::{JobState, Planned, Progress, Store};
+use bluefin_common::store::{JobState, Planned, Progress, Store, Work as _};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::task::JoinSet;

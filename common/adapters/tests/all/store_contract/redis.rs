@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bluefin_adapters::redis::RedisStore;
 use bluefin_common::digest::Digest;
-use bluefin_common::store::{JobState, Planned, Store, StoreError};
+use bluefin_common::store::{
+    Artifacts as _, Blobs as _, JobState, Planned, Sessions as _, Store, StoreError, Work as _,
+};
 use bluefin_test_support::{Redis, RedisOptions, eventually, free_port};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bluefin_adapters::redis::{ConnectOptions, RedisStore};
 use bluefin_common::outcome::Outcome;
-use bluefin_common::store::{Planned, Store, StoreError, Stored};
+use bluefin_common::store::{Artifacts as _, Planned, Sessions as _, Store, StoreError, Stored, Work as _};
 use bluefin_test_support::launch::Server;
 use bluefin_test_support::{Redis, RedisOptions, eventually, free_port};
 use redis::aio::MultiplexedConnection;

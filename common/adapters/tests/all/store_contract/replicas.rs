@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bluefin_adapters::redis::{ConnectOptions, RedisStore};
 use bluefin_common::outcome::Outcome;
-use bluefin_common::store::{Planned, Store, StoreError, Stored};
+use bluefin_common::store::{
+    Artifacts as _, Blobs as _, Planned, Records as _, Sessions as _, StoreError, Stored, Work as _,
+};
 use bluefin_test_support::{Redis, RedisOptions, eventually};
 
 use crate::store_contract::fixture::{job, name, outcome, session};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bluefin_adapters::redis::RedisStore;
-use bluefin_common::store::{Store, StoreError};
+use bluefin_common::store::{StoreError, Work as _};
 use bluefin_test_support::launch::Server;
 use bluefin_test_support::{Redis, RedisOptions, eventually, free_port};
 use tempfile::TempDir;

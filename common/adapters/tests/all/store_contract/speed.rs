@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bluefin_common::job::Job;
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use tokio::task::JoinSet;
 
 use crate::store_contract::Backend;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::digest::Digest;
 use bluefin_common::file_system::FileSystem;
-use bluefin_common::store::{JobState, Planned, Store, StoreError};
+use bluefin_common::store::{Artifacts as _, Blobs as _, JobState, Planned, Sessions as _, StoreError, Work as _};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -14,7 +14,7 @@ use bluefin_common::retry::{self, Failures};
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
 use bluefin_common::standing::{self, Standing, Standings};
-use bluefin_common::store::{JobState, Planned, Progress, Store};
+use bluefin_common::store::{Blobs as _, JobState, Planned, Progress, Records as _, Sessions as _, Work as _};
 use bluefin_common::{failure::FailureKind, history};
 
 use crate::store_contract::Backend;

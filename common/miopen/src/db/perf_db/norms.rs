@@ -3,11 +3,12 @@
 
 use std::io::Write;
 
-use bluefin_common::problem::{BatchNormProblem, ProblemError};
+use bluefin_common::problem::ProblemError;
 
 use crate::db::error::{ReadError, WriteError};
 use crate::db::findings::Findings;
 use crate::db::perf_db::{Records, text_form};
+use crate::key::batch_norm;
 
 /// A perf database of batch norms.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +25,7 @@ impl NormDb {
     /// If it is too large. Whatever else is wrong is a finding.
     pub fn parse(name: &str, bytes: &[u8], visit: impl FnMut(u64, &String, &str, &str)) -> Result<Self, ReadError> {
         let key = |text: &str| {
-            BatchNormProblem::from_perf_db_key(text)?;
+            batch_norm::problem(text)?;
             Ok::<_, ProblemError>(text.to_string())
         };
         let (records, findings) = text_form::read(name, bytes, key, visit)?;

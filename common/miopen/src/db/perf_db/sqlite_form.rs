@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use bluefin_common::problem::PerfDbKey;
 use bluefin_common::value::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
@@ -14,6 +13,7 @@ use crate::db::find_db::intern;
 use crate::db::findings::{FindingKind, Findings};
 use crate::db::perf_db::{PerfDb, PerfRow};
 use crate::db::sqlite;
+use crate::key::PerfDbKey;
 
 /// Columns of `config` behind `id`.
 const CONFIG: [&str; 24] = PerfDbKey::COLUMNS;
@@ -214,5 +214,5 @@ fn key(columns: &[Option<String>]) -> Result<PerfDbKey, String> {
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
     let (texts, integers) = columns.split_at(PerfDbKey::TEXTS.min(columns.len()));
     let text = [integers, texts].concat().join("x");
-    text.parse().map_err(|error: bluefin_common::problem::PerfKeyError| error.to_string())
+    text.parse().map_err(|error: crate::key::PerfKeyError| error.to_string())
 }

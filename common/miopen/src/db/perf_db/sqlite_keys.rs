@@ -4,7 +4,7 @@ use rusqlite::types::ValueRef;
 
 use crate::db::error::ReadError;
 use crate::db::sqlite;
-use bluefin_common::problem::PerfDbKey;
+use crate::key::PerfDbKey;
 
 /// Columns of `config` of batch norms, in the order of the text form (MIOpen 3.3,
 /// src/include/miopen/batchnorm/problem_description.hpp).

@@ -11,7 +11,7 @@ use bluefin_common::method::Method;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Direction;
 use bluefin_common::session::Stage;
-use bluefin_common::store::Store;
+use bluefin_common::store::Work as _;
 use bluefin_miopen::Tool;
 
 use crate::workers::setting::{SECRET, Setting, problem};

@@ -12,7 +12,7 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::Direction;
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
-use bluefin_common::store::Store;
+use bluefin_common::store::{Records as _, Work as _};
 use bluefin_eval_worker::MiopenDevice;
 use bluefin_miopen::Tool;
 use bluefin_miopen::disk::Disk;

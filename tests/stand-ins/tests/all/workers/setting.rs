@@ -18,7 +18,7 @@ use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, Problem};
 use bluefin_common::session::{Session, Stage};
-use bluefin_common::store::{Planned, Store};
+use bluefin_common::store::{Planned, Sessions as _, Work as _};
 use bluefin_common::target::Target;
 use bluefin_common::waiting::Waiting;
 use bluefin_compile_worker as compile_worker;

@@ -1,0 +1,229 @@
+//! Bundles from disk, and those that bluefin ships.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind::InvalidData, Read as _};
+use std::path::Path;
+
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::child_file::{self, ChildFileError};
+use bluefin_common::store::{Store, StoreError};
+
+use crate::Bundle;
+use crate::data::{self, MAX_ALL_DATA, MAX_DATA};
+use crate::error::SpecError;
+use crate::format::RawSpec;
+use crate::rules::CLANG;
+use crate::shim::{self, Dialect};
+
+/// Largest spec, in bytes.
+const MAX_TOML: u64 = 2 << 20;
+/// Largest source or include, in bytes.
+const MAX_FILE: u64 = 2 << 20;
+/// Most files of a bundle beside the spec.
+pub(super) const MAX_FILES: usize = 256;
+/// Of a name with its folders.
+const MAX_NAME: usize = 128;
+/// Most folders above a file.
+const MAX_FOLDERS: usize = 8;
+
+macro_rules! kernel_file {
+    ($name:literal) => {
+        include_str!(concat!("../kernels/", $name))
+    };
+}
+
+impl Bundle {
+    /// Reads the spec at `path` and the files beside it that it names. An include that is not there may be one that
+    /// bluefin ships for all GPU kernels, such as `prelude.h`; headers of HIP and CUDA need not be named at all.
+    ///
+    /// # Errors
+    /// What cannot be read, is too large, is not UTF-8, or is not a file beside the spec.
+    pub fn read(path: &Path) -> Result<Self, SpecError> {
+        let toml = read_text(path, MAX_TOML)?;
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let fail = |path: &Path, source| SpecError::Read { path: path.to_path_buf(), source };
+        // A user may name a spec through links; what the spec names is beside it.
+        let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
+        let spec = RawSpec::parse(&toml)?;
+        let mut files = BTreeMap::new();
+        for name in file_names(&spec)? {
+            let beside = folder.join(&name);
+            let shared = SHARED.iter().find(|(shared, _)| *shared == name);
+            let bytes = match (child_file::read(&real, &name, MAX_FILE), shared) {
+                (Err(ChildFileError::Missing { .. }), Some((_, text))) => text.as_bytes().to_vec(),
+                (Err(error), _) => return Err(fail(&beside, error.into())),
+                (Ok(bytes), _) => bytes,
+            };
+            let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
+            files.insert(name, text);
+        }
+        if spec.toolchain == CLANG {
+            shim::complete(&mut files, &spec.source);
+        }
+        let mut bundle = Self { toml, files, ..Self::default() };
+        bundle.check_size()?;
+        for name in data_names(&spec)? {
+            let bytes = data::read(&real, name)?;
+            bundle.data.insert(name.to_string(), ArtifactRef::of(&bytes));
+            bundle.contents.insert(name.to_string(), bytes);
+            bundle.check_size()?;
+        }
+        Ok(bundle)
+    }
+
+    /// What its files are written in, if they include headers of HIP or CUDA, which bluefin's shim stands in for.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        shim::dialect(&self.files)
+    }
+
+    /// What its files include of other folders, where a spec has no files, so that it was left out.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        shim::left_out(&self.files)
+    }
+
+    /// The kernels that bluefin ships.
+    #[must_use]
+    pub fn shipped() -> Vec<Self> {
+        let text = |files: &[(&str, &str)]| {
+            files.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect::<BTreeMap<_, _>>()
+        };
+        let bundle =
+            |(toml, files): &Embedded| Self { toml: (*toml).to_string(), files: text(files), ..Self::default() };
+        SHIPPED.iter().map(bundle).collect()
+    }
+
+    /// The matrix product in Triton, whose problems are those of `bluefin tune-gemm`.
+    #[must_use]
+    pub fn gemm_in_triton() -> Self {
+        let files = [("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string())];
+        Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into(), ..Self::default() }
+    }
+
+    /// Puts it into `store`: the data of its buffers, then itself, since a worker that finds it looks for those.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub async fn put(&self, store: &dyn Store) -> Result<(), StoreError> {
+        for bytes in self.contents.values() {
+            store.put_blob(bytes).await?;
+        }
+        let encoded = self.encode().map_err(|source| StoreError::Corrupt { key: "kernel spec".to_string(), source })?;
+        store.put_blob(&encoded).await?;
+        Ok(())
+    }
+
+    /// Bounds a bundle, wherever it came from.
+    pub(super) fn check_size(&self) -> Result<(), SpecError> {
+        let within = |what: &str, found: usize, limit: u64| {
+            let found = found as u64;
+            if found > limit { Err(SpecError::Size { what: what.to_string(), found, limit }) } else { Ok(()) }
+        };
+        within("kernel spec", self.toml.len(), MAX_TOML)?;
+        for (name, text) in &self.files {
+            if !shim::is_header(name) {
+                check_name(name)?;
+            }
+            within(name, text.len(), MAX_FILE)?;
+            // Files are written where compilers run.
+            if self.files.keys().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))) {
+                return Err(SpecError::FileName { found: format!("{name}, which is a folder of other files") });
+            }
+        }
+        within("kernel spec with its files", self.files.values().map(String::len).sum(), 4 * MAX_FILE)?;
+        let mut left = MAX_ALL_DATA;
+        for (name, data) in &self.data {
+            check_name(name)?;
+            if data.size > MAX_DATA {
+                return Err(SpecError::Size { what: name.clone(), found: data.size, limit: MAX_DATA });
+            }
+            left = left.checked_sub(data.size).ok_or_else(|| {
+                let found = self.data.values().map(|data| data.size).fold(0, u64::saturating_add);
+                SpecError::Size { what: "data files of the kernel spec".to_string(), found, limit: MAX_ALL_DATA }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The files with the elements of buffers, in the order in which they are named.
+pub(super) fn data_names(spec: &RawSpec) -> Result<Vec<&str>, SpecError> {
+    let names: Vec<&str> = spec.buffer.iter().filter_map(|buffer| buffer.data.as_deref()).collect();
+    names.iter().try_for_each(|name| check_name(name))?;
+    Ok(names)
+}
+
+/// Source, includes and the file of spaces, in the order in which they are named.
+pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
+    let named = [&spec.source].into_iter().chain(&spec.includes).chain(&spec.spaces);
+    let names: Vec<String> = named.take(MAX_FILES + 1).cloned().collect();
+    names.iter().try_for_each(|name| check_name(name))?;
+    Ok(names)
+}
+
+fn check_name(name: &str) -> Result<(), SpecError> {
+    let plain = |part: &str| {
+        let plain = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+        plain && !part.is_empty() && !part.starts_with(['.', '-'])
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    if name.len() > MAX_NAME || parts.len() > MAX_FOLDERS + 1 || !parts.into_iter().all(plain) {
+        return Err(SpecError::FileName { found: name.chars().take(MAX_NAME).collect() });
+    }
+    Ok(())
+}
+
+/// A regular file of at most `limit` bytes.
+fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
+    let fail = |source| SpecError::Read { path: path.to_path_buf(), source };
+    // Checked before it is opened: opening a FIFO would wait for its writer.
+    if !path.metadata().map_err(fail)?.is_file() {
+        return Err(fail(io::Error::other("not a regular file")));
+    }
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_string(&mut text)).map_err(fail)?;
+    if read as u64 > limit {
+        return Err(SpecError::Size { what: path.display().to_string(), found: read as u64, limit });
+    }
+    Ok(text)
+}
+
+/// Text of a spec and its files, as (name, text).
+type Embedded = (&'static str, &'static [(&'static str, &'static str)]);
+
+macro_rules! shipped {
+    ($($toml:literal with $($file:literal)+;)*) => {
+        /// Names of the shipped specs, for the test that none is forgotten.
+        #[cfg(test)]
+        pub(super) const SHIPPED_NAMES: &[&str] = &[$($toml),*];
+        const SHIPPED: &[Embedded] = &[$((kernel_file!($toml), &[$(($file, kernel_file!($file))),+])),*];
+    };
+}
+
+/// Includes that any spec may name without having them beside it.
+const SHARED: &[(&str, &str)] = &[("prelude.h", PRELUDE)];
+/// What kernels of GPUs stand on that are written for bluefin.
+pub(super) const PRELUDE: &str = kernel_file!("prelude.h");
+
+shipped! {
+    "conv_fwd_host.toml" with "conv_fwd_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "conv_bwd_host.toml" with "conv_bwd_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "conv_wrw_host.toml" with "conv_wrw_host.c" "host.h" "tile_host.h" "conv_host.h";
+    "gemm_host.toml" with "gemm_host.c" "host.h" "tile_host.h";
+    "conv_fwd_gpu.toml" with "conv_fwd_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+        "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
+        "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip"
+        "tensor_copy_gpu.hip" "stream_tile_gpu.hip" "conv_stream_gpu.hip" "conv_channels_gpu.hip";
+    "conv_bwd_gpu.toml" with "conv_bwd_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip"
+        "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
+        "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip"
+        "tensor_copy_gpu.hip" "stream_tile_gpu.hip" "conv_stream_gpu.hip" "conv_channels_gpu.hip";
+    "conv_wrw_gpu.toml" with "conv_wrw_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "conv_operands_gpu.hip" "conv_channels_gpu.hip"
+        "vector_tile_gpu.hip" "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
+        "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip";
+    "gemm_gpu.toml" with "gemm_gpu.hip" "tile_spaces_gpu.toml" "prelude.h" "tile_operands_gpu.hip" "vector_tile_gpu.hip"
+        "slice_mover_gpu.hip" "matrix_tile_gpu.hip" "warpgroup_gpu.hip"
+        "warpgroup_sums_gpu.hip" "warpgroup_tile_gpu.hip" "tensor_copy_gpu.hip" "stream_tile_gpu.hip";
+}

@@ -1,0 +1,96 @@
+//! Drafts of small files: what is found, and that what is written is a spec.
+
+use super::*;
+use crate::KernelSpec;
+
+fn draft(name: &str, text: &str) -> Draft {
+    let language = Language::of(Path::new(name)).expect("a file with kernels");
+    Draft::new(language, name, text, |_| None)
+}
+
+/// The draft as a spec.
+fn loaded(draft: &Draft) -> KernelSpec {
+    let text = draft.spec();
+    let bundle = Bundle { toml: text.clone(), ..draft.bundle() };
+    KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn kernels_of_hip_and_cuda() {
+    let text = "#include <cuda_runtime.h>\n#ifndef TILE\n#define TILE 16\n#endif\n\
+        __global__ void declared(int);\n\
+        __global__ void __launch_bounds__(256) add(const float *__restrict__ a, float b[], const size_t n, double s) { }\n\
+        template <typename T, unsigned int Block = 128> __global__ void sum(T const* in, T* out, int4* v) { }\n\
+        int main() { add<<<1, 2>>>(a, b, 1, 2); }\n";
+    let draft = draft("vectorAdd.cu", text);
+    let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    assert_eq!(names, ["add", "sum"]);
+    let [add, sum] = draft.kernels.as_slice() else { panic!("{draft:?}") };
+    let kinds: Vec<&ParameterKind> = add.parameters.iter().map(|one| &one.kind).collect();
+    let buffer =
+        |written| ParameterKind::Pointer { element: Some(DataType::Fp32), spelled: "float".into(), lanes: 1, written };
+    assert_eq!(kinds, [&buffer(false), &buffer(true), &ParameterKind::I64, &ParameterKind::F64]);
+    assert_eq!((sum.entry(true), sum.entry(false)), ("sum<float, SUM_BLOCK>".into(), "sum<float, 128>".into()));
+    let spec = loaded(&draft);
+    assert_eq!((spec.name.as_str(), spec.solvers.len()), ("vector-add", 2));
+    let text = draft.spec();
+    for part in [
+        "name = \"TILE\"\n  values = [16]",
+        "name = \"SUM_BLOCK\"\n  values = [128]",
+        "{ i64 = \"n\" }",
+        "4 for each int4",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn functions_of_c() {
+    let text = "#include <stdint.h>\nstatic void helper(float *x) { }\nint count(int *x) { return 1; }\n\
+        void axpy(const float *x, float *y, int64_t n, float a) { for (;;) { } }\n";
+    let draft = draft("axpy.c", text);
+    assert_eq!(draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["axpy"]);
+    assert_eq!(loaded(&draft).toolchain, "cc");
+}
+
+#[test]
+fn functions_of_triton() {
+    let text = "import triton\nimport triton.language as tl\n\n@triton.autotune(configs=[\n    triton.Config({'BLOCK': 64}),\n], key=['n'])\n\
+        @triton.jit\ndef add(\n    x, out_ptr,  # buffers\n    n,\n    BLOCK: tl.constexpr = 256,\n):\n    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    \
+        ptrs = x + at\n    v = tl.load(ptrs, mask=at < n)\n    tl.store(out_ptr + at, v, mask=at < n)\n\n\ndef host(x):\n    return add[(1,)](x)\n";
+    let draft = draft("add.py", text);
+    let [add] = draft.kernels.as_slice() else { panic!("{draft:?}") };
+    let pointer = |written| ParameterKind::Pointer { element: None, spelled: String::new(), lanes: 1, written };
+    let kinds: Vec<&ParameterKind> = add.parameters.iter().map(|one| &one.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            &pointer(false),
+            &pointer(true),
+            &ParameterKind::I32,
+            &ParameterKind::Constant { default: Some("256".into()) }
+        ]
+    );
+    assert_eq!(loaded(&draft).toolchain, "triton");
+}
+
+#[test]
+fn files_beside_it_travel() {
+    let beside = |name: &str| (name == "common.h").then(|| "#include \"none.h\"\ntypedef float real;\n".to_string());
+    let text = "#include \"common.h\"\n#include \"prelude.h\"\nKERNEL BLOCK_OF(64) k(real* x) { }\n";
+    let mut draft = Draft::new(Language::Gpu, "k.hip", text, beside);
+    assert_eq!(draft.includes, ["common.h", "prelude.h"]);
+    draft.set_types(0, &["float*".to_string()]);
+    assert!(draft.spec().contains("type = \"FP32\""), "{}", draft.spec());
+    loaded(&draft);
+}
+
+#[test]
+fn nothing_is_nothing() {
+    for (name, text) in
+        [("a.cu", "int main() { }"), ("a.c", "int f(int x) { return x; }"), ("a.py", "def f(x):\n    pass\n")]
+    {
+        assert!(draft(name, text).kernels.is_empty(), "{name}");
+    }
+    assert_eq!(Language::of(Path::new("a.rs")), None);
+}

@@ -1,0 +1,215 @@
+//! The text of a draft.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::{Draft, Kernel, Language, Parameter, ParameterKind};
+
+/// A buffer of the draft.
+struct Buffer {
+    element: &'static str,
+    remark: String,
+    written: bool,
+}
+
+/// What all kernels of a draft share, by name.
+#[derive(Default)]
+struct Shared {
+    buffers: BTreeMap<String, Buffer>,
+    /// In the order of their first use.
+    order: Vec<String>,
+    sizes: BTreeSet<String>,
+}
+
+impl Shared {
+    fn of(kernels: &[Kernel]) -> Self {
+        let mut shared = Self::default();
+        for Parameter { name, kind } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
+            match kind {
+                ParameterKind::Pointer { element, spelled, lanes, written } => {
+                    let (element, remark) = match element {
+                        Some(element) if *lanes > 1 => (element.name(), format!(", {lanes} for each {spelled}")),
+                        Some(element) => (element.name(), String::new()),
+                        None if spelled.is_empty() => ("FP32", String::new()),
+                        None => ("INT8", format!(", which are bytes of {spelled}")),
+                    };
+                    if !shared.buffers.contains_key(name) {
+                        shared.order.push(name.clone());
+                    }
+                    let buffer =
+                        shared.buffers.entry(name.clone()).or_insert(Buffer { element, remark, written: false });
+                    buffer.written |= written;
+                }
+                ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone()),
+                ParameterKind::F32
+                | ParameterKind::F64
+                | ParameterKind::Constant { .. }
+                | ParameterKind::Other { .. } => {}
+            }
+        }
+        if shared.sizes.is_empty() {
+            shared.sizes.insert(free_name("n", &shared.buffers));
+        }
+        shared
+    }
+}
+
+/// A name that no buffer has.
+fn free_name(name: &str, buffers: &BTreeMap<String, Buffer>) -> String {
+    if buffers.contains_key(name) { format!("{name}_size") } else { name.to_string() }
+}
+
+/// `vectorAdd` as names of specs are: `vector-add`.
+fn spec_name(source: &str) -> String {
+    let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
+    let mut name = String::new();
+    for found in stem.chars().take(60) {
+        if found.is_ascii_uppercase() && name.ends_with(|last: char| last.is_ascii_lowercase()) {
+            name.push('-');
+        }
+        let plain = found.to_ascii_lowercase();
+        name.push(if plain.is_ascii_alphanumeric() { plain } else { '-' });
+    }
+    let name = name.trim_matches('-').to_string();
+    if name.is_empty() { "kernel".to_string() } else { name }
+}
+
+/// `vector_add` as solvers are called: `VectorAdd`.
+fn solver_name(kernel: &str) -> String {
+    let words = kernel.split(|found: char| !found.is_alphanumeric()).filter(|word| !word.is_empty());
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    };
+    let name: String = words.map(capital).collect();
+    if name.starts_with(|first: char| first.is_ascii_digit()) { format!("K{name}") } else { name }
+}
+
+pub(super) fn spec(draft: &Draft) -> String {
+    let shared = Shared::of(&draft.kernels);
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_head(&mut text, draft, &shared);
+    for kernel in &draft.kernels {
+        let _ = write_solver(&mut text, draft, kernel, &shared);
+    }
+    text
+}
+
+fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Result {
+    let name = spec_name(&draft.source);
+    let (toolchain, targets) = match draft.language {
+        Language::Gpu => ("clang", "\"amd\", \"nvidia\""),
+        Language::C => ("cc", "\"host\""),
+        Language::Python => ("triton", "\"amd\", \"nvidia\""),
+    };
+    let try_it = if draft.language == Language::C { "tune" } else { "check" };
+    let target = if draft.language == Language::C { "" } else { " --target gfx942" };
+    writeln!(text, "# Written from the signatures in {}. Complete what has a remark, then:", draft.source)?;
+    writeln!(text, "#     bluefin {try_it} --kernel {name}.toml{target}")?;
+    writeln!(text, "name = \"{name}\"\nproblem = \"kernel\"\ntoolchain = \"{toolchain}\"\ntargets = [{targets}]")?;
+    writeln!(text, "source = \"{}\"", draft.source)?;
+    if !draft.includes.is_empty() {
+        let names: Vec<String> = draft.includes.iter().map(|name| format!("{name:?}")).collect();
+        writeln!(text, "includes = [{}]", names.join(", "))?;
+    }
+    let reference = draft.kernels.first().map(|kernel| solver_name(&kernel.name)).unwrap_or_default();
+    writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
+    if draft.kernels.len() > 1 {
+        writeln!(
+            text,
+            "# Each kernel of the file is a solver: keep those that compute the same, with the buffers that they need."
+        )?;
+    }
+    writeln!(text, "\n[sizes]  # of a problem; --size replaces a value")?;
+    for size in &shared.sizes {
+        writeln!(text, "{} = 1000", free_name(size, &shared.buffers))?;
+    }
+    let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
+    for name in &shared.order {
+        let Some(Buffer { element, remark, written }) = shared.buffers.get(name) else { continue };
+        writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
+        writeln!(text, "length = \"{first}\"  # how many elements{remark}")?;
+        let what = if *written { "\"output\"  # \"input\" if the kernel only reads it" } else { "\"input\"" };
+        writeln!(text, "role = {what}")?;
+    }
+    let outputs: BTreeSet<&str> = shared.buffers.values().filter(|one| one.written).map(|one| one.element).collect();
+    for element in outputs {
+        let (absolute, relative) = match element {
+            "FP32" => ("1e-5", "1e-5"),
+            "FP64" => ("1e-12", "1e-12"),
+            "FP16" | "BF16" => ("1e-2", "1e-2"),
+            _ => ("0.0", "0.0"),
+        };
+        writeln!(text, "\n[tolerance.{element}]  # |got - want| <= absolute + relative * |want|")?;
+        writeln!(text, "absolute = {absolute}\nrelative = {relative}")?;
+    }
+    Ok(())
+}
+
+fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shared) -> std::fmt::Result {
+    writeln!(text, "\n[[solver]]\nname = \"{}\"\nalgorithm = \"Direct\"", solver_name(&kernel.name))?;
+    let mut param = |name: &str, value: &str| {
+        let quoted = if value.parse::<i64>().is_ok() { value.to_string() } else { format!("{value:?}") };
+        writeln!(
+            text,
+            "  [[solver.param]]\n  name = \"{name}\"\n  values = [{quoted}]  # those that are tried\n  default = {quoted}"
+        )
+    };
+    let numbers = kernel.template.iter().filter(|parameter| !parameter.is_type);
+    for parameter in numbers {
+        param(&kernel.macro_of(parameter), &kernel.number_of(parameter).to_string())?;
+    }
+    for (name, value) in &draft.macros {
+        param(name, &value.to_string())?;
+    }
+    for Parameter { name, kind } in &kernel.parameters {
+        if let ParameterKind::Constant { default } = kind {
+            let default = default.as_deref().filter(|value| value.parse::<i64>().is_ok()).unwrap_or("128");
+            param(name, default)?;
+        }
+    }
+    let mut remarks = Vec::new();
+    let arguments: Vec<String> =
+        kernel.parameters.iter().filter_map(|one| argument(one, shared, &mut remarks)).collect();
+    writeln!(text, "  [[solver.launch]]\n  entry = \"{}\"", kernel.entry(true))?;
+    for remark in remarks {
+        writeln!(text, "  # {remark}")?;
+    }
+    writeln!(text, "  arguments = [{}]", arguments.join(", "))?;
+    let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
+    match draft.language {
+        Language::C => Ok(()),
+        Language::Gpu => writeln!(
+            text,
+            "  grid = [\"ceil_div({first}, 256)\"]  # blocks\n  block = [256]  # threads of each\n  # shared = 1024  # bytes of `extern __shared__`"
+        ),
+        Language::Python => writeln!(text, "  grid = [\"ceil_div({first}, 128)\"]  # programs"),
+    }
+}
+
+/// An argument of a launch; a remark where it has to be said what it is.
+fn argument(parameter: &Parameter, shared: &Shared, remarks: &mut Vec<String>) -> Option<String> {
+    let name = &parameter.name;
+    let size = free_name(name, &shared.buffers);
+    Some(match &parameter.kind {
+        ParameterKind::Pointer { .. } => format!("\"{name}\""),
+        ParameterKind::I32 => format!("{{ i32 = \"{size}\" }}"),
+        ParameterKind::I64 => format!("{{ i64 = \"{size}\" }}"),
+        ParameterKind::F32 => {
+            remarks.push(format!("{name} is 1.0 here"));
+            "{ f32 = 1.0 }".to_string()
+        }
+        ParameterKind::F64 => {
+            remarks.push(format!("{name} is 1.0 here"));
+            "{ f64 = 1.0 }".to_string()
+        }
+        ParameterKind::Constant { .. } => return None,
+        ParameterKind::Other { spelled } => {
+            remarks.push(format!(
+                "{name} is a {spelled}, which no launch can pass: give the kernel a wrapper that takes numbers"
+            ));
+            "{ i32 = 0 }".to_string()
+        }
+    })
+}

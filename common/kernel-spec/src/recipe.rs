@@ -1,0 +1,346 @@
+//! What a buffer holds that is made from a recipe: which groups each row goes to, and the rows of each group put together in whole
+//! blocks, as kernels that work on groups of rows take them (experts of a mixture, segments, ragged batches).
+//!
+//! The bytes follow from the recipe alone, on any machine: workers that make the same buffer make the same blob.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::value::Value;
+use bytes::Bytes;
+
+use crate::error::SpecError;
+use crate::expression::{Expression, Values, push};
+use crate::{BufferSpec, ContentSpec, KernelSpec, Scope, Solver};
+
+/// Bytes of an element: recipes make INT32.
+const ELEMENT: u64 = 4;
+/// Parts of a buffer begin at multiples of this many elements, so that each is as aligned as a buffer is.
+const ALIGNED: u64 = 64;
+/// Most elements of a buffer that is made: as many as the data of a spec may have.
+const MAX_ELEMENTS: u64 = (128 << 20) / ELEMENT;
+/// Most groups: more than any model has experts.
+const MAX_GROUPS: u64 = 1 << 16;
+
+/// What a buffer is made of, as a spec says it.
+#[derive(Clone, Debug)]
+pub(super) struct RecipeSpec {
+    pub(super) make: Make,
+    /// Groups that rows go to.
+    pub(super) groups: Expression,
+}
+
+/// The kind of a recipe.
+#[derive(Clone, Debug)]
+pub(super) enum Make {
+    /// The groups of each row.
+    Routing {
+        /// Groups a row goes to, all of them others.
+        picks: Expression,
+        /// How often each group is taken.
+        spread: Spread,
+        seed: u64,
+    },
+    /// Of the routing in another buffer: one part for each value of the param that is the size of a block.
+    Blocked {
+        /// Index of the buffer with the routing.
+        of: usize,
+        part: Part,
+        param: String,
+        /// Of the param, ascending.
+        sizes: Vec<i64>,
+    },
+}
+
+/// How often each group is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Spread {
+    /// All as often.
+    Uniform,
+    /// The nth group n to this power times less often than the first.
+    Zipf(f64),
+    /// As often as these say, the last one for all further groups.
+    Counts(Vec<u32>),
+}
+
+/// Which part of the blocks a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    /// Rows of each group, which end with the number of all rows where a block is not full.
+    Rows,
+    /// The group of each block.
+    Groups,
+    /// How many places there are in all blocks that hold something.
+    Count,
+}
+
+/// A recipe for one problem, all of whose numbers are known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Recipe {
+    routing: Routing,
+    /// The part, and for each size of a block how many elements its part of the buffer has.
+    blocked: Option<(Part, Vec<(u64, u64)>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Routing {
+    rows: u64,
+    picks: u64,
+    groups: u64,
+    /// Bits of how often each group is taken; empty where all are as often.
+    weights: Vec<u64>,
+    seed: u64,
+}
+
+/// Blobs that were made, by their recipes. A clone is the same cache.
+#[derive(Clone, Default)]
+pub(super) struct Made(Arc<Mutex<HashMap<Recipe, Attempt>>>);
+
+/// A blob with its name, or why a recipe makes none.
+type Attempt = Result<(ArtifactRef, Bytes), String>;
+
+impl fmt::Debug for Made {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Made")
+    }
+}
+
+/// Recipes that are remembered: those of a few problems.
+const REMEMBERED: usize = 64;
+
+impl Made {
+    /// The blob of a recipe, made once.
+    fn get(&self, recipe: &Recipe) -> Attempt {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = known.get(recipe) {
+            return made.clone();
+        }
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        let made = recipe.bytes().map(|bytes| (ArtifactRef::of(&bytes), Bytes::from(bytes)));
+        known.insert(recipe.clone(), made.clone());
+        made
+    }
+}
+
+impl KernelSpec {
+    /// The blobs of buffers that are made from recipes, for the problem of `scope`. The worker that hands out its task puts them into the store.
+    ///
+    /// # Errors
+    /// A number that has no value or is out of range.
+    pub fn made(&self, scope: &Scope) -> Result<Vec<Bytes>, SpecError> {
+        let made = self.buffers.iter().filter(|buffer| matches!(buffer.content, ContentSpec::Made(_)));
+        made.map(|buffer| Ok(self.make(buffer, scope)?.1)).collect()
+    }
+
+    /// The blob of a buffer that is made, with its name.
+    pub(super) fn make(&self, buffer: &BufferSpec, scope: &Scope) -> Result<(ArtifactRef, Bytes), SpecError> {
+        self.made.get(&self.recipe(buffer, scope)?).map_err(|message| buffer.length.error(message))
+    }
+
+    /// The recipe of a buffer with its numbers.
+    pub(super) fn recipe(&self, buffer: &BufferSpec, scope: &Scope) -> Result<Recipe, SpecError> {
+        let ContentSpec::Made(spec) = &buffer.content else {
+            return Err(buffer.length.error("found no recipe, expected one"));
+        };
+        let mut values = scope.values.clone();
+        let (of, blocked) = match &spec.make {
+            Make::Routing { .. } => (buffer, None),
+            Make::Blocked { of, part, param, sizes } => {
+                let routing = self.buffers.get(*of).ok_or_else(|| buffer.length.error("found no routing"))?;
+                let length = |size: &i64| {
+                    push(&mut values, param, &Value::Int(*size));
+                    let length = buffer.length.bounded(&mut values, 1, MAX_ELEMENTS)?;
+                    // Loading has bounded the size.
+                    Ok((u64::try_from(*size).unwrap_or(1), length))
+                };
+                let lengths = sizes.iter().map(length).collect::<Result<Vec<_>, SpecError>>()?;
+                (routing, Some((*part, lengths)))
+            }
+        };
+        Ok(Recipe { routing: routing(of, spec, scope)?, blocked })
+    }
+
+    /// Where the part of a candidate begins, in bytes, of each buffer that has parts by the size of a block; in the order of buffers.
+    pub(super) fn parts(
+        &self,
+        solver: &Solver,
+        params: &[Value],
+        scope: &Scope,
+    ) -> Result<Vec<Option<u64>>, SpecError> {
+        let place = |buffer: &BufferSpec| {
+            let ContentSpec::Made(spec) = &buffer.content else { return Ok(None) };
+            let Make::Blocked { param, .. } = &spec.make else { return Ok(None) };
+            let named = solver.params.iter().zip(params).find(|(own, _)| own.name == *param);
+            let Some((_, Value::Int(size))) = named else { return Ok(None) };
+            Ok(self.recipe(buffer, scope)?.offset(*size).map(|elements| elements * ELEMENT))
+        };
+        self.buffers.iter().map(place).collect()
+    }
+}
+
+/// The numbers of the routing in `buffer`, whose groups `spec` says as well.
+fn routing(buffer: &BufferSpec, spec: &RecipeSpec, scope: &Scope) -> Result<Routing, SpecError> {
+    let mut values: Values = scope.values.clone();
+    let groups = spec.groups.bounded(&mut values, 1, MAX_GROUPS)?;
+    let ContentSpec::Made(own) = &buffer.content else { return Err(buffer.length.error("found no routing")) };
+    let Make::Routing { picks, spread, seed } = &own.make else { return Err(buffer.length.error("found no routing")) };
+    let own_groups = own.groups.bounded(&mut values, 1, MAX_GROUPS)?;
+    if own_groups != groups {
+        return Err(spec.groups.error(format!("found {groups} groups, expected {own_groups} as {} has", buffer.name)));
+    }
+    let most = picks.bounded(&mut values, 1, groups)?;
+    let length = buffer.length.bounded(&mut values, 1, MAX_ELEMENTS)?;
+    if !length.is_multiple_of(most) {
+        return Err(buffer
+            .length
+            .error(format!("found {length} elements, expected a multiple of {most} groups a row")));
+    }
+    let weights = spread.weights(groups);
+    Ok(Routing { rows: length / most, picks: most, groups, weights, seed: *seed })
+}
+
+impl Spread {
+    /// Bits of how often each group is taken; empty where all are as often.
+    fn weights(&self, groups: u64) -> Vec<u64> {
+        let weight = |group: u64| match self {
+            Self::Uniform => 1.0,
+            Self::Zipf(exponent) => libm::pow((group + 1) as f64, -exponent),
+            Self::Counts(counts) => {
+                let at = usize::try_from(group).ok().and_then(|at| counts.get(at)).or(counts.last());
+                f64::from(at.copied().unwrap_or(1))
+            }
+        };
+        if *self == Self::Uniform { Vec::new() } else { (0..groups).map(|group| weight(group).to_bits()).collect() }
+    }
+}
+
+impl Recipe {
+    /// Elements of the buffer.
+    pub(super) fn length(&self) -> u64 {
+        match &self.blocked {
+            None => self.routing.rows * self.routing.picks,
+            Some((_, lengths)) => lengths.iter().map(|(_, length)| length.next_multiple_of(ALIGNED)).sum(),
+        }
+    }
+
+    /// The first element of the part for blocks of that size.
+    fn offset(&self, size: i64) -> Option<u64> {
+        let (_, lengths) = self.blocked.as_ref()?;
+        let mut offset = 0;
+        for (own, length) in lengths {
+            if i64::try_from(*own) == Ok(size) {
+                return Some(offset);
+            }
+            offset += length.next_multiple_of(ALIGNED);
+        }
+        None
+    }
+
+    /// The elements, little endian; or why the buffer is too short or too long for what it is to hold.
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        if self.length() > MAX_ELEMENTS {
+            return Err(format!("found {} elements, expected at most {MAX_ELEMENTS}", self.length()));
+        }
+        let routed = self.routing.groups_of_rows();
+        let elements = match &self.blocked {
+            None => routed,
+            Some((part, lengths)) => {
+                let by_group = self.routing.by_group(&routed);
+                let total = u32::try_from(routed.len()).unwrap_or(u32::MAX);
+                let mut elements = Vec::new();
+                for (size, length) in lengths {
+                    elements.extend(blocks(&by_group, total, *part, *size, *length)?);
+                }
+                elements
+            }
+        };
+        Ok(elements.into_iter().flat_map(u32::to_le_bytes).collect())
+    }
+}
+
+/// The part of a buffer for blocks of one size.
+fn blocks(by_group: &[Vec<u32>], total: u32, part: Part, block: u64, length: u64) -> Result<Vec<u32>, String> {
+    let size = usize::try_from(block).unwrap_or(1).max(1);
+    let (mut rows, mut groups) = (Vec::new(), Vec::new());
+    for (group, own) in by_group.iter().enumerate() {
+        let end = rows.len() + own.len().next_multiple_of(size);
+        rows.extend_from_slice(own);
+        rows.resize(end, total);
+        groups.resize(end / size, u32::try_from(group).unwrap_or(0));
+    }
+    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let (mut held, fill) = match part {
+        Part::Rows => (rows, total),
+        Part::Groups => (groups, 0),
+        Part::Count => (vec![count], count),
+    };
+    if held.len() as u64 > length {
+        return Err(format!("found {length} elements, expected at least {} for blocks of {block}", held.len()));
+    }
+    held.resize(usize::try_from(length.next_multiple_of(ALIGNED)).unwrap_or(held.len()), fill);
+    Ok(held)
+}
+
+impl Routing {
+    /// The groups of all rows, row by row: each row's are others, drawn by weight without putting back.
+    fn groups_of_rows(&self) -> Vec<u32> {
+        let picks = usize::try_from(self.picks).unwrap_or(1);
+        let mut random = SplitMix(self.seed);
+        let mut drawn: Vec<(f64, u32)> = Vec::new();
+        let mut routed = Vec::new();
+        for _ in 0..self.rows {
+            drawn.clear();
+            for group in 0..self.groups {
+                let weight = usize::try_from(group).ok().and_then(|at| self.weights.get(at));
+                let weight = weight.map_or(1.0, |bits| f64::from_bits(*bits));
+                // The least of exponential times at such rates is each group's with a probability that is its weight's share.
+                let time = -libm::log(random.unit()) / weight;
+                drawn.push((time, u32::try_from(group).unwrap_or(0)));
+            }
+            if picks < drawn.len() {
+                drawn.select_nth_unstable_by(picks - 1, |one, other| {
+                    one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
+                });
+            }
+            drawn.truncate(picks);
+            drawn.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+            routed.extend(drawn.iter().map(|(_, group)| *group));
+        }
+        routed
+    }
+
+    /// Places of each group in the routing, in their order.
+    fn by_group(&self, routed: &[u32]) -> Vec<Vec<u32>> {
+        let mut by_group = vec![Vec::new(); usize::try_from(self.groups).unwrap_or(0)];
+        for (place, group) in routed.iter().enumerate() {
+            if let Some(own) = usize::try_from(*group).ok().and_then(|group| by_group.get_mut(group)) {
+                own.push(u32::try_from(place).unwrap_or(u32::MAX));
+            }
+        }
+        by_group
+    }
+}
+
+/// Random numbers: Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Above 0 and below 1.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

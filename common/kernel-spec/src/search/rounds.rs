@@ -1,0 +1,267 @@
+//! Which round a search is at. Jobs say the round that they were planned in, so that the rounds before need not be played again:
+//! two questions tell the round, however many there were.
+
+use std::collections::HashSet;
+
+use bluefin_common::candidate::Candidate;
+use bluefin_common::digest::{self, Digest};
+use bluefin_common::job::Job;
+use bluefin_common::outcome::Outcome;
+use bluefin_common::problem::Problem;
+use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
+use bluefin_common::session::{SearchPlan, Stage};
+
+use super::contest::Contest;
+use super::others::{Others, next_round};
+use super::{Ask, BATCH, Other, Priors, Proposal, Search, Space, Tried};
+use crate::error::SpecError;
+use crate::{KernelSpec, Scope, Solver};
+
+/// One, in the unit of patience.
+const HUNDREDTHS_OF_PERCENT: f64 = 10_000.0;
+
+/// A search of one problem with one spec.
+#[derive(Clone, Copy)]
+pub struct Searching<'a> {
+    pub search: &'a dyn Search,
+    pub plan: &'a SearchPlan,
+    pub problem: &'a Problem,
+    pub spec: &'a KernelSpec,
+    pub scope: &'a Scope,
+    /// What first rounds begin with, where the session has any.
+    pub priors: Option<&'a Priors>,
+    /// Rounds that are under way at a time: with one, a round waits for all of those before it.
+    pub ahead: u32,
+}
+
+/// What is tried at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// From zero.
+    pub number: u32,
+    /// Of each solver that has something left to try. None at all: the search is over.
+    pub candidates: Vec<Vec<Candidate>>,
+}
+
+impl Round {
+    /// Whether nothing is left to try.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    /// That of which all is done.
+    fn done(number: u32, outcomes: &[Outcome]) -> Self {
+        let jobs = outcomes.iter().map(|outcome| &outcome.job);
+        let of_it = jobs.filter(|job| job.stage == Stage::Perf && job.round == number);
+        Self { number, candidates: of_it.map(|job| job.candidates.clone()).collect() }
+    }
+
+    /// Its perf jobs, like `any` of the group.
+    #[must_use]
+    pub fn jobs(&self, any: &Job) -> Vec<Job> {
+        let batches = self.candidates.iter().flat_map(|candidates| candidates.chunks(BATCH));
+        let job = |batch: &[Candidate]| Job {
+            stage: Stage::Perf,
+            candidates: batch.to_vec(),
+            round: self.number,
+            ..any.clone()
+        };
+        batches.map(job).collect()
+    }
+}
+
+impl Searching<'_> {
+    /// The rounds that are under way, given the outcomes of the group so far: the first of which a candidate has none, and up to
+    /// [`ahead`](Self::ahead) in all. None: the search is over.
+    ///
+    /// A strategy is told the rounds before those that are under way beside its own and no more, and of other problems what that round was told
+    /// first (`others`). So every worker gets the same rounds until all of one is done, whatever part of it is done, planned or published by
+    /// then.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    pub fn current(&self, outcomes: &[Outcome], others: &[Others]) -> Result<Vec<Round>, SpecError> {
+        let perf = || outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Perf);
+        let done: HashSet<&Candidate> =
+            perf().flat_map(|outcome| &outcome.candidates).map(|outcome| &outcome.candidate).collect();
+        let is_open = |round: &Round| round.candidates.iter().flatten().any(|candidate| !done.contains(candidate));
+        // Of each round that was planned all but those that were under way beside it are done.
+        let next = next_round(outcomes);
+        let first = next.saturating_sub(self.ahead());
+        let mut known: Vec<Round> =
+            (first.saturating_sub(self.ahead())..first).map(|at| Round::done(at, outcomes)).collect();
+        let mut under_way: Vec<Round> = Vec::new();
+        for number in first..next.saturating_add(self.ahead()) {
+            if under_way.first().is_some_and(|open| number >= open.number.saturating_add(self.ahead())) {
+                break;
+            }
+            let round = self.round(number, outcomes, told(others, number), &known)?;
+            known.push(round.clone());
+            // Those that are done behind one that is not are planned, and planned again at no cost.
+            if !under_way.is_empty() || is_open(&round) {
+                under_way.push(round);
+            }
+        }
+        under_way.retain(|round| !round.is_empty());
+        Ok(under_way)
+    }
+
+    /// What is tried in round `number`, of every solver that applies and may still win, given what the rounds came to that it waits for and
+    /// those before it (`known`, the last ones) that it does not. A solver has nothing more to try when the plan's candidates are
+    /// spent. Without a limit all of them are tried, which is one round.
+    fn round(
+        &self,
+        number: u32,
+        outcomes: &[Outcome],
+        others: &[Outcome],
+        known: &[Round],
+    ) -> Result<Round, SpecError> {
+        let Self { search, spec, scope, .. } = *self;
+        let mut candidates = Vec::new();
+        let is_limited = self.is_limited();
+        let waits_for = number.saturating_add(1).saturating_sub(self.ahead());
+        let contest = Contest::before(waits_for, outcomes);
+        let solvers = spec.solvers_for(scope)?;
+        // Where rounds overlap, those that a contest decided would be under way before it did.
+        let compete = self.ahead() == 1 && solvers.len() > 1;
+        for solver in solvers {
+            // Of one job it has what it was planned with, when fewer candidates may have been asked for.
+            if is_limited && search.round() <= BATCH {
+                let done = outcomes.iter().map(|outcome| &outcome.job).find(|job| is_round(job, number, &solver.name));
+                if let Some(job) = done {
+                    candidates.push(job.candidates.clone());
+                    continue;
+                }
+            }
+            let tried = Tried::before(waits_for, outcomes, &solver.name);
+            let beside = known.iter().filter(|round| (waits_for..number).contains(&round.number));
+            let under_way: Vec<Candidate> = beside
+                .flat_map(|round| round.candidates.iter().flatten())
+                .filter(|one| one.solver == solver.name)
+                .cloned()
+                .collect();
+            let is_first = is_limited && tried.is_empty() && under_way.is_empty();
+            let mut next = if is_first { self.beginning(solver)? } else { Vec::new() };
+            let n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty());
+            if n == 0 || is_limited && !contest.goes_on(&solver.name) {
+                continue;
+            }
+            if is_limited {
+                let proposal = self.propose(solver, &tried, &under_way, others, n)?;
+                if self.is_enough(&proposal) {
+                    continue;
+                }
+                next.extend(proposal.candidates);
+            } else {
+                next = Space::of(spec, solver, scope).first(usize::MAX)?;
+            }
+            // What was tried or is, and what is among the first ones already.
+            let tried = tried.iter().map(|tried| tried.candidate.clone());
+            let mut known: HashSet<Candidate> = tried.chain(under_way).collect();
+            next.retain(|one| one.solver == solver.name && known.insert(one.clone()));
+            next.truncate(n);
+            if !next.is_empty() {
+                candidates.push(next);
+            }
+        }
+        Ok(Round { number, candidates })
+    }
+
+    /// What the first round of `solver` begins with, whatever the strategy: its default, then winners of earlier work. Nothing where
+    /// there are none.
+    fn beginning(&self, solver: &Solver) -> Result<Vec<Candidate>, SpecError> {
+        let space = Space::of(self.spec, solver, self.scope);
+        let chosen = self.priors.map(|priors| priors.choose(&self.spec.name, &space, self.problem).candidates);
+        let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else { return Ok(Vec::new()) };
+        let mut beginning = space.first(1)?;
+        beginning.extend(chosen);
+        Ok(beginning)
+    }
+
+    /// How it ended, when nothing is [under way](Self::current) any more.
+    ///
+    /// # Errors
+    /// An expression of the spec that has no value.
+    pub fn end(&self, outcomes: &[Outcome], others: &[Others]) -> Result<SearchEnd, SpecError> {
+        let Self { search, spec, scope, .. } = *self;
+        let number = next_round(outcomes).saturating_add(self.ahead() - 1);
+        let contest = Contest::before(number, outcomes);
+        let mut ends = Vec::new();
+        for solver in spec.solvers_for(scope)? {
+            let tried = Tried::before(number, outcomes, &solver.name);
+            let points = spec.candidates(solver, scope, 0)?;
+            let (valid, exact, count) = (points.valid.max(tried.len() as u64), points.exact, tried.len() as u64);
+            let (left, why) = if exact && count >= valid {
+                (search.estimates().then_some(0.0), Why::All)
+            } else if self.is_limited() && !contest.goes_on(&solver.name) {
+                (None, Why::Behind)
+            } else {
+                let proposal = self.propose(solver, &tried, &[], told(others, number), search.round())?;
+                let why = match self.wanted(tried.len(), false) {
+                    0 => Why::Budget,
+                    _ if self.is_enough(&proposal) => Why::Patience,
+                    _ => Why::All,
+                };
+                (proposal.left, why)
+            };
+            let left = left.map(|left| (left * HUNDREDTHS_OF_PERCENT).round() as u32);
+            ends.push(SolverEnd { solver: solver.name.clone(), tried: count, valid, exact, left, why });
+        }
+        Ok(SearchEnd(ends))
+    }
+
+    fn propose(
+        &self,
+        solver: &Solver,
+        tried: &[Tried<'_>],
+        under_way: &[Candidate],
+        others: &[Outcome],
+        n: usize,
+    ) -> Result<Proposal, SpecError> {
+        let Self { search, plan, spec, scope, problem, .. } = *self;
+        let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
+        let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
+        search.propose(&Ask { space, tried, under_way, variables, others, seed, options: &plan.options, n })
+    }
+
+    fn ahead(&self) -> u32 {
+        self.ahead.max(1)
+    }
+
+    /// Whether less is expected to be left than the plan has patience for.
+    fn is_enough(&self, proposal: &Proposal) -> bool {
+        let patience = f64::from(self.plan.patience) / HUNDREDTHS_OF_PERCENT;
+        proposal.left.is_some_and(|left| left < patience)
+    }
+
+    /// Without a limit all candidates are tried, which is one round.
+    fn is_limited(&self) -> bool {
+        self.plan.candidates < u64::MAX
+    }
+
+    /// Candidates that a solver may still try in a round, after so many.
+    fn wanted(&self, tried: usize, compete: bool) -> usize {
+        let left = usize::try_from(self.plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried);
+        let round = if compete && tried < 2 * self.search.trial() { self.search.trial() } else { self.search.round() };
+        if self.is_limited() { left.min(round) } else { left }
+    }
+
+    fn seed(&self, solver: &str) -> u64 {
+        let problem = self.problem.canonical();
+        let parts = [&self.plan.seed.to_le_bytes(), problem.as_bytes(), solver.as_bytes()];
+        let Digest(bytes) = Digest::of_parts(digest::SEARCH, parts);
+        bytes.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
+    }
+}
+
+/// What the round `number` is told of other problems.
+fn told(others: &[Others], number: u32) -> &[Outcome] {
+    others.iter().find(|others| others.round == number).map_or(&[][..], |of| &of.outcomes)
+}
+
+/// Whether `job` is of that round of `solver`.
+fn is_round(job: &Job, number: u32, solver: &str) -> bool {
+    let of = job.candidates.first().map(|candidate| candidate.solver.as_str());
+    job.stage == Stage::Perf && job.round == number && of == Some(solver)
+}
