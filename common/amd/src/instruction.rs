@@ -413,9 +413,19 @@ pub(crate) enum Action {
         to: u8,
         dwords: u8,
     },
+    /// What a message returns that says nothing of time: of the queue, and of the trap handler, of which there is none.
+    Message {
+        to: u8,
+        dwords: u8,
+    },
     Wait(Wait),
-    /// Caches hold nothing old any more.
-    Invalidate,
+    /// Caches hold nothing old any more: those of the unit, those behind them, or both.
+    Invalidate {
+        near: bool,
+        far: bool,
+    },
+    /// The cache of scalars holds nothing old any more.
+    InvalidateScalars,
     /// What caches hold is on its way to where all see it.
     WriteBack,
     Barrier,
@@ -433,6 +443,10 @@ pub(crate) enum Hardware {
     Unit,
     /// Where LDS and scratch are in flat addresses.
     Apertures,
+    /// The lower 20 bits of the clock; its lower and its upper dword.
+    Cycles,
+    CyclesLow,
+    CyclesHigh,
 }
 
 /// One of the counters of what is under way, which `s_waitcnt` waits for.

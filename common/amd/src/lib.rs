@@ -17,6 +17,7 @@
     reason = "lanes, registers and operands are arrays whose indices decoding has bounded; beyond them is a mistake of this crate"
 )]
 
+mod bank;
 mod decode;
 mod error;
 mod execute;
@@ -31,6 +32,7 @@ mod operations;
 mod order;
 mod pending;
 mod program;
+mod races;
 mod random;
 mod registers;
 mod shadow;

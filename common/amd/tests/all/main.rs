@@ -2,9 +2,11 @@
 #![allow(clippy::indexing_slicing)]
 
 mod basics;
+mod bodies;
 mod faults;
 mod flow;
 mod memory;
+mod open;
 mod order;
 mod support;
 mod triton;
