@@ -128,7 +128,13 @@ impl Bank<'_> {
         Ok(())
     }
 
-    fn store_piece(&mut self, piece: Range<usize>, data: &[u8], poison: u16, to: &mut Touching<'_>) -> Result<(), Fault> {
+    fn store_piece(
+        &mut self,
+        piece: Range<usize>,
+        data: &[u8],
+        poison: u16,
+        to: &mut Touching<'_>,
+    ) -> Result<(), Fault> {
         let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), true, to.by);
         let Some(met) = met else { return Ok(()) };
         // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.

@@ -21,10 +21,11 @@ mod vector;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
-use crate::instruction::{Action, Instruction};
+use crate::instruction::{Action, Destination, Instruction};
 use crate::memory::Memory;
 use crate::order::{Clock, Places, Suspect};
 use crate::races::Races;
+use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
 use crate::target::Target;
 use crate::verdict::{Fault, Raised, Site, Step};
@@ -82,6 +83,10 @@ pub(crate) struct Block<'a> {
     /// What was released at places of memory.
     pub places: &'a mut Places,
     pub races: &'a mut Races,
+    /// The instruction that is left out.
+    pub without: usize,
+    /// Which instructions that guard something have done anything.
+    pub acted: &'a mut [bool],
     /// First number and id of each block that has begun.
     pub starts: &'a mut Vec<(u32, [u32; 3])>,
     /// The buffer that was touched last.
@@ -129,16 +134,36 @@ impl Block<'_> {
             return Err(Raised::wave(fault));
         }
         wave.at = at + 1;
+        if at == self.without {
+            return self.leave_out(wave, &instruction.action);
+        }
         match &instruction.action {
             Action::Vector(vector) if wave.indexed => index::run(wave, self.temporaries, vector, None),
+            Action::Vector(vector) if matches!(vector.to, Destination::Exec(_)) => {
+                let before = wave.registers.exec();
+                vector::run(wave, self.temporaries, vector)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::Vector(vector) => vector::run(wave, self.temporaries, vector),
             Action::Relative(vector, which) => index::run(wave, self.temporaries, vector, Some(*which)),
             Action::Index(index) => index::set(wave, *index),
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
             Action::Matrix(matrix) => matrix::run(wave, matrix),
             Action::Cross(cross) => cross::run(wave, cross),
+            Action::Scalar(scalar) if scalar.to == EXEC => {
+                let before = wave.registers.exec();
+                scalar::run(&mut wave.registers, scalar)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
-            Action::SaveExec { how, to, source } => scalar::save_exec(&mut wave.registers, *how, *to, *source),
+            Action::SaveExec { how, to, source } => {
+                let before = wave.registers.exec();
+                scalar::save_exec(&mut wave.registers, *how, *to, *source)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::WriteExec { negate_source, to, source } => {
                 scalar::write_exec(&mut wave.registers, *negate_source, *to, *source)
             }
@@ -150,7 +175,7 @@ impl Block<'_> {
             }
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),
             Action::Wait(wait) => {
-                wave.pending.wait(*wait);
+                self.acted[at] |= wave.pending.wait(*wait);
                 let stores = if self.target.counts_stores { wait.stores } else { wait.vector };
                 self.waited(wave, stores);
                 Ok(())
@@ -167,7 +192,10 @@ impl Block<'_> {
                 wave.order.writing_back = true;
                 Ok(())
             }
-            Action::Barrier => self.arrive(wave),
+            Action::Barrier => {
+                self.acted[at] |= self.own.waves > 1;
+                self.arrive(wave)
+            }
             Action::End => {
                 wave.state = State::Ended;
                 self.explained(wave)

@@ -253,6 +253,8 @@ pub(crate) struct Memory {
 pub(crate) struct ScalarLoad {
     pub to: u8,
     pub dwords: u8,
+    /// Not a whole dword, but so many bytes of it, extended with their sign or with zeros.
+    pub part: Option<(u8, bool)>,
     pub base: u8,
     /// `base` is a buffer descriptor.
     pub buffer: bool,

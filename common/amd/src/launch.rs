@@ -5,6 +5,7 @@ mod turns;
 
 use crate::error::LaunchError;
 use crate::execute::{PRIVATE_BASE, SHARED_BASE};
+use crate::guard::Guarded;
 use crate::memory::Memory;
 use crate::object::Kernel;
 use crate::program::{Code, Program};
@@ -31,11 +32,13 @@ pub struct Options {
     pub seed: u64,
     /// Instructions of waves, all together, that a launch may execute.
     pub max_instructions: u64,
+    /// The address of one of [`Report::guards`], which is left out.
+    pub without: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, max_instructions: 1 << 32 }
+        Self { seed: 0, max_instructions: 1 << 32, without: None }
     }
 }
 
@@ -49,6 +52,8 @@ pub struct Report {
     pub executed: u64,
     /// Those that were executed, and how often.
     pub instructions: Vec<(Site, u64)>,
+    /// Those of them that keep the kernel right.
+    pub guards: Vec<Guarded>,
 }
 
 impl Report {

@@ -165,13 +165,34 @@ impl Registers {
 fn blend(to: &mut Vgpr, values: &Vgpr, exec: u64, lanes: usize) {
     if lanes == LANES && exec == u64::MAX {
         *to = *values;
+    } else if lanes == LANES / 2 && exec as u32 == u32::MAX {
+        to[..LANES / 2].copy_from_slice(&values[..LANES / 2]);
     } else {
-        for (lane, (old, new)) in to.iter_mut().zip(values).enumerate() {
-            let taken = 0_u32.wrapping_sub((exec >> lane & 1) as u32);
+        choose(to, values, exec);
+    }
+}
+
+/// Takes the lanes of a mask.
+#[inline]
+pub(crate) fn choose(to: &mut Vgpr, values: &Vgpr, mask: u64) {
+    let halves = to.chunks_exact_mut(LANES / 2).zip(values.chunks_exact(LANES / 2));
+    for ((to, values), mask) in halves.zip([mask as u32, (mask >> 32) as u32]) {
+        // A bit of a constant for each lane: shifts by its number are slow on older CPUs.
+        for ((old, new), bit) in to.iter_mut().zip(values).zip(&BITS) {
+            let taken = if mask & bit == 0 { 0 } else { u32::MAX };
             *old = *old & !taken | new & taken;
         }
     }
 }
+
+const BITS: [u32; LANES / 2] = {
+    let (mut bits, mut at) = ([0; LANES / 2], 0);
+    while at < LANES / 2 {
+        bits[at] = 1 << at;
+        at += 1;
+    }
+    bits
+};
 
 /// The name that LLVM gives a scalar register.
 pub(crate) fn sgpr_name(at: u8) -> String {

@@ -68,9 +68,8 @@ impl Shadow {
             return false;
         };
         if write {
-            let quick = |(writer, reader): (&u32, &u32)| {
-                by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader)
-            };
+            let quick =
+                |(writer, reader): (&u32, &u32)| by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader);
             let done = writers.iter().zip(readers.iter()).fold(true, |all, marks| all & quick(marks));
             if done {
                 writers.fill(by.number);
@@ -78,11 +77,40 @@ impl Shadow {
             return done;
         }
         let readable = by.readable();
-        let done = by.is_plain() && writers.iter().fold(true, |all, writer| all & by.is_quick_writer(*writer, readable));
+        let done =
+            by.is_plain() && writers.iter().fold(true, |all, writer| all & by.is_quick_writer(*writer, readable));
         if done && by.how == How::Plain {
             readers.iter_mut().for_each(|reader| *reader = by.joined_plainly(*reader));
         }
         done
+    }
+
+    /// The same of words apart from each other, `count` from each of `firsts` on, which are there.
+    #[inline]
+    pub fn touch_apart(&mut self, length: usize, firsts: &[u32], count: usize, write: bool, by: &Toucher<'_>) -> bool {
+        if self.writers.len() < length.div_ceil(4) {
+            self.room(length);
+        }
+        let before = if write { by.span } else { by.readable() };
+        let mut quick = write || by.is_plain();
+        for first in firsts {
+            let words = *first as usize..*first as usize + count;
+            for (writer, reader) in self.writers[words.clone()].iter().zip(&self.readers[words]) {
+                quick &= by.is_quick_writer(*writer, before) & (!write | by.is_quick_reader(*reader));
+            }
+        }
+        if !quick || !write && by.how != How::Plain {
+            return quick;
+        }
+        for first in firsts {
+            let words = *first as usize..*first as usize + count;
+            if write {
+                self.writers[words].iter_mut().for_each(|writer| *writer = by.number);
+            } else {
+                self.readers[words].iter_mut().for_each(|reader| *reader = by.joined_plainly(*reader));
+            }
+        }
+        true
     }
 
     /// Notes a touch of `size` bytes at `offset` of `length`; the first byte that conflicts.

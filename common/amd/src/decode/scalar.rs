@@ -109,7 +109,9 @@ pub(super) fn knows(name: &str) -> bool {
         "s_memtime",
         "s_memrealtime",
     ];
-    let loads = ["s_load_b", "s_load_dword", "s_buffer_load_b", "s_buffer_load_dword"];
+    let loads = ["b", "dword", "u8", "i8", "u16", "i16"];
+    let loads = loads.iter().flat_map(|what| [format!("s_load_{what}"), format!("s_buffer_load_{what}")]);
+    let mut loads = loads.collect::<Vec<_>>().into_iter();
     scalar_named(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || save_exec(name).is_some()
@@ -117,7 +119,7 @@ pub(super) fn knows(name: &str) -> bool {
         || name.contains("_wrexec_b")
         || name.starts_with("s_set_gpr_idx_")
         || others.contains(&name)
-        || loads.iter().any(|load| name.starts_with(load))
+        || loads.any(|load| name.starts_with(&load))
 }
 
 /// What gfx12 calls otherwise.
@@ -259,7 +261,15 @@ impl Decoder<'_> {
         let refused = || raw.text();
         let buffer = name.starts_with("s_buffer_load_");
         let what = name.strip_prefix("s_load_").or_else(|| name.strip_prefix("s_buffer_load_")).ok_or_else(refused)?;
+        let part = match what {
+            "u8" => Some((1, false)),
+            "i8" => Some((1, true)),
+            "u16" => Some((2, false)),
+            "i16" => Some((2, true)),
+            _ => None,
+        };
         let dwords = match what {
+            _ if part.is_some() => 1,
             "dword" | "b32" => 1,
             "dwordx2" | "b64" => 2,
             "dwordx3" | "b96" => 3,
@@ -280,7 +290,7 @@ impl Decoder<'_> {
                 _ => offset = plain_source(operand, 1)?,
             }
         }
-        Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, base, buffer, offset, immediate })))
+        Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, part, base, buffer, offset, immediate })))
     }
 }
 

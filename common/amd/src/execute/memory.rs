@@ -70,49 +70,47 @@ impl Block<'_> {
     }
 
     fn moved(&mut self, wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, at: usize) -> Step {
-            match memory.kind {
-                Kind::Load { bytes, form: Form::Dwords } => {
-                    self.load(wave, memory, addresses, exec, usize::from(bytes), memory.to, memory.offset)?;
-                    if let Some(bits) = memory.transposed {
-                        transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), usize::from(bits));
-                    }
-                }
-                Kind::LoadToLds { bytes } => {
-                    let offsets = self.load_to_lds(wave, memory, addresses, exec, usize::from(bytes))?;
-                    let touch = LdsTouch { offsets, exec, bytes: u32::from(bytes), write: true };
-                    wave.pending.vector_to_lds(at, Box::new(touch));
-                    return Ok(());
-                }
-                Kind::Load { bytes, form } => {
-                    self.load_part(wave, memory, addresses, exec, usize::from(bytes), form)?
-                }
-                Kind::LoadTwo { bytes, .. } => {
-                    let bytes = usize::from(bytes);
-                    // The address may be overwritten by the first half; addresses were read before.
-                    self.load(wave, memory, addresses, exec, bytes, memory.to, memory.offset)?;
-                    let second = memory.to + (bytes / 4) as u16;
-                    self.load(wave, memory, addresses, exec, bytes, second, memory.second)?;
-                }
-                Kind::Store { bytes, form } => {
-                    self.store(wave, memory, addresses, exec, usize::from(bytes), form, memory.data, memory.offset)?;
-                }
-                Kind::StoreTwo { bytes, .. } => {
-                    let (bytes, form) = (usize::from(bytes), Form::Dwords);
-                    self.store(wave, memory, addresses, exec, bytes, form, memory.data, memory.offset)?;
-                    self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
-                }
-                Kind::Atomic { kind, bytes, returns } => {
-                    self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
+        match memory.kind {
+            Kind::Load { bytes, form: Form::Dwords } => {
+                self.load(wave, memory, addresses, exec, usize::from(bytes), memory.to, memory.offset)?;
+                if let Some(bits) = memory.transposed {
+                    transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), usize::from(bits));
                 }
             }
-            if let Kind::Store { .. } | Kind::StoreTwo { .. } = memory.kind {
-                self.own.stored = true;
-                wave.order.stored = true;
-                let shared = !matches!(memory.space, Space::Lds | Space::Scratch);
-                // Of gfx942, an atomic store is written through to where others see it.
-                wave.order.unseen |= shared && !(memory.sync && self.target.writes_back());
-                wave.order.writing_back &= !shared;
+            Kind::LoadToLds { bytes } => {
+                let offsets = self.load_to_lds(wave, memory, addresses, exec, usize::from(bytes))?;
+                let touch = LdsTouch { offsets, exec, bytes: u32::from(bytes), write: true };
+                wave.pending.vector_to_lds(at, Box::new(touch));
+                return Ok(());
             }
+            Kind::Load { bytes, form } => self.load_part(wave, memory, addresses, exec, usize::from(bytes), form)?,
+            Kind::LoadTwo { bytes, .. } => {
+                let bytes = usize::from(bytes);
+                // The address may be overwritten by the first half; addresses were read before.
+                self.load(wave, memory, addresses, exec, bytes, memory.to, memory.offset)?;
+                let second = memory.to + (bytes / 4) as u16;
+                self.load(wave, memory, addresses, exec, bytes, second, memory.second)?;
+            }
+            Kind::Store { bytes, form } => {
+                self.store(wave, memory, addresses, exec, usize::from(bytes), form, memory.data, memory.offset)?;
+            }
+            Kind::StoreTwo { bytes, .. } => {
+                let (bytes, form) = (usize::from(bytes), Form::Dwords);
+                self.store(wave, memory, addresses, exec, bytes, form, memory.data, memory.offset)?;
+                self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
+            }
+            Kind::Atomic { kind, bytes, returns } => {
+                self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
+            }
+        }
+        if let Kind::Store { .. } | Kind::StoreTwo { .. } = memory.kind {
+            self.own.stored = true;
+            wave.order.stored = true;
+            let shared = !matches!(memory.space, Space::Lds | Space::Scratch);
+            // Of gfx942, an atomic store is written through to where others see it.
+            wave.order.unseen |= shared && !(memory.sync && self.target.writes_back());
+            wave.order.writing_back &= !shared;
+        }
         Ok(())
     }
 

@@ -61,11 +61,8 @@ pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec
             for (value, old) in values.iter_mut().zip(&registers.v[usize::from(to)]) {
                 *value = (*value & 0xffff) << shift | old & keep;
             }
-            let poison = if high {
-                [old[0], old[1], poison[0], poison[1]]
-            } else {
-                [poison[0], poison[1], old[2], old[3]]
-            };
+            let poison =
+                if high { [old[0], old[1], poison[0], poison[1]] } else { [poison[0], poison[1], old[2], old[3]] };
             registers.write_bytes(to, values, exec, poison);
         }
         Destination::Part(to, part, unused) => put_part(registers, values, exec, poison, (to, part, unused)),

@@ -89,9 +89,10 @@ impl Block<'_> {
     }
 
     /// A wave has waited; how many of its stores may be under way.
-    pub(super) fn waited(&self, wave: &mut Wave, stores: Option<u8>) {
+    pub(super) fn waited(&mut self, wave: &mut Wave, stores: Option<u8>) {
         let order = &mut wave.order;
         if let Some(stores) = stores {
+            self.acted[wave.at - 1] |= order.stores().len() > usize::from(stores) || order.unseen;
             order.keep_stores(usize::from(stores));
         }
         if stores == Some(0) && (!self.target.writes_back() || order.writing_back) {
@@ -164,20 +165,25 @@ impl Block<'_> {
     pub(super) fn invalidate(&mut self, wave: &mut Wave, near: bool, far: bool) {
         wave.order.invalidate(near, far);
         if near && self.two_units {
-            wave.order.fresh = self.begin_floor();
+            // Where nobody has released anything since the barrier, nobody comes behind what is written in this round.
+            if self.own.round > self.own.span {
+                self.begin_floor();
+            }
+            wave.order.fresh = self.own.round;
         }
     }
 
     pub(super) fn invalidate_scalars(&mut self, wave: &mut Wave) {
-        wave.order.fresh_scalars = self.begin_floor();
+        self.begin_floor();
+        wave.order.fresh_scalars = self.own.round;
     }
 
-    fn begin_floor(&mut self) -> u32 {
+    /// What any wave does from now on has a later number.
+    fn begin_floor(&mut self) {
         if self.has_round() {
             self.own.round += 1;
+            self.own.floor = self.own.round;
         }
-        self.own.floor = self.own.round;
-        self.own.round
     }
 
     /// What a scalar load finds at an address may be what was there before somebody wrote it: that is in no cache of scalars as it is.

@@ -6,7 +6,7 @@ use super::sources::{dwords, narrow, poisoned, wide};
 use crate::instruction::{Destination, Output, Source, Vector};
 use crate::number::{self, Comparison, F16, F32, F64, Mode};
 use crate::operations::vector::{Kind, Narrow, Run, compare_integers};
-use crate::registers::{CLEAN, LANES, Poison, Registers, any, spread};
+use crate::registers::{CLEAN, LANES, Poison, Registers, any, choose, spread};
 use crate::verdict::{Fault, Raised, Step};
 use crate::wave::{Temporaries, Wave};
 
@@ -104,9 +104,8 @@ fn select_simple(registers: &Registers, room: &mut Temporaries, vector: &Vector)
     let (mask, unknown) = (registers.mask(at), registers.mask_poison(at));
     let [first, second, _] = &mut room.sources;
     let (a, b) = (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
-    for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
-        *out = if mask >> lane & 1 == 1 { *b } else { *a };
-    }
+    room.out = *a;
+    choose(&mut room.out, b, mask);
     let [a, b] = [0, 1].map(|at| poisoned(registers, vector.sources[at].at));
     unknown | !mask & a | mask & b
 }
@@ -201,9 +200,8 @@ fn general(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
             let (poison, exec) = prepare(wave, room, vector, exec);
             let (mask, unknown) = carry_in(&wave.registers, vector);
             let [a, b, _] = &room.sources;
-            for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
-                *out = if mask >> lane & 1 == 1 { *b } else { *a };
-            }
+            room.out = *a;
+            choose(&mut room.out, b, mask);
             let poison = [0, 1, 2, 3].map(|byte| unknown | !mask & poison[0][byte] | mask & poison[1][byte]);
             put(wave, room, vector, exec, poison);
             Ok(())
@@ -283,10 +281,11 @@ fn parts<const BYTES: usize>(
 
 fn general_wide(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step {
     let (mut sources_poison, mut written) = ([[0; 8]; 3], u64::MAX);
-    for at in 0..vector.count {
+    let sources = vector.sources.iter().zip(&mut room.wide).zip(&mut sources_poison).take(vector.count);
+    for (at, ((source, values), poison)) in sources.enumerate() {
         let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
-        let both = wide(&wave.registers, &vector.sources[at], dpp, &mut room.wide[at], &mut room.second);
-        sources_poison[at].copy_from_slice(both.as_flattened());
+        let both = wide(&wave.registers, source, dpp, values, &mut room.second);
+        poison.copy_from_slice(both.as_flattened());
     }
     let mut poison = upwards(joined(&sources_poison));
     let exec = exec & written;

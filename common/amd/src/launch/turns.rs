@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 
 use super::{Options, Prepared, Report};
 use crate::execute::{Block, Lds, Own, Scratch};
+use crate::guard::{Guarded, guard};
+use crate::instruction::Instruction;
 use crate::memory::Memory;
 use crate::order::Places;
-use crate::races::{Met, Races};
+use crate::races::{Met, Overwrite, Races};
 use crate::random::Random;
 use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
 use crate::verdict::{Failure, Fault, Missing, Raised, Verdict};
@@ -53,6 +55,8 @@ struct Run<'a> {
     places: Places,
     temporaries: Box<Temporaries>,
     counts: Vec<u64>,
+    acted: Vec<bool>,
+    without: usize,
     executed: u64,
     hint: usize,
     /// Blocks that have ended, for those to come.
@@ -70,40 +74,46 @@ impl Prepared<'_> {
     fn judge(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
         let mut first = Run::new(self, memory, options, Races::default());
         let done = first.run(memory);
-        match done {
-            Ok(()) if first.races.found.is_empty() => Ok(first.report()),
-            Ok(()) => {
-                // Are the values used that were overwritten behind the back of whoever had read them?
-                let races = Races::planned(std::mem::take(&mut first.races.found), first.launch_start);
-                memory.undo();
-                let mut second = Run::new(self, memory, options, races);
-                match second.run(memory) {
-                    Ok(()) => Ok(second.report()),
-                    Err(Stopped { raised, raced: Some(met), .. }) if raised.is_unwritten() => Err(self.race(met)),
-                    Err(stopped) => Err(self.verdict(stopped)),
-                }
+        let found = std::mem::take(&mut first.races.found);
+        let stopped = match done {
+            Ok(()) if found.is_empty() => return Ok(first.report()),
+            Ok(()) => None,
+            Err(stopped) if stopped.raised.is_unwritten() && (stopped.raced.is_some() || !found.is_empty()) => {
+                Some(stopped)
             }
-            Err(stopped) if stopped.raised.is_unwritten() && !first.races.found.is_empty() => {
-                // Did somebody write it later?
-                let races = Races::planned(std::mem::take(&mut first.races.found), first.launch_start);
-                memory.undo();
-                match Run::new(self, memory, options, races).run(memory) {
-                    Err(Stopped { raced: Some(met), .. }) => Err(self.race(met)),
-                    _ => Err(self.verdict(stopped)),
-                }
+            Err(stopped) => return Err(self.verdict(*stopped)),
+        };
+        memory.undo();
+        match stopped {
+            // Are the values used that were overwritten behind the back of whoever had read them?
+            None => {
+                let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
+                let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
+                let raced = if stopped.raised.is_unwritten() { stopped.raced.clone() } else { None };
+                Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
             }
-            Err(Stopped { block, wave, at, raised, raced: Some(met) }) if raised.is_unwritten() => {
-                // Is it the race, or did nobody write it?
-                memory.undo();
-                let mut second = Run::new(self, memory, options, Races::trusting());
-                match second.run(memory) {
-                    Err(again) if again.raised.is_unwritten() && (again.block, again.wave, again.at) == (block, wave, at) => {
-                        Err(self.verdict(Stopped { block, wave, at, raised, raced: None }))
-                    }
-                    _ => Err(self.race(met)),
-                }
-            }
-            Err(stopped) => Err(self.verdict(stopped)),
+            Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
+        }
+    }
+
+    /// A value decided something that nobody wrote: or did a race leave it open?
+    fn unwritten(
+        &self,
+        memory: &mut Memory,
+        options: &Options,
+        mut stopped: Stopped,
+        (found, start): (Vec<Overwrite>, u32),
+    ) -> Failure {
+        let Some(met) = stopped.raced.take() else {
+            // Perhaps somebody wrote it later.
+            let again = Run::new(self, memory, options, Races::planned(found, start)).run(memory);
+            let raced = again.err().and_then(|stopped| stopped.raced);
+            return raced.map_or_else(|| self.verdict(stopped), |met| self.race(met));
+        };
+        let place = |of: &Stopped| (of.block, of.wave, of.at);
+        match Run::new(self, memory, options, Races::trusting()).run(memory) {
+            Err(again) if again.raised.is_unwritten() && place(&again) == place(&stopped) => self.verdict(stopped),
+            _ => self.race(met),
         }
     }
 
@@ -148,6 +158,8 @@ impl<'a> Run<'a> {
             places: Places::default(),
             temporaries: Temporaries::new(),
             counts: vec![0; prepared.code.instructions.len()],
+            acted: vec![false; prepared.code.instructions.len()],
+            without: options.without.and_then(|address| prepared.code.index_of(address)).unwrap_or(usize::MAX),
             executed: 0,
             hint: 0,
             ended: Vec::new(),
@@ -164,10 +176,21 @@ impl<'a> Run<'a> {
             waves: blocks * u64::from(prepared.waves),
             executed: self.executed,
             instructions: executed_ones.map(|(at, count)| (prepared.code.site(at), *count)).collect(),
+            guards: self.guards(),
         }
     }
 
-    fn run(&mut self, memory: &mut Memory) -> Result<(), Stopped> {
+    fn guards(&self) -> Vec<Guarded> {
+        let code = self.prepared.code;
+        let all = code.instructions.iter().zip(&self.counts).zip(&self.acted).enumerate();
+        let guarded = |(at, ((instruction, count), acts)): (usize, ((&Instruction, &u64), &bool))| {
+            let guard = guard(&instruction.action).filter(|_| *count > 0)?;
+            Some(Guarded { site: code.site(at), guard, acts: *acts })
+        };
+        all.filter_map(guarded).collect()
+    }
+
+    fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
         let mut blocks = all_blocks(self.prepared.launch.grid);
         self.random.shuffle(&mut blocks);
         let mut blocks: VecDeque<[u32; 3]> = blocks.into();
@@ -195,7 +218,7 @@ impl<'a> Run<'a> {
                     let raced = resident.waves.get_mut(wave as usize).and_then(|wave| wave.raced.take());
                     let raced = raced.map(|met| *met).or_else(|| self.races.first.take());
                     self.end(memory, &resident.own);
-                    break Err(Stopped { block: resident.own.id, wave, at, raised, raced });
+                    break Err(Box::new(Stopped { block: resident.own.id, wave, at, raised, raced }));
                 }
             }
         };
@@ -270,12 +293,15 @@ impl<'a> Run<'a> {
             two_units: target.counts_stores && prepared.kernel.resources[0] >> WGP_MODE & 1 == 1,
             places: &mut self.places,
             races: &mut self.races,
+            without: self.without,
+            acted: &mut self.acted,
             starts: &mut self.starts,
             hint: self.hint,
             executed: self.executed,
         };
         let until = block.executed + BLOCK_TURN;
-        let done = waves_in_turns(&mut block, &mut resident.waves, &mut self.random, &mut self.counts, (until, self.options));
+        let done =
+            waves_in_turns(&mut block, &mut resident.waves, &mut self.random, &mut self.counts, (until, self.options));
         (self.hint, self.executed) = (block.hint, block.executed);
         done
     }

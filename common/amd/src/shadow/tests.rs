@@ -8,7 +8,18 @@ fn by(block: u32, span: u32, wave: u32) -> Toucher<'static> {
     let start = 1000 + block * 100;
     let (number, span) = (start + span * 4 + wave, start + span * 4);
     let clock = none();
-    Toucher { launch: 1000, block: start, end: start + 100, waves: 4, number, span, fresh: u32::MAX, quiet: 1000, clock, how: How::Plain }
+    Toucher {
+        launch: 1000,
+        block: start,
+        end: start + 100,
+        waves: 4,
+        number,
+        span,
+        fresh: u32::MAX,
+        quiet: 1000,
+        clock,
+        how: How::Plain,
+    }
 }
 
 fn none() -> &'static Clock {
@@ -17,9 +28,8 @@ fn none() -> &'static Clock {
 
 fn run(touches: &[(Toucher<'_>, usize, usize, bool)]) -> Option<(usize, Conflict)> {
     let mut shadow = Shadow::default();
-    let mut touch = |(by, offset, size, write): &(Toucher<'_>, usize, usize, bool)| {
-        shadow.touch(64, *offset, *size, *write, by)
-    };
+    let mut touch =
+        |(by, offset, size, write): &(Toucher<'_>, usize, usize, bool)| shadow.touch(64, *offset, *size, *write, by);
     touches.iter().find_map(&mut touch).map(|met| (met.at, met.conflict))
 }
 

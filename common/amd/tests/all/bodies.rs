@@ -35,7 +35,7 @@ pub fn each(body: &str, blocks: u32, mut then: impl FnMut(&'static Target, u64, 
             memory.fill(words, 0, 1024 * 4).expect("a buffer");
             let arguments = Arguments::default().pointer(out).pointer(from).pointer(words);
             let launch = launch("f", blocks, THREADS, &arguments);
-            let options = bluefin_amd::Options { seed, max_instructions: 10_000_000 };
+            let options = bluefin_amd::Options { seed, max_instructions: 10_000_000, without: None };
             let done = match program.run(&mut memory, &launch, &options) {
                 Ok(_) => Ok(dwords(&memory, out, 1024)),
                 Err(bluefin_amd::Failure::Verdict(verdict)) => Err(*verdict),

@@ -5,6 +5,7 @@ mod basics;
 mod bodies;
 mod faults;
 mod flow;
+mod guards;
 mod memory;
 mod open;
 mod order;

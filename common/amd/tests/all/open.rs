@@ -61,12 +61,18 @@ fn bytes_of_a_word_are_followed_apart() {
         )
     };
     let first = |found: &[u32]| (0..256).all(|t| found[t as usize] == ((t ^ 1) + 1) % 256);
-    for of_it in ["w & 0xff", "(w << 24) >> 24", "(w | 0xffffff00) ^ 0xffffff00", "(unsigned)(((unsigned long)w << 56) >> 56)"]
+    for of_it in
+        ["w & 0xff", "(w << 24) >> 24", "(w | 0xffffff00) ^ 0xffffff00", "(unsigned)(((unsigned long)w << 56) >> 56)"]
     {
         passes(&body(of_it), 1, first);
     }
     passes(&body("__builtin_amdgcn_perm(w, w, 0x0c0c0c00)"), 1, first);
-    passes(&body("(unsigned)__builtin_amdgcn_cvt_f32_ubyte0(w)").replace("__builtin_amdgcn_cvt_f32_ubyte0(w)", "(float)(w & 0xff)"), 1, first);
+    passes(
+        &body("(unsigned)__builtin_amdgcn_cvt_f32_ubyte0(w)")
+            .replace("__builtin_amdgcn_cvt_f32_ubyte0(w)", "(float)(w & 0xff)"),
+        1,
+        first,
+    );
     passes(&body("(t & 1 ? w : 0x100) & 0xff"), 1, |found| found[1] == 1 && found[2] == 0);
     for of_it in ["w & 0x1ff", "w >> 8", "w", "(w & 0xff) + (w >> 31)"] {
         races(&body(of_it), 1, |fault| matches!(fault, Fault::Unwritten { used: Use::Store(_), .. }));
@@ -117,7 +123,8 @@ fn the_cache_of_scalars_is_emptied_before_what_was_written_is_loaded() {
 
 #[test]
 fn blocks_wait_for_each_other() {
-    let wait = "while (__hip_atomic_load(&words[(b + 1) % 8], __ATOMIC_ACQUIRE, AGENT) == 0) __builtin_amdgcn_s_sleep(1);";
+    let wait =
+        "while (__hip_atomic_load(&words[(b + 1) % 8], __ATOMIC_ACQUIRE, AGENT) == 0) __builtin_amdgcn_s_sleep(1);";
     let body = format!(
         "if (t == 0) {{ words[16 + b] = b + 3; __hip_atomic_store(&words[b], 1u, __ATOMIC_RELEASE, AGENT); {wait} \
          out[b] = words[16 + (b + 1) % 8]; }}"

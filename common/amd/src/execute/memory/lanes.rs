@@ -15,7 +15,15 @@ const APERTURES: [u64; 2] = [SHARED_BASE >> 32, PRIVATE_BASE >> 32];
 
 impl Block<'_> {
     /// Where lanes go; those of a buffer's instruction that are out of range go nowhere. `None` where each has to be looked at.
-    fn lanes(&self, wave: &Wave, memory: &Memory, addresses: &Addresses, exec: u64, dwords: usize, offset: i64) -> Option<Lanes> {
+    fn lanes(
+        &self,
+        wave: &Wave,
+        memory: &Memory,
+        addresses: &Addresses,
+        exec: u64,
+        dwords: usize,
+        offset: i64,
+    ) -> Option<Lanes> {
         let count = wave.registers.lanes;
         let mut lanes = Lanes { of: [0; LANES], exec, count, dwords };
         match (memory.space, &addresses.descriptor) {

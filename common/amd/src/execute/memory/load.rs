@@ -144,7 +144,9 @@ impl Block<'_> {
             let (value, poison) = match form {
                 Form::Dwords | Form::Unsigned => (raw, [low, above(false), no, no]),
                 Form::Signed => (extended(true), [low, sign, sign, sign]),
-                Form::Low { signed } => (extended(signed) & 0xffff | old & 0xffff_0000, [low, above(signed), None, None]),
+                Form::Low { signed } => {
+                    (extended(signed) & 0xffff | old & 0xffff_0000, [low, above(signed), None, None])
+                }
                 Form::High { signed } => (extended(signed) << 16 | old & 0xffff, [None, None, low, above(signed)]),
             };
             wave.registers.v[at][lane] = value;
