@@ -220,7 +220,8 @@ fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
     out::line(format!(
         "taken out one at a time: {found} of {all} waits, barriers and bounds are found ({share:.1} %); {idle} did nothing, \
          and what {covered} waited for was waited for again before its use"
-    ))
+    ))?;
+    Ok(())
 }
 
 /// How fast candidates are executed, apart from the compilers, which are processes of their own.

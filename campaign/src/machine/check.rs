@@ -67,16 +67,20 @@ pub struct Checked {
 /// A kernel without one of its waits, barriers or bounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutantRow {
+    /// The kernel's symbol.
     pub kernel: String,
     /// `wait`, `barrier` or `bound`.
     pub guard: &'static str,
-    /// The instruction that is left out, and where it is.
+    /// The instruction that is left out.
     pub instruction: String,
+    /// Where it is in the code object.
     pub address: u64,
+    /// File and line that it was compiled from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// `found`, `missed`, `idle` (it did nothing) or `covered` (another wait does it).
     pub outcome: &'static str,
+    /// What is wrong without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

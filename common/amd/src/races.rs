@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::order::Known;
 use crate::shadow::{How, Toucher};
-use crate::verdict::Fault;
+use crate::verdict::{Fault, Place};
 
 /// Words that a launch overwrites though others have read them; the next one is a fault at once.
 const MOST_WRITES: usize = 1 << 16;
@@ -24,6 +24,12 @@ pub(crate) struct Met {
     /// Index of the instruction.
     pub at: usize,
     pub lane: usize,
+}
+
+impl Met {
+    pub fn is_of_lds(&self) -> bool {
+        matches!(self.fault, Fault::Race { place: Place::Lds { .. }, .. })
+    }
 }
 
 /// A write of what others have read, with nothing that orders both.

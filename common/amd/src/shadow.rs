@@ -67,22 +67,10 @@ impl Shadow {
             self.room(length);
             return false;
         };
-        if write {
-            let quick =
-                |(writer, reader): (&u32, &u32)| by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader);
-            let done = writers.iter().zip(readers.iter()).fold(true, |all, marks| all & quick(marks));
-            if done {
-                writers.fill(by.number);
-            }
-            return done;
+        if !write && !by.is_plain() {
+            return false;
         }
-        let readable = by.readable();
-        let done =
-            by.is_plain() && writers.iter().fold(true, |all, writer| all & by.is_quick_writer(*writer, readable));
-        if done && by.how == How::Plain {
-            readers.iter_mut().for_each(|reader| *reader = by.joined_plainly(*reader));
-        }
-        done
+        note(writers, readers, write, by)
     }
 
     /// The same of words apart from each other, `count` from each of `firsts` on, which are there.
@@ -91,26 +79,12 @@ impl Shadow {
         if self.writers.len() < length.div_ceil(4) {
             self.room(length);
         }
-        let before = if write { by.span } else { by.readable() };
         let mut quick = write || by.is_plain();
         for first in firsts {
             let words = *first as usize..*first as usize + count;
-            for (writer, reader) in self.writers[words.clone()].iter().zip(&self.readers[words]) {
-                quick &= by.is_quick_writer(*writer, before) & (!write | by.is_quick_reader(*reader));
-            }
+            quick = quick && note(&mut self.writers[words.clone()], &mut self.readers[words], write, by);
         }
-        if !quick || !write && by.how != How::Plain {
-            return quick;
-        }
-        for first in firsts {
-            let words = *first as usize..*first as usize + count;
-            if write {
-                self.writers[words].iter_mut().for_each(|writer| *writer = by.number);
-            } else {
-                self.readers[words].iter_mut().for_each(|reader| *reader = by.joined_plainly(*reader));
-            }
-        }
-        true
+        quick
     }
 
     /// Notes a touch of `size` bytes at `offset` of `length`; the first byte that conflicts.
@@ -203,6 +177,27 @@ impl Shadow {
             }
         }
     }
+}
+
+/// Notes a touch of each word that needs no thought: what is done here is done as [`Toucher::touch`] does it. Whether that is all of them.
+#[inline(always)]
+fn note(writers: &mut [u32], readers: &mut [u32], write: bool, by: &Toucher<'_>) -> bool {
+    let mut all = true;
+    if write {
+        for (writer, reader) in writers.iter_mut().zip(readers.iter()) {
+            let quick = by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader);
+            *writer = if quick { by.number } else { *writer };
+            all &= quick;
+        }
+        return all;
+    }
+    let (readable, marks) = (by.readable(), by.how == How::Plain);
+    for (writer, reader) in writers.iter().zip(readers) {
+        let quick = by.is_quick_writer(*writer, readable);
+        *reader = if quick & marks { by.joined_plainly(*reader) } else { *reader };
+        all &= quick;
+    }
+    all
 }
 
 fn touch_bytes(marks: &mut [Mark], offset: usize, write: bool, by: &Toucher<'_>, lists: &mut Lists) -> Option<Met> {

@@ -28,13 +28,21 @@ const BLOCK_TURN: u64 = 1 << 18;
 /// Waves that may be under way.
 const MOST_WAVES: usize = 1024;
 
-/// What met a fault: the wave, the instruction, and the race that left something open, if there was one.
+/// What met a fault: the wave, the instruction, and the first race that left something open which the wave has read, or any wave.
 struct Stopped {
     block: [u32; 3],
     wave: u32,
     at: usize,
     raised: Box<Raised>,
     raced: Option<Met>,
+    first: Option<Met>,
+}
+
+impl Stopped {
+    /// Whether the first value that nobody wrote came from LDS.
+    fn is_of_lds(&self) -> bool {
+        matches!(&self.raised.fault, Fault::Unwritten { origin: Some(origin), .. } if origin.ends_with("of LDS"))
+    }
 }
 
 /// A block that is under way.
@@ -78,7 +86,7 @@ impl Prepared<'_> {
         let stopped = match done {
             Ok(()) if found.is_empty() => return Ok(first.report()),
             Ok(()) => None,
-            Err(stopped) if stopped.raised.is_unwritten() && (stopped.raced.is_some() || !found.is_empty()) => {
+            Err(stopped) if stopped.raised.is_unwritten() && (stopped.first.is_some() || !found.is_empty()) => {
                 Some(stopped)
             }
             Err(stopped) => return Err(self.verdict(*stopped)),
@@ -89,7 +97,7 @@ impl Prepared<'_> {
             None => {
                 let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
                 let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
-                let raced = if stopped.raised.is_unwritten() { stopped.raced.clone() } else { None };
+                let raced = stopped.raced.clone().or(stopped.first.clone()).filter(|_| stopped.raised.is_unwritten());
                 Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
             }
             Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
@@ -104,12 +112,19 @@ impl Prepared<'_> {
         mut stopped: Stopped,
         (found, start): (Vec<Overwrite>, u32),
     ) -> Failure {
-        let Some(met) = stopped.raced.take() else {
+        // Waves that run ahead in LDS find what nobody wrote as well as what nothing orders.
+        if let (true, Some(met)) = (stopped.is_of_lds(), stopped.first.take_if(|met| met.is_of_lds())) {
+            return self.race(met);
+        }
+        if !found.is_empty() && stopped.raced.is_none() {
             // Perhaps somebody wrote it later.
             let again = Run::new(self, memory, options, Races::planned(found, start)).run(memory);
-            let raced = again.err().and_then(|stopped| stopped.raced);
-            return raced.map_or_else(|| self.verdict(stopped), |met| self.race(met));
-        };
+            if let Some(met) = again.err().and_then(|stopped| stopped.raced) {
+                return self.race(met);
+            }
+            memory.undo();
+        }
+        let Some(met) = stopped.raced.take().or(stopped.first.take()) else { return self.verdict(stopped) };
         let place = |of: &Stopped| (of.block, of.wave, of.at);
         match Run::new(self, memory, options, Races::trusting()).run(memory) {
             Err(again) if again.raised.is_unwritten() && place(&again) == place(&stopped) => self.verdict(stopped),
@@ -119,7 +134,7 @@ impl Prepared<'_> {
 
     fn race(&self, met: Met) -> Failure {
         let Met { fault, block, wave, at, lane } = met;
-        self.verdict(Stopped { block, wave, at, raised: Raised::at(lane, fault), raced: None })
+        self.verdict(Stopped { block, wave, at, raised: Raised::at(lane, fault), raced: None, first: None })
     }
 
     fn verdict(&self, stopped: Stopped) -> Failure {
@@ -216,9 +231,9 @@ impl<'a> Run<'a> {
                 }
                 Err((wave, at, raised)) => {
                     let raced = resident.waves.get_mut(wave as usize).and_then(|wave| wave.raced.take());
-                    let raced = raced.map(|met| *met).or_else(|| self.races.first.take());
+                    let (raced, first) = (raced.map(|met| *met), self.races.first.take());
                     self.end(memory, &resident.own);
-                    break Err(Box::new(Stopped { block: resident.own.id, wave, at, raised, raced }));
+                    break Err(Box::new(Stopped { block: resident.own.id, wave, at, raised, raced, first }));
                 }
             }
         };
