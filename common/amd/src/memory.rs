@@ -288,7 +288,7 @@ impl Memory {
         }
     }
 
-    /// What a lane may load from.
+    /// A lane's load of 1 to 16 bytes.
     #[inline(always)]
     pub(crate) fn load(
         &mut self,

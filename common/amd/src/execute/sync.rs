@@ -252,7 +252,9 @@ impl Block<'_> {
         }
         let known = Clock::of(Entry { start: own.start, end: own.end, waves: own.waves, heads: Vec::new() });
         for wave in waves.iter_mut() {
-            wave.order.clock = Clock::merged(&wave.order.clock, &known);
+            let order = &mut wave.order;
+            order.clock = Clock::merged(&order.clock, &known);
+            (order.fresh, order.fresh_scalars) = (0, order.fresh_scalars.min(1));
         }
         self.races.ends.insert(own.start, own.end);
         own.start = self.memory.numbers;

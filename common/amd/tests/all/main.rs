@@ -9,5 +9,6 @@ mod guards;
 mod memory;
 mod open;
 mod order;
+mod scalars;
 mod support;
 mod triton;
