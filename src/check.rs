@@ -102,8 +102,8 @@ impl CheckArgs {
                 "right": right,
                 "unsolved": plan.unsolved,
             });
-            if self.mutate {
-                report["mutants"] = serde_json::to_value(Mutants::of(&checked))?;
+            if let (true, Some(report)) = (self.mutate, report.as_object_mut()) {
+                report.insert("mutants".to_string(), serde_json::to_value(Mutants::of(&checked))?);
             }
             out::json(&report)?;
         } else {
