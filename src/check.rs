@@ -24,7 +24,8 @@ use crate::input::{Input, InputArgs};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  bluefin check --kernel my_kernel.toml --size rows=16 --target gfx942\n  \
     bluefin check problems.txt --target gfx1100 --budget 12\n  \
-    bluefin check --kernel my_kernel.toml --target gfx90a-104 --seed 7 --json\n\n\
+    bluefin check --kernel my_kernel.toml --target gfx90a-104 --seed 7 --json\n  \
+    bluefin check --kernel my_kernel.toml --size rows=16 --target gfx942 --mutate\n\n\
     No GPU is needed, and nothing is measured: there are no times and no databases. What ends a candidate: a wrong\n\
     result, a touch outside of a buffer or of LDS, a value that nobody wrote, a race, a register that is used before\n\
     its s_waitcnt, a barrier that not all threads reach, a loop without end. Take small sizes that divide by nothing.\n\
@@ -44,6 +45,9 @@ pub struct CheckArgs {
     /// Compilers and executions at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
+    /// Try each candidate that is right without each of its waits, barriers and bounds, one at a time, and say which of that is found
+    #[arg(long, conflicts_with = "list")]
+    mutate: bool,
     #[command(flatten)]
     listing: ListArgs,
     /// Print every candidate as JSON on standard output, and nothing else there
@@ -81,6 +85,7 @@ impl CheckArgs {
         let Input { problems, specs, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let checking = Checking::begin(executor, target, &problems, &asked, slots).await?;
+        let checking = if self.mutate { checking.mutating() } else { checking };
         checking.plan.left_out().iter().for_each(|line| eprintln!("{line}"));
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let (checked, plan) = self.check(checking).await?;
@@ -91,14 +96,21 @@ impl CheckArgs {
         );
         let right = checked.iter().filter(|one| one.result == RIGHT).count();
         if self.json {
-            out::json(&serde_json::json!({
+            let mut report = serde_json::json!({
                 "target": target.to_string(),
                 "candidates": checked,
                 "right": right,
                 "unsolved": plan.unsolved,
-            }))?;
+            });
+            if let (true, Some(report)) = (self.mutate, report.as_object_mut()) {
+                report.insert("mutants".to_string(), serde_json::to_value(Mutants::of(&checked))?);
+            }
+            out::json(&report)?;
         } else {
             self.print(&checked)?;
+            if self.mutate {
+                print_mutants(&checked)?;
+            }
         }
         let all = !checked.is_empty() && right == checked.len() && plan.is_fine() && !rejected;
         Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -162,6 +174,54 @@ impl CheckArgs {
         }
         Ok(())
     }
+}
+
+/// How many of the instructions that were left out were found.
+#[derive(Default, serde::Serialize)]
+struct Mutants {
+    found: usize,
+    missed: usize,
+    /// They had done nothing in these launches.
+    idle: usize,
+    /// What they had waited for was waited for once more.
+    covered: usize,
+}
+
+impl Mutants {
+    fn of(checked: &[Checked]) -> Self {
+        let mut all = Self::default();
+        for row in checked.iter().flat_map(|one| &one.mutants) {
+            let count = match row.outcome {
+                "found" => &mut all.found,
+                "missed" => &mut all.missed,
+                "idle" => &mut all.idle,
+                _ => &mut all.covered,
+            };
+            *count += 1;
+        }
+        all
+    }
+}
+
+fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
+    for one in checked {
+        for row in one.mutants.iter().filter(|row| row.outcome == "missed") {
+            let source = row.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
+            let (problem, solver) = (&one.problem, &one.solver);
+            out::line(format!(
+                "{problem} {solver}: nothing is wrong without the {} `{}` of {} at {:#x}{source}",
+                row.guard, row.instruction, row.kernel, row.address
+            ))?;
+        }
+    }
+    let Mutants { found, missed, idle, covered } = Mutants::of(checked);
+    let all = found + missed;
+    let share = 100.0 * found as f64 / all.max(1) as f64;
+    out::line(format!(
+        "taken out one at a time: {found} of {all} waits, barriers and bounds are found ({share:.1} %); {idle} did nothing, \
+         and what {covered} waited for was waited for again before its use"
+    ))?;
+    Ok(())
 }
 
 /// How fast candidates are executed, apart from the compilers, which are processes of their own.

@@ -1,7 +1,8 @@
 //! Candidates for AMD's GPUs, executed on the CPU instruction by instruction and compared with their reference. Nothing is timed:
 //! what executing takes says nothing of a GPU.
 
-use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Program};
+pub use bluefin_amd::Guarded;
+use bluefin_amd::{self as amd, Fault, Guard, Launch, LoadError, Memory, Options, Program};
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
@@ -69,11 +70,52 @@ impl Posed {
 }
 
 /// What executing a candidate took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     /// Instructions of waves, of all launches.
     pub instructions: u64,
+    /// What keeps its kernels right: the kernel, and which of its instructions does.
+    pub guards: Vec<(String, Guarded)>,
 }
+
+/// What came of leaving out one of them.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    pub kernel: String,
+    pub guarded: Guarded,
+    pub outcome: MutantOutcome,
+}
+
+#[derive(Clone, Debug)]
+pub enum MutantOutcome {
+    /// How it is wrong.
+    Found(Failure),
+    /// Nothing is wrong, though it had done something.
+    Missed,
+    /// It had done nothing in this launch.
+    Idle,
+    /// What it had waited for is waited for once more, before anybody touches it.
+    Covered,
+}
+
+impl MutantOutcome {
+    /// As JSON names it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Found(_) => "found",
+            Self::Missed => "missed",
+            Self::Idle => "idle",
+            Self::Covered => "covered",
+        }
+    }
+}
+
+/// Orders of blocks and waves in which a kernel is tried without what keeps it right.
+const MUTANT_ORDERS: u64 = 3;
+/// How much longer than the kernel itself it may run so, and what that is at least.
+const MUTANT_TIMES: u64 = 8;
+const MUTANT_LEAST: u64 = 100_000;
 
 impl Executor {
     /// Whether code for the architecture `arch` can be executed.
@@ -91,7 +133,7 @@ impl Executor {
     /// An architecture that can not be executed.
     pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, ExecutorError> {
         let target = executed(arch)?;
-        Ok(Self { target, options: Options { seed, max_instructions } })
+        Ok(Self { target, options: Options { seed, max_instructions, without: None } })
     }
 
     /// Loads artifacts.
@@ -114,7 +156,7 @@ impl Executor {
         let before = contents(&task.buffers, data, self.options.seed)?;
         let tolerances = vec![task.tolerance; task.buffers.len()];
         let mut posed = Posed { task, before, after: Vec::new(), tolerances, nondeterministic: Vec::new() };
-        let (after, _) = self.execute(&posed, &posed.task.reference, loaded)?;
+        let (after, _) = self.execute(&posed, &posed.task.reference, loaded, None)?;
         for (buffer, after) in posed.task.buffers.iter().zip(&after) {
             let mut elements = after.chunks_exact(buffer.data_type.size());
             let is_untouched = elements.all(|element| is_poison(buffer.data_type, element));
@@ -123,9 +165,9 @@ impl Executor {
                 return Err(Failure::new(FailureKind::OutputNotWritten, detail));
             }
         }
-        let options = Options { seed: self.options.seed.wrapping_add(1), ..self.options };
+        let options = Options { seed: self.options.seed.wrapping_add(1), ..self.options.clone() };
         let other = Self { options, ..self.clone() };
-        let (again, _) = other.execute(&posed, &posed.task.reference, loaded)?;
+        let (again, _) = other.execute(&posed, &posed.task.reference, loaded, None)?;
         let both = posed.task.buffers.iter().zip(again.iter().zip(&after)).zip(&mut posed.tolerances);
         for ((buffer, (again, after)), tolerance) in both.filter(|((buffer, _), _)| buffer.role.is_written()) {
             let mut runs = Runs::default();
@@ -144,7 +186,41 @@ impl Executor {
     /// # Errors
     /// How it is wrong.
     pub fn check(&self, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<Executed> {
-        let (found, executed) = self.execute(posed, built, loaded)?;
+        self.check_without(posed, built, loaded, None)
+    }
+
+    /// Takes out what keeps a candidate right, one after the other: which of that is found.
+    #[must_use]
+    pub fn mutate(&self, posed: &Posed, built: &Built, loaded: &Loaded, executed: &Executed) -> Vec<Mutant> {
+        let most = executed.instructions.saturating_mul(MUTANT_TIMES).max(MUTANT_LEAST);
+        let tried = |(kernel, guarded): &(String, Guarded)| {
+            let found = (0..MUTANT_ORDERS).filter(|_| guarded.acts).find_map(|order| {
+                let seed = self.options.seed.wrapping_add(order);
+                let options =
+                    Options { seed, max_instructions: most.min(self.options.max_instructions), without: None };
+                let executor = Self { options, ..self.clone() };
+                executor.check_without(posed, built, loaded, Some((kernel, guarded.site.address))).err()
+            });
+            let outcome = match found {
+                Some(failure) => MutantOutcome::Found(failure),
+                None if !guarded.acts => MutantOutcome::Idle,
+                None if guarded.guard == Guard::Wait => MutantOutcome::Covered,
+                None => MutantOutcome::Missed,
+            };
+            Mutant { kernel: kernel.clone(), guarded: guarded.clone(), outcome }
+        };
+        executed.guards.iter().map(tried).collect()
+    }
+
+    /// `without` is a kernel, and the address of an instruction of it.
+    fn check_without(
+        &self,
+        posed: &Posed,
+        built: &Built,
+        loaded: &Loaded,
+        without: Option<(&str, u64)>,
+    ) -> Attempt<Executed> {
+        let (found, executed) = self.execute(posed, built, loaded, without)?;
         let all = posed.task.buffers.iter().zip(found.iter().zip(&posed.after)).zip(&posed.tolerances);
         for ((buffer, (found, expected)), tolerance) in all {
             let mut difference = Difference::default();
@@ -157,7 +233,13 @@ impl Executor {
     }
 
     /// What all buffers hold after the launches of `built`.
-    fn execute(&self, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<(Vec<Vec<u8>>, Executed)> {
+    fn execute(
+        &self,
+        posed: &Posed,
+        built: &Built,
+        loaded: &Loaded,
+        without: Option<(&str, u64)>,
+    ) -> Attempt<(Vec<Vec<u8>>, Executed)> {
         if built.launches.is_empty() {
             return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
         }
@@ -195,8 +277,11 @@ impl Executor {
                 dynamic_lds: launch.shared,
                 arguments: &arguments,
             };
-            let report = program.run(&mut memory, &launch, &self.options).map_err(|failure| failed(&failure))?;
+            let without = without.filter(|(kernel, _)| *kernel == launch.kernel).map(|(_, address)| address);
+            let options = Options { without, ..self.options.clone() };
+            let report = program.run(&mut memory, &launch, &options).map_err(|failure| failed(&failure))?;
             executed.instructions += report.executed;
+            note(&mut executed.guards, launch.kernel, report.guards);
         }
         let mut after = posed.before.clone();
         for ((buffer, after), address) in posed.task.buffers.iter().zip(&mut after).zip(addresses) {
@@ -210,6 +295,16 @@ impl Executor {
             }
         }
         Ok((after, executed))
+    }
+}
+
+/// Adds what a launch had of them; a kernel may be launched more than once.
+fn note(all: &mut Vec<(String, Guarded)>, kernel: &str, guards: Vec<Guarded>) {
+    for guarded in guards {
+        match all.iter_mut().find(|(of, known)| of == kernel && known.site.address == guarded.site.address) {
+            Some((_, known)) => known.acts |= guarded.acts,
+            None => all.push((kernel.to_string(), guarded)),
+        }
     }
 }
 

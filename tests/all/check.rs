@@ -208,3 +208,46 @@ fn what_can_not_be_executed_is_said() {
         assert!(text(&output.stderr).contains(reason), "{target}: {}", text(&output.stderr));
     }
 }
+
+/// Of each guard of each kernel: whether leaving it out is found.
+#[test]
+fn what_keeps_a_kernel_right_is_left_out_one_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    row_sums(folder.path(), "sum += row", "sum += row");
+    for target in ["gfx90a", "gfx942", "gfx1100"] {
+        let arguments =
+            ["--kernel", "row_sums.toml", "--size", "rows=5,columns=301", "--target", target, "--budget", "4"];
+        let report = check(folder.path(), &[&arguments[..], &["--mutate"]].concat(), 0);
+        let count = |of: &str| report["mutants"][of].as_u64().unwrap();
+        let (found, missed) = (count("found"), count("missed"));
+        // The last steps of the tree are one wave's, which needs no barrier, and bounds keep lanes from what nobody reads.
+        assert!(found > 60 && found > 2 * missed, "{target}: {report:#}");
+        let rows: Vec<&Value> = report["candidates"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|one| one["mutants"].as_array().into_iter().flatten())
+            .collect();
+        for guard in ["wait", "barrier", "bound"] {
+            let row = rows.iter().find(|row| row["guard"] == guard && row["outcome"] == "found");
+            let row = row.unwrap_or_else(|| panic!("{target}: no {guard} is found"));
+            assert!(
+                row["detail"].is_string() && row["instruction"].as_str().unwrap().starts_with(['s', 'v']),
+                "{row:#}"
+            );
+        }
+        let all = found + missed + count("idle") + count("covered");
+        assert_eq!(rows.len() as u64, all, "{target}");
+    }
+    let told = text(
+        &expect(
+            bluefin()
+                .current_dir(folder.path())
+                .args(["check", "--kernel", "row_sums.toml", "--target", "gfx942"])
+                .args(["--size", "rows=5,columns=301", "--budget", "1", "--mutate"]),
+            0,
+        )
+        .stdout,
+    );
+    assert!(told.contains("waits, barriers and bounds are found ("), "{told}");
+}

@@ -72,6 +72,74 @@ fn matrix_products_are_right_on_amd_gpus() {
     }
 }
 
+/// A kernel that works in place on fewer elements than it has lanes: all lanes load what few of them store.
+const IN_PLACE: &str = r#"
+name = "in-place"
+problem = "kernel"
+toolchain = "triton"
+targets = ["gfx90a", "gfx942", "gfx1100"]
+source = "in_place.py"
+reference = "Reference"
+[sizes]
+count = 70
+[[buffer]]
+name = "values"
+type = "FP32"
+length = "count"
+role = "inout"
+[tolerance.FP32]
+absolute = 1e-6
+relative = 1e-6
+[[solver]]
+name = "Reference"
+algorithm = "Direct"
+  [solver.constants]
+  BLOCK = 128
+  num_warps = 1
+  [[solver.launch]]
+  entry = "in_place"
+  arguments = ["values", { i32 = "count" }]
+  grid = ["(count + 127) / 128"]
+[[solver]]
+name = "Small"
+algorithm = "Direct"
+  [[solver.param]]
+  name = "BLOCK"
+  values = [16, 32]
+  default = 16
+  [[solver.param]]
+  name = "num_warps"
+  values = [4, 8]
+  default = 4
+  [[solver.launch]]
+  entry = "in_place"
+  arguments = ["values", { i32 = "count" }]
+  grid = ["(count + BLOCK - 1) / BLOCK"]
+"#;
+
+const IN_PLACE_SOURCE: &str = r#"
+import triton
+import triton.language as tl
+
+@triton.jit
+def in_place(values, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(values + at, mask=at < count)
+    tl.store(values + at, value * 2 + 1, mask=at < count)
+"#;
+
+#[test]
+fn kernels_that_work_in_place_are_right_on_amd_gpus() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("in_place.py"), IN_PLACE_SOURCE).unwrap();
+    let path = folder.path().join("in_place.toml");
+    std::fs::write(&path, IN_PLACE).unwrap();
+    for target in ["gfx90a", "gfx942", "gfx1100"] {
+        let Some(count) = right(&path, "count=70", target, 4) else { return };
+        assert_eq!(count, 5, "{target}");
+    }
+}
+
 /// `bluefin` on a made-up gfx942 that executes code, in a folder of its own.
 fn on_gpu() -> Option<(HipMachine, impl Fn(&[&str]) -> Command)> {
     with_triton()?;

@@ -20,7 +20,7 @@ use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_compile_worker::toolchain::{CompileAssignment, Compiled};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
-use bluefin_eval_worker::executed::{Executed, Executor, Posed};
+use bluefin_eval_worker::executed::{Executed, Executor, Guarded, Mutant, MutantOutcome, Posed};
 use bluefin_producer::plan::{Asked, Plan};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -59,6 +59,49 @@ pub struct Checked {
     /// Outputs in which two runs of the reference differed: it was compared within a tolerance that is as much wider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_deterministic: Vec<String>,
+    /// What came of leaving out, one at a time, what keeps it right; only where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mutants: Vec<MutantRow>,
+}
+
+/// A kernel without one of its waits, barriers or bounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct MutantRow {
+    /// The kernel's symbol.
+    pub kernel: String,
+    /// `wait`, `barrier` or `bound`.
+    pub guard: &'static str,
+    /// The instruction that is left out.
+    pub instruction: String,
+    /// Where it is in the code object.
+    pub address: u64,
+    /// File and line that it was compiled from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// `found`, `missed`, `idle` (it did nothing) or `covered` (another wait does it).
+    pub outcome: &'static str,
+    /// What is wrong without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl From<Mutant> for MutantRow {
+    fn from(mutant: Mutant) -> Self {
+        let Mutant { kernel, guarded: Guarded { site, guard, .. }, outcome } = mutant;
+        let detail = match &outcome {
+            MutantOutcome::Found(failure) => Some(failure.detail.clone()),
+            _ => None,
+        };
+        Self {
+            kernel,
+            guard: guard.name(),
+            instruction: site.text,
+            address: site.address,
+            source: site.source.map(|source| source.to_string()),
+            outcome: outcome.name(),
+            detail,
+        }
+    }
 }
 
 /// Candidates that are to be checked.
@@ -67,6 +110,7 @@ pub struct Checking {
     pub plan: Plan,
     jobs: Vec<Job>,
     slots: usize,
+    mutates: bool,
     bench: Arc<Bench>,
 }
 
@@ -100,7 +144,13 @@ impl Checking {
             free: Semaphore::new(slots),
             posed: Mutex::new(LruCache::new(POSED)),
         };
-        Ok(Self { plan, jobs, slots, bench: Arc::new(bench) })
+        Ok(Self { plan, jobs, slots, mutates: false, bench: Arc::new(bench) })
+    }
+
+    /// The same, and each candidate that is right once more without each of what keeps it so.
+    #[must_use]
+    pub fn mutating(self) -> Self {
+        Self { mutates: true, ..self }
     }
 
     /// How many candidates there are.
@@ -114,9 +164,9 @@ impl Checking {
     /// # Errors
     /// If something fails that no candidate is to blame for.
     pub async fn check(self, done: impl Fn(u64)) -> anyhow::Result<(Vec<Checked>, Plan)> {
-        let Self { plan, jobs, slots, bench } = self;
+        let Self { plan, jobs, slots, mutates, bench } = self;
         let (bench, done) = (&bench, &done);
-        let all = stream::iter(jobs).map(|job| bench.check(job, done)).buffered(JOBS_AHEAD * slots);
+        let all = stream::iter(jobs).map(|job| bench.check(job, mutates, done)).buffered(JOBS_AHEAD * slots);
         let checked: Vec<Vec<Checked>> = all.try_collect().await?;
         Ok((checked.into_iter().flatten().collect(), plan))
     }
@@ -132,6 +182,9 @@ pub fn session(target: &Target) -> anyhow::Result<Session> {
 
 /// What the result of a candidate is called that is right.
 pub const RIGHT: &str = "right";
+
+/// What came of a candidate that is right.
+type Tried = (Executed, Vec<Mutant>);
 
 /// What all candidates share.
 struct Bench {
@@ -155,7 +208,7 @@ fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
 }
 
 impl Bench {
-    async fn check(self: &Arc<Self>, job: Job, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
+    async fn check(self: &Arc<Self>, job: Job, mutates: bool, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
         let toolchains = self.compilers.toolchains();
         let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
@@ -163,7 +216,7 @@ impl Bench {
             .compile(CompileAssignment { job: &job, session: &self.session, workshop: &self.workshop })
             .await?;
         let (results, not_deterministic) = match task {
-            TaskRef::Inline(task) => self.execute(*task, &built).await?,
+            TaskRef::Inline(task) => self.execute(*task, &built, mutates).await?,
             // No jobs follow here, so that none is a blob.
             TaskRef::None | TaskRef::Blob(_) => {
                 (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Vec::new())
@@ -173,16 +226,17 @@ impl Bench {
         let names = |candidate: &Candidate| {
             description.solver(&candidate.solver).map(|solver| solver.params.clone()).unwrap_or_default()
         };
-        let checked = |(candidate, result): (&Candidate, Attempt<Executed>)| {
+        let checked = |(candidate, result): (&Candidate, Attempt<Tried>)| {
             let names = names(candidate).into_iter().chain((0..).map(|index: usize| index.to_string()));
             let params = names.zip(candidate.params.iter().map(ToString::to_string)).collect();
-            let (result, detail, instructions) = match result {
-                Ok(executed) => (RIGHT, None, Some(executed.instructions)),
-                Err(Failure { kind, detail }) => (kind.name(), Some(detail), None),
+            let (result, detail, instructions, mutants) = match result {
+                Ok((executed, mutants)) => (RIGHT, None, Some(executed.instructions), mutants),
+                Err(Failure { kind, detail }) => (kind.name(), Some(detail), None, Vec::new()),
             };
+            let mutants = mutants.into_iter().map(MutantRow::from).collect();
             let (problem, solver) = (job.problem.label(), candidate.solver.clone());
             let not_deterministic = not_deterministic.clone();
-            Checked { problem, solver, params, result, detail, instructions, not_deterministic }
+            Checked { problem, solver, params, result, detail, instructions, not_deterministic, mutants }
         };
         Ok(job.candidates.iter().zip(results).map(checked).collect())
     }
@@ -192,7 +246,8 @@ impl Bench {
         self: &Arc<Self>,
         task: Task,
         built: &[Attempt<Built>],
-    ) -> anyhow::Result<(Vec<Attempt<Executed>>, Vec<String>)> {
+        mutates: bool,
+    ) -> anyhow::Result<(Vec<Attempt<Tried>>, Vec<String>)> {
         let slot = self.slot(task.encode()?.0);
         let posed = slot.get_or_try_init(|| self.pose(task)).await?.clone();
         let mut code = Vec::new();
@@ -208,15 +263,21 @@ impl Bench {
                 return Ok((built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect(), Vec::new()));
             }
         };
-        let mut results: Vec<Attempt<Executed>> =
-            built.iter().map(|built| built.clone().map(|_| Executed::default())).collect();
+        let mut results: Vec<Attempt<Tried>> =
+            built.iter().map(|built| built.clone().map(|_| Tried::default())).collect();
         let mut running = JoinSet::new();
         let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
         for ((index, built), program) in compiled.zip(programs) {
             let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
             running.spawn(async move {
                 let executor = bench.executor.clone();
-                let check = move || program.and_then(|program| executor.check(&posed, &built, &program));
+                let check = move || {
+                    let program = program?;
+                    let executed = executor.check(&posed, &built, &program)?;
+                    let mutants =
+                        if mutates { executor.mutate(&posed, &built, &program, &executed) } else { Vec::new() };
+                    Ok((executed, mutants))
+                };
                 (index, bench.on_cpu(check).await)
             });
         }

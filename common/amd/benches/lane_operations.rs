@@ -1,4 +1,5 @@
-//! How many operations of lanes a second the executor does, by kind: a loop of 32 times one instruction in a block of four waves.
+//! How many operations of lanes a second the executor does, by kind: a loop of 32 times one instruction in a block of four waves. And how many
+//! instructions of lanes in whole kernels.
 
 #[path = "../tests/all/support.rs"]
 #[allow(dead_code, reason = "what only tests need")]
@@ -56,9 +57,79 @@ fn execute(program: &Program, threads: u32) {
     program.run(&mut memory, &launch, &Options::default()).expect("it runs");
 }
 
+/// A kernel of `float* out, const float* in, int n`, its blocks of 256 threads, and elements of each buffer.
+const KERNELS: &[(&str, &str, u32, usize)] = &[
+    (
+        "sum of rows",
+        "float sum = 0; for (int i = t; i < n; i += 256) sum += in[b * n + i];\
+         SHARED float s[256]; s[t] = sum; barrier();\
+         for (int half = 128; half; half /= 2) { if (t < half) s[t] += s[t + half]; barrier(); }\
+         if (t == 0) out[b] = s[0];",
+        16,
+        16 * 4096,
+    ),
+    (
+        "product by tiles",
+        "SHARED float x[16][17], y[16][17]; const int r = t / 16, c = t % 16, blocks = n / 16, br = b / blocks, bc = b % blocks;\
+         float sum = 0; for (int k = 0; k < n; k += 16) {\
+         x[r][c] = in[(br * 16 + r) * n + k + c]; y[r][c] = in[(k + r) * n + bc * 16 + c]; barrier();\
+         for (int i = 0; i < 16; ++i) sum = __builtin_fmaf(x[r][i], y[i][c], sum); barrier(); }\
+         out[(br * 16 + r) * n + bc * 16 + c] = sum;",
+        16,
+        64 * 64,
+    ),
+    (
+        "gelu",
+        "const int i = b * 256 + t; if (i < n) { float v = in[i], u = v * (0.79788456f + 0.035677408f * v * v);\
+         float e = __builtin_exp2f(u * 2.885390f); out[i] = v * (1.0f - 1.0f / (e + 1.0f)); }",
+        64,
+        64 * 256,
+    ),
+];
+
+const PRELUDE: &str = r#"
+#define SHARED __attribute__((shared))
+static __attribute__((device, always_inline)) inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+"#;
+
+fn kernels(criterion: &mut Criterion, tools: &Tools) {
+    let mut group = criterion.benchmark_group("kernels");
+    for (arch, lanes) in [("gfx942", 64), ("gfx1100", 32)] {
+        let Some(target) = Target::named(arch) else { continue };
+        for (name, body, blocks, elements) in KERNELS {
+            let source = format!(
+                "{PRELUDE}extern \"C\" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(256, 256))) \
+                 void k(float* out, const float* in, int n) {{ const int t = __builtin_amdgcn_workitem_id_x(), b = __builtin_amdgcn_workgroup_id_x(); {body} }}"
+            );
+            let program = tools.program(&source, target);
+            let run = || {
+                let mut memory = Memory::new();
+                let [out, from] = ["out", "in"].map(|name| memory.allocate(name, elements * 4, 4));
+                memory.fill(from, 0x3c, elements * 4).expect("a buffer");
+                let n = match *name {
+                    "product by tiles" => 64,
+                    "gelu" => *elements as i32,
+                    _ => (*elements as u32 / blocks) as i32,
+                };
+                let arguments = support::Arguments::default().pointer(out).pointer(from).int(n);
+                let launch = support::launch("k", *blocks, 256, &arguments);
+                program.run(&mut memory, &launch, &Options::default()).expect("it runs").executed
+            };
+            group.throughput(Throughput::Elements(run() * lanes));
+            group.bench_function(BenchmarkId::from_parameter(format!("{name}, {arch}")), |bencher| bencher.iter(run));
+        }
+    }
+    group.finish();
+}
+
 fn main() {
     let Some(tools) = Tools::find() else { return };
     let mut criterion = Criterion::default().configure_from_args().sample_size(10);
+    kernels(&mut criterion, &tools);
     let mut group = criterion.benchmark_group("lane operations");
     for (name, arch, instruction, work) in KINDS {
         let Some(target) = Target::named(arch) else { continue };

@@ -328,6 +328,8 @@ def row(disassemble, narrow, encoding, generation, opcode, before):
             operands.append("literal")
         elif name in ("sopp", "sopk") and register(token) is None and token not in ("vcc", "exec", "null"):
             operands.append("simm16")
+        elif token.startswith("sendmsg("):
+            operands.append("message")
         elif name == "sopc" and token == hex(SCALAR["ssrc1"]):
             operands.append("ssrc1:0")
         elif name == "smem" and token == "0x7c":

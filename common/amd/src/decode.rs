@@ -65,7 +65,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_singleuse_vdst",
     "s_wait_idle",
     "s_icache_inv",
-    "s_dcache_inv",
     "s_dcache_wb",
     "s_gl1_inv",
     "s_sethalt",
@@ -75,13 +74,14 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_decperflevel",
     "s_version",
     "v_nop",
-    "buffer_gl0_inv",
     "buffer_invl2",
     "ds_nop",
 ];
 
 /// Instructions on caches, which decide what of other blocks a wave may rely on.
 const CACHES: &[&str] = &[
+    "s_dcache_inv",
+    "buffer_gl0_inv",
     "buffer_gl1_inv",
     "buffer_wbinvl1",
     "buffer_wbinvl1_vol",
@@ -150,15 +150,21 @@ impl Decoder<'_> {
         }
         if CACHES.contains(&name) {
             // Of gfx942, those without sc1 are for the waves of a block.
-            let device = match self.target.generation {
-                Generation::Cdna3 | Generation::Cdna4 => encoded.modifiers.sc1,
-                Generation::Rdna4 => encoded.modifiers.scope >= memory::SCOPE_DEVICE,
-                _ => true,
+            let (near, far) = match (self.target.generation, name) {
+                (Generation::Cdna3 | Generation::Cdna4, _) => (encoded.modifiers.sc1, encoded.modifiers.sc1),
+                (Generation::Rdna4, _) => {
+                    (encoded.modifiers.scope > 0, encoded.modifiers.scope >= memory::SCOPE_DEVICE)
+                }
+                (_, "buffer_gl0_inv") => (true, false),
+                (_, "buffer_gl1_inv") => (false, true),
+                _ => (true, true),
             };
-            return Ok(match (device, name) {
-                (false, _) => Action::Nothing,
-                (true, "buffer_wbl2" | "global_wb") => Action::WriteBack,
-                (true, _) => Action::Invalidate,
+            return Ok(match name {
+                "s_dcache_inv" => Action::InvalidateScalars,
+                "buffer_wbl2" | "global_wb" if far => Action::WriteBack,
+                "buffer_wbl2" | "global_wb" => Action::Nothing,
+                _ if near || far => Action::Invalidate { near, far },
+                _ => Action::Nothing,
             });
         }
         if name.starts_with("s_") {

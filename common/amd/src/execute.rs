@@ -21,9 +21,11 @@ mod vector;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
-use crate::instruction::{Action, Instruction};
+use crate::instruction::{Action, Destination, Instruction};
 use crate::memory::Memory;
 use crate::order::{Clock, Places, Suspect};
+use crate::races::Races;
+use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
 use crate::target::Target;
 use crate::verdict::{Fault, Raised, Site, Step};
@@ -38,39 +40,55 @@ pub(crate) const SCRATCH_BASE: u64 = 0x6000_0000_0000;
 /// What one lane's access comes to.
 type Lane<T> = Result<T, Fault>;
 
-/// What a block's waves share.
+/// A block, without its waves.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub id: [u32; 3],
+    pub lds: Lds,
+    pub scratch: Scratch,
+    /// First number of the block, and the one behind its last.
+    pub start: u32,
+    pub end: u32,
+    /// Waves in it.
+    pub waves: u32,
+    /// Rounds of numbers that were used, the first one behind the last barrier, and the one that all waves have come to.
+    pub round: u32,
+    pub span: u32,
+    pub floor: u32,
+    /// Whether a wave has stored anything, so that there is something to release.
+    pub stored: bool,
+    /// What was released at places of LDS.
+    pub lds_places: Places,
+    /// Waves that have come to the next barrier, or have ended.
+    pub arrived: u64,
+    /// What waves read plainly before others touched it with atomics, by the wave that may yet explain it.
+    pub debts: Vec<(u32, Suspect)>,
+}
+
+/// A block whose waves are executed, and what it shares with others.
 pub(crate) struct Block<'a> {
+    pub own: &'a mut Own,
     pub instructions: &'a [Instruction],
     pub site: &'a dyn Fn(usize) -> Site,
     /// Index of the instruction at an offset of the image.
     pub index_of: &'a dyn Fn(u64) -> Option<usize>,
     pub target: &'static Target,
     pub memory: &'a mut Memory,
-    pub lds: &'a mut Lds,
-    pub scratch: &'a mut Scratch,
     pub temporaries: &'a mut Temporaries,
     pub image: u64,
-    /// First numbers of the launch and of the block, and waves in it.
+    /// First number of the launch.
     pub launch_start: u32,
-    pub start: u32,
-    pub waves: u32,
-    /// Rounds of numbers that were used, and the first one behind the last barrier.
-    pub round: u32,
-    pub span: u32,
-    /// Whether a wave has stored anything, so that there is something to release.
-    pub stored: bool,
     /// Waves of the block may be on two units, each with a cache of its own.
     pub two_units: bool,
-    /// What was released at places of memory, and of LDS.
+    /// What was released at places of memory.
     pub places: &'a mut Places,
-    pub lds_places: Places,
-    /// Waves that have come to the next barrier, or have ended.
-    pub arrived: u64,
-    /// What waves read plainly before others touched it with atomics, by the wave that may yet explain it.
-    pub debts: Vec<(u32, Suspect)>,
-    /// A plain read of what atomics touch, until its instruction is known.
-    pub suspected: Option<(u64, Fault)>,
-    pub block_of: &'a dyn Fn(u32) -> [u32; 3],
+    pub races: &'a mut Races,
+    /// The instruction that is left out.
+    pub without: usize,
+    /// Which instructions that guard something have done anything.
+    pub acted: &'a mut [bool],
+    /// First number and id of each block that has begun.
+    pub starts: &'a mut Vec<(u32, [u32; 3])>,
     /// The buffer that was touched last.
     pub hint: usize,
     pub executed: u64,
@@ -78,12 +96,16 @@ pub(crate) struct Block<'a> {
 
 impl Block<'_> {
     pub fn toucher<'c>(&self, wave: &Wave, clock: &'c Clock) -> Toucher<'c> {
+        let own = &*self.own;
+        let first = |round: u32| own.start + round * own.waves;
         Toucher {
             launch: self.launch_start,
-            block: self.start,
-            waves: self.waves,
-            number: self.start + wave.order.round * self.waves + wave.number,
-            span: self.start + self.span * self.waves,
+            block: own.start,
+            end: own.end,
+            waves: own.waves,
+            number: first(wave.order.round.max(own.floor)) + wave.number,
+            span: first(own.span),
+            fresh: if self.two_units { first(wave.order.fresh) } else { u32::MAX },
             quiet: self.launch_start,
             clock,
             how: How::Plain,
@@ -93,7 +115,7 @@ impl Block<'_> {
     /// The same for LDS, which no other block touches.
     pub fn lds_toucher<'c>(&self, wave: &Wave, clock: &'c Clock) -> Toucher<'c> {
         let toucher = self.toucher(wave, clock);
-        Toucher { launch: self.start, quiet: toucher.span, ..toucher }
+        Toucher { launch: self.own.start, quiet: toucher.span, fresh: u32::MAX, ..toucher }
     }
 
     /// Executes the wave's next instruction.
@@ -112,16 +134,36 @@ impl Block<'_> {
             return Err(Raised::wave(fault));
         }
         wave.at = at + 1;
+        if at == self.without {
+            return self.leave_out(wave, &instruction.action);
+        }
         match &instruction.action {
             Action::Vector(vector) if wave.indexed => index::run(wave, self.temporaries, vector, None),
+            Action::Vector(vector) if matches!(vector.to, Destination::Exec(_)) => {
+                let before = wave.registers.exec();
+                vector::run(wave, self.temporaries, vector)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::Vector(vector) => vector::run(wave, self.temporaries, vector),
             Action::Relative(vector, which) => index::run(wave, self.temporaries, vector, Some(*which)),
             Action::Index(index) => index::set(wave, *index),
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
             Action::Matrix(matrix) => matrix::run(wave, matrix),
             Action::Cross(cross) => cross::run(wave, cross),
+            Action::Scalar(scalar) if scalar.to == EXEC => {
+                let before = wave.registers.exec();
+                scalar::run(&mut wave.registers, scalar)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
-            Action::SaveExec { how, to, source } => scalar::save_exec(&mut wave.registers, *how, *to, *source),
+            Action::SaveExec { how, to, source } => {
+                let before = wave.registers.exec();
+                scalar::save_exec(&mut wave.registers, *how, *to, *source)?;
+                self.acted[at] |= before != wave.registers.exec();
+                Ok(())
+            }
             Action::WriteExec { negate_source, to, source } => {
                 scalar::write_exec(&mut wave.registers, *negate_source, *to, *source)
             }
@@ -133,20 +175,27 @@ impl Block<'_> {
             }
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),
             Action::Wait(wait) => {
-                wave.pending.wait(*wait);
+                self.acted[at] |= wave.pending.wait(*wait);
                 let stores = if self.target.counts_stores { wait.stores } else { wait.vector };
                 self.waited(wave, stores);
                 Ok(())
             }
-            Action::Invalidate => {
-                wave.order.invalidate();
+            Action::Invalidate { near, far } => {
+                self.invalidate(wave, *near, *far);
+                Ok(())
+            }
+            Action::InvalidateScalars => {
+                self.invalidate_scalars(wave);
                 Ok(())
             }
             Action::WriteBack => {
                 wave.order.writing_back = true;
                 Ok(())
             }
-            Action::Barrier => self.arrive(wave),
+            Action::Barrier => {
+                self.acted[at] |= self.own.waves > 1;
+                self.arrive(wave)
+            }
             Action::End => {
                 wave.state = State::Ended;
                 self.explained(wave)

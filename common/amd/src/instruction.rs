@@ -253,6 +253,8 @@ pub(crate) struct Memory {
 pub(crate) struct ScalarLoad {
     pub to: u8,
     pub dwords: u8,
+    /// Not a whole dword, but so many bytes of it, extended with their sign or with zeros.
+    pub part: Option<(u8, bool)>,
     pub base: u8,
     /// `base` is a buffer descriptor.
     pub buffer: bool,
@@ -413,9 +415,19 @@ pub(crate) enum Action {
         to: u8,
         dwords: u8,
     },
+    /// What a message returns that says nothing of time: of the queue, and of the trap handler, of which there is none.
+    Message {
+        to: u8,
+        dwords: u8,
+    },
     Wait(Wait),
-    /// Caches hold nothing old any more.
-    Invalidate,
+    /// Caches hold nothing old any more: those of the unit, those behind them, or both.
+    Invalidate {
+        near: bool,
+        far: bool,
+    },
+    /// The cache of scalars holds nothing old any more.
+    InvalidateScalars,
     /// What caches hold is on its way to where all see it.
     WriteBack,
     Barrier,
@@ -433,6 +445,10 @@ pub(crate) enum Hardware {
     Unit,
     /// Where LDS and scratch are in flat addresses.
     Apertures,
+    /// The lower 20 bits of the clock; its lower and its upper dword.
+    Cycles,
+    CyclesLow,
+    CyclesHigh,
 }
 
 /// One of the counters of what is under way, which `s_waitcnt` waits for.

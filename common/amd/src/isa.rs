@@ -72,6 +72,8 @@ pub(crate) enum At {
     Literal(u32),
     /// A constant that is no source of an operation: of SOPP, SOPK and scalar memory.
     Immediate(i64),
+    /// What `s_sendmsg_rtn` asks for.
+    Message(u8),
     Scc,
     ExecZero,
     VccZero,

@@ -8,18 +8,20 @@
 //! Semantics are those of AMD's documents "MI100" (CDNA 1) to "CDNA 4" and "RDNA 2" to "RDNA 4 Instruction Set Architecture" and of
 //! LLVM's "User Guide for AMDGPU Backend"; comments name the section.
 //!
-//! What this does not show: time, caches, clocks, and faults of drivers. The blocks of a launch run one after the other, so one
-//! that waits for another runs into the limit of instructions; the wait states that gfx9 needs between some instructions
-//! (`s_nop`) are not checked.
+//! What this does not show: time, and faults of drivers; clocks count instructions. A block runs until it has ended or others have to be
+//! waited for, and all that are under way run in turns. The wait states that gfx9 needs between some instructions (`s_nop`) are not
+//! checked.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::indexing_slicing,
     reason = "lanes, registers and operands are arrays whose indices decoding has bounded; beyond them is a mistake of this crate"
 )]
 
+mod bank;
 mod decode;
 mod error;
 mod execute;
+mod guard;
 mod instruction;
 mod isa;
 mod launch;
@@ -31,6 +33,7 @@ mod operations;
 mod order;
 mod pending;
 mod program;
+mod races;
 mod random;
 mod registers;
 mod shadow;
@@ -40,6 +43,7 @@ mod verdict;
 mod wave;
 
 pub use error::{LaunchError, LoadError};
+pub use guard::{Guard, Guarded};
 pub use isa::disassemble;
 pub use launch::{Launch, Options, Report};
 pub use memory::{Memory, Outside};

@@ -1,15 +1,23 @@
 //! The device's memory: buffers with 64-bit addresses, each with a name, space around it, and a note of which bytes were
 //! written and by whom.
 
-use crate::shadow::{LAST_NUMBER, Met, Shadow, Toucher};
-use crate::verdict::{Access, Fault, Place, Use};
+mod journal;
+
+use self::journal::Journal;
+use crate::bank::lanes::Lanes;
+use crate::bank::{Bank, Label, Loaded, Touching, buffer_place};
+use crate::shadow::{LAST_NUMBER, Shadow, Toucher};
+use crate::verdict::{Access, Fault, Place};
 
 /// Where the first buffer begins.
-const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+const FIRST_ADDRESS: u64 = 1 << 40;
 /// What device pointers are aligned to.
 const ALIGNMENT: u64 = 4096;
-/// Between buffers at least; a large one has as much as it is long, so that a row too far is named by the right buffer.
+/// Between buffers at least: more than an index of 32 bits reaches, so that what is too far is in no other buffer, and named by the right one.
+const FAR: u64 = 1 << 33;
+/// The same of buffers from [`CROWDED`] on; a large one has as much as it is long.
 const GUARD: u64 = 1 << 20;
+const CROWDED: u64 = 0x5000_0000_0000;
 /// Freed buffers that are remembered.
 const REMEMBERED: usize = 256;
 /// A touch this far from every buffer is near none.
@@ -25,13 +33,8 @@ pub(crate) struct Buffer {
     shadow: Shadow,
     /// Ranges that kernels must not write.
     protected: Vec<(u64, u64)>,
-}
-
-/// What was read: up to four dwords, and a bit for each byte that nobody wrote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Loaded {
-    pub dwords: [u32; 4],
-    pub unwritten: u16,
+    /// A bit for each page that the journal has.
+    saved: Vec<u64>,
 }
 
 /// The memory of one device.
@@ -43,6 +46,7 @@ pub struct Memory {
     /// The next number of [`Toucher`].
     pub(crate) numbers: u32,
     images: Vec<(u64, u64)>,
+    journal: Journal,
 }
 
 /// A range of addresses that is not within one buffer.
@@ -62,25 +66,33 @@ impl Default for Memory {
 
 impl Buffer {
     fn place(&self, offset: i64) -> Place {
-        let element = i64::from(self.element.max(1));
-        Place::Buffer {
-            name: self.name.clone(),
-            offset,
-            element: offset.div_euclid(element),
-            elements: self.bytes.len() as u64 / element as u64,
-        }
+        buffer_place(&self.name, self.element, self.bytes.len() as u64, offset)
+    }
+
+    #[inline]
+    fn bank(&mut self) -> Bank<'_> {
+        let label = Label::Buffer { name: &self.name, element: self.element, base: self.base };
+        Bank { bytes: &mut self.bytes, written: &mut self.written, shadow: &mut self.shadow, label }
     }
 }
 
 impl Memory {
     #[must_use]
     pub fn new() -> Self {
-        Self { buffers: Vec::new(), freed: Vec::new(), next: FIRST_ADDRESS, numbers: 1, images: Vec::new() }
+        Self {
+            buffers: Vec::new(),
+            freed: Vec::new(),
+            next: FIRST_ADDRESS,
+            numbers: 1,
+            images: Vec::new(),
+            journal: Journal::default(),
+        }
     }
 
     /// A buffer of `bytes`, none of them written, whose elements have `element` bytes; its address.
     pub fn allocate(&mut self, name: &str, bytes: usize, element: u32) -> u64 {
-        let base = self.next + GUARD.max(bytes as u64).next_multiple_of(ALIGNMENT);
+        let guard = if self.next < CROWDED { FAR } else { GUARD };
+        let base = self.next + guard.max(bytes as u64).next_multiple_of(ALIGNMENT);
         self.next = base + (bytes as u64).next_multiple_of(ALIGNMENT);
         self.buffers.push(Buffer {
             name: name.to_string(),
@@ -90,6 +102,7 @@ impl Memory {
             written: vec![0; bytes],
             shadow: Shadow::default(),
             protected: Vec::new(),
+            saved: Vec::new(),
         });
         base
     }
@@ -105,11 +118,23 @@ impl Memory {
         true
     }
 
-    /// Frees a buffer that no kernel has kept the address of.
-    pub(crate) fn release(&mut self, address: u64) {
-        if let Ok(at) = self.buffers.binary_search_by_key(&address, |buffer| buffer.base) {
-            self.buffers.remove(at);
-        }
+    /// Where the next buffer will be.
+    pub(crate) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// Frees the buffers that were allocated since the mark, whose addresses no kernel has kept.
+    pub(crate) fn release(&mut self, mark: u64) {
+        let images = &self.images;
+        self.buffers.retain(|buffer| buffer.base < mark || images.iter().any(|(_, base)| *base == buffer.base));
+        self.next = self.buffers.iter().map(|buffer| buffer.base + buffer.bytes.len() as u64).fold(mark, u64::max);
+        self.next = self.next.next_multiple_of(ALIGNMENT);
+    }
+
+    /// What an address means that lies off a buffer which has the byte at `base`.
+    pub(crate) fn place_from(&self, base: u64, address: u64) -> Option<Place> {
+        let buffer = self.buffers.get(self.find(base, 1)?.0)?;
+        Some(buffer.place(address.wrapping_sub(buffer.base) as i64))
     }
 
     /// Name and size of the buffer that `address` is in, and the offset there.
@@ -224,7 +249,8 @@ impl Memory {
         self.next = base + (bytes.len() as u64).next_multiple_of(ALIGNMENT);
         let written = vec![1; bytes.len()];
         let name = "the code object".to_string();
-        self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow: Shadow::default(), protected });
+        let shadow = Shadow::default();
+        self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow, protected, saved: Vec::new() });
         self.images.push((id, base));
         base
     }
@@ -239,6 +265,7 @@ impl Memory {
         out
     }
 
+    /// The offset of a range in the buffer that `hint` names from now on.
     #[inline(always)]
     fn reach(&self, address: u64, bytes: usize, access: Access, hint: &mut usize) -> Result<usize, Fault> {
         if let Some(buffer) = self.buffers.get(*hint) {
@@ -261,49 +288,36 @@ impl Memory {
         }
     }
 
-    fn race(buffer: &Buffer, access: Access, met: Met, block_of: &dyn Fn(u32) -> [u32; 3]) -> Fault {
-        let place = buffer.place(met.at as i64);
-        Fault::Race { access, place, other: met.conflict.other(block_of), wrote: met.conflict.wrote() }
-    }
-
     /// A lane's load of 1 to 16 bytes.
     #[inline(always)]
-    pub(crate) fn load(&mut self, address: u64, bytes: usize, to: &mut Touching<'_>) -> Result<Loaded, Fault> {
-        let offset = self.reach(address, bytes, Access::Read, to.hint)?;
-        let buffer = &mut self.buffers[*to.hint];
-        let length = buffer.bytes.len();
-        if let Some(met) = buffer.shadow.touch(length, offset, bytes, false, to.by) {
-            let fault = Self::race(buffer, Access::Read, met, to.block_of);
-            if !met.atomic {
-                return Err(fault);
-            }
-            *to.suspected = Some((address, fault));
-        }
-        Ok(gather(&buffer.bytes[offset..offset + bytes], &buffer.written[offset..offset + bytes]))
+    pub(crate) fn load(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        hint: &mut usize,
+        to: &mut Touching<'_>,
+    ) -> Result<Loaded, Fault> {
+        let offset = self.reach(address, bytes, Access::Read, hint)?;
+        Ok(self.buffers[*hint].bank().load(offset, bytes, to))
     }
 
     /// A lane's store of 1 to 16 bytes.
     #[inline]
-    pub(crate) fn store(&mut self, address: u64, data: &[u8], to: &mut Touching<'_>) -> Result<(), Fault> {
-        let offset = self.reach(address, data.len(), Access::Write, to.hint)?;
-        let buffer = &mut self.buffers[*to.hint];
+    pub(crate) fn store(
+        &mut self,
+        address: u64,
+        data: &[u8],
+        hint: &mut usize,
+        to: &mut Touching<'_>,
+    ) -> Result<(), Fault> {
+        let offset = self.reach(address, data.len(), Access::Write, hint)?;
+        let buffer = &self.buffers[*hint];
         let range = offset as u64..(offset + data.len()) as u64;
         if buffer.protected.iter().any(|(from, until)| range.start < *until && *from < range.end) {
             return Err(Fault::ReadOnly { place: buffer.place(offset as i64) });
         }
-        let length = buffer.bytes.len();
-        if let Some(met) = buffer.shadow.touch(length, offset, data.len(), true, to.by) {
-            // Whoever writes what is there already changes nothing: a flag that many set.
-            let same = buffer.bytes[offset..offset + data.len()] == *data
-                && buffer.written[offset..offset + data.len()].iter().all(|written| *written == 1);
-            if met.conflict.wrote() && same && !met.atomic {
-                return Ok(());
-            }
-            return Err(Self::race(buffer, Access::Write, met, to.block_of));
-        }
-        buffer.bytes[offset..offset + data.len()].copy_from_slice(data);
-        buffer.written[offset..offset + data.len()].fill(1);
-        Ok(())
+        self.journal.save(&mut self.buffers, *hint, offset, data.len());
+        self.buffers[*hint].bank().store(offset, data, 0, to)
     }
 
     /// A store that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
@@ -314,71 +328,57 @@ impl Memory {
         }
     }
 
-    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
+    /// A lane's atomic of 4 or 8 bytes.
     pub(crate) fn atomic(
         &mut self,
         address: u64,
         bytes: usize,
+        hint: &mut usize,
         to: &mut Touching<'_>,
         next: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Fault> {
-        let offset = self.reach(address, bytes, Access::Atomic, to.hint)?;
-        let buffer = &mut self.buffers[*to.hint];
-        if !address.is_multiple_of(bytes as u64) {
-            let place = buffer.place(offset as i64);
-            return Err(Fault::Misaligned { access: Access::Atomic, bytes: bytes as u32, place });
-        }
-        let length = buffer.bytes.len();
-        if let Some(met) = buffer.shadow.touch(length, offset, bytes, true, to.by) {
-            let fault = Self::race(buffer, Access::Atomic, met, to.block_of);
-            if !met.atomic {
-                return Err(fault);
-            }
-            *to.suspected = Some((address, fault));
-        }
-        let range = offset..offset + bytes;
-        let found = gather(&buffer.bytes[range.clone()], &buffer.written[range.clone()]);
-        if found.unwritten != 0 {
-            let used = Use::Store(buffer.place(offset as i64));
-            return Err(Fault::Unwritten { used, origin: Some("an atomic on what nobody wrote".into()) });
-        }
-        let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
-        buffer.bytes[range].copy_from_slice(&next(old).to_le_bytes()[..bytes]);
-        Ok(old)
+        let offset = self.reach(address, bytes, Access::Atomic, hint)?;
+        self.journal.save(&mut self.buffers, *hint, offset, bytes);
+        self.buffers[*hint].bank().atomic(offset, bytes, to, next)
     }
-}
 
-/// Who touches memory, and what is remembered from lane to lane.
-pub(crate) struct Touching<'a> {
-    pub by: &'a Toucher<'a>,
-    /// The buffer that was found last.
-    pub hint: &'a mut usize,
-    pub block_of: &'a dyn Fn(u32) -> [u32; 3],
-    /// A plain read of what atomics touch: where, and what it comes to if nothing explains it.
-    pub suspected: &'a mut Option<(u64, Fault)>,
-}
-
-/// Little-endian dwords of up to 16 bytes, and which bytes nobody wrote.
-#[inline(always)]
-pub(crate) fn gather(bytes: &[u8], written: &[u8]) -> Loaded {
-    let mut loaded = Loaded::default();
-    let mut all = bytes.len().is_multiple_of(4);
-    let chunks = bytes.as_chunks().0.iter().zip(written.as_chunks().0);
-    for (dword, (chunk, written)) in loaded.dwords.iter_mut().zip(chunks) {
-        *dword = u32::from_le_bytes(*chunk);
-        all &= *written == [1; 4];
+    /// The number of whoever wrote a place last.
+    pub(crate) fn writer(&self, address: u64) -> u32 {
+        self.find(address, 1).and_then(|(at, offset)| Some(self.buffers.get(at)?.shadow.writer(offset))).unwrap_or(0)
     }
-    if all { loaded } else { gather_bytes(bytes, written) }
-}
 
-#[inline(never)]
-fn gather_bytes(bytes: &[u8], written: &[u8]) -> Loaded {
-    let mut loaded = Loaded::default();
-    for (at, (byte, written)) in bytes.iter().zip(written).enumerate().take(16) {
-        loaded.dwords[at / 4] |= u32::from(*byte) << (at % 4 * 8);
-        loaded.unwritten |= u16::from(*written == 0) << at;
+    /// The buffer that has the byte at `address`, which `hint` names from now on, and where it begins.
+    pub(crate) fn bank_at(&mut self, address: u64, hint: &mut usize) -> Option<(Bank<'_>, u64)> {
+        self.reach(address, 1, Access::Read, hint).ok()?;
+        let buffer = self.buffers.get_mut(*hint)?;
+        let base = buffer.base;
+        Some((buffer.bank(), base))
     }
-    loaded
+
+    pub(crate) fn bank_of(&mut self, hint: usize) -> Option<Bank<'_>> {
+        self.buffers.get_mut(hint).map(Buffer::bank)
+    }
+
+    /// Makes ready for stores of all lanes to the buffer that was found; whether they may be done.
+    pub(crate) fn prepare_store(&mut self, hint: usize, lanes: &Lanes) -> bool {
+        if self.buffers.get(hint).is_none_or(|buffer| !buffer.protected.is_empty()) {
+            return false;
+        }
+        for (_, at) in lanes.each() {
+            self.journal.save(&mut self.buffers, hint, at, 4 * lanes.dwords);
+        }
+        true
+    }
+
+    /// What was changed is not undone any more.
+    pub(crate) fn settle(&mut self) {
+        self.journal.clear(&mut self.buffers);
+    }
+
+    /// Undoes what was stored since.
+    pub(crate) fn undo(&mut self) {
+        self.journal.undo(&mut self.buffers);
+    }
 }
 
 #[cfg(test)]

@@ -159,13 +159,24 @@ pub(crate) struct Suspect {
     pub fault: Fault,
 }
 
+/// What will come before a wave, once its caches hold nothing old any more.
+#[derive(Clone)]
+struct Acquired {
+    clock: Known,
+    /// Which caches are invalidated: those of the unit, and those behind them.
+    near: bool,
+    far: bool,
+}
+
 /// What a wave knows, and what it owes to others.
 #[derive(Default)]
 pub(crate) struct Order {
     /// What comes before it.
     pub clock: Known,
-    /// What will, once caches are invalidated.
-    acquired: Vec<Known>,
+    acquired: Vec<Acquired>,
+    /// Round in which the caches of its unit were invalidated, and in which those of scalars were.
+    pub fresh: u32,
+    pub fresh_scalars: u32,
     /// There are stores that other blocks may not see.
     pub unseen: bool,
     /// A write-back of the caches was begun.
@@ -186,13 +197,16 @@ impl Order {
         places.acquire(key, block, |clock, at_once| {
             if at_once {
                 self.clock = Clock::merged(&self.clock, clock);
-            } else if !self.acquired.iter().any(|known| Rc::ptr_eq(known, clock)) {
-                self.acquired.push(Rc::clone(clock));
+                return;
+            }
+            match self.acquired.iter_mut().find(|known| Rc::ptr_eq(&known.clock, clock)) {
+                Some(known) => (known.near, known.far) = (false, false),
+                None => self.acquired.push(Acquired { clock: Rc::clone(clock), near: false, far: false }),
             }
         });
         if self.acquired.len() > MOST_PARTS {
-            let all = self.acquired.drain(..).fold(Known::default(), |all, one| Clock::merged(&all, &one));
-            self.acquired.push(all);
+            let all = self.acquired.drain(..).fold(Known::default(), |all, one| Clock::merged(&all, &one.clock));
+            self.acquired.push(Acquired { clock: all, near: false, far: false });
         }
     }
 
@@ -225,20 +239,25 @@ impl Order {
         self.held.contains(&key)
     }
 
-    /// Caches hold nothing old any more.
-    pub fn invalidate(&mut self) {
-        for clock in self.acquired.drain(..) {
-            self.clock = Clock::merged(&self.clock, &clock);
-        }
+    /// Caches hold nothing old any more: those of the unit, or those behind them, or all.
+    pub fn invalidate(&mut self, near: bool, far: bool) {
+        self.acquired.retain_mut(|known| {
+            (known.near, known.far) = (known.near || near, known.far || far);
+            let done = known.near && known.far;
+            if done {
+                self.clock = Clock::merged(&self.clock, &known.clock);
+            }
+            !done
+        });
     }
 
     /// All waves of a block know what any of them knows.
     pub fn meet(waves: &mut [&mut Self]) {
         let unseen = waves.iter().any(|order| order.unseen);
         let clock = waves.iter().fold(Known::default(), |all, order| Clock::merged(&all, &order.clock));
-        let mut acquired: Vec<Known> = Vec::new();
+        let mut acquired: Vec<Acquired> = Vec::new();
         for known in waves.iter_mut().flat_map(|order| order.acquired.drain(..)) {
-            if !acquired.iter().any(|of| Rc::ptr_eq(of, &known)) {
+            if !acquired.iter().any(|of| Rc::ptr_eq(&of.clock, &known.clock)) {
                 acquired.push(known);
             }
         }
@@ -274,7 +293,9 @@ mod tests {
         let mut order = Order::default();
         order.acquire(&places, 8, 300);
         assert!(!order.clock.contains(101));
-        order.invalidate();
+        order.invalidate(false, true);
+        assert!(!order.clock.contains(101));
+        order.invalidate(true, false);
         assert!(order.clock.contains(101) && !order.clock.contains(201));
         let mut own = Order::default();
         own.acquire(&places, 8, 200);

@@ -70,6 +70,9 @@ impl Queue {
     /// The same of some entries, which have a counter of their own.
     fn wait_among(&mut self, limit: usize, counted: impl Fn(&Entry) -> bool) {
         let mut younger = self.entries.iter().filter(|entry| entry.ordered && counted(entry)).count();
+        if self.entries.is_empty() {
+            return;
+        }
         self.entries.retain(|entry| {
             if !counted(entry) {
                 true
@@ -155,7 +158,10 @@ impl Pending {
         );
     }
 
-    pub fn wait(&mut self, wait: Wait) {
+    /// Whether anything was waited for.
+    pub fn wait(&mut self, wait: Wait) -> bool {
+        let count = |pending: &Self| pending.vector.entries.len() + pending.scalar.entries.len();
+        let before = count(self);
         if let Some(limit) = wait.vector {
             self.vector.wait(usize::from(limit));
         }
@@ -168,6 +174,7 @@ impl Pending {
         if let Some(limit) = wait.constants {
             self.scalar.wait_among(usize::from(limit), |entry| entry.sgprs != 0);
         }
+        count(self) < before
     }
 
     /// LDS accesses that a barrier does not order, since they were not waited for.

@@ -21,8 +21,25 @@ pub(crate) const NULL: u8 = 125;
 pub(crate) const EXEC: u8 = 126;
 const SGPRS: usize = 128 + 16;
 
-/// Lanes of whose halves nobody wrote: the lower one and the upper one.
-pub(crate) type Poison = [u64; 2];
+/// Lanes of which nobody wrote a byte of a register, by byte, the lowest one first.
+pub(crate) type Poison = [u64; 4];
+pub(crate) const CLEAN: Poison = [0; 4];
+
+/// Lanes of which any byte was not written.
+#[inline]
+pub(crate) fn any(poison: &Poison) -> u64 {
+    poison[0] | poison[1] | poison[2] | poison[3]
+}
+
+/// The bytes of a dword of which any bit is set, each in all lanes.
+pub(crate) fn spread(bits: u32) -> Poison {
+    bits.to_le_bytes().map(|byte| if byte == 0 { 0 } else { u64::MAX })
+}
+
+/// The bits of a dword that a lane's bytes have.
+pub(crate) fn lane_bits(poison: &Poison, lane: usize) -> u32 {
+    u32::from_le_bytes(poison.map(|byte| if byte >> lane & 1 == 1 { 0xff } else { 0 }))
+}
 
 pub(crate) struct Registers {
     pub v: Vec<Vgpr>,
@@ -40,7 +57,7 @@ impl Registers {
     pub fn new(lanes: usize) -> Self {
         Self {
             v: vec![[0; LANES]; VGPRS],
-            poison: vec![[u64::MAX; 2]; VGPRS],
+            poison: vec![[u64::MAX; 4]; VGPRS],
             s: [0; SGPRS],
             s_poison: [u32::MAX; SGPRS],
             scc: false,
@@ -51,7 +68,7 @@ impl Registers {
 
     /// As when a wave begins: nothing is written.
     pub fn reset(&mut self, lanes: usize) {
-        self.poison.fill([u64::MAX; 2]);
+        self.poison.fill([u64::MAX; 4]);
         self.s = [0; SGPRS];
         self.s_poison = [u32::MAX; SGPRS];
         self.s_poison[usize::from(NULL)] = 0;
@@ -125,13 +142,11 @@ impl Registers {
     pub fn write(&mut self, at: u16, values: &Vgpr, exec: u64, poison: u64) {
         let at = usize::from(at);
         blend(&mut self.v[at], values, exec, self.lanes);
-        let [low, high] = &mut self.poison[at];
-        *low = *low & !exec | poison & exec;
-        *high = *high & !exec | poison & exec;
+        self.poison[at] = self.poison[at].map(|old| old & !exec | poison & exec);
     }
 
-    /// Writes the lanes of `exec`, halves of them alike or not in what nobody wrote.
-    pub fn write_halves(&mut self, at: u16, values: &Vgpr, exec: u64, poison: Poison) {
+    /// Writes the lanes of `exec`, bytes of them alike or not in what nobody wrote.
+    pub fn write_bytes(&mut self, at: u16, values: &Vgpr, exec: u64, poison: Poison) {
         let at = usize::from(at);
         blend(&mut self.v[at], values, exec, self.lanes);
         for (old, new) in self.poison[at].iter_mut().zip(poison) {
@@ -142,8 +157,7 @@ impl Registers {
     /// Lanes of a dword of which any bit was not written.
     #[inline]
     pub fn poisoned(&self, at: u16) -> u64 {
-        let [low, high] = self.poison[usize::from(at)];
-        low | high
+        any(&self.poison[usize::from(at)])
     }
 }
 
@@ -151,13 +165,34 @@ impl Registers {
 fn blend(to: &mut Vgpr, values: &Vgpr, exec: u64, lanes: usize) {
     if lanes == LANES && exec == u64::MAX {
         *to = *values;
+    } else if lanes == LANES / 2 && exec as u32 == u32::MAX {
+        to[..LANES / 2].copy_from_slice(&values[..LANES / 2]);
     } else {
-        for (lane, (old, new)) in to.iter_mut().zip(values).enumerate() {
-            let taken = 0_u32.wrapping_sub((exec >> lane & 1) as u32);
+        choose(to, values, exec);
+    }
+}
+
+/// Takes the lanes of a mask.
+#[inline]
+pub(crate) fn choose(to: &mut Vgpr, values: &Vgpr, mask: u64) {
+    let halves = to.chunks_exact_mut(LANES / 2).zip(values.chunks_exact(LANES / 2));
+    for ((to, values), mask) in halves.zip([mask as u32, (mask >> 32) as u32]) {
+        // A bit of a constant for each lane: shifts by its number are slow on older CPUs.
+        for ((old, new), bit) in to.iter_mut().zip(values).zip(&BITS) {
+            let taken = if mask & bit == 0 { 0 } else { u32::MAX };
             *old = *old & !taken | new & taken;
         }
     }
 }
+
+const BITS: [u32; LANES / 2] = {
+    let (mut bits, mut at) = ([0; LANES / 2], 0);
+    while at < LANES / 2 {
+        bits[at] = 1 << at;
+        at += 1;
+    }
+    bits
+};
 
 /// The name that LLVM gives a scalar register.
 pub(crate) fn sgpr_name(at: u8) -> String {

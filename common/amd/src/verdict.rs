@@ -199,6 +199,9 @@ pub enum Fault {
     Unwritten { used: Use, origin: Option<String> },
     /// Two touch one place, one of them writing, and nothing orders them.
     Race { access: Access, place: Place, other: Other, wrote: bool },
+    /// What another wave wrote is read behind a barrier or an atomic, but a cache may hold what was there before: an instruction is
+    /// missing that empties it.
+    Stale { place: Place, other: Other, missing: &'static str },
     /// A register is used before what was loaded into it, or is stored from it, is there.
     Unwaited { register: String, counter: &'static str, issued: Site },
     /// Some threads of the block will never reach the barrier.
@@ -247,6 +250,9 @@ impl fmt::Display for Fault {
                 let verb = if *wrote { "wrote" } else { "read" };
                 write!(f, "race: {access} of {place}, which {other} {verb} with no barrier between")
             }
+            Self::Stale { place, other, missing } => {
+                write!(f, "stale: read of {place}, which {other} wrote, with no {missing} between")
+            }
             Self::Unwaited { register, counter, issued } => {
                 write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")
             }
@@ -283,6 +289,11 @@ impl Raised {
 
     pub fn by(at: usize, lane: usize, fault: Fault) -> Box<Self> {
         Box::new(Self { fault, lane: Some(lane as u32), at: Some(at) })
+    }
+
+    /// Whether a value decided something that nobody wrote, or that a race left open.
+    pub fn is_unwritten(&self) -> bool {
+        matches!(self.fault, Fault::Unwritten { .. })
     }
 
     pub fn wave(fault: Fault) -> Box<Self> {

@@ -3,6 +3,7 @@
 use crate::number::Mode;
 use crate::order::Order;
 use crate::pending::Pending;
+use crate::races::Met;
 use crate::registers::{LANES, Registers, Vgpr};
 use crate::target::Target;
 
@@ -30,6 +31,8 @@ pub(crate) struct Wave {
     /// What the first value was that was loaded though nobody had written it.
     pub origin: Option<String>,
     pub order: Order,
+    /// The first race that left a value open which it has read.
+    pub raced: Option<Box<Met>>,
     /// Registers are indexed by M0.
     pub indexed: bool,
 }
@@ -69,6 +72,7 @@ impl Wave {
             scratch: 0,
             origin: None,
             order: Order::default(),
+            raced: None,
             indexed: false,
         }
     }

@@ -7,9 +7,13 @@ use crate::isa::{At, Operand};
 use crate::operations::vector::Kind;
 use crate::operations::{scalar, scalar_named};
 use crate::registers::NULL;
+use crate::target::Generation;
 
 /// SOPK: the source is the constant of the encoding.
 const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_addk_co_i32", "s_mulk_i32"];
+
+/// MSG_RTN_GET_REALTIME.
+const REALTIME: u8 = 131;
 
 fn kind(dwords: u8) -> Kind {
     if dwords == 2 { Kind::U64 } else { Kind::U32 }
@@ -59,8 +63,13 @@ fn save_exec(name: &str) -> Option<SaveExec> {
 }
 
 /// "Hardware Registers" in the constant of SOPK: register, first bit, bits.
-fn hardware(simm16: u16) -> Decoded<(Hardware, u8, u8)> {
+fn hardware(simm16: u16, generation: Generation) -> Decoded<(Hardware, u8, u8)> {
+    use Generation::{Rdna2, Rdna3, Rdna4};
     let register = match simm16 & 63 {
+        29 if matches!(generation, Rdna2 | Rdna3) => Hardware::Cycles,
+        29 if generation == Rdna4 => Hardware::CyclesLow,
+        30 if generation == Rdna4 => Hardware::CyclesHigh,
+        20 | 21 if matches!(generation, Rdna2 | Rdna3) => return Err("FLAT_SCRATCH as a hardware register".into()),
         1 => Hardware::Mode,
         // HW_ID, HW_ID1, HW_ID2, XCC_ID.
         4 | 20 | 23 | 24 => Hardware::Unit,
@@ -85,6 +94,8 @@ pub(super) fn knows(name: &str) -> bool {
         "s_waitcnt_lgkmcnt",
         "s_waitcnt_expcnt",
         "s_sendmsg",
+        "s_sendmsg_rtn_b32",
+        "s_sendmsg_rtn_b64",
         "s_trap",
         "s_getpc_b64",
         "s_setpc_b64",
@@ -98,7 +109,9 @@ pub(super) fn knows(name: &str) -> bool {
         "s_memtime",
         "s_memrealtime",
     ];
-    let loads = ["s_load_b", "s_load_dword", "s_buffer_load_b", "s_buffer_load_dword"];
+    let loads = ["b", "dword", "u8", "i8", "u16", "i16"];
+    let loads = loads.iter().flat_map(|what| [format!("s_load_{what}"), format!("s_buffer_load_{what}")]);
+    let mut loads = loads.collect::<Vec<_>>().into_iter();
     scalar_named(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || save_exec(name).is_some()
@@ -106,7 +119,7 @@ pub(super) fn knows(name: &str) -> bool {
         || name.contains("_wrexec_b")
         || name.starts_with("s_set_gpr_idx_")
         || others.contains(&name)
-        || loads.iter().any(|load| name.starts_with(load))
+        || loads.any(|load| name.starts_with(&load))
 }
 
 /// What gfx12 calls otherwise.
@@ -188,11 +201,15 @@ impl Decoder<'_> {
             "s_swappc_b64" => Action::SwapPc { to: sgpr(raw.operand(0)?)?, from: sgpr(raw.operand(1)?)? },
             "s_call_b64" => Action::Call { to: sgpr(raw.operand(0)?)?, target: self.branch_target(raw)? },
             "s_getreg_b32" => {
-                let (register, offset, width) = hardware(simm16)?;
+                let (register, offset, width) = hardware(simm16, self.target.generation)?;
                 Action::GetRegister { to: sgpr(raw.operand(0)?)?, register, offset, width }
             }
+            // Where scratch is, which is known: FLAT_SCR_LO and FLAT_SCR_HI.
+            "s_setreg_b32" if self.target.generation == Generation::Rdna2 && matches!(simm16 & 63, 20 | 21) => {
+                Action::Nothing
+            }
             "s_setreg_b32" | "s_setreg_imm32_b32" => {
-                let (register, offset, width) = hardware(simm16)?;
+                let (register, offset, width) = hardware(simm16, self.target.generation)?;
                 if register != Hardware::Mode {
                     return Err(raw.text());
                 }
@@ -207,6 +224,16 @@ impl Decoder<'_> {
             "s_set_gpr_idx_off" => Action::Index(Index::Off),
             "s_set_gpr_idx_idx" => Action::Index(Index::Number(plain_source(raw.operand(0)?, 1)?)),
             "s_set_gpr_idx_mode" => Action::Index(Index::Enabled(simm16 as u8)),
+            "s_sendmsg_rtn_b32" | "s_sendmsg_rtn_b64" => {
+                let dwords = if name == "s_sendmsg_rtn_b64" { 2 } else { 1 };
+                let to = sgpr(raw.operand(0)?)?;
+                match raw.operand(1)?.at {
+                    At::Message(REALTIME) => Action::Clock { to, dwords },
+                    // Of the queue, and of the trap handler.
+                    At::Message(128..=130 | 133) => Action::Message { to, dwords },
+                    _ => return Err(raw.text()),
+                }
+            }
             "s_memtime" | "s_memrealtime" => Action::Clock { to: sgpr(raw.operand(0)?)?, dwords: 2 },
             "s_code_end" => return Err("s_code_end, which is behind the code".into()),
             _ => return self.scalar_load(raw),
@@ -234,7 +261,15 @@ impl Decoder<'_> {
         let refused = || raw.text();
         let buffer = name.starts_with("s_buffer_load_");
         let what = name.strip_prefix("s_load_").or_else(|| name.strip_prefix("s_buffer_load_")).ok_or_else(refused)?;
+        let part = match what {
+            "u8" => Some((1, false)),
+            "i8" => Some((1, true)),
+            "u16" => Some((2, false)),
+            "i16" => Some((2, true)),
+            _ => None,
+        };
         let dwords = match what {
+            _ if part.is_some() => 1,
             "dword" | "b32" => 1,
             "dwordx2" | "b64" => 2,
             "dwordx3" | "b96" => 3,
@@ -255,7 +290,7 @@ impl Decoder<'_> {
                 _ => offset = plain_source(operand, 1)?,
             }
         }
-        Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, base, buffer, offset, immediate })))
+        Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, part, base, buffer, offset, immediate })))
     }
 }
 

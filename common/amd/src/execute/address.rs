@@ -49,7 +49,8 @@ impl Descriptor {
     }
 
     /// The address of a byte, `None` if it is out of range ("Buffer addressing", "Range checking").
-    fn address(&self, index: u64, offset: u64, scalar: u64, lane: usize, bytes: u64) -> Option<u64> {
+    #[inline]
+    pub(super) fn address(&self, index: u64, offset: u64, scalar: u64, lane: usize, bytes: u64) -> Option<u64> {
         let index = index + if self.adds_lane { lane as u64 } else { 0 };
         let structured = self.stride != 0 || self.swizzle;
         let inside = if structured && self.stride != 0 {
@@ -184,9 +185,7 @@ impl Block<'_> {
                 match descriptor.address(indices[lane], address, *scalar, lane, bytes) {
                     None => To::Nowhere,
                     Some(at) => match at.checked_sub(SCRATCH_BASE) {
-                        Some(byte) if descriptor.swizzle && byte <= self.scratch.bytes.len() as u64 => {
-                            To::Swizzled(byte)
-                        }
+                        Some(byte) if descriptor.swizzle => To::Swizzled(byte),
                         _ => To::Memory(at),
                     },
                 }

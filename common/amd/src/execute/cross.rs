@@ -2,7 +2,7 @@
 
 use super::scalar;
 use crate::instruction::{Cross, Exchange, Source};
-use crate::registers::{LANES, Registers, Vgpr};
+use crate::registers::{CLEAN, LANES, Registers, Vgpr, lane_bits};
 use crate::verdict::{Fault, Raised, Step, Use};
 use crate::wave::Wave;
 
@@ -19,9 +19,7 @@ fn selector(registers: &Registers, source: Source) -> Step<usize> {
 }
 
 fn lane_poison(registers: &Registers, at: u16, lane: usize) -> u32 {
-    let [low, high] = registers.poison[usize::from(at)];
-    let half = |poison: u64, bits: u32| if poison >> lane & 1 == 1 { bits } else { 0 };
-    half(low, 0xffff) | half(high, 0xffff_0000)
+    lane_bits(&registers.poison[usize::from(at)], lane)
 }
 
 pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
@@ -44,8 +42,8 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
             let (value, poison) = scalar::read(registers, value, 1);
             let at = usize::from(to);
             registers.v[at][lane] = value as u32;
-            for (half, bits) in registers.poison[at].iter_mut().zip([0xffff_u64, 0xffff_0000]) {
-                *half = *half & !(1 << lane) | u64::from(poison & bits != 0) << lane;
+            for (byte, bits) in registers.poison[at].iter_mut().zip((poison as u32).to_le_bytes()) {
+                *byte = *byte & !(1 << lane) | u64::from(bits != 0) << lane;
             }
             Ok(())
         }
@@ -81,21 +79,21 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
                 let lower = upper - rows;
                 (out[upper], back[lower]) = (others[lower], values[upper]);
                 let bit = |of: u64, lane: usize| of >> lane & 1;
-                for (half, (out, back)) in out_poison.iter_mut().zip(&mut back_poison).enumerate() {
-                    *out = *out & !(1 << upper) | bit(other_poison[half], lower) << upper;
-                    *back = *back & !(1 << lower) | bit(poison[half], upper) << lower;
+                for (byte, (out, back)) in out_poison.iter_mut().zip(&mut back_poison).enumerate() {
+                    *out = *out & !(1 << upper) | bit(other_poison[byte], lower) << upper;
+                    *back = *back & !(1 << lower) | bit(poison[byte], upper) << lower;
                 }
             }
-            registers.write_halves(first, &out, exec, out_poison);
-            registers.write_halves(second, &back, exec, back_poison);
+            registers.write_bytes(first, &out, exec, out_poison);
+            registers.write_bytes(second, &back, exec, back_poison);
             Ok(())
         }
         Cross::Swap(first, second) => {
             let (a, b) = (usize::from(first), usize::from(second));
             let (values, poison) = (registers.v[a], registers.poison[a]);
             let (others, other_poison) = (registers.v[b], registers.poison[b]);
-            registers.write_halves(first, &others, exec, other_poison);
-            registers.write_halves(second, &values, exec, poison);
+            registers.write_bytes(first, &others, exec, other_poison);
+            registers.write_bytes(second, &values, exec, poison);
             Ok(())
         }
     }
@@ -104,7 +102,7 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
 /// Writes each executing lane from the one that `source` says: `None` leaves it alone, `Some(None)` is 0.
 fn gather(registers: &mut Registers, to: u16, from: u16, exec: u64, source: impl Fn(usize) -> Option<Option<usize>>) {
     let (values, old) = (registers.v[usize::from(from)], registers.poison[usize::from(from)]);
-    let (mut out, mut poison, mut written): (Vgpr, _, _) = ([0; LANES], [0; 2], 0);
+    let (mut out, mut poison, mut written): (Vgpr, _, _) = ([0; LANES], CLEAN, 0);
     for lane in (0..registers.lanes).filter(|lane| exec >> lane & 1 == 1) {
         let Some(at) = source(lane) else { continue };
         written |= 1 << lane;
@@ -115,7 +113,7 @@ fn gather(registers: &mut Registers, to: u16, from: u16, exec: u64, source: impl
             }
         }
     }
-    registers.write_halves(to, &out, written, poison);
+    registers.write_bytes(to, &out, written, poison);
 }
 
 impl Exchange {
@@ -147,7 +145,7 @@ pub(super) fn exchange(wave: &mut Wave, exchange: Exchange) -> Step {
         }
         Exchange::Permute { to, address, data, offset } => {
             check_addresses(registers, address, exec)?;
-            let (mut out, mut poison) = ([0; LANES], [0; 2]);
+            let (mut out, mut poison) = ([0; LANES], CLEAN);
             let from = usize::from(data);
             for lane in (0..lanes).filter(|lane| exec >> lane & 1 == 1) {
                 let at = lane_of(registers, address, lane, offset);
@@ -156,7 +154,7 @@ pub(super) fn exchange(wave: &mut Wave, exchange: Exchange) -> Step {
                     *new = *new & !(1 << at) | (old >> lane & 1) << at;
                 }
             }
-            registers.write_halves(to, &out, exec, poison);
+            registers.write_bytes(to, &out, exec, poison);
         }
         Exchange::Swizzle { to, data, how } => {
             gather(registers, to, data, exec, |lane| {

@@ -54,6 +54,9 @@ impl Block<'_> {
                 let value = match register {
                     Hardware::Mode => wave.mode_bits,
                     Hardware::Unit => 0,
+                    Hardware::Cycles => self.executed as u32 & 0xf_ffff,
+                    Hardware::CyclesLow => self.executed as u32,
+                    Hardware::CyclesHigh => (self.executed >> 32) as u32,
                     // Upper halves of the apertures: private in the lower 16 bits, shared in the upper ones.
                     Hardware::Apertures => {
                         (super::PRIVATE_BASE >> 48) as u32 | ((super::SHARED_BASE >> 48) as u32) << 16
@@ -74,15 +77,19 @@ impl Block<'_> {
                 wave.set_mode(wave.mode_bits & !(15 << shift) | u32::from(value) << shift);
                 Ok(())
             }
-            Action::Clock { to, dwords } => {
-                let now = self.executed;
-                match dwords {
-                    1 => wave.registers.set(to, now as u32, 0),
-                    _ => wave.registers.set_pair(to, now, 0),
-                }
-            }
+            Action::Clock { to, dwords } => self.answer(wave, (to, dwords), self.executed),
+            Action::Message { to, dwords } => self.answer(wave, (to, dwords), 0),
             Action::Trap(number) => Err(Raised::wave(Fault::Trap { number })),
             _ => Err(Raised::wave(Fault::Unimplemented { what: "an action out of place".into() })),
+        }
+    }
+
+    /// What comes from elsewhere into scalar registers, and has to be waited for as a scalar load has.
+    fn answer(&self, wave: &mut Wave, (to, dwords): (u8, u8), value: u64) -> Step {
+        wave.pending.scalar(wave.at.saturating_sub(1), to, dwords);
+        match dwords {
+            1 => wave.registers.set(to, value as u32, 0),
+            _ => wave.registers.set_pair(to, value, 0),
         }
     }
 

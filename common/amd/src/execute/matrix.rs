@@ -2,13 +2,18 @@
 
 use crate::instruction::{MatrixMultiply, Source};
 use crate::matrix::{Element, Operand};
-use crate::registers::{LANES, Poison, Registers, Vgpr, vgpr_name};
+use crate::registers::{CLEAN, LANES, Poison, Registers, Vgpr, any, vgpr_name};
 use crate::verdict::{Fault, Raised, Step};
 use crate::wave::Wave;
 
 fn registers(all: &Registers, at: u16, count: usize) -> (&[Vgpr], &[Poison]) {
     let at = usize::from(at);
     (&all.v[at..at + count], &all.poison[at..at + count])
+}
+
+/// Elements are followed by halves of registers.
+fn halves(poison: &[Poison]) -> Vec<[u64; 2]> {
+    poison.iter().map(|bytes| [bytes[0] | bytes[1], bytes[2] | bytes[3]]).collect()
 }
 
 pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
@@ -18,7 +23,7 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
     let (a, a_poison) = registers(all, multiply.a, matrix.registers(Operand::A, lanes));
     let (b, b_poison) = registers(all, multiply.b, matrix.registers(Operand::B, lanes));
     let count = matrix.registers(Operand::C, lanes);
-    let (mut splat, clean) = (Vec::new(), vec![[0; 2]; count]);
+    let (mut splat, clean) = (Vec::new(), vec![CLEAN; count]);
     let (c, c_poison) = match multiply.c {
         Source::Vgpr(at) => registers(all, at, count),
         Source::Constant(value) => {
@@ -49,11 +54,13 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
             matrix.run_scaled(*modifiers, [a, b, c], ([&of_a, &of_b], *at), &mut d).map_err(refused)?;
         }
     }
-    let clean = |poison: &[Poison]| poison.iter().all(|halves| *halves == [0; 2]);
+    let clean = |poison: &[Poison]| poison.iter().all(|bytes| any(bytes) == 0);
     if clean(a_poison) && clean(b_poison) && clean(c_poison) && matrix.result.bits() != 16 {
-        d_poison.fill([0; 2]);
+        d_poison.fill(CLEAN);
     } else {
-        matrix.poison(*modifiers, lanes, a_poison, b_poison, c_poison, &mut d_poison).map_err(refused)?;
+        let [a, b, c, mut d] = [a_poison, b_poison, c_poison, &d_poison].map(halves);
+        matrix.poison(*modifiers, lanes, &a, &b, &c, &mut d).map_err(refused)?;
+        d_poison = d.into_iter().map(|[low, high]| [low, low, high, high]).collect();
     }
     wave.registers.v[to..to + count].copy_from_slice(&d);
     wave.registers.poison[to..to + count].copy_from_slice(&d_poison);

@@ -5,6 +5,7 @@ use super::sources::{narrow, packed_half, packed_register};
 use crate::instruction::{Change, Destination, Source, Vector, VectorSource};
 use crate::number::{self, F16, F32, Part};
 use crate::operations::vector::{Kind, Narrow};
+use crate::registers::{CLEAN, any};
 use crate::wave::{Temporaries, Wave};
 
 /// Which half of each source a half of the result is made of, and which of them are negated.
@@ -36,7 +37,8 @@ pub(super) fn packed(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, r
         *low = *low & 0xffff | high << 16;
     }
     if let Destination::Vgpr(to) = vector.to {
-        wave.registers.write_halves(to, &room.out, exec, poison);
+        let [low, high] = poison;
+        wave.registers.write_bytes(to, &room.out, exec, [low, low, high, high]);
     }
 }
 
@@ -74,7 +76,7 @@ pub(super) fn move_pair(wave: &mut Wave, room: &mut Temporaries, vector: &Vector
         Source::Constant(value) => [Source::Constant(value), Source::Constant(value >> 32)],
         other => [other, Source::Constant(0)],
     };
-    let mut poison = [[0; 2]; 2];
+    let mut poison = [CLEAN; 2];
     let mut written = u64::MAX;
     for (half, at) in parts.into_iter().enumerate() {
         let part = VectorSource { at, kind: Kind::U32, ..*source };
@@ -83,8 +85,8 @@ pub(super) fn move_pair(wave: &mut Wave, room: &mut Temporaries, vector: &Vector
         poison[half] = narrow(&wave.registers, &part, dpp, into);
     }
     if let Destination::Vgpr(to) = vector.to {
-        wave.registers.write_halves(to, &room.out, exec & written, poison[0]);
-        wave.registers.write_halves(to + 1, &room.second, exec & written, poison[1]);
+        wave.registers.write_bytes(to, &room.out, exec & written, poison[0]);
+        wave.registers.write_bytes(to + 1, &room.second, exec & written, poison[1]);
     }
 }
 
@@ -101,11 +103,11 @@ pub(super) fn mix(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, resu
         let source = &vector.sources[at];
         let values = &mut room.sources[at];
         let plain = VectorSource { change: Change::default(), ..*source };
-        let [low, high] = narrow(&wave.registers, &plain, None, values);
+        let bytes = narrow(&wave.registers, &plain, None, values);
         poison |= match part {
-            Part::Whole => low | high,
-            Part::Low => low,
-            Part::High => high,
+            Part::Whole => any(&bytes),
+            Part::Low => bytes[0] | bytes[1],
+            Part::High => bytes[2] | bytes[3],
         };
         for value in values.iter_mut() {
             *value = number::mix_source(&wave.mode, part, *value);
@@ -125,7 +127,7 @@ pub(super) fn mix(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, resu
             _ => number::fma_mix(&wave.mode, a, b, c),
         };
     }
-    put(wave, room, vector, exec, [poison; 2]);
+    put(wave, room, vector, exec, [poison; 4]);
 }
 
 /// V_PK_MOV_B32: `op_sel` says which register of the first source is the lower result, which of the second the upper one.

@@ -3,7 +3,7 @@
 use crate::instruction::{Destination, Output, Select, Unused, Vector};
 use crate::number::{self, F16, F32};
 use crate::operations::vector::Kind;
-use crate::registers::{EXEC, Poison, Registers, Vgpr};
+use crate::registers::{CLEAN, EXEC, Poison, Registers, Vgpr};
 use crate::verdict::{Fault, Raised, Step, Use};
 use crate::wave::{Temporaries, Wave};
 
@@ -50,10 +50,10 @@ pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec
     }
     let registers = &mut wave.registers;
     match vector.to {
-        Destination::Vgpr(to) => registers.write_halves(to, values, exec, poison),
+        Destination::Vgpr(to) => registers.write_bytes(to, values, exec, poison),
         Destination::Cleared(to) => {
             values.iter_mut().for_each(|value| *value &= 0xffff);
-            registers.write_halves(to, values, exec, [poison[0], 0]);
+            registers.write_bytes(to, values, exec, [poison[0], poison[1], 0, 0]);
         }
         Destination::Half(to, high) => {
             let old = registers.poison[usize::from(to)];
@@ -61,8 +61,9 @@ pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec
             for (value, old) in values.iter_mut().zip(&registers.v[usize::from(to)]) {
                 *value = (*value & 0xffff) << shift | old & keep;
             }
-            let poison = if high { [old[0], poison[0]] } else { [poison[0], old[1]] };
-            registers.write_halves(to, values, exec, poison);
+            let poison =
+                if high { [old[0], old[1], poison[0], poison[1]] } else { [poison[0], poison[1], old[2], old[3]] };
+            registers.write_bytes(to, values, exec, poison);
         }
         Destination::Part(to, part, unused) => put_part(registers, values, exec, poison, (to, part, unused)),
         Destination::Mask(_) | Destination::Exec(_) => {}
@@ -77,11 +78,11 @@ fn put_part(
     (to, part, unused): (u16, Select, Unused),
 ) {
     let (shift, width) = match part {
-        Select::Dword | Select::Halves { .. } => return registers.write_halves(to, values, exec, poison),
-        Select::Word(at) => (16 * u32::from(at), 16),
+        Select::Dword | Select::Halves { .. } => return registers.write_bytes(to, values, exec, poison),
+        Select::Word(at) => (16 * u32::from(at), 16_usize),
         Select::Byte(at) => (8 * u32::from(at), 8),
     };
-    let field = (u32::MAX >> (32 - width)) << shift;
+    let field = (u32::MAX >> (32 - width as u32)) << shift;
     let old = registers.poison[usize::from(to)];
     for (value, old) in values.iter_mut().zip(&registers.v[usize::from(to)]) {
         let placed = *value << shift & field;
@@ -89,17 +90,21 @@ fn put_part(
             Unused::Pad => placed,
             Unused::Preserve => placed | old & !field,
             // Bits above it are copies of its sign, those below it 0.
-            Unused::Sext => ((placed << (32 - width - shift)) as i32 >> (32 - width - shift)) as u32,
+            Unused::Sext => ((placed << (32 - width as u32 - shift)) as i32 >> (32 - width as u32 - shift)) as u32,
         };
     }
-    let half = (shift / 16) as usize;
+    let (first, count) = ((shift / 8) as usize, width / 8);
     let mut result = match unused {
-        Unused::Pad => [0; 2],
+        Unused::Pad | Unused::Sext => CLEAN,
         Unused::Preserve => old,
-        Unused::Sext => [if half == 0 { poison[0] } else { 0 }, poison[0]],
     };
-    // Bytes are not followed one by one: the upper byte of a half, which is written last, stands for both.
-    let first_byte = width == 8 && shift % 16 == 0 && unused == Unused::Preserve;
-    result[half] = if first_byte { poison[0] | old[half] } else { poison[0] };
-    registers.write_halves(to, values, exec, result);
+    let sign = poison[count - 1];
+    for (at, byte) in result.iter_mut().enumerate().skip(first) {
+        match (at - first, unused) {
+            (part, _) if part < count => *byte = poison[part],
+            (_, Unused::Sext) => *byte = sign,
+            _ => {}
+        }
+    }
+    registers.write_bytes(to, values, exec, result);
 }

@@ -2,7 +2,7 @@
 
 use crate::instruction::{Change, Dpp, Permutation, Select, Source, VectorSource};
 use crate::operations::vector::Kind;
-use crate::registers::{LANES, Poison, Registers, Vgpr};
+use crate::registers::{CLEAN, LANES, Poison, Registers, Vgpr, spread};
 
 /// The value of a scalar source, and whether all bits of it were written.
 #[inline]
@@ -72,22 +72,22 @@ pub(super) fn source_lane(permutation: Permutation, lane: usize, lanes: usize) -
 }
 
 /// What DPP makes of a source: its values and poison are permuted in place; the lanes that are written.
-pub(super) fn permute<T: Copy + Default>(
+pub(super) fn permute<T: Copy + Default, const DWORDS: usize>(
     dpp: &Dpp,
     exec: u64,
     lanes: usize,
     values: &mut [T; LANES],
-    poison: &mut Poison,
+    poison: &mut [Poison; DWORDS],
 ) -> u64 {
     let (old, old_poison) = (*values, *poison);
-    let (mut written, mut new_poison) = (0, [0, 0]);
+    let (mut written, mut new_poison) = (0, [CLEAN; DWORDS]);
     for (lane, value) in values.iter_mut().enumerate().take(lanes) {
         let enabled = dpp.row_mask >> (lane / 16) & 1 == 1 && dpp.bank_mask >> (lane % 16 / 4) & 1 == 1;
         let from = source_lane(dpp.permutation, lane, lanes).filter(|at| exec >> at & 1 == 1 || dpp.fetch_inactive);
         match from {
             Some(at) => {
                 *value = old[at];
-                for (new, old) in new_poison.iter_mut().zip(old_poison) {
+                for (new, old) in new_poison.as_flattened_mut().iter_mut().zip(old_poison.as_flattened()) {
                     *new |= (old >> at & 1) << lane;
                 }
             }
@@ -113,16 +113,21 @@ pub(super) fn narrow(
             registers.poison[usize::from(at)]
         }
         other => {
-            let (value, unwritten) = scalar(registers, other, false);
+            let (value, unwritten) = super::scalar::read(registers, other, 1);
             *room = [value as u32; LANES];
-            if unwritten { [u64::MAX; 2] } else { [0; 2] }
+            spread(unwritten as u32)
         }
     };
     if let Some((dpp, exec, written)) = dpp {
-        *written = permute(dpp, exec, registers.lanes, room, &mut poison);
+        *written = permute(dpp, exec, registers.lanes, room, std::array::from_mut(&mut poison));
     }
     change(source.kind, source.change, room, &mut poison);
     poison
+}
+
+/// The bytes of a half.
+fn half(poison: &Poison, at: usize) -> [u64; 2] {
+    [poison[2 * at], poison[2 * at + 1]]
 }
 
 fn change(kind: Kind, change: Change, room: &mut Vgpr, poison: &mut Poison) {
@@ -133,7 +138,8 @@ fn change(kind: Kind, change: Change, room: &mut Vgpr, poison: &mut Poison) {
                 let byte = *value >> shift & 0xff;
                 *value = if change.extend { byte as i8 as u32 } else { byte };
             }
-            *poison = if change.extend { [poison[usize::from(at / 2)]; 2] } else { [poison[usize::from(at / 2)], 0] };
+            let byte = poison[usize::from(at)];
+            *poison = if change.extend { [byte; 4] } else { [byte, 0, 0, 0] };
         }
         Some(Select::Word(at)) => {
             let shift = 16 * u32::from(at);
@@ -141,24 +147,26 @@ fn change(kind: Kind, change: Change, room: &mut Vgpr, poison: &mut Poison) {
                 let word = *value >> shift & 0xffff;
                 *value = if change.extend { word as i16 as u32 } else { word };
             }
-            *poison = if change.extend { [poison[usize::from(at)]; 2] } else { [poison[usize::from(at)], 0] };
+            let [low, high] = half(poison, usize::from(at));
+            *poison = if change.extend { [low, high, high, high] } else { [low, high, 0, 0] };
         }
         Some(Select::Halves { low, high, negate }) => {
             let [low, high] = [low, high].map(|upper| if upper { 16 } else { 0 });
             let flip = [(negate[0], 1 << 15), (negate[1], 1 << 31)];
             let flip = flip.iter().filter(|(negated, _)| *negated).fold(0, |bits, (_, bit)| bits | bit);
             room.iter_mut().for_each(|value| *value = (*value >> low & 0xffff | *value >> high << 16) ^ flip);
-            *poison = [poison[low / 16], poison[high / 16]];
+            let [low, high] = [half(poison, low / 16), half(poison, high / 16)];
+            *poison = [low[0], low[1], high[0], high[1]];
         }
         Some(Select::Dword) | None => {}
     }
     if kind.is_half() {
         if change.high {
             room.iter_mut().for_each(|value| *value >>= 16);
-            poison[0] = poison[1];
+            (poison[0], poison[1]) = (poison[2], poison[3]);
         }
         room.iter_mut().for_each(|value| *value &= 0xffff);
-        poison[1] = 0;
+        (poison[2], poison[3]) = (0, 0);
     }
     let sign = kind.sign() as u32;
     if change.absolute {
@@ -169,20 +177,20 @@ fn change(kind: Kind, change: Change, room: &mut Vgpr, poison: &mut Poison) {
     }
 }
 
-/// A source as 64 bits, narrower ones zero-extended; the poison of its dwords.
+/// A source as 64 bits, narrower ones zero-extended; the poison of each of its dwords.
 pub(super) fn wide(
     registers: &Registers,
     source: &VectorSource,
     dpp: Option<(&Dpp, u64, &mut u64)>,
     room: &mut [u64; LANES],
     narrow_room: &mut Vgpr,
-) -> Poison {
+) -> [Poison; 2] {
     if !source.kind.is_wide() {
-        let [low, high] = narrow(registers, source, dpp, narrow_room);
+        let poison = narrow(registers, source, dpp, narrow_room);
         for (wide, value) in room.iter_mut().zip(narrow_room.iter()) {
             *wide = u64::from(*value);
         }
-        return [low | high, 0];
+        return [poison, CLEAN];
     }
     let mut poison = match source.at {
         Source::Vgpr(at) => {
@@ -190,12 +198,12 @@ pub(super) fn wide(
             for ((wide, low), high) in room.iter_mut().zip(low).zip(high) {
                 *wide = u64::from(*low) | u64::from(*high) << 32;
             }
-            [registers.poisoned(at), registers.poisoned(at + 1)]
+            [registers.poison[usize::from(at)], registers.poison[usize::from(at) + 1]]
         }
         other => {
             let (value, unwritten) = super::scalar::read(registers, other, 2);
             *room = [value; LANES];
-            [unwritten as u32, (unwritten >> 32) as u32].map(|bits| if bits == 0 { 0 } else { u64::MAX })
+            [unwritten as u32, (unwritten >> 32) as u32].map(spread)
         }
     };
     if let Some((dpp, exec, written)) = dpp {
@@ -222,7 +230,8 @@ pub(super) fn packed_half(
     let poison = match source.at {
         Source::Vgpr(at) => {
             *room = registers.v[usize::from(at)];
-            registers.poison[usize::from(at)][usize::from(high)]
+            let bytes = half(&registers.poison[usize::from(at)], usize::from(high));
+            bytes[0] | bytes[1]
         }
         other => {
             let (value, unwritten) = scalar(registers, other, false);

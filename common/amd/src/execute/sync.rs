@@ -5,16 +5,15 @@ use std::rc::Rc;
 use super::Block;
 use super::address::{Addresses, To, place};
 use super::memory::lanes_of;
+use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Form, Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
+use crate::races::{LDS, Met, Raced};
 use crate::registers::LANES;
-use crate::shadow::{BLOCK_NUMBERS, How, Toucher};
+use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
 use crate::wave::{State, Wave};
-
-/// Set in the key of a place of LDS.
-const LDS: u64 = 1 << 63;
 
 impl To {
     /// What a place that others reach is called among places, and whether it is in LDS.
@@ -36,14 +35,14 @@ impl Block<'_> {
     /// # Errors
     /// The wave read what others touch with atomics, and nothing since has made that right.
     pub(super) fn explained(&mut self, wave: &mut Wave) -> Step {
-        self.arrived |= 1 << wave.number;
+        self.own.arrived |= 1 << wave.number;
         if !wave.order.suspects.is_empty() {
             let Suspect { at, lane, fault, .. } = wave.order.suspects.swap_remove(0);
             return Err(Raised::by(at, lane, fault));
         }
-        match self.debts.iter().position(|(of, _)| *of == wave.number) {
+        match self.own.debts.iter().position(|(of, _)| *of == wave.number) {
             Some(found) => {
-                let (_, Suspect { at, lane, fault, .. }) = self.debts.swap_remove(found);
+                let (_, Suspect { at, lane, fault, .. }) = self.own.debts.swap_remove(found);
                 Err(Raised::by(at, lane, fault))
             }
             None => Ok(()),
@@ -53,7 +52,7 @@ impl Block<'_> {
     /// A wave goes on to an atomic where it had read: that finds what has changed since.
     pub(super) fn explain(&mut self, wave: &mut Wave, key: u64, returns: bool) {
         wave.order.suspects.retain(|suspect| suspect.key != key);
-        self.debts.retain(|(of, suspect)| *of != wave.number || suspect.key != key);
+        self.own.debts.retain(|(of, suspect)| *of != wave.number || suspect.key != key);
         if returns {
             wave.order.hold(key);
         }
@@ -64,10 +63,10 @@ impl Block<'_> {
     /// # Errors
     /// It can not any more.
     pub(super) fn accuse(&mut self, wave: &Wave, lane: usize) -> Step {
-        let Some((key, fault)) = self.suspected.take() else { return Ok(()) };
+        let Some((key, fault)) = self.races.suspected.take() else { return Ok(()) };
         match fault {
-            Fault::Race { other: Other::Wave(of), .. } if self.arrived >> of & 1 == 0 => {
-                self.debts.push((of, Suspect { key, at: wave.at.saturating_sub(1), lane, fault }));
+            Fault::Race { other: Other::Wave(of), .. } if self.own.arrived >> of & 1 == 0 => {
+                self.own.debts.push((of, Suspect { key, at: wave.at.saturating_sub(1), lane, fault }));
                 Ok(())
             }
             fault => Err(Raised::at(lane, fault)),
@@ -90,9 +89,10 @@ impl Block<'_> {
     }
 
     /// A wave has waited; how many of its stores may be under way.
-    pub(super) fn waited(&self, wave: &mut Wave, stores: Option<u8>) {
+    pub(super) fn waited(&mut self, wave: &mut Wave, stores: Option<u8>) {
         let order = &mut wave.order;
         if let Some(stores) = stores {
+            self.acted[wave.at - 1] |= order.stores().len() > usize::from(stores) || order.unseen;
             order.keep_stores(usize::from(stores));
         }
         if stores == Some(0) && (!self.target.writes_back() || order.writing_back) {
@@ -118,54 +118,151 @@ impl Block<'_> {
 
     /// What a wave acquires at a place.
     pub(super) fn acquire(&self, wave: &mut Wave, key: u64, lds: bool) {
-        let places = if lds { &self.lds_places } else { &*self.places };
-        wave.order.acquire(places, key, self.start);
+        let places = if lds { &self.own.lds_places } else { &*self.places };
+        wave.order.acquire(places, key, self.own.start);
     }
 
     pub(super) fn has_released(&self, key: u64, lds: bool) -> bool {
-        if lds { self.lds_places.has(key) } else { self.places.has(key) }
+        if lds { self.own.lds_places.has(key) } else { self.places.has(key) }
     }
 
     /// What a wave releases, `None` where there is nothing that anybody could wait for.
     pub(super) fn released(&self, wave: &Wave, lds: bool) -> Option<Known> {
-        let stored = if lds { wave.order.stored } else { self.stored };
+        let stored = if lds { wave.order.stored } else { self.own.stored };
         if !stored && wave.order.clock.is_empty() {
             return None;
         }
         let toucher = self.toucher(wave, &wave.order.clock);
         let heads = vec![(wave.number, toucher.number)];
-        let own = Clock::of(Entry { start: self.start, end: toucher.span, waves: self.waves, heads });
+        let own = Clock::of(Entry { start: self.own.start, end: toucher.span, waves: self.own.waves, heads });
         Some(Clock::merged(&wave.order.clock, &own))
     }
 
     pub(super) fn release(&mut self, wave: &Wave, key: u64, lds: bool, clock: &Known) {
-        let (start, device) = (self.start, !wave.order.unseen);
+        let (start, device) = (self.own.start, !wave.order.unseen);
         match lds {
-            true => self.lds_places.release(key, clock, start, false),
+            true => self.own.lds_places.release(key, clock, start, false),
             false => self.places.release(key, clock, start, device),
         }
     }
 
+    /// Whether there are numbers for another round, besides one that a barrier may need.
+    fn has_round(&self) -> bool {
+        let own = &*self.own;
+        let rounds = (own.end - own.start).min(BLOCK_NUMBERS) / own.waves;
+        own.round + 3 < rounds
+    }
+
     /// What a wave does from now on is behind what it has released.
     pub(super) fn begin_round(&mut self, wave: &mut Wave) {
-        if self.round + 1 < BLOCK_NUMBERS / self.waves - 4 {
-            self.round += 1;
-            wave.order.round = self.round;
+        if self.has_round() {
+            self.own.round += 1;
+            wave.order.round = self.own.round;
         }
     }
 
+    /// Caches hold nothing old any more. What any wave writes from now on has a later number.
+    pub(super) fn invalidate(&mut self, wave: &mut Wave, near: bool, far: bool) {
+        wave.order.invalidate(near, far);
+        if near && self.two_units {
+            // Where nobody has released anything since the barrier, nobody comes behind what is written in this round.
+            if self.own.round > self.own.span {
+                self.begin_floor();
+            }
+            wave.order.fresh = self.own.round;
+        }
+    }
+
+    pub(super) fn invalidate_scalars(&mut self, wave: &mut Wave) {
+        self.begin_floor();
+        wave.order.fresh_scalars = self.own.round;
+    }
+
+    /// What any wave does from now on has a later number.
+    fn begin_floor(&mut self) {
+        if self.has_round() {
+            self.own.round += 1;
+            self.own.floor = self.own.round;
+        }
+    }
+
+    /// What a scalar load finds at an address may be what was there before somebody wrote it: that is in no cache of scalars as it is.
+    pub(super) fn stale_scalar(&self, wave: &Wave, address: u64) -> Option<Fault> {
+        let writer = self.memory.writer(address);
+        let own = &*self.own;
+        if writer < self.launch_start {
+            return None;
+        }
+        let (stale, other) = if (own.start..own.end).contains(&writer) {
+            let fresh = own.start + wave.order.fresh_scalars * own.waves;
+            (writer >= fresh, Other::Wave((writer - own.start) % own.waves))
+        } else {
+            (wave.order.fresh_scalars == 0, Other::Block(block_of(self.starts, writer)))
+        };
+        stale.then(|| Fault::Stale { place: self.memory.place(address), other, missing: "s_dcache_inv" })
+    }
+
+    /// Notes what a lane's access met that nothing orders: a value that a race left open, or words that others have read.
+    pub(super) fn raced(&mut self, wave: &mut Wave, lane: usize, by: &[Toucher<'_>; 2], clock: &Known) {
+        let (block, number, at) = (self.own.id, wave.number, wave.at.saturating_sub(1));
+        let met = |fault| Met { fault, block, wave: number, at, lane };
+        for (key, bytes, fault) in std::mem::take(&mut self.races.wrote) {
+            self.races.note((key, bytes, met(fault)), &by[usize::from(key & LDS != 0)], clock);
+        }
+        let met = match self.races.read.take() {
+            Some(Raced::Read(fault)) => met(fault),
+            Some(Raced::Planned(at)) => match self.races.of(at) {
+                Some(met) => met.clone(),
+                None => return,
+            },
+            None => return,
+        };
+        if wave.raced.is_none() {
+            wave.raced = Some(Box::new(met.clone()));
+        }
+        self.races.first.get_or_insert(met);
+    }
+
     /// All waves have come to a barrier.
-    pub(crate) fn pass_barrier(&mut self, waves: &mut [Wave]) {
+    ///
+    /// # Errors
+    /// There are no numbers left.
+    pub(crate) fn pass_barrier(&mut self, waves: &mut [Wave]) -> Step {
+        if self.own.round + 3 >= (self.own.end - self.own.start).min(BLOCK_NUMBERS) / self.own.waves {
+            self.move_on(waves)?;
+        }
         let ended = waves.iter().filter(|wave| wave.state == State::Ended);
-        self.arrived = ended.fold(0, |all, wave| all | 1 << wave.number);
-        self.round += 1;
-        self.span = self.round;
+        self.own.arrived = ended.fold(0, |all, wave| all | 1 << wave.number);
+        self.own.round += 1;
+        self.own.span = self.own.round;
         let mut orders: Vec<&mut Order> = waves.iter_mut().map(|wave| &mut wave.order).collect();
-        orders.iter_mut().for_each(|order| (order.round, order.stored) = (self.round, false));
+        orders.iter_mut().for_each(|order| (order.round, order.stored) = (self.own.round, false));
         Order::meet(&mut orders);
         for wave in waves {
             self.carry_over(wave);
         }
+        Ok(())
+    }
+
+    /// Goes on with other numbers; all that was done by now comes before.
+    fn move_on(&mut self, waves: &mut [Wave]) -> Step {
+        let own = &mut *self.own;
+        if self.memory.numbers > LAST_NUMBER || own.start == self.memory.numbers {
+            return Err(Raised::wave(Fault::Hang { limit: self.executed }));
+        }
+        let known = Clock::of(Entry { start: own.start, end: own.end, waves: own.waves, heads: Vec::new() });
+        for wave in waves.iter_mut() {
+            let order = &mut wave.order;
+            order.clock = Clock::merged(&order.clock, &known);
+            (order.fresh, order.fresh_scalars) = (0, order.fresh_scalars.min(1));
+        }
+        self.races.ends.insert(own.start, own.end);
+        own.start = self.memory.numbers;
+        own.end = own.start + SPARE_ROUNDS * own.waves;
+        self.memory.numbers = own.end;
+        (own.round, own.span, own.floor) = (0, 0, 0);
+        self.starts.push((own.start, own.id));
+        Ok(())
     }
 
     /// What a wave has not waited for in LDS is not ordered by the barrier: it reaches into what comes behind it. So do its stores, where
@@ -177,13 +274,13 @@ impl Block<'_> {
             places.iter().for_each(|address| self.memory.carry_over(*address, *bytes, &by));
         }
         let by = self.lds_toucher(wave, &clock);
-        let length = self.lds.bytes.len();
+        let length = self.own.lds.bytes.len();
         for touch in wave.pending.lds_touches() {
             for lane in (0..64).filter(|lane| touch.exec >> lane & 1 == 1) {
                 let offset = touch.offsets[lane] as usize;
                 if offset + touch.bytes as usize <= length {
                     // A conflict is another wave's, which has seen it or will.
-                    let _other = self.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, &by);
+                    let _other = self.own.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, &by);
                 }
             }
         }
@@ -191,7 +288,7 @@ impl Block<'_> {
 
     /// A read that is suspect until its wave goes on to a comparing atomic there.
     pub(super) fn suspect(&mut self, wave: &mut Wave, lane: usize) {
-        if let Some((key, fault)) = self.suspected.take() {
+        if let Some((key, fault)) = self.races.suspected.take() {
             wave.order.suspects.push(Suspect { key, at: wave.at.saturating_sub(1), lane, fault });
         }
     }
@@ -253,7 +350,7 @@ impl Block<'_> {
             let common = (first + bytes as u64).saturating_sub(second);
             if let Some(at) = (0..common).find(differs) {
                 let place = match key_space(second + at) {
-                    To::Lds(offset) => Place::Lds { offset, size: self.lds.bytes.len() as u64 },
+                    To::Lds(offset) => Place::Lds { offset, size: self.own.lds.bytes.len() as u64 },
                     To::Memory(address) => self.memory.place(address),
                     _ => continue,
                 };

@@ -102,7 +102,7 @@ fn set(wave: &mut Wave, name: &str, value: u64) {
                     's' => registers.set((at + dword) as u8, half, 0).expect("no poison"),
                     kind => {
                         let at = at + dword + if kind == 'a' { usize::from(ACCUMULATION) } else { 0 };
-                        (registers.v[at], registers.poison[at]) = ([half; LANES], [0; 2]);
+                        (registers.v[at], registers.poison[at]) = ([half; LANES], [0; 4]);
                     }
                 }
             }
@@ -237,10 +237,10 @@ fn lanes(target: &'static Target, text: &str, exec: u64) -> Option<Vec<u32>> {
     let count = target.lanes;
     for (at, value) in [(0, 1000), (1, 100)] {
         wave.registers.v[at] = std::array::from_fn(|lane| value + lane as u32);
-        wave.registers.poison[at] = [0; 2];
+        wave.registers.poison[at] = [0; 4];
     }
     wave.registers.v[2] = std::array::from_fn(|lane| 4 * (lane as u32 ^ 1));
-    wave.registers.poison[2] = [0; 2];
+    wave.registers.poison[2] = [0; 4];
     set(&mut wave, "s2", 0x7654_3210);
     set(&mut wave, "s3", 0xfedc_ba98);
     set(&mut wave, "exec", exec);
@@ -377,7 +377,7 @@ fn a_wide_result_carries_lane_by_lane() {
         let mut wave = wave(target);
         wave.registers.v[1] = std::array::from_fn(|lane| if lane % 3 == 0 { u32::MAX } else { 0 });
         wave.registers.v[2] = [1; LANES];
-        (wave.registers.poison[1], wave.registers.poison[2]) = ([0; 2], [0; 2]);
+        (wave.registers.poison[1], wave.registers.poison[2]) = ([0; 4], [0; 4]);
         execute(&mut wave, &instruction.action).expect("it executes");
         let expected = (0..target.lanes).filter(|lane| lane % 3 == 0).fold(0, |mask, lane| mask | 1_u64 << lane);
         assert_eq!(wave.registers.pair(4) & wave.registers.all(), expected, "{}", target.name);
@@ -392,18 +392,19 @@ fn poison_of(target: &'static Target, text: &str, poisoned: &[(&str, [bool; 2])]
     let (_, instruction) = decoded(&[text], target)?.pop()?;
     let mut wave = wave(target);
     for at in 0..16 {
-        (wave.registers.v[at], wave.registers.poison[at]) = ([0x0101_0101; LANES], [0; 2]);
+        (wave.registers.v[at], wave.registers.poison[at]) = ([0x0101_0101; LANES], [0; 4]);
         set(&mut wave, &format!("s{at}"), 1);
     }
     for (name, halves) in poisoned {
         let (kind, at, _) = register(name);
         match kind {
             's' => wave.registers.s_poison[at] = if halves[0] { u32::MAX } else { 0 },
-            _ => wave.registers.poison[at] = halves.map(u64::from),
+            _ => wave.registers.poison[at] = [0, 0, 1, 1].map(|half| u64::from(halves[half])),
         }
     }
     execute(&mut wave, &instruction.action).expect("it executes");
-    Some(wave.registers.poison[0].map(|lanes| lanes & 1 == 1))
+    let bytes = wave.registers.poison[0].map(|lanes| lanes & 1 == 1);
+    Some([bytes[0] || bytes[1], bytes[2] || bytes[3]])
 }
 
 #[test]

@@ -33,8 +33,10 @@ impl Block<'_> {
             offsets[lane] = to;
             let loaded = self.lane_load(wave, from, bytes, lane, &by).map_err(|fault| Raised::at(lane, fault))?;
             let data: Vec<u8> = loaded.dwords.iter().flat_map(|dword| dword.to_le_bytes()).take(bytes).collect();
-            self.lane_store(wave, To::Lds(to.into()), &data, loaded.unwritten, lane, &by)
-                .map_err(|fault| Raised::at(lane, fault))?;
+            self.settle(wave, lane, &by, &clock);
+            let stored = self.lane_store(wave, To::Lds(to.into()), &data, loaded.unwritten, lane, &by);
+            stored.map_err(|fault| Raised::at(lane, fault))?;
+            self.settle(wave, lane, &by, &clock);
         }
         Ok(offsets)
     }

@@ -11,20 +11,20 @@ pub(super) fn transpose(registers: &mut Registers, to: u16, dwords: usize, bits:
         let bit = index * bits;
         let upper = values.get(bit / 32 + 1).map_or(0, |register| register[lane]);
         let both = u64::from(values[bit / 32][lane]) | u64::from(upper) << 32;
-        let bad = poison[bit / 32][bit % 32 / 16] >> lane & 1 == 1;
+        let bad = (bit / 8..(bit + bits).div_ceil(8)).any(|byte| poison[byte / 4][byte % 4] >> lane & 1 == 1);
         ((both >> (bit % 32)) & ((1 << bits) - 1), bad)
     };
     // Lanes that hold a row of 16 columns.
     let beside = 16 / count;
     for lane in 0..registers.lanes {
         let mut words = [0_u64; 4];
-        let mut bad = [[false; 2]; 4];
+        let mut bad = [[false; 4]; 4];
         for k in 0..count {
             let (value, is_bad) = element(lane / 16 * 16 + beside * k + lane % 16 / count, lane % count);
             let bit = k * bits;
             words[bit / 32] |= value << (bit % 32) & 0xffff_ffff;
             words[bit / 32 + 1] |= value >> (32 - bit % 32).min(63);
-            bad[bit / 32][bit % 32 / 16] |= is_bad;
+            (bit / 8..(bit + bits).div_ceil(8)).for_each(|byte| bad[byte / 4][byte % 4] |= is_bad);
         }
         for (dword, (word, bad)) in words.iter().zip(bad).enumerate().take(dwords) {
             registers.v[at + dword][lane] = *word as u32;
@@ -55,7 +55,7 @@ mod tests {
                 }
                 for dword in 0..dwords {
                     registers.v[8 + dword][lane] = (words >> (32 * dword)) as u32;
-                    registers.poison[8 + dword] = [0; 2];
+                    registers.poison[8 + dword] = [0; 4];
                 }
             }
             transpose(&mut registers, 8, dwords, bits);

@@ -6,7 +6,7 @@ use super::sources::{dwords, narrow, poisoned, wide};
 use crate::instruction::{Destination, Output, Source, Vector};
 use crate::number::{self, Comparison, F16, F32, F64, Mode};
 use crate::operations::vector::{Kind, Narrow, Run, compare_integers};
-use crate::registers::{LANES, Poison, Registers, Vgpr};
+use crate::registers::{CLEAN, LANES, Poison, Registers, any, choose, spread};
 use crate::verdict::{Fault, Raised, Step};
 use crate::wave::{Temporaries, Wave};
 
@@ -30,8 +30,8 @@ pub(super) fn run_dual(wave: &mut Wave, room: &mut Temporaries, both: &[Vector; 
     let first_poison = dual_half(wave, room, first, exec)?;
     std::mem::swap(&mut room.out, &mut room.second);
     let second_poison = dual_half(wave, room, second, exec)?;
-    wave.registers.write_halves(first_to, &room.second, exec, first_poison);
-    wave.registers.write_halves(second_to, &room.out, exec, second_poison);
+    wave.registers.write_bytes(first_to, &room.second, exec, first_poison);
+    wave.registers.write_bytes(second_to, &room.out, exec, second_poison);
     Ok(())
 }
 
@@ -43,17 +43,17 @@ fn dual_half(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) ->
             let poison = union(registers, vector) & exec;
             if poison == 0 || !(vector.bitwise || vector.upward) {
                 narrow_simple(wave, room, vector, run);
-                return Ok([poison; 2]);
+                return Ok([poison; 4]);
             }
             let (poison, exec) = prepare(wave, room, vector, exec);
             Ok(compute(wave, room, vector, run, &poison, exec))
         }
-        Run::Select => Ok([select_simple(registers, room, vector) & exec; 2]),
+        Run::Select => Ok([select_simple(registers, room, vector) & exec; 4]),
         _ => Err(Raised::wave(Fault::Unimplemented { what: "VOPD of another operation".into() })),
     }
 }
 
-/// Computes prepared sources into `room.out`; which halves of it nobody wrote.
+/// Computes prepared sources into `room.out`; which bytes of it nobody wrote.
 fn compute(
     wave: &Wave,
     room: &mut Temporaries,
@@ -65,16 +65,21 @@ fn compute(
     let lanes = wave.registers.lanes;
     let [a, b, c] = &room.sources;
     run(&wave.mode, &mut room.out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
-    let all = poison.iter().fold([0; 2], |[low, high], of| [low | of[0], high | of[1]]);
-    let either = (all[0] | all[1]) & exec;
+    let all = joined(poison);
+    let either = any(&all) & exec;
     if either == 0 {
-        [0; 2]
+        CLEAN
     } else if vector.bitwise {
-        parts(wave, room, run, poison, lanes)
+        let mut out = [0; LANES];
+        parts(&room.sources.map(|values| values.map(u64::from)), poison, |sources, results| {
+            let [a, b, c] = sources.map(|values| values.map(|value| value as u32));
+            run(&wave.mode, &mut out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+            results.iter_mut().zip(&out).for_each(|(result, out)| *result = u64::from(*out));
+        })
     } else if vector.upward {
-        [all[0], either]
+        upwards(all)
     } else {
-        [either; 2]
+        [either; 4]
     }
 }
 
@@ -99,9 +104,8 @@ fn select_simple(registers: &Registers, room: &mut Temporaries, vector: &Vector)
     let (mask, unknown) = (registers.mask(at), registers.mask_poison(at));
     let [first, second, _] = &mut room.sources;
     let (a, b) = (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
-    for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
-        *out = if mask >> lane & 1 == 1 { *b } else { *a };
-    }
+    room.out = *a;
+    choose(&mut room.out, b, mask);
     let [a, b] = [0, 1].map(|at| poisoned(registers, vector.sources[at].at));
     unknown | !mask & a | mask & b
 }
@@ -123,16 +127,16 @@ fn simple(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -
         Run::Select => {
             let Destination::Vgpr(to) = vector.to else { return None };
             let registers = &wave.registers;
-            let halves = |at: usize| match vector.sources[at].at {
+            let bytes = |at: usize| match vector.sources[at].at {
                 Source::Vgpr(at) => registers.poison[usize::from(at)],
-                other => [poisoned(registers, other); 2],
+                other => spread(super::scalar::read(registers, other, 1).1 as u32),
             };
-            let (a, b) = (halves(0), halves(1));
+            let (a, b) = (bytes(0), bytes(1));
             let at = vector.mask.unwrap_or_default();
             let (mask, unknown) = (registers.mask(at), registers.mask_poison(at));
-            let poison = [0, 1].map(|half| unknown | !mask & a[half] | mask & b[half]);
+            let poison = [0, 1, 2, 3].map(|byte| unknown | !mask & a[byte] | mask & b[byte]);
             select_simple(registers, room, vector);
-            wave.registers.write_halves(to, &room.out, exec, poison);
+            wave.registers.write_bytes(to, &room.out, exec, poison);
             Some(Ok(()))
         }
         Run::Compare { relation, signed } => {
@@ -165,11 +169,11 @@ fn general(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
             let [a, b, c] = &room.sources;
             let out = &mut room.out[..lanes];
             let carries = run(&wave.mode, out, [&a[..lanes], &b[..lanes], &c[..lanes]], mask);
-            let poison = poison.iter().fold(unknown, |lanes, [low, high]| lanes | low | high);
+            let poison = unknown | any(&joined(&poison));
             if let Some(to) = vector.mask_to {
                 wave.registers.set_mask(to, carries & exec, poison & exec)?;
             }
-            put(wave, room, vector, exec, [poison; 2]);
+            put(wave, room, vector, exec, [poison; 4]);
             Ok(())
         }
         Run::Packed(run) => {
@@ -196,10 +200,9 @@ fn general(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
             let (poison, exec) = prepare(wave, room, vector, exec);
             let (mask, unknown) = carry_in(&wave.registers, vector);
             let [a, b, _] = &room.sources;
-            for (lane, ((out, a), b)) in room.out.iter_mut().zip(a).zip(b).enumerate() {
-                *out = if mask >> lane & 1 == 1 { *b } else { *a };
-            }
-            let poison = [0, 1].map(|half| unknown | !mask & poison[0][half] | mask & poison[1][half]);
+            room.out = *a;
+            choose(&mut room.out, b, mask);
+            let poison = [0, 1, 2, 3].map(|byte| unknown | !mask & poison[0][byte] | mask & poison[1][byte]);
             put(wave, room, vector, exec, poison);
             Ok(())
         }
@@ -213,7 +216,7 @@ fn carry_in(registers: &Registers, vector: &Vector) -> (u64, u64) {
 
 /// Reads all sources; their poison, and the lanes that are written.
 fn prepare(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> ([Poison; 3], u64) {
-    let (mut poison, mut written) = ([[0; 2]; 3], u64::MAX);
+    let (mut poison, mut written) = ([CLEAN; 3], u64::MAX);
     let sources = vector.sources.iter().zip(&mut room.sources).zip(&mut poison).take(vector.count);
     for (at, ((source, room), poison)) in sources.enumerate() {
         let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
@@ -229,46 +232,62 @@ fn general_narrow(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, run:
     Ok(())
 }
 
-/// The halves of a result that depend on halves of sources that nobody wrote: those that differ when these are all 0, all 1,
-/// or mixed.
-fn parts(wave: &Wave, room: &mut Temporaries, run: Narrow, poison: &[Poison; 3], lanes: usize) -> Poison {
-    let fill = |ones: usize, sources: &[Vgpr; 3], room: &mut Vgpr| {
-        let filled: Vec<Vgpr> = (0..3)
-            .map(|at| {
-                let mut values = sources[at];
-                for (lane, value) in values.iter_mut().enumerate() {
-                    for (half, bits) in [(0, 0xffff), (1, 0xffff_0000)] {
-                        if poison[at][half] >> lane & 1 == 1 {
-                            *value = if ones >> at & 1 == 1 { *value | bits } else { *value & !bits };
-                        }
-                    }
+/// What any of the sources has.
+fn joined<const BYTES: usize>(poison: &[[u64; BYTES]; 3]) -> [u64; BYTES] {
+    std::array::from_fn(|byte| poison.iter().fold(0, |lanes, of| lanes | of[byte]))
+}
+
+/// What depends on no higher byte: that of the byte itself and of all below.
+fn upwards<const BYTES: usize>(mut poison: [u64; BYTES]) -> [u64; BYTES] {
+    let mut below = 0;
+    for lanes in &mut poison {
+        below |= *lanes;
+        *lanes = below;
+    }
+    poison
+}
+
+/// The bytes of a result that depend on bytes of sources that nobody wrote: those that differ when these are all 0, all 1, or mixed.
+fn parts<const BYTES: usize>(
+    sources: &[[u64; LANES]; 3],
+    poison: &[[u64; BYTES]; 3],
+    mut run: impl FnMut(&[[u64; LANES]; 3], &mut [u64; LANES]),
+) -> [u64; BYTES] {
+    let mut filled = |ones: usize| {
+        let mut values = *sources;
+        for (at, (values, poison)) in values.iter_mut().zip(poison).enumerate() {
+            for (byte, lanes) in poison.iter().enumerate().filter(|(_, lanes)| **lanes != 0) {
+                let bits = 0xff << (8 * byte);
+                for lane in super::memory::lanes_of(*lanes) {
+                    values[lane] = if ones >> at & 1 == 1 { values[lane] | bits } else { values[lane] & !bits };
                 }
-                values
-            })
-            .collect();
-        run(&wave.mode, &mut room[..lanes], [&filled[0][..lanes], &filled[1][..lanes], &filled[2][..lanes]]);
+            }
+        }
+        let mut results = [0; LANES];
+        run(&values, &mut results);
+        results
     };
-    let (mut zero, mut other, mut result) = ([0; LANES], [0; LANES], [0; 2]);
-    fill(0, &room.sources, &mut zero);
-    for ones in 1..8 {
-        fill(ones, &room.sources, &mut other);
-        for (lane, (zero, other)) in zero.iter().zip(&other).enumerate().take(lanes) {
-            let differing = zero ^ other;
-            result[0] |= u64::from(differing & 0xffff != 0) << lane;
-            result[1] |= u64::from(differing >> 16 != 0) << lane;
+    let unwritten = (0..3).filter(|at| poison[*at].iter().any(|lanes| *lanes != 0)).fold(0, |all, at| all | 1 << at);
+    let (zero, mut result) = (filled(0), [0; BYTES]);
+    for ones in (1..8).filter(|ones| ones & !unwritten == 0) {
+        for (lane, (zero, other)) in zero.iter().zip(&filled(ones)).enumerate() {
+            for (byte, lanes) in result.iter_mut().enumerate() {
+                *lanes |= u64::from((zero ^ other) >> (8 * byte) & 0xff != 0) << lane;
+            }
         }
     }
     result
 }
 
 fn general_wide(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> Step {
-    let (mut poison, mut written) = ([0; 2], u64::MAX);
-    for at in 0..vector.count {
+    let (mut sources_poison, mut written) = ([[0; 8]; 3], u64::MAX);
+    let sources = vector.sources.iter().zip(&mut room.wide).zip(&mut sources_poison).take(vector.count);
+    for (at, ((source, values), poison)) in sources.enumerate() {
         let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
-        let [low, high] = wide(&wave.registers, &vector.sources[at], dpp, &mut room.wide[at], &mut room.second);
-        poison = [poison[0] | low, poison[1] | high];
+        let both = wide(&wave.registers, source, dpp, values, &mut room.second);
+        poison.copy_from_slice(both.as_flattened());
     }
-    poison[1] |= poison[0];
+    let mut poison = upwards(joined(&sources_poison));
     let exec = exec & written;
     let lanes = wave.registers.lanes;
     let [a, b, c] = &room.wide;
@@ -280,14 +299,23 @@ fn general_wide(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: 
             let carries = run(&wave.mode, out, sources, mask);
             poison = poison.map(|lanes| lanes | unknown);
             if let Some(to) = vector.mask_to {
-                wave.registers.set_mask(to, carries & exec, poison[1] & exec)?;
+                wave.registers.set_mask(to, carries & exec, poison[7] & exec)?;
             }
         }
         _ => {}
     }
-    if !vector.upward {
-        poison[0] = poison[1];
+    let mode = &wave.mode;
+    match vector.run {
+        Run::Wide(run) if vector.bitwise && poison[7] & exec != 0 => {
+            poison = parts(&room.wide, &sources_poison, |sources, results| {
+                let [a, b, c] = sources;
+                run(mode, &mut results[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+            });
+        }
+        _ if !vector.upward => poison = [poison[7]; 8],
+        _ => {}
     }
+    let [low, high] = [0, 4].map(|at| [poison[at], poison[at + 1], poison[at + 2], poison[at + 3]]);
     if vector.result == Kind::F64 && vector.output != Output::default() {
         for value in &mut room.wide_out[..lanes] {
             *value = number::output_modifier::<F64>(&wave.mode, vector.output.omod, *value);
@@ -301,11 +329,11 @@ fn general_wide(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: 
     }
     if vector.result.is_wide() {
         if let Destination::Vgpr(to) = vector.to {
-            wave.registers.write(to, &room.out, exec, poison[0]);
-            wave.registers.write(to + 1, &room.second, exec, poison[1]);
+            wave.registers.write_bytes(to, &room.out, exec, low);
+            wave.registers.write_bytes(to + 1, &room.second, exec, high);
         }
     } else {
-        put(wave, room, vector, exec, poison);
+        put(wave, room, vector, exec, low);
     }
     Ok(())
 }
@@ -317,7 +345,7 @@ fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
         for at in 0..vector.count {
             let dpp = if at == 0 { vector.dpp.as_ref().map(|dpp| (dpp, exec, &mut written)) } else { None };
             let [low, high] = wide(&wave.registers, &vector.sources[at], dpp, &mut room.wide[at], &mut room.second);
-            poison |= low | high;
+            poison |= any(&low) | any(&high);
         }
         let [a, b, _] = &room.wide;
         let (a, b) = (&a[..lanes], &b[..lanes]);
@@ -347,7 +375,7 @@ fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
             _ if half => holds(a, b, |a, b| number::class::<F16>(a as u16) as u32 & b != 0),
             _ => holds(a, b, |a, b| number::class::<F32>(a) as u32 & b != 0),
         };
-        (mask, poison.iter().fold(0, |lanes, [low, high]| lanes | low | high), exec)
+        (mask, any(&joined(&poison)), exec)
     };
     put_mask(&mut wave.registers, vector.to, mask, poison, exec)
 }

@@ -270,6 +270,7 @@ impl<'a> Decoder<'a> {
                 operands.push(At::Literal(value).into());
             }
             Spec::Simm16 => operands.push(At::Immediate(i64::from(self.value(Field::Simm16))).into()),
+            Spec::Message => operands.push(At::Message(self.value(Field::Ssrc0) as u8).into()),
             Spec::Offset => self.scalar_offset(operands)?,
             Spec::Saddr => {
                 let base = self.scalar_base()?;

@@ -122,6 +122,8 @@ pub(super) enum Spec {
     /// The word behind the instruction.
     Literal,
     Simm16,
+    /// The number of a message, in the place of the first scalar source.
+    Message,
     /// Of scalar memory: a constant, a register, or both.
     Offset,
     /// The scalar base of an address, or `off`.
@@ -272,6 +274,7 @@ fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, 
             Spec::Field { field, .. } => knows(*field),
             Spec::Literal | Spec::Named(_) => {}
             Spec::Simm16 => knows(Field::Simm16),
+            Spec::Message => knows(Field::Ssrc0),
             Spec::Offset => [Field::Ioffset, Field::Soffset, Field::Soe, Field::Imm].into_iter().for_each(&mut knows),
             Spec::Saddr => [Field::Saddr, Field::Sve].into_iter().for_each(&mut knows),
             Spec::Vaddr => [Field::Vaddr, Field::Offen, Field::Idxen].into_iter().for_each(&mut knows),
@@ -312,6 +315,7 @@ fn spec(encoding: &Encoding, word: &'static str) -> Option<Spec> {
     match word {
         "literal" => return Some(Spec::Literal),
         "simm16" => return Some(Spec::Simm16),
+        "message" => return Some(Spec::Message),
         "offset" => return Some(Spec::Offset),
         "saddr" => return Some(Spec::Saddr),
         "vaddr" => return Some(Spec::Vaddr),
@@ -346,7 +350,7 @@ mod tests {
             let columns: Vec<&str> = row.split('\t').collect();
             let [family, _, operands, modifiers, _, opcodes] = columns[..] else { panic!("{row}") };
             assert!(FAMILIES.iter().any(|(name, _)| *name == family), "{row}");
-            let plain = ["literal", "simm16", "offset", "saddr", "vaddr"];
+            let plain = ["literal", "simm16", "message", "offset", "saddr", "vaddr"];
             for operand in operands.split(' ').filter(|word| !word.is_empty() && !plain.contains(word)) {
                 let name = operand.split([':', '?']).next().unwrap_or_default();
                 assert!(operand.starts_with('=') || FIELDS.iter().any(|(found, _)| *found == name), "{row}: {operand}");

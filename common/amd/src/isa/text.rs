@@ -12,7 +12,7 @@ const FLOATS: [&str; 9] = ["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "
 /// Which of them is 1 / (2 pi).
 const TURN: u8 = 8;
 /// "Hardware Registers" that kernels use.
-const HARDWARE: [(u16, &str); 12] = [
+const HARDWARE: [(u16, &str); 14] = [
     (1, "MODE"),
     (2, "STATUS"),
     (3, "TRAPSTS"),
@@ -22,9 +22,21 @@ const HARDWARE: [(u16, &str); 12] = [
     (7, "IB_STS"),
     (15, "SH_MEM_BASES"),
     (20, "XCC_ID"),
+    (21, "SQ_PERF_SNAPSHOT_DATA"),
     (23, "HW_ID1"),
     (24, "HW_ID2"),
     (29, "SHADER_CYCLES"),
+    (30, "SHADER_CYCLES_HI"),
+];
+
+/// Messages that return something.
+const MESSAGES: [(u8, &str); 6] = [
+    (128, "GET_DOORBELL"),
+    (129, "GET_DDID"),
+    (130, "GET_TMA"),
+    (131, "GET_REALTIME"),
+    (132, "SAVE_WAVE"),
+    (133, "GET_TBA"),
 ];
 
 impl Display for Encoded {
@@ -103,8 +115,14 @@ impl Encoded {
         }
         if self.name.starts_with("s_getreg") || self.name.starts_with("s_setreg") {
             let (register, offset, width) = (constant & 63, constant >> 6 & 31, (constant >> 11) + 1);
-            let name = HARDWARE.iter().find(|(number, _)| *number == register);
-            let name = name.map_or_else(|| register.to_string(), |(_, name)| format!("HW_REG_{name}"));
+            let name = HARDWARE.iter().find(|(number, _)| *number == register).map(|(_, name)| *name);
+            let name = match (register, self.target.generation) {
+                (20, Generation::Rdna2 | Generation::Rdna3) => Some("FLAT_SCR_LO"),
+                (21, Generation::Rdna2 | Generation::Rdna3) => Some("FLAT_SCR_HI"),
+                (29, Generation::Rdna4) => Some("SHADER_CYCLES_LO"),
+                _ => name,
+            };
+            let name = name.map_or_else(|| register.to_string(), |name| format!("HW_REG_{name}"));
             return match (offset, width) {
                 (0, 32) => write!(f, "hwreg({name})"),
                 _ => write!(f, "hwreg({name}, {offset}, {width})"),
@@ -197,6 +215,10 @@ impl Display for Operand {
 impl Display for At {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::Message(number) => match MESSAGES.iter().find(|(of, _)| *of == number) {
+                Some((_, name)) => write!(f, "sendmsg(MSG_RTN_{name})"),
+                None => write!(f, "sendmsg({number}, 0, 0)"),
+            },
             Self::Vgpr(at, count) if at >= ACCUMULATION => range(f, "a", at - ACCUMULATION, count),
             Self::Vgpr(at, count) => range(f, "v", at, count),
             Self::Sgpr(at, count) => scalar(f, at, count),

@@ -217,9 +217,9 @@ fn logic() -> Vec<Row> {
         ("lshlrev_b32", define!(U32 [U32 U32] bitwise; lanes!(|_, a, b, _| b << (a & 31)))),
         ("lshrrev_b32", define!(U32 [U32 U32] bitwise; lanes!(|_, a, b, _| b >> (a & 31)))),
         ("ashrrev_i32", define!(U32 [U32 U32] bitwise; lanes!(|_, a, b, _| (b as i32 >> (a & 31)) as u32))),
-        ("lshlrev_b64", define!(U64 [U32 U64] upward; wide!(|_, a, b, _| b << (a & 63)))),
-        ("lshrrev_b64", define!(U64 [U32 U64]; wide!(|_, a, b, _| b >> (a & 63)))),
-        ("ashrrev_i64", define!(U64 [U32 U64]; wide!(|_, a, b, _| (b as i64 >> (a & 63)) as u64))),
+        ("lshlrev_b64", define!(U64 [U32 U64] bitwise; wide!(|_, a, b, _| b << (a & 63)))),
+        ("lshrrev_b64", define!(U64 [U32 U64] bitwise; wide!(|_, a, b, _| b >> (a & 63)))),
+        ("ashrrev_i64", define!(U64 [U32 U64] bitwise; wide!(|_, a, b, _| (b as i64 >> (a & 63)) as u64))),
     ]
 }
 

@@ -19,6 +19,14 @@ pub(crate) struct Definition {
     pub bitwise: bool,
 }
 
+impl Definition {
+    /// Whether the result is the intersection of both sources.
+    pub fn intersects(&self) -> bool {
+        let of = |a, b| (self.run)(a, b, 0, &mut false);
+        self.bitwise && self.sources.len() == 2 && [of(3, 5), of(5, 3), of(0, 7), of(1, 1)] == [1, 1, 0, 1]
+    }
+}
+
 macro_rules! op {
     ($result:literal [$($source:literal)*] $($flag:ident)*; |$a:tt, $b:tt, $old:tt, $scc:tt| $body:expr) => {{
         #[allow(unused_variables, reason = "not every operation has all inputs")]

@@ -320,7 +320,11 @@ fn an_s_waitcnt_that_was_taken_out_is_missed() {
             patched[at..at + 4].copy_from_slice(&0xbf80_0000_u32.to_le_bytes());
             let staged = Staged { program: tools.load(&patched, target), dynamic_lds: 0, out_elements: BLOCKS * 256 };
             let done = staged.launched(|program, memory, launch, _| {
-                program.run(memory, launch, &bluefin_amd::Options { seed: 3, max_instructions: 1_000_000 })
+                program.run(
+                    memory,
+                    launch,
+                    &bluefin_amd::Options { seed: 3, max_instructions: 1_000_000, without: None },
+                )
             });
             match done {
                 Err(bluefin_amd::Failure::Verdict(verdict)) => match verdict.fault {

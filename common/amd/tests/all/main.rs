@@ -2,9 +2,13 @@
 #![allow(clippy::indexing_slicing)]
 
 mod basics;
+mod bodies;
 mod faults;
 mod flow;
+mod guards;
 mod memory;
+mod open;
 mod order;
+mod scalars;
 mod support;
 mod triton;

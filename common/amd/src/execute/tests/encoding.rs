@@ -31,7 +31,7 @@ fn no_bit_is_dropped() {
                 let mut words = line.words.clone();
                 words[bit / 32] ^= 1 << (bit % 32);
                 // Room for a literal.
-                words.extend([0; 2]);
+                words.extend([0; 4]);
                 let same = decoded_words(&words, target).is_ok_and(|after| after == *before);
                 if same && !is_of_nothing(before, bit) {
                     dropped.insert(format!("{}: bit {bit} of `{before}`", target.name));
@@ -66,7 +66,7 @@ fn halves_are_read_from_the_words() {
         assert!(line.text().starts_with(name), "{words:x?} is `{}`", line.text());
         let mut wave = wave(target);
         for (at, value) in [(2, 0x1111_2222), (3, 0x3333_3333), (4, 0x5555_4444)] {
-            (wave.registers.v[at], wave.registers.poison[at]) = ([value; LANES], [0; 2]);
+            (wave.registers.v[at], wave.registers.poison[at]) = ([value; LANES], [0; 4]);
         }
         wave.registers.v[3] = [0x2222_3333; LANES];
         set(&mut wave, "s8", u64::from(u32::MAX));

@@ -1,0 +1,244 @@
+//! Bytes that waves share: those of a buffer, or the LDS of a block, with what is known of each.
+
+pub(crate) mod lanes;
+
+use std::ops::Range;
+
+use crate::races::{LDS, Raced, Races};
+use crate::shadow::{Conflict, Met, Shadow, Toucher};
+use crate::verdict::{Access, Fault, Place, Use};
+
+/// What was read: up to four dwords, and a bit for each byte that nobody wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    pub dwords: [u32; 4],
+    pub unwritten: u16,
+}
+
+/// Who touches memory, and what is remembered from lane to lane.
+pub(crate) struct Touching<'a> {
+    pub by: &'a Toucher<'a>,
+    /// First number and id of each block.
+    pub starts: &'a [(u32, [u32; 3])],
+    pub races: &'a mut Races,
+}
+
+/// What bytes are called.
+pub(crate) enum Label<'a> {
+    Buffer { name: &'a str, element: u32, base: u64 },
+    Lds,
+}
+
+pub(crate) struct Bank<'a> {
+    pub bytes: &'a mut [u8],
+    /// 1 for each byte that was written.
+    pub written: &'a mut [u8],
+    pub shadow: &'a mut Shadow,
+    pub label: Label<'a>,
+}
+
+/// The words of a range, or its bytes where it begins or ends within one.
+fn pieces(offset: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    let step = if offset.is_multiple_of(4) && size.is_multiple_of(4) { 4 } else { 1 };
+    (offset..offset + size).step_by(step).map(move |at| at..at + step)
+}
+
+impl Bank<'_> {
+    pub fn place(&self, offset: usize) -> Place {
+        let size = self.bytes.len() as u64;
+        match self.label {
+            Label::Buffer { name, element, .. } => buffer_place(name, element, size, offset as i64),
+            Label::Lds => Place::Lds { offset: offset as u64, size },
+        }
+    }
+
+    /// What a byte is called among places.
+    fn key(&self, offset: usize) -> u64 {
+        match self.label {
+            Label::Buffer { base, .. } => base + offset as u64,
+            Label::Lds => offset as u64 | LDS,
+        }
+    }
+
+    fn race(&self, access: Access, met: Met, starts: &[(u32, [u32; 3])]) -> Fault {
+        let (place, other) = (self.place(met.at), met.conflict.other(|number| block_of(starts, number)));
+        match met.conflict {
+            Conflict::Stale { .. } => Fault::Stale { place, other, missing: "buffer_gl0_inv" },
+            _ => Fault::Race { access, place, other, wrote: met.conflict.wrote() },
+        }
+    }
+
+    /// A lane's load of 1 to 16 bytes.
+    #[inline]
+    pub fn load(&mut self, offset: usize, size: usize, to: &mut Touching<'_>) -> Loaded {
+        let mut open = 0;
+        if self.shadow.touch(self.bytes.len(), offset, size, false, to.by).is_some() {
+            open = self.meet(offset, size, to);
+        }
+        open |= self.planned(offset, size, to);
+        let mut loaded = gather(&self.bytes[offset..offset + size], &self.written[offset..offset + size]);
+        loaded.unwritten |= open;
+        loaded
+    }
+
+    /// The bytes of a load that nothing orders behind a write.
+    #[cold]
+    fn meet(&mut self, offset: usize, size: usize, to: &mut Touching<'_>) -> u16 {
+        let mut open = 0;
+        for piece in pieces(offset, size) {
+            let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), false, to.by);
+            let Some(met) = met else { continue };
+            let fault = self.race(Access::Read, met, to.starts);
+            if met.atomic {
+                to.races.suspected = Some((self.key(offset), fault));
+            } else if !to.races.is_trusting() {
+                to.races.read.get_or_insert(Raced::Read(fault));
+                open |= ((1 << piece.len()) - 1) << (piece.start - offset);
+            }
+        }
+        open
+    }
+
+    /// The bytes of a load that are overwritten later, with nothing that orders that.
+    #[inline]
+    pub fn planned(&self, offset: usize, size: usize, to: &mut Touching<'_>) -> u16 {
+        if !to.races.has_planned() {
+            return 0;
+        }
+        let (mut open, key) = (0, self.key(offset));
+        for word in (key & !3..key + size as u64).step_by(4) {
+            for byte in (0..4).filter(|byte| to.races.open(word, to.by) >> byte & 1 == 1) {
+                let at = (word + byte).wrapping_sub(key);
+                open |= if at < size as u64 { 1 << at } else { 0 };
+            }
+        }
+        open
+    }
+
+    /// A lane's store of 1 to 16 bytes, of which nobody wrote those of `poison`.
+    #[inline]
+    pub fn store(&mut self, offset: usize, data: &[u8], poison: u16, to: &mut Touching<'_>) -> Result<(), Fault> {
+        if self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by).is_some() {
+            for piece in pieces(offset, data.len()) {
+                let part = &data[piece.start - offset..piece.end - offset];
+                self.store_piece(piece.clone(), part, poison >> (piece.start - offset), to)?;
+            }
+        }
+        self.put(offset, data, poison);
+        Ok(())
+    }
+
+    fn store_piece(
+        &mut self,
+        piece: Range<usize>,
+        data: &[u8],
+        poison: u16,
+        to: &mut Touching<'_>,
+    ) -> Result<(), Fault> {
+        let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), true, to.by);
+        let Some(met) = met else { return Ok(()) };
+        // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.
+        let clean = poison & ((1 << piece.len()) - 1) == 0;
+        let same = clean && self.bytes[piece.clone()] == *data && self.written[piece.clone()].iter().all(|by| *by == 1);
+        if met.conflict.wrote() && same && !met.atomic {
+            return Ok(());
+        }
+        let fault = self.race(Access::Write, met, to.starts);
+        if met.conflict.wrote() || met.atomic || to.races.is_full() {
+            return Err(fault);
+        }
+        let key = self.key(piece.start);
+        let bytes = ((1 << piece.len()) - 1) << (key & 3);
+        to.races.wrote.push((key & !3, bytes, fault));
+        self.shadow.overwrite(piece.start, piece.len(), to.by);
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, offset: usize, data: &[u8], poison: u16) {
+        let range = offset..offset + data.len();
+        self.bytes[range.clone()].copy_from_slice(data);
+        mark(&mut self.written[range], poison);
+    }
+
+    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
+    pub fn atomic(
+        &mut self,
+        offset: usize,
+        size: usize,
+        to: &mut Touching<'_>,
+        next: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Fault> {
+        if !self.key(offset).is_multiple_of(size as u64) {
+            let place = self.place(offset);
+            return Err(Fault::Misaligned { access: Access::Atomic, bytes: size as u32, place });
+        }
+        if let Some(met) = self.shadow.touch(self.bytes.len(), offset, size, true, to.by) {
+            let fault = self.race(Access::Atomic, met, to.starts);
+            if !met.atomic {
+                return Err(fault);
+            }
+            to.races.suspected = Some((self.key(offset), fault));
+        }
+        let range = offset..offset + size;
+        let found = gather(&self.bytes[range.clone()], &self.written[range.clone()]);
+        if found.unwritten != 0 {
+            let used = Use::Store(self.place(offset));
+            return Err(Fault::Unwritten { used, origin: Some("an atomic on what nobody wrote".into()) });
+        }
+        let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
+        self.bytes[range].copy_from_slice(&next(old).to_le_bytes()[..size]);
+        Ok(old)
+    }
+}
+
+/// The block that a number is one of.
+pub(crate) fn block_of(starts: &[(u32, [u32; 3])], number: u32) -> [u32; 3] {
+    let at = starts.partition_point(|(start, _)| *start <= number);
+    starts.get(at.saturating_sub(1)).map_or([0; 3], |(_, id)| *id)
+}
+
+pub(crate) fn buffer_place(name: &str, element: u32, size: u64, offset: i64) -> Place {
+    let width = i64::from(element.max(1));
+    Place::Buffer {
+        name: name.to_string(),
+        offset,
+        element: offset.div_euclid(width),
+        elements: size / u64::from(element.max(1)),
+    }
+}
+
+/// Notes which bytes were written, those of `poison` as ones that nobody wrote.
+#[inline]
+pub(crate) fn mark(written: &mut [u8], poison: u16) {
+    if poison == 0 {
+        written.fill(1);
+    } else {
+        for (at, written) in written.iter_mut().enumerate() {
+            *written = u8::from(poison >> at & 1 == 0);
+        }
+    }
+}
+
+/// Little-endian dwords of up to 16 bytes, and which bytes nobody wrote.
+#[inline(always)]
+pub(crate) fn gather(bytes: &[u8], written: &[u8]) -> Loaded {
+    let mut loaded = Loaded::default();
+    let mut all = bytes.len().is_multiple_of(4);
+    let chunks = bytes.as_chunks().0.iter().zip(written.as_chunks().0);
+    for (dword, (chunk, written)) in loaded.dwords.iter_mut().zip(chunks) {
+        *dword = u32::from_le_bytes(*chunk);
+        all &= *written == [1; 4];
+    }
+    if all { loaded } else { gather_bytes(bytes, written) }
+}
+
+#[inline(never)]
+fn gather_bytes(bytes: &[u8], written: &[u8]) -> Loaded {
+    let mut loaded = Loaded::default();
+    for (at, (byte, written)) in bytes.iter().zip(written).enumerate().take(16) {
+        loaded.dwords[at / 4] |= u32::from(*byte) << (at % 4 * 8);
+        loaded.unwritten |= u16::from(*written == 0) << at;
+    }
+    loaded
+}

@@ -1,0 +1,97 @@
+//! Atomics.
+
+use std::rc::Rc;
+
+use super::lanes_of;
+use crate::bank::Touching;
+use crate::execute::Block;
+use crate::execute::address::{Addresses, To, place, unwritten};
+use crate::instruction::Memory;
+use crate::operations::memory::Atomic;
+use crate::order::Known;
+use crate::registers::Registers;
+use crate::shadow::How;
+use crate::verdict::{Fault, Place, Raised, Step, Use};
+use crate::wave::Wave;
+
+impl Block<'_> {
+    #[expect(clippy::too_many_arguments, reason = "an access has that many parts")]
+    pub(super) fn atomic(
+        &mut self,
+        wave: &mut Wave,
+        memory: &Memory,
+        addresses: &Addresses,
+        exec: u64,
+        kind: Atomic,
+        bytes: usize,
+        returns: bool,
+    ) -> Step {
+        let two = |registers: &Registers, at: u16, lane: usize| {
+            let at = usize::from(at);
+            let high = if bytes == 8 { registers.v[at + 1][lane] } else { 0 };
+            u64::from(registers.v[at][lane]) | u64::from(high) << 32
+        };
+        let mut operands = vec![memory.data];
+        if kind == Atomic::CompareSwap {
+            operands.push(memory.compare);
+        }
+        let mut released: Option<(Known, Option<Known>)> = None;
+        // LDS is in order; what goes elsewhere has to be waited for.
+        let (may_release, mut has_released) = (wave.pending.is_scalar_empty(), false);
+        for lane in lanes_of(exec) {
+            let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
+            if let (Some((key, lds)), true) = (to.key(), returns) {
+                self.acquire(wave, key, lds);
+            }
+            let clock = Rc::clone(&wave.order.clock);
+            let by = [self.toucher(wave, &clock), self.lds_toucher(wave, &clock)].map(|by| by.touching(How::Atomic));
+            let registers = &wave.registers;
+            let dwords = operands.iter().flat_map(|at| *at..*at + (bytes / 4) as u16);
+            if dwords.into_iter().any(|at| registers.poisoned(at) >> lane & 1 == 1) {
+                let used = Use::Store(match to {
+                    To::Memory(address) => self.memory.place(address),
+                    To::Lds(offset) => Place::Lds { offset, size: self.own.lds.bytes.len() as u64 },
+                    _ => Place::Nowhere { address: 0 },
+                });
+                return Err(unwritten(lane, used, wave));
+            }
+            let (data, compare) = (two(registers, memory.data, lane), two(registers, memory.compare, lane));
+            let mode = wave.mode;
+            let next = |old: u64| kind.next(&mode, bytes, old, data, compare);
+            let old = match to {
+                To::Memory(address) => {
+                    let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
+                    self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next)
+                }
+                To::Lds(offset) => {
+                    let mut touching = Touching { by: &by[1], starts: self.starts, races: self.races };
+                    self.own.lds.atomic(offset, bytes, &mut touching, next)
+                }
+                To::Nowhere => Ok(0),
+                To::Scratch(_) | To::Swizzled(_) => Err(Fault::Unimplemented { what: "an atomic on scratch".into() }),
+            };
+            let old = old.map_err(|fault| Raised::at(lane, fault))?;
+            if let Some((key, lds)) = to.key() {
+                self.explain(wave, key, returns);
+                self.accuse(wave, lane)?;
+                let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
+                let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds))));
+                if let (Some(known), true) = (known, lds || may_release) {
+                    has_released = true;
+                    self.release(wave, key, lds, known);
+                }
+            }
+            if returns {
+                for (dword, half) in [old as u32, (old >> 32) as u32].into_iter().enumerate().take(bytes / 4) {
+                    let at = usize::from(memory.to) + dword;
+                    wave.registers.v[at][lane] = half;
+                    wave.registers.poison[at].iter_mut().for_each(|poison| *poison &= !(1 << lane));
+                }
+            }
+        }
+        if has_released {
+            self.begin_round(wave);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,376 @@
+//! The order in which blocks and waves run, and what of an execution has to be looked at again.
+//!
+//! A block runs until it has ended, or for a while: one that waits for others is left for as long as it takes to begin them, and goes on in
+//! turns with all that are under way.
+
+use std::collections::VecDeque;
+
+use super::{Options, Prepared, Report};
+use crate::execute::{Block, Lds, Own, Scratch};
+use crate::guard::{Guarded, guard};
+use crate::instruction::Instruction;
+use crate::memory::Memory;
+use crate::order::Places;
+use crate::races::{Met, Overwrite, Races};
+use crate::random::Random;
+use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
+use crate::verdict::{Failure, Fault, Missing, Raised, Verdict};
+use crate::wave::{State, Temporaries, Wave};
+
+/// Bit of COMPUTE_PGM_RSRC1: a block's waves are on both units of a pair.
+const WGP_MODE: u32 = 29;
+/// A wave's scratch is a multiple of this.
+const SCRATCH_GRANULE: u64 = 1024;
+/// The longest that a wave runs while others could.
+const LONGEST_TURN: u64 = 4096;
+/// Instructions of all its waves that a block runs, each time, before another one does.
+const BLOCK_TURN: u64 = 1 << 18;
+/// Waves that may be under way.
+const MOST_WAVES: usize = 1024;
+
+/// What met a fault: the wave, the instruction, and the first race that left something open which the wave has read, or any wave.
+struct Stopped {
+    block: [u32; 3],
+    wave: u32,
+    at: usize,
+    raised: Box<Raised>,
+    raced: Option<Met>,
+    first: Option<Met>,
+}
+
+impl Stopped {
+    /// Whether the first value that nobody wrote came from LDS.
+    fn is_of_lds(&self) -> bool {
+        matches!(&self.raised.fault, Fault::Unwritten { origin: Some(origin), .. } if origin.ends_with("of LDS"))
+    }
+}
+
+/// A block that is under way.
+#[derive(Default)]
+struct Resident {
+    own: Own,
+    waves: Vec<Wave>,
+}
+
+/// One execution of a launch.
+struct Run<'a> {
+    prepared: &'a Prepared<'a>,
+    options: &'a Options,
+    random: Random,
+    races: Races,
+    starts: Vec<(u32, [u32; 3])>,
+    launch_start: u32,
+    places: Places,
+    temporaries: Box<Temporaries>,
+    counts: Vec<u64>,
+    acted: Vec<bool>,
+    without: usize,
+    executed: u64,
+    hint: usize,
+    /// Blocks that have ended, for those to come.
+    ended: Vec<Resident>,
+}
+
+impl Prepared<'_> {
+    pub(super) fn run(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
+        let done = self.judge(memory, options);
+        memory.settle();
+        done
+    }
+
+    /// Executes the launch, and again where it is not known whether a race matters.
+    fn judge(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
+        let mut first = Run::new(self, memory, options, Races::default());
+        let done = first.run(memory);
+        let found = std::mem::take(&mut first.races.found);
+        let stopped = match done {
+            Ok(()) if found.is_empty() => return Ok(first.report()),
+            Ok(()) => None,
+            Err(stopped) if stopped.raised.is_unwritten() && (stopped.first.is_some() || !found.is_empty()) => {
+                Some(stopped)
+            }
+            Err(stopped) => return Err(self.verdict(*stopped)),
+        };
+        memory.undo();
+        match stopped {
+            // Are the values used that were overwritten behind the back of whoever had read them?
+            None => {
+                let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
+                let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
+                let raced = stopped.raced.clone().or(stopped.first.clone()).filter(|_| stopped.raised.is_unwritten());
+                Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
+            }
+            Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
+        }
+    }
+
+    /// A value decided something that nobody wrote: or did a race leave it open?
+    fn unwritten(
+        &self,
+        memory: &mut Memory,
+        options: &Options,
+        mut stopped: Stopped,
+        (found, start): (Vec<Overwrite>, u32),
+    ) -> Failure {
+        // Waves that run ahead in LDS find what nobody wrote as well as what nothing orders.
+        if let (true, Some(met)) = (stopped.is_of_lds(), stopped.first.take_if(|met| met.is_of_lds())) {
+            return self.race(met);
+        }
+        if !found.is_empty() && stopped.raced.is_none() {
+            // Perhaps somebody wrote it later.
+            let again = Run::new(self, memory, options, Races::planned(found, start)).run(memory);
+            if let Some(met) = again.err().and_then(|stopped| stopped.raced) {
+                return self.race(met);
+            }
+            memory.undo();
+        }
+        let Some(met) = stopped.raced.take().or(stopped.first.take()) else { return self.verdict(stopped) };
+        let place = |of: &Stopped| (of.block, of.wave, of.at);
+        match Run::new(self, memory, options, Races::trusting()).run(memory) {
+            Err(again) if again.raised.is_unwritten() && place(&again) == place(&stopped) => self.verdict(stopped),
+            _ => self.race(met),
+        }
+    }
+
+    fn race(&self, met: Met) -> Failure {
+        let Met { fault, block, wave, at, lane } = met;
+        self.verdict(Stopped { block, wave, at, raised: Raised::at(lane, fault), raced: None, first: None })
+    }
+
+    fn verdict(&self, stopped: Stopped) -> Failure {
+        let Stopped { block, wave, at, raised, .. } = stopped;
+        let at = raised.at.unwrap_or(at);
+        let left = matches!(raised.fault, Fault::LeftCode { .. }) && at >= self.code.instructions.len();
+        Failure::Verdict(Box::new(Verdict {
+            kernel: self.kernel.name.clone(),
+            fault: raised.fault,
+            instruction: (!left).then(|| self.code.site(at)),
+            block,
+            wave,
+            lane: raised.lane,
+        }))
+    }
+
+    fn scratch(&self) -> Scratch {
+        let lane_bytes = u64::from(self.kernel.lane_scratch()).next_multiple_of(4);
+        let wave_bytes = (lane_bytes * u64::from(self.kernel.lanes)).next_multiple_of(SCRATCH_GRANULE);
+        let all = (wave_bytes * u64::from(self.waves)) as usize;
+        Scratch { bytes: vec![0; all], written: vec![0; all], lane_bytes, wave_bytes }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
+        memory.renumber();
+        races.start = memory.numbers;
+        Self {
+            prepared,
+            options,
+            random: Random::new(options.seed),
+            races,
+            starts: Vec::new(),
+            launch_start: memory.numbers,
+            places: Places::default(),
+            temporaries: Temporaries::new(),
+            counts: vec![0; prepared.code.instructions.len()],
+            acted: vec![false; prepared.code.instructions.len()],
+            without: options.without.and_then(|address| prepared.code.index_of(address)).unwrap_or(usize::MAX),
+            executed: 0,
+            hint: 0,
+            ended: Vec::new(),
+        }
+    }
+
+    fn report(&self) -> Report {
+        let prepared = self.prepared;
+        let blocks = prepared.launch.grid.iter().map(|size| u64::from(*size)).product();
+        let executed_ones = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        Report {
+            kernel: prepared.kernel.name.clone(),
+            blocks,
+            waves: blocks * u64::from(prepared.waves),
+            executed: self.executed,
+            instructions: executed_ones.map(|(at, count)| (prepared.code.site(at), *count)).collect(),
+            guards: self.guards(),
+        }
+    }
+
+    fn guards(&self) -> Vec<Guarded> {
+        let code = self.prepared.code;
+        let all = code.instructions.iter().zip(&self.counts).zip(&self.acted).enumerate();
+        let guarded = |(at, ((instruction, count), acts)): (usize, ((&Instruction, &u64), &bool))| {
+            let guard = guard(&instruction.action).filter(|_| *count > 0)?;
+            Some(Guarded { site: code.site(at), guard, acts: *acts })
+        };
+        all.filter_map(guarded).collect()
+    }
+
+    fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
+        let mut blocks = all_blocks(self.prepared.launch.grid);
+        self.random.shuffle(&mut blocks);
+        let mut blocks: VecDeque<[u32; 3]> = blocks.into();
+        let mut waiting: VecDeque<Resident> = VecDeque::new();
+        let most = (MOST_WAVES / self.prepared.waves as usize).max(2);
+        let done = loop {
+            let begins = waiting.is_empty() || waiting.len() < most && memory.numbers <= LAST_NUMBER;
+            let mut resident = match blocks.pop_front().filter(|_| begins) {
+                Some(id) => self.begin(memory, id, waiting.is_empty()),
+                None => match waiting.pop_front() {
+                    Some(resident) => resident,
+                    None => break Ok(()),
+                },
+            };
+            match self.turn(memory, &mut resident) {
+                Ok(true) => {
+                    self.end(memory, &resident.own);
+                    self.ended.push(resident);
+                }
+                Ok(false) => {
+                    self.leave(memory, &mut resident.own);
+                    waiting.push_back(resident);
+                }
+                Err((wave, at, raised)) => {
+                    let raced = resident.waves.get_mut(wave as usize).and_then(|wave| wave.raced.take());
+                    let (raced, first) = (raced.map(|met| *met), self.races.first.take());
+                    self.end(memory, &resident.own);
+                    break Err(Box::new(Stopped { block: resident.own.id, wave, at, raised, raced, first }));
+                }
+            }
+        };
+        self.races.close();
+        done
+    }
+
+    /// Makes a block ready.
+    fn begin(&mut self, memory: &mut Memory, id: [u32; 3], alone: bool) -> Resident {
+        if alone && memory.renumber() {
+            self.launch_start = memory.numbers;
+            self.races.renumbered = true;
+            self.starts.clear();
+            self.places.clear();
+            self.ended.clear();
+        }
+        let prepared = self.prepared;
+        let mut resident = self.ended.pop().unwrap_or_else(|| {
+            let target = prepared.program.target();
+            let waves = (0..prepared.waves).map(|_| Wave::new(target, prepared.kernel.lanes as usize)).collect();
+            let lds = Lds::new(prepared.lds_bytes as usize);
+            Resident { own: Own { lds, scratch: prepared.scratch(), ..Own::default() }, waves }
+        });
+        let Own { mut lds, mut scratch, .. } = resident.own;
+        lds.written.fill(0);
+        scratch.written.fill(0);
+        let start = memory.numbers;
+        self.starts.push((start, id));
+        let wave_scratch = scratch.wave_bytes;
+        resident.own = Own { id, lds, scratch, start, end: u32::MAX, waves: prepared.waves, ..Own::default() };
+        for (number, wave) in resident.waves.iter_mut().enumerate() {
+            prepared.begin(wave, number as u32, id, wave_scratch);
+        }
+        resident
+    }
+
+    /// Numbers that a block has not used are the next one's, unless it was overtaken.
+    fn end(&mut self, memory: &mut Memory, own: &Own) {
+        if own.end == u32::MAX {
+            memory.numbers = own.start.saturating_add((own.round + 2).saturating_mul(own.waves));
+            self.races.ends.insert(own.start, memory.numbers);
+        } else {
+            self.races.ends.insert(own.start, own.end);
+        }
+    }
+
+    /// Lets others overtake a block.
+    fn leave(&mut self, memory: &mut Memory, own: &mut Own) {
+        if own.end == u32::MAX {
+            own.end = own.start.saturating_add((own.round + SPARE_ROUNDS).saturating_mul(own.waves));
+            memory.numbers = own.end;
+        }
+    }
+
+    /// Runs the waves of a block in an order that chance decides, for a while; whether it has ended. The wave and the instruction that
+    /// stopped it otherwise.
+    fn turn(&mut self, memory: &mut Memory, resident: &mut Resident) -> Result<bool, (u32, usize, Box<Raised>)> {
+        let prepared = self.prepared;
+        let target = prepared.program.target();
+        let site = |at: usize| prepared.code.site(at);
+        let index_of = |offset: u64| prepared.code.index_of(offset);
+        let mut block = Block {
+            own: &mut resident.own,
+            instructions: &prepared.code.instructions,
+            site: &site,
+            index_of: &index_of,
+            target,
+            memory,
+            temporaries: &mut self.temporaries,
+            image: prepared.image,
+            launch_start: self.launch_start,
+            two_units: target.counts_stores && prepared.kernel.resources[0] >> WGP_MODE & 1 == 1,
+            places: &mut self.places,
+            races: &mut self.races,
+            without: self.without,
+            acted: &mut self.acted,
+            starts: &mut self.starts,
+            hint: self.hint,
+            executed: self.executed,
+        };
+        let until = block.executed + BLOCK_TURN;
+        let done =
+            waves_in_turns(&mut block, &mut resident.waves, &mut self.random, &mut self.counts, (until, self.options));
+        (self.hint, self.executed) = (block.hint, block.executed);
+        done
+    }
+}
+
+fn waves_in_turns(
+    block: &mut Block<'_>,
+    waves: &mut [Wave],
+    random: &mut Random,
+    counts: &mut [u64],
+    (until, options): (u64, &Options),
+) -> Result<bool, (u32, usize, Box<Raised>)> {
+    let mut running: Vec<usize> = Vec::with_capacity(waves.len());
+    while block.executed < until {
+        running.clear();
+        running.extend((0..waves.len()).filter(|at| waves[*at].state == State::Running));
+        if running.is_empty() {
+            let waiting = waves.iter().find(|wave| wave.state == State::AtBarrier);
+            let Some(waiting) = waiting else { return Ok(true) };
+            let (number, at) = (waiting.number, waiting.at.saturating_sub(1));
+            // Waves that have ended are not waited for.
+            let elsewhere = |wave: &&Wave| wave.state == State::AtBarrier && wave.at != waiting.at;
+            if let Some(other) = waves.iter().find(elsewhere) {
+                let missing = Missing::Elsewhere { wave: other.number, at: (block.site)(other.at.saturating_sub(1)) };
+                return Err((number, at, Raised::wave(Fault::Barrier { missing })));
+            }
+            block.pass_barrier(waves).map_err(|raised| (number, at, raised))?;
+            let waiting = waves.iter_mut().filter(|wave| wave.state == State::AtBarrier);
+            waiting.for_each(|wave| wave.state = State::Running);
+            continue;
+        }
+        let turn = 1 + random.below(LONGEST_TURN);
+        let chosen = running.get(random.below(running.len() as u64) as usize).and_then(|at| waves.get_mut(*at));
+        let Some(wave) = chosen else { continue };
+        for _ in 0..turn {
+            let at = wave.at;
+            if let Some(count) = counts.get_mut(at) {
+                *count += 1;
+            }
+            block.executed += 1;
+            if block.executed > options.max_instructions {
+                let fault = Fault::Hang { limit: options.max_instructions };
+                return Err((wave.number, at, Raised::wave(fault)));
+            }
+            block.step(wave).map_err(|raised| (wave.number, at, raised))?;
+            if wave.state != State::Running {
+                break;
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn all_blocks(grid: [u32; 3]) -> Vec<[u32; 3]> {
+    let [x, y, z] = grid;
+    (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z]))).collect()
+}

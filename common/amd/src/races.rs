@@ -1,0 +1,182 @@
+//! Touches that nothing orders, until it is known whether they decide anything.
+//!
+//! A read that races is no fault as long as nothing comes of its value: a compiler lets all lanes load what few of them use. So what it
+//! found counts as written by nobody, and is a race where that is used. A write is met by a read that came before it, whose value may have
+//! been used meanwhile: the launch is executed once more, in the same order, with the values of such reads marked.
+
+use std::collections::HashMap;
+
+use crate::order::Known;
+use crate::shadow::{How, Toucher};
+use crate::verdict::{Fault, Place};
+
+/// Words that a launch overwrites though others have read them; the next one is a fault at once.
+const MOST_WRITES: usize = 1 << 16;
+/// Set in the key of a place of LDS.
+pub(crate) const LDS: u64 = 1 << 63;
+
+/// Who met a fault, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    pub fault: Fault,
+    pub block: [u32; 3],
+    pub wave: u32,
+    /// Index of the instruction.
+    pub at: usize,
+    pub lane: usize,
+}
+
+impl Met {
+    pub fn is_of_lds(&self) -> bool {
+        matches!(self.fault, Fault::Race { place: Place::Lds { .. }, .. })
+    }
+}
+
+/// A write of what others have read, with nothing that orders both.
+pub(crate) struct Overwrite {
+    /// The word, and its bytes.
+    key: u64,
+    bytes: u8,
+    launch: u32,
+    block: u32,
+    end: u32,
+    waves: u32,
+    number: u32,
+    span: u32,
+    clock: Known,
+    met: Met,
+}
+
+/// What a value is that a race left open.
+#[derive(Clone, Debug)]
+pub(crate) enum Raced {
+    /// The read itself met a write.
+    Read(Fault),
+    /// It is overwritten later: which of what was planned.
+    Planned(usize),
+}
+
+/// Of one execution of a launch.
+#[derive(Default)]
+pub(crate) struct Races {
+    /// Values that races left open count as written.
+    trusting: bool,
+    /// Numbers were begun anew, so that no other execution has the same ones.
+    pub renumbered: bool,
+    /// A plain read of what atomics touch: where, and what it comes to if nothing explains it.
+    pub suspected: Option<(u64, Fault)>,
+    /// What the last read met.
+    pub read: Option<Raced>,
+    /// A write that is to be kept: the word, its bytes, and what it comes to.
+    pub wrote: Vec<(u64, u8, Fault)>,
+    /// The first race of the launch that left a value open.
+    pub first: Option<Met>,
+    /// Of an earlier execution, with the number that it began with.
+    planned: Vec<Overwrite>,
+    planned_start: u32,
+    by_key: HashMap<u64, Vec<usize>>,
+    pub found: Vec<Overwrite>,
+    pub start: u32,
+    /// Behind the last number of each block, by its first.
+    pub ends: HashMap<u32, u32>,
+}
+
+impl Races {
+    /// Those of an execution that follows another one, in which these writes were found.
+    pub fn planned(planned: Vec<Overwrite>, planned_start: u32) -> Self {
+        let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, overwrite) in planned.iter().enumerate() {
+            by_key.entry(overwrite.key).or_default().push(at);
+        }
+        Self { planned, planned_start, by_key, ..Self::default() }
+    }
+
+    /// Those of an execution in which values that races left open count as written.
+    pub fn trusting() -> Self {
+        Self { trusting: true, ..Self::default() }
+    }
+
+    pub fn is_trusting(&self) -> bool {
+        self.trusting
+    }
+
+    #[inline]
+    pub fn has_planned(&self) -> bool {
+        !self.by_key.is_empty() && !self.trusting
+    }
+
+    /// Whether the last access met anything.
+    #[inline]
+    pub fn has_met(&self) -> bool {
+        self.read.is_some() || !self.wrote.is_empty()
+    }
+
+    /// Whether the next write that races is a fault at once.
+    pub fn is_full(&self) -> bool {
+        self.renumbered || self.found.len() + self.wrote.len() >= MOST_WRITES
+    }
+
+    /// What a race comes to, if the value that it left open is used.
+    pub fn of(&self, at: usize) -> Option<&Met> {
+        self.planned.get(at).map(|overwrite| &overwrite.met)
+    }
+
+    /// The bytes of a word that a later write changes, which nothing orders behind this read.
+    #[inline]
+    pub fn open(&mut self, key: u64, by: &Toucher<'_>) -> u8 {
+        if by.how != How::Plain {
+            return 0;
+        }
+        let number = by.number.wrapping_sub(self.start).wrapping_add(self.planned_start);
+        let mut bytes = 0;
+        for at in self.by_key.get(&key).into_iter().flatten() {
+            let overwrite = &self.planned[*at];
+            let meets = key & LDS == 0 || (overwrite.block..overwrite.end).contains(&number);
+            if meets && overwrite.toucher().against_reader(number).is_some() {
+                bytes |= overwrite.bytes;
+                self.read.get_or_insert(Raced::Planned(*at));
+            }
+        }
+        bytes
+    }
+
+    /// A write is done: it was planned, and is past, or it is a new one.
+    pub fn note(&mut self, (key, bytes, met): (u64, u8, Met), by: &Toucher<'_>, clock: &Known) {
+        let number = by.number.wrapping_sub(self.start).wrapping_add(self.planned_start);
+        if let Some(all) = self.by_key.get_mut(&key) {
+            let before = all.len();
+            all.retain(|at| self.planned[*at].number != number);
+            if all.len() < before {
+                return;
+            }
+        }
+        let Toucher { launch, block, end, waves, number, span, .. } = *by;
+        let clock = Known::clone(clock);
+        self.found.push(Overwrite { key, bytes, launch, block, end, waves, number, span, clock, met });
+    }
+
+    /// Says where the numbers of each block end, now that this is known.
+    pub fn close(&mut self) {
+        let ends = &self.ends;
+        self.found.iter_mut().for_each(|overwrite| {
+            overwrite.end = ends.get(&overwrite.block).copied().unwrap_or(overwrite.end);
+        });
+    }
+}
+
+impl Overwrite {
+    fn toucher(&self) -> Toucher<'_> {
+        Toucher {
+            launch: self.launch,
+            block: self.block,
+            end: self.end,
+            waves: self.waves,
+            number: self.number,
+            span: self.span,
+            fresh: u32::MAX,
+            quiet: self.launch,
+            clock: &self.clock,
+            how: How::Plain,
+        }
+    }
+}
