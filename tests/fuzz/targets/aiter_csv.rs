@@ -8,7 +8,7 @@ use bluefin_aiter::coverage::{coverage, shapes_of};
 use bluefin_aiter::diff::{Limits, diff};
 use bluefin_aiter::families::FAMILIES;
 use bluefin_aiter::merge::{Policy, Terms, merge};
-use bluefin_aiter::{Rules, Sheet, Table, log, operator};
+use bluefin_aiter::{Files, Rules, Sheet, Table, log, operator};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,7 +22,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(table) = Table::parse(Path::new("fuzz.csv"), bytes.to_vec()) else { return };
     assert_eq!(table.to_bytes(), bytes, "what was not changed is written as it was read");
     let Ok(sheet) = Sheet::of(table, family) else { return };
-    let _ = check(std::slice::from_ref(&sheet), &Strictness::default());
+    let files = Files { sheets: vec![sheet.clone()], torn: Vec::new() };
+    let _ = check(&files, &Strictness::default());
     let sheets = [sheet.clone()];
     let _ = coverage(&sheets, &shapes_of(&sheet), &[], &Rules::default());
     assert_eq!(diff(&sheets, &sheets, Limits::default()).regressions(), 0, "nothing got slower");

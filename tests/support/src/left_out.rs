@@ -13,7 +13,7 @@ pub fn left_out(what: &str) {
     println!("SKIP: {what}");
 }
 
-/// Says that the rest of a test is left out, as this machine has no such hardware, nor the software that comes with it.
+/// Says that the rest of a test is left out, as this machine has no such hardware, nor the software that comes with it, a kernel included.
 pub fn left_out_for_hardware(what: &str) {
     println!("SKIP: {what}");
 }
