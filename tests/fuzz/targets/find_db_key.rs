@@ -1,8 +1,8 @@
 //! Find-db keys: what parses prints as it was, and the problem that it names has it.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use bluefin_miopen::key::{FindDbKey, PerfDbKey};
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let Ok(key) = FindDbKey::parse(text) else { return };

@@ -1,8 +1,8 @@
 //! Perf-db keys: what parses prints as it was, and a problem of a key has this key.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use bluefin_miopen::key::{PerfDbKey, batch_norm};
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(key) = text.parse::<PerfDbKey>() {
