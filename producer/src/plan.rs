@@ -8,6 +8,7 @@ pub mod kernels;
 mod limits;
 mod miopen;
 pub mod miopendriver;
+mod slow;
 mod summary;
 
 use std::collections::BTreeMap;

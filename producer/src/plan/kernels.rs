@@ -1,6 +1,6 @@
 //! Sessions of kernel specs: which specs apply, which candidates are tried, how they are batched.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use bluefin_common::candidate::Candidate;
@@ -18,10 +18,11 @@ use bluefin_common::{ahead, arch};
 use bluefin_kernel_spec::search::{
     BATCH, Neighbours, Others, Priors, Search, Searching, Space, Strategies, limit, raise,
 };
-use bluefin_kernel_spec::{Candidates, Misfit, SCATTERED, Scope, Solver, SpecError};
+use bluefin_kernel_spec::{Candidates, Misfit, SCATTERED, SpecError};
 use bluefin_miopen::driver::FIND_ENFORCE;
 
 use super::limits::{PROBLEM, SESSION, refuse_others};
+use super::slow::{SLOW, compile_cost, slow_ones_early};
 use super::{Asked, CandidateBudget, PlannedGroup, Planner, Planning, ProblemPlan, Selects, Valid, is_perf_alone};
 use crate::PlanError;
 use crate::specs::LoadedSpec;
@@ -29,8 +30,6 @@ use crate::specs::LoadedSpec;
 /// Most specs, and most characters, of the reason why a problem has no candidate.
 const MAX_SPECS: usize = 3;
 const MAX_REASON: usize = 600;
-/// One job in so many is begun early, where jobs differ in what they cost to compile.
-const SLOW: usize = 8;
 
 /// Plans sessions of kernel specs.
 pub struct Kernels {
@@ -394,7 +393,7 @@ fn plan_group(
             jobs.rotate_left(SCATTERED / BATCH);
         }
         if solver.says_compile_cost() && jobs.len() >= SLOW {
-            let costs = jobs.iter().map(|job| cost(solver, job, &scope)).collect::<Result<Vec<f64>, _>>()?;
+            let costs = jobs.iter().map(|job| compile_cost(solver, job, &scope)).collect::<Result<Vec<f64>, _>>()?;
             jobs = slow_ones_early(jobs, &costs);
         }
         group.jobs.extend(jobs);
@@ -413,32 +412,6 @@ fn begin_with(points: &mut Vec<Candidate>, mut priors: Vec<Candidate>, limit: us
 
 fn valid(candidates: &Candidates) -> Valid {
     Valid { count: candidates.valid, exact: candidates.exact }
-}
-
-/// How long the slowest compile of `job` takes, compared with those of other jobs.
-fn cost(solver: &Solver, job: &Job, scope: &Scope) -> Result<f64, SpecError> {
-    let costs = job.candidates.iter().map(|candidate| solver.compile_cost(&candidate.params, scope));
-    costs.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Ok(0.0))
-}
-
-/// Those of the greatest `costs` are every second one at first, the others in their order: whatever takes long and begins late is
-/// waited for by compilers that have nothing else to do, and all of them at once would keep devices waiting.
-fn slow_ones_early<T>(jobs: Vec<T>, costs: &[f64]) -> Vec<T> {
-    let mut order: Vec<usize> = (0..jobs.len()).collect();
-    let cost = |at: usize| costs.get(at).copied().unwrap_or_default();
-    order.sort_by(|a, b| cost(*b).total_cmp(&cost(*a)));
-    let least = order.last().map_or(0.0, |at| cost(*at));
-    order.truncate(jobs.len() / SLOW);
-    order.retain(|at| cost(*at) > least);
-    let mut jobs: Vec<Option<T>> = jobs.into_iter().map(Some).collect();
-    let mut slow: VecDeque<T> = order.into_iter().filter_map(|at| jobs.get_mut(at)?.take()).collect();
-    let mut ordered = Vec::with_capacity(jobs.len());
-    for job in jobs.into_iter().flatten() {
-        ordered.push(job);
-        ordered.extend(slow.pop_front());
-    }
-    ordered.extend(slow);
-    ordered
 }
 
 fn job(session: &Session, problem: &Problem, loaded: &LoadedSpec, candidates: Vec<Candidate>) -> Job {
@@ -461,19 +434,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_that_take_long_to_compile_are_begun_early() {
-        let costs: Vec<f64> = (0..32).map(|job| if job % 10 == 9 { 100.0 + f64::from(job) } else { 1.0 }).collect();
-        let ordered = slow_ones_early((0..32).collect::<Vec<usize>>(), &costs);
-        let at = |job| ordered.iter().position(|other| *other == job).unwrap();
-        // The slowest first, and never two side by side.
-        assert_eq!([29, 19, 9].map(at), [1, 3, 5]);
-        let mut rest = ordered.clone();
-        rest.retain(|job| job % 10 != 9);
-        assert!(rest.is_sorted());
-        assert_eq!(ordered.len(), 32);
-    }
-
-    #[test]
     fn winners_of_earlier_work_come_behind_the_default_within_the_limit() {
         let points = |all: &[i64]| -> Vec<Candidate> {
             all.iter().map(|at| Candidate { solver: "S".to_string(), params: vec![(*at).into()] }).collect()
@@ -488,15 +448,5 @@ mod tests {
             begin_with(&mut candidates, points(priors), limit);
             assert_eq!(candidates, points(expected));
         }
-    }
-
-    #[test]
-    fn jobs_that_cost_the_same_stay_in_their_order() {
-        for count in [0, 1, 7, 20] {
-            let jobs: Vec<usize> = (0..count).collect();
-            assert_eq!(slow_ones_early(jobs.clone(), &vec![1.0; count]), jobs);
-        }
-        // Few jobs begin at the same time anyway.
-        assert_eq!(slow_ones_early(vec![0, 1, 2], &[1.0, 2.0, 9.0]), [0, 1, 2]);
     }
 }
