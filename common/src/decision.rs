@@ -1,6 +1,6 @@
 //! Who won a group, and who is played off for it: pure functions of its outcomes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ptr;
 
 use crate::candidate::Candidate;
@@ -91,13 +91,10 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
 /// slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
 /// does not depend on which of them was the fastest.
 fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
-    let slowdowns = slowdowns(outcomes);
     let mut timed = in_order(outcomes, Stage::Perf);
-    let fastest_ms =
-        |timed: &Timed<'_>| timed.timing.range_ms().0 / slowdowns.get(&ptr::from_ref(timed.outcome)).unwrap_or(&1.0);
-    timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| fastest_ms(a).total_cmp(&fastest_ms(b))));
-    let close_ms = timed.first().map_or(0.0, |first| CLOSE * fastest_ms(first));
-    let is_close = |timed: &Timed<'_>| !timed.timing.pruned && fastest_ms(timed) <= close_ms;
+    timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| a.fastest_ms().total_cmp(&b.fastest_ms())));
+    let close_ms = timed.first().map_or(0.0, |first| CLOSE * first.fastest_ms());
+    let is_close = |timed: &Timed<'_>| !timed.timing.pruned && timed.fastest_ms() <= close_ms;
     let mut solvers = HashSet::new();
     let best = timed.iter().filter(|timed| solvers.insert(timed.solver()));
     let mut finalists: BTreeSet<_> = best.map(|timed| &timed.outcome.candidate).collect();
@@ -112,15 +109,6 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let defaults = timed.iter().filter(|timed| may_win.contains(timed.solver()) && is_default(outcomes, timed));
     finalists.extend(defaults.map(|timed| &timed.outcome.candidate));
     finalists
-}
-
-/// How many times as slow as usual the device was for candidates of which it is known, at most [`SLOWEST`].
-fn slowdowns(outcomes: &[Outcome]) -> HashMap<*const CandidateOutcome, f64> {
-    let slowdown =
-        |outcome: &Outcome| outcome.device_state.disturbance.map(|seen| f64::from(seen.slowdown).clamp(1.0, SLOWEST));
-    let each =
-        |outcome| slowdown(outcome).map(|slow| outcome.candidates.iter().map(move |one| (ptr::from_ref(one), slow)));
-    outcomes.iter().filter_map(each).flatten().collect()
 }
 
 /// Whether it has its solver's default params. One without params has none that could be left.
@@ -139,6 +127,8 @@ pub struct Timed<'a> {
     pub outcome: &'a CandidateOutcome,
     /// The times in its result.
     pub timing: &'a Timing,
+    /// How many times as slow as usual the device was, at most [`SLOWEST`].
+    slowdown: f64,
 }
 
 impl<'a> Timed<'a> {
@@ -152,6 +142,11 @@ impl<'a> Timed<'a> {
     #[must_use]
     pub fn workspace(&self) -> u64 {
         self.outcome.built.as_ref().map_or(0, |built| built.workspace)
+    }
+
+    /// How fast it may be: its fastest sample, on a device that is not slower than usual.
+    fn fastest_ms(&self) -> f64 {
+        self.timing.range_ms().0 / self.slowdown
     }
 
     /// Whether the two can not be told apart. That takes evidence: intervals of both medians
@@ -192,10 +187,10 @@ fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
     let mut timed: Vec<_> = outcomes
         .iter()
         .filter(|outcome| outcome.job.stage == stage)
-        .flat_map(|outcome| &outcome.candidates)
-        .filter_map(|outcome| {
+        .flat_map(|outcome| outcome.candidates.iter().map(|one| (one, slowdown(outcome))))
+        .filter_map(|(outcome, slowdown)| {
             let timing = outcome.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0)?;
-            Some(Timed { outcome, timing })
+            Some(Timed { outcome, timing, slowdown })
         })
         .collect();
     timed.sort_by(|a, b| {
@@ -205,6 +200,11 @@ fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
             .then_with(|| a.preference().cmp(&b.preference()))
     });
     timed
+}
+
+/// How many times as slow as usual the device was for the job; 1 where it does not say.
+fn slowdown(outcome: &Outcome) -> f64 {
+    outcome.device_state.disturbance.map_or(1.0, |seen| f64::from(seen.slowdown).clamp(1.0, SLOWEST))
 }
 
 /// The fastest candidate of each solver in the perf stage, by solver name. A solver that is far slower than the best of its

@@ -51,7 +51,7 @@ impl Message {
 
     /// The same, as if it had never been delivered.
     pub(super) fn anew(self, given_up: Option<GivenUp>) -> Self {
-        Self { redeliveries: 0, given_up: given_up.or(self.given_up.clone()), ..self }
+        Self { redeliveries: 0, given_up: given_up.or(self.given_up), ..self }
     }
 }
 
